@@ -1,0 +1,115 @@
+"""The context: the ordered items that the model sees, its fresh tail, and where it may be cut."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lossless.model.messages import Role
+
+
+@dataclass(frozen=True, slots=True)
+class MessageItem:
+    """A message standing in the context for itself."""
+
+    ordinal: int
+    message_id: int
+    role: Role
+    tokens: int
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryItem:
+    """A summary standing where its sources stood."""
+
+    ordinal: int
+    summary_id: str
+    depth: int
+    tokens: int
+
+
+ContextItem: TypeAlias = MessageItem | SummaryItem
+
+#: Message id → the tool call ids it names: an assistant asks with them, every other role answers them.
+CallIds: TypeAlias = Mapping[int, frozenset[str]]
+
+
+def token_sum(items: Iterable[ContextItem]) -> int:
+    """How many tokens the items take together."""
+    return sum(item.tokens for item in items)
+
+
+def newest_user_index(context: Sequence[ContextItem]) -> int | None:
+    """Where the newest user message stands, or None when no user message stands for itself."""
+    for index in range(len(context) - 1, -1, -1):
+        item = context[index]
+        if isinstance(item, MessageItem) and item.role == "user":
+            return index
+    return None
+
+
+def fresh_tail_start(context: Sequence[ContextItem], count: int, max_tokens: int | None = None) -> int:
+    """The index in `context` from which on messages are never summarised or evicted.
+
+    The newest user message and everything after it is atomic: it is inside whatever the caps say. Raw
+    messages just before it join until there are `count`, or until one would exceed `max_tokens`; without
+    a user message the caps alone decide, and the newest message is inside. `len(context)`: no tail.
+    """
+    start, kept, tokens = len(context), 0, 0
+    if count <= 0:
+        return start
+    user = newest_user_index(context)
+    for index in range(len(context) - 1, -1, -1):
+        item = context[index]
+        may_end = kept > 0 and (user is None or index < user)
+        if not isinstance(item, MessageItem):
+            if may_end:
+                break
+            continue
+        if may_end and (kept >= count or (max_tokens is not None and tokens + item.tokens > max_tokens)):
+            break
+        start, kept, tokens = index, kept + 1, tokens + item.tokens
+    return start
+
+
+def pair_cuts(context: Sequence[ContextItem], call_ids: CallIds) -> list[bool]:
+    """For each border 0…len(context): would a cut there part a tool call from its result?
+
+    A call belongs to the first later result with its id; ids may be used again. A call of the model's
+    last step may still get its result, so no border after it is free; an older one without is given up.
+    """
+    opened: dict[str, int] = {}
+    steps = [0] * (len(context) + 2)
+    for index, item in enumerate(context):
+        if not isinstance(item, MessageItem):
+            continue
+        for call_id in call_ids.get(item.message_id, ()):
+            if item.role == "assistant":
+                opened[call_id] = index
+            elif call_id in opened:
+                steps[opened.pop(call_id) + 1] += 1
+                steps[index + 1] -= 1
+    last_step = _last_step_index(context)
+    for call in opened.values():
+        if call >= last_step:
+            steps[call + 1] += 1
+    return [crossing > 0 for crossing in accumulate(steps[:-1])]
+
+
+def _last_step_index(context: Sequence[ContextItem]) -> int:
+    """Where the newest unbroken row of assistant messages begins; what follows it may still be answers."""
+    index = len(context)
+    for speaks in (False, True):
+        while index > 0 and _is_assistant(context[index - 1]) is speaks:
+            index -= 1
+    return index
+
+
+def _is_assistant(item: ContextItem) -> bool | None:
+    return item.role == "assistant" if isinstance(item, MessageItem) else None

@@ -1,0 +1,123 @@
+"""What makes two messages the same, and how ids are made.
+
+`identity_hash` and `checkpoint_hash` are the reference's, digit for digit. `fingerprint` is ours: it also
+tells tool calls, results and files apart, for the alignment of a window with the stored tail.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import TYPE_CHECKING
+
+from lossless.model.inbound import canonical_frame
+from lossless.model.js_json import stringify, utf8
+from lossless.model.messages import File, Opaque, Text, ToolCall, ToolResult
+
+if TYPE_CHECKING:
+    from lossless.model.messages import Json, Message, Part
+
+_FILE_ID = re.compile(r"\bfile_[0-9a-f]{16}\b")
+
+
+def canonical(role: str, content: str) -> str:
+    """`content` without what a host changes when it delivers the same user message again."""
+    return canonical_frame(content) if role == "user" else content
+
+
+def identity_hash(role: str, content: str) -> str:
+    """SHA-256 of role and canonical content.
+
+    >>> identity_hash("user", "hello")[:12]
+    '87ce4613405a'
+    """
+    return hashlib.sha256(utf8(f"{role}\0{canonical(role, content)}")).hexdigest()
+
+
+def checkpoint_hash(role: str, content: str) -> str:
+    """The hash under which a transcript's last entry is remembered."""
+    entry = stringify({"role": role, "content": canonical(role, content)})
+    return hashlib.sha256(entry.encode()).hexdigest()
+
+
+def fingerprint(message: Message) -> bytes:
+    """16 bytes that are equal for two copies of one event.
+
+    Role and canonical content; ids, names and inputs of tool calls; call ids of results; files and unknown
+    blocks whole. Never times, usage, thinking or provider metadata.
+    """
+    digest = hashlib.blake2b(utf8(f"{message.role}\0{canonical(message.role, message.content)}"), digest_size=16)
+    for part in message.parts:
+        seen = _seen(part)
+        if seen is not None:
+            digest.update(b"\0" + utf8(stringify(seen)))
+    hidden = _hidden_text(message)
+    if hidden is not None:
+        digest.update(b"\0\0" + utf8(hidden))
+    return digest.digest()
+
+
+def summary_id(content: str, nonce: str) -> str:
+    """`sum_…`, from the text and something that is never used twice."""
+    return f"sum_{_hex16(utf8(content + nonce))}"
+
+
+def file_id(conversation_id: int, data: bytes) -> str:
+    """`file_…`: the same bytes in the same conversation are the same file."""
+    return "file_" + _hex16(b"%d\0" % conversation_id + data)
+
+
+def focus_id(nonce: str) -> str:
+    """`focus_…`, from something that is never used twice."""
+    return f"focus_{_hex16(utf8(nonce))}"
+
+
+def part_id(nonce: str, ordinal: int) -> str:
+    """The id of a part in the form of a random UUID, from a nonce of its message and its place in it."""
+    digits = hashlib.sha256(utf8(f"{nonce}\0{ordinal}")).hexdigest()
+    variant = "89ab"[int(digits[16], 16) & 3]
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:32]}"
+
+
+def file_ids_in(text: str) -> tuple[str, ...]:
+    """The file ids that `text` names, each once, in order.
+
+    >>> file_ids_in("[LCM File: file_0123456789abcdef | a.txt] and file_12")
+    ('file_0123456789abcdef',)
+    """
+    return tuple(dict.fromkeys(_FILE_ID.findall(text)))
+
+
+def _seen(part: Part) -> Json:
+    """What of a part belongs to the event; None when the content already says it all."""
+    if isinstance(part, ToolCall):
+        return ["call", part.id, part.name, _sorted(part.input)]
+    if isinstance(part, ToolResult):
+        return ["result", part.call_id]
+    if isinstance(part, File | Opaque):
+        return ["raw", _sorted(part.raw)]
+    return None
+
+
+def _hidden_text(message: Message) -> str | None:
+    """The JSON text as it came, where `content` is only the words found inside it."""
+    texts: list[object] = [part.text for part in message.parts if isinstance(part, Text)]
+    if not texts and message.body is not None:
+        texts.append(message.body.get("content"))
+    raw = texts[0] if len(texts) == 1 else None
+    if isinstance(raw, str) and raw != message.content and raw.lstrip()[:1] in ("{", "["):
+        return raw
+    return None
+
+
+def _sorted(value: Json) -> Json:
+    """`value` with the keys of every object in order: hosts do not keep it."""
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    if isinstance(value, list):
+        return [_sorted(item) for item in value]
+    return value
+
+
+def _hex16(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]

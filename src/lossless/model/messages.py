@@ -1,0 +1,152 @@
+"""What was said: messages and their parts, as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+
+from lossless.model.tokens import estimate_tokens
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+JsonObject: TypeAlias = Mapping[str, Json]
+Role = Literal["system", "user", "assistant", "tool"]
+ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Words meant to be read."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    """A model's thinking: kept for the model that made it, never summarised, indexed or shown as speech."""
+
+    text: str
+    #: The provider's proof that the thinking is its own, when it gave one.
+    signature: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A model asks for a tool."""
+
+    id: str | None
+    name: str
+    #: The arguments exactly as given: an object, or the JSON text that OpenAI sends.
+    input: Json
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool answered."""
+
+    call_id: str | None
+    name: str | None
+    text: str
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """An image or another file inside a message; `raw` is its block as it came."""
+
+    raw: JsonObject
+    mime: str | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A block that no codec knows; `raw` is kept as it came."""
+
+    raw: Json
+    type: str = "unknown"
+
+
+Part: TypeAlias = Text | Reasoning | ToolCall | ToolResult | File | Opaque
+
+
+@dataclass(frozen=True, slots=True)
+class ModelIdentity:
+    """Which model spoke; thinking signatures are only valid for it."""
+
+    provider: str
+    api: str
+    model: str
+    response_model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message, whatever format it came in.
+
+    `content` is the text that people read and search; `parts` are the blocks, empty when the text is all
+    there is. `body` is the foreign message exactly as it came, None when `{"role", "content"}` says it all.
+    """
+
+    role: Role
+    content: str
+    parts: tuple[Part, ...] = ()
+    #: The codec that read it (a key of `lossless.formats.FORMATS`).
+    format: str = "plain"
+    body: JsonObject | None = None
+    #: The reference's estimate of the serialised content; worked out from `content` when not given.
+    tokens: int = -1
+    #: The provider's own id of this event, when it minted one (`stable_event_key`).
+    event_key: str | None = None
+    #: When it was said, if the message itself says so.
+    created_at: datetime | None = None
+    identity: ModelIdentity | None = None
+    #: Why generation ended, as the host spells it (`stop`, `error`, `aborted`, …).
+    stop_reason: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.tokens < 0:
+            object.__setattr__(self, "tokens", estimate_tokens(self.content))
+
+    @property
+    def original(self) -> dict[str, Json]:
+        """The foreign message, equal to what came in."""
+        if self.body is not None:
+            return cast("dict[str, Json]", self.body)
+        return {"role": self.role, "content": self.content}
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        return tuple([part for part in self.parts if isinstance(part, ToolCall)]) if self.parts else ()
+
+    @property
+    def tool_results(self) -> tuple[ToolResult, ...]:
+        return tuple([part for part in self.parts if isinstance(part, ToolResult)]) if self.parts else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """A message with what the host knows about it: a stable entry id, and when it was said."""
+
+    message: Message | JsonObject
+    entry_id: str | None = None
+    created_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """A message in the archive."""
+
+    id: int
+    conversation_id: int
+    seq: int
+    message: Message
+    created_at: datetime
+    entry_id: str | None = None
+    #: `file_…` id when the text also lies in a file that a stub may stand for.
+    file_id: str | None = None
+    #: The sender as the host reported it (untrusted), JSON.
+    sender: str | None = None
