@@ -1,0 +1,425 @@
+"""Every setting, declared once: the environment, config files, host manifests and the page follow from here.
+
+To add one, add a field. Its attribute is its key in snake case; its variable is `LCM_` and the
+attribute in capitals unless `env` says otherwise. `ours` marks what lossless-claw does not have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Final, Literal
+
+from lossless.settings.kinds import OFF, ON, Choice, Number, Place, Text, Texts, Whole, Zone
+from lossless.settings.overrides import ContextThresholdOverride, Overrides, Route, Routes, choose
+from lossless.settings.setting import Alias, Section, Setting, without_passwords
+
+storage = Section("Storage", "Where the archive and its files are.")
+sessions = Section("Sessions", "Which conversations are kept, and what a host's session commands do.")
+tail = Section("Context", "What stays verbatim in front of the model, and how much fits.")
+compaction = Section("Compaction", "When older history is folded into summaries, and how far.")
+summaries = Section("Summaries", "Who writes summaries, how long they are, and what they may cost.")
+recall = Section("Recall", "How the agent gets details back.")
+files = Section("Transcripts and logs", "Files beside the archive.")
+terminal = Section("Terminal", "Only for the terminal browser; only from the environment.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Settings:
+    """All settings. Every value is checked on construction; a wrong one raises `BadSetting`.
+
+    None means that the value follows from something not known here, such as the state folder.
+    """
+
+    enabled: bool = storage("enabled", True, ON, "Turn everything off without uninstalling it.")
+    database_path: str | None = storage(
+        "databasePath",
+        None,
+        Place(),
+        "The archive: a file, or a postgresql:// address.",
+        aliases=(Alias("dbPath", wins=True),),
+        derived="`<state>/lcm.db`",
+    )
+    large_files_dir: str | None = storage(
+        "largeFilesDir",
+        None,
+        Place(blank_counts=True),
+        "The folder for large payloads that left their messages.",
+        derived="`lcm-files` beside the archive",
+    )
+    large_file_threshold_tokens: int = storage(
+        "largeFileThresholdTokens",
+        25_000,
+        Whole(1000),
+        "Payloads of this many tokens or more are stored as files.",
+        env="LCM_LARGE_FILE_TOKEN_THRESHOLD",
+        aliases=(Alias("largeFileTokenThreshold"),),
+    )
+    payloads_in_files: bool = storage(
+        "payloadsInFiles",
+        True,
+        ON,
+        "Whether pictures and large payloads leave their messages for files.",
+        env="LCM_PAYLOADS_IN_FILES",
+        ours=True,
+    )
+    timezone: str | None = storage(
+        "timezone", None, Zone(), "The zone in which times are shown.", env="TZ", derived="the system's zone"
+    )
+
+    ignore_session_patterns: tuple[str, ...] = sessions(
+        "ignoreSessionPatterns",
+        (),
+        Texts(),
+        "Sessions that are never touched: `*` stops at `:`, `**` does not.",
+    )
+    stateless_session_patterns: tuple[str, ...] = sessions(
+        "statelessSessionPatterns", (), Texts(), "Sessions that may read the archive but never write to it."
+    )
+    skip_stateless_sessions: bool = sessions(
+        "skipStatelessSessions", True, ON, "Whether `statelessSessionPatterns` is enforced."
+    )
+    host_fallback_mode: Literal["error", "capture-only"] = sessions(
+        "hostFallbackMode",
+        "error",
+        Choice("error", "capture-only"),
+        "What to do on a host that lacks a needed capability: refuse, or only store what is said.",
+    )
+    new_session_retain_depth: int = sessions(
+        "newSessionRetainDepth",
+        2,
+        Whole(-1),
+        "`/new` keeps summaries of this depth and deeper; -1 keeps all.",
+    )
+    bootstrap_max_tokens: int = sessions(
+        "bootstrapMaxTokens",
+        0,
+        Whole(1),
+        "How much of a first import stays verbatim in the context, in tokens.",
+        derived="0.3 × `leafChunkTokens`, at least 6000",
+    )
+    replay_flood_threshold_external: int = sessions(
+        "replayFloodThresholdExternal",
+        3,
+        Whole(1),
+        "Equal user messages within one second that are a replay.",
+    )
+    replay_flood_threshold_internal: int = sessions(
+        "replayFloodThresholdInternal",
+        32,
+        Whole(1),
+        "Equal other messages within one second that are a replay.",
+    )
+    prune_heartbeat_ok: bool = sessions("pruneHeartbeatOk", False, OFF, "Hide heartbeat turns that had nothing to say.")
+
+    fresh_tail_count: int = tail(
+        "freshTailCount", 64, Whole(1), "How many of the newest messages always stay verbatim."
+    )
+    fresh_tail_max_tokens: int | None = tail(
+        "freshTailMaxTokens",
+        None,
+        Whole(0),
+        "A cap on the fresh tail; the newest user message and what follows it stay in any case.",
+        derived="no cap",
+    )
+    default_token_budget: int = tail(
+        "defaultTokenBudget", 128_000, Whole(1000), "The budget where neither host nor caller gives one.", ours=True
+    )
+    max_assembly_token_budget: int | None = tail(
+        "maxAssemblyTokenBudget",
+        None,
+        Whole(1000),
+        "A cap on every budget that a host gives.",
+        derived="no cap",
+    )
+    prompt_aware_eviction: bool = tail(
+        "promptAwareEviction",
+        False,
+        OFF,
+        "Over budget, keep what is close to the prompt instead of what is newest; costs prompt-cache hits.",
+        env="LCM_PROMPT_AWARE_EVICTION_ENABLED",
+    )
+    stub_large_tool_payloads: bool = tail(
+        "stubLargeToolPayloads", False, OFF, "Show stored tool results as openable stubs."
+    )
+    strip_injected_context_tags: tuple[str, ...] = tail(
+        "stripInjectedContextTags",
+        ("active_memory_plugin", "relevant-memories", "relevant_memories", "hindsight_memories"),
+        Texts(),
+        "XML blocks that other plugins inject, left out of what is summarised; empty keeps them.",
+    )
+
+    context_threshold: float = compaction(
+        "contextThreshold", 0.75, Number(0, 1), "The share of the budget above which older history is folded."
+    )
+    context_threshold_overrides: tuple[ContextThresholdOverride, ...] = compaction(
+        "contextThresholdOverrides",
+        (),
+        Overrides(),
+        "Other thresholds for some models, context sizes or sessions; the most specific rule applies.",
+        env=None,
+    )
+    proactive_threshold_compaction_mode: Literal["deferred", "inline"] = compaction(
+        "proactiveThresholdCompactionMode",
+        "deferred",
+        Choice("deferred", "inline"),
+        "Whether the sweep above the threshold runs later or within the turn.",
+    )
+    hard_limit_summariser: Literal["extractive", "model"] = compaction(
+        "hardLimitSummariser",
+        "extractive",
+        Choice("extractive", "model"),
+        "Who folds when a turn reaches the hard limit: the built-in summariser at once, or the model.",
+        ours=True,
+    )
+    host_maintain_compacts: bool = compaction(
+        "hostMaintainCompacts", False, OFF, "Whether a host's maintenance call may run a sweep.", ours=True
+    )
+    leaf_chunk_tokens: int = compaction(
+        "leafChunkTokens", 20_000, Whole(1), "The most source tokens that one summary is made of."
+    )
+    leaf_min_fanout: int = compaction(
+        "leafMinFanout", 8, Whole(2), "The fewest leaves that are condensed into one summary."
+    )
+    condensed_min_fanout: int = compaction(
+        "condensedMinFanout",
+        4,
+        Whole(2),
+        "The fewest condensed summaries of one depth that are condensed again.",
+    )
+    condensed_min_fanout_hard: int = compaction(
+        "condensedMinFanoutHard", 2, Whole(2), "The fewest summaries that are condensed when space is short."
+    )
+    sweep_max_depth: int = compaction(
+        "sweepMaxDepth",
+        1,
+        Whole(-1),
+        "How deep an ordinary sweep condenses: 0 only makes leaves, -1 has no limit.",
+        aliases=(Alias("incrementalMaxDepth", env="LCM_INCREMENTAL_MAX_DEPTH", deprecated=True),),
+    )
+    summary_prefix_target_tokens: int | None = compaction(
+        "summaryPrefixTargetTokens",
+        None,
+        Whole(1),
+        "How many tokens of summaries a sweep aims to leave in the context.",
+        derived="half the threshold, at most `leafChunkTokens`, at least `condensedTargetTokens`",
+    )
+    max_sweep_iterations: int = compaction(
+        "maxSweepIterations", 12, Whole(1), "The most passes of one sweep, and the most sweeps of one chain."
+    )
+    sweep_deadline_ms: int = compaction("sweepDeadlineMs", 120_000, Whole(1), "The longest one sweep may take.")
+    compact_until_under_deadline_ms: int = compaction(
+        "compactUntilUnderDeadlineMs", 300_000, Whole(1), "The longest that getting below a budget may take."
+    )
+
+    summary_model: str = summaries(
+        "summaryModel",
+        "",
+        Text(blank_counts=True),
+        "The model that writes summaries: `model` or `provider/model`.",
+    )
+    summary_provider: str = summaries(
+        "summaryProvider", "", Text(blank_counts=True), "Who offers `summaryModel` when it is a bare name."
+    )
+    summary_base_url: str = summaries(
+        "summaryBaseUrl", "", Text(), "Another address for the provider's API.", env_only=True
+    )
+    fallback_providers: tuple[Route, ...] = summaries(
+        "fallbackProviders", (), Routes(), "Models that are tried in this order when the first one fails."
+    )
+    leaf_target_tokens: int = summaries("leafTargetTokens", 2400, Whole(1), "The length that a leaf aims at.")
+    condensed_target_tokens: int = summaries(
+        "condensedTargetTokens", 2000, Whole(1), "The length that a condensed summary aims at."
+    )
+    summary_max_overage_factor: float = summaries(
+        "summaryMaxOverageFactor", 3.0, Number(1), "A summary longer than its target times this is cut."
+    )
+    fallback_max_tokens: int = summaries(
+        "fallbackMaxTokens", 512, Whole(64, outside="ignore"), "The longest summary made without a model."
+    )
+    custom_instructions: str = summaries(
+        "customInstructions", "", Text(blank_counts=True), "A text that is added to every summary prompt."
+    )
+    enable_summary_thinking: bool = summaries(
+        "enableSummaryThinking", True, ON, "Let models reason a little before they write a summary."
+    )
+    summary_parallelism: int = summaries(
+        "summaryParallelism",
+        1,
+        Whole(1, 64),
+        "Model calls at the same time; above 1 a leaf is written without the one before it.",
+        ours=True,
+    )
+    summary_timeout_ms: int = summaries("summaryTimeoutMs", 60_000, Whole(1), "The longest one model call may take.")
+    summary_call_window_ms: int = summaries(
+        "summaryCallWindowMs", 600_000, Whole(1), "The span over which model calls are counted."
+    )
+    summary_max_calls_per_window: int = summaries(
+        "summaryMaxCallsPerWindow", 24, Whole(1), "The most model calls for one conversation in that span."
+    )
+    summary_spend_backoff_ms: int = summaries(
+        "summarySpendBackoffMs", 1_800_000, Whole(1), "How long model calls rest when there were too many."
+    )
+    circuit_breaker_threshold: int = summaries(
+        "circuitBreakerThreshold",
+        5,
+        Whole(1),
+        "Refused credentials in a row after which a model is not called.",
+    )
+    circuit_breaker_cooldown_ms: int = summaries(
+        "circuitBreakerCooldownMs", 1_800_000, Whole(1), "How long it is not called then."
+    )
+    large_file_summary_model: str = summaries(
+        "largeFileSummaryModel", "", Text(blank_counts=True), "The model that describes stored files."
+    )
+    large_file_summary_provider: str = summaries(
+        "largeFileSummaryProvider",
+        "",
+        Text(blank_counts=True),
+        "Its provider; without both no model is asked.",
+    )
+
+    max_expand_tokens: int = recall("maxExpandTokens", 4000, Whole(1), "How much an expansion returns by default.")
+    recall_max_tokens: int = recall(
+        "recallMaxTokens", 2000, Whole(1), "How much `lcm_recall` returns by default.", ours=True
+    )
+    expansion_model: str = recall(
+        "expansionModel", "", Text(blank_counts=True), "The model that answers `lcm_expand_query`."
+    )
+    expansion_provider: str = recall(
+        "expansionProvider",
+        "",
+        Text(blank_counts=True),
+        "Who offers `expansionModel` when it is a bare name.",
+    )
+    delegation_timeout_ms: int = recall(
+        "delegationTimeoutMs", 120_000, Whole(1), "The longest that the work for `lcm_expand_query` may take."
+    )
+    expand_for_main_agents: Literal["auto", "allow", "refuse"] = recall(
+        "expandForMainAgents",
+        "auto",
+        Choice("auto", "allow", "refuse"),
+        "Whether a main agent may call `lcm_expand`; auto refuses it only where the host has sub-agents.",
+        ours=True,
+    )
+    expand_query_strategy: Literal["auto", "loop", "pack"] = recall(
+        "expandQueryStrategy",
+        "auto",
+        Choice("auto", "loop", "pack"),
+        "How a question is answered: loop lets the model call tools, pack gives it the evidence at once.",
+        ours=True,
+    )
+    regex_engine: Literal["regex", "re2"] = recall(
+        "regexEngine",
+        "regex",
+        Choice("regex", "re2"),
+        "re2 is linear in time but knows no look-around; it must be installed.",
+        ours=True,
+    )
+    regex_timeout_ms: int = recall(
+        "regexTimeoutMs",
+        2000,
+        Whole(1, 60_000),
+        "The longest one regular-expression search may take.",
+        ours=True,
+    )
+    trigram_index: Literal["auto", "on", "off"] = recall(
+        "trigramIndex",
+        "auto",
+        Choice("auto", "on", "off"),
+        "An index for substrings; auto builds it once a scan was too slow.",
+        ours=True,
+    )
+
+    transcript_gc_enabled: bool = files(
+        "transcriptGcEnabled", False, OFF, "Allow the host's transcript to be rewritten with stored stubs."
+    )
+    auto_rotate_session_files_enabled: bool = files(
+        "autoRotateSessionFiles.enabled", True, ON, "Shorten transcripts that grew too large."
+    )
+    auto_rotate_session_files_create_backups: bool = files(
+        "autoRotateSessionFiles.createBackups", False, OFF, "Back up the archive before such a rotation."
+    )
+    auto_rotate_session_files_size_bytes: int = files(
+        "autoRotateSessionFiles.sizeBytes", 2_097_152, Whole(1), "A transcript above this size is too large."
+    )
+    auto_rotate_session_files_startup: Literal["rotate", "warn", "off"] = files(
+        "autoRotateSessionFiles.startup", "rotate", Choice("rotate", "warn", "off"), "What happens at start."
+    )
+    auto_rotate_session_files_runtime: Literal["rotate", "warn", "off"] = files(
+        "autoRotateSessionFiles.runtime",
+        "rotate",
+        Choice("rotate", "warn", "off"),
+        "What happens between turns.",
+    )
+    independent_log_file_enabled: bool = files(
+        "independentLogFile.enabled", True, ON, "Write a log of our own.", env="LCM_LOG_FILE_ENABLED"
+    )
+    independent_log_file_file: str | None = files(
+        "independentLogFile.file",
+        None,
+        Place(),
+        "Its file; a name with a date begins anew every day.",
+        env="LCM_LOG_FILE",
+        derived="`<temp>/openclaw/lossless-claw-<date>.log`",
+    )
+    independent_log_file_max_file_bytes: int = files(
+        "independentLogFile.maxFileBytes",
+        104_857_600,
+        Whole(1),
+        "A log of this size is put aside and a new one begun.",
+        env="LCM_LOG_MAX_FILE_BYTES",
+    )
+
+    tui_conversation_window_size: int = terminal(
+        "tui.conversationWindowSize",
+        200,
+        Whole(1, 10_000, outside="clamp"),
+        "Messages on one page.",
+        env_only=True,
+    )
+    tui_summary_model: str = terminal(
+        "tui.summaryModel", "", Text(), "The model for rewriting; else `summaryModel`.", env_only=True
+    )
+    tui_summary_provider: str = terminal(
+        "tui.summaryProvider", "", Text(), "Its provider; else `summaryProvider`.", env_only=True
+    )
+    tui_summary_base_url: str = terminal(
+        "tui.summaryBaseUrl", "", Text(), "Its address; else `summaryBaseUrl`.", env_only=True
+    )
+
+    def __post_init__(self) -> None:
+        for setting in SETTINGS:
+            given = getattr(self, setting.attribute)
+            value = setting.check(given, "Settings()")
+            if value is not given:
+                object.__setattr__(self, setting.attribute, value)
+        if not self.bootstrap_max_tokens:
+            object.__setattr__(self, "bootstrap_max_tokens", max(6000, self.leaf_chunk_tokens * 3 // 10))
+
+    def __repr__(self) -> str:
+        given = ((setting, getattr(self, setting.attribute)) for setting in SETTINGS)
+        differing = [f"{setting.attribute}={value!r}" for setting, value in given if value != setting.default]
+        return without_passwords(f"Settings({', '.join(differing)})")
+
+    def for_context(
+        self,
+        *,
+        provider: str | None = None,
+        model: str | None = None,
+        window: int | None = None,
+        session: str | None = None,
+    ) -> Settings:
+        """These settings with the override rule applied that fits best; themselves when none fits."""
+        rule = choose(self.context_threshold_overrides, provider=provider, model=model, window=window, session=session)
+        if rule is None:
+            return self
+        return replace(
+            self,
+            context_threshold=rule.context_threshold,
+            fresh_tail_count=rule.fresh_tail_count or self.fresh_tail_count,
+            leaf_chunk_tokens=rule.leaf_chunk_tokens or self.leaf_chunk_tokens,
+        )
+
+
+#: Every setting in the order of the page.
+SETTINGS: Final[tuple[Setting, ...]] = tuple(item.metadata["setting"] for item in fields(Settings))

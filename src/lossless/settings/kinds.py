@@ -1,0 +1,372 @@
+"""What the value of a setting may be, and how it is read from each place it can come from.
+
+A kind answers five questions: is this value allowed (`check`), what does a config file mean by it
+(`read`), what does an environment variable mean by it (`parse`), how is it written (`dump`), and how
+is it described (`allowed`, `schema`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from abc import ABC, abstractmethod
+from typing import Final, Literal, NamedTuple
+
+#: Stands for "no value here": the next place is asked.
+UNSET: Final = object()
+
+#: Larger whole numbers do not survive a trip through JSON hosts.
+LARGEST: Final = 2**53 - 1
+
+
+class Refused(ValueError):
+    """A value that a kind does not take; `at` and `value` point inside it when only a part is wrong."""
+
+    def __init__(self, allowed: str, at: str = "", value: object = UNSET) -> None:
+        super().__init__(allowed)
+        self.allowed, self.at, self.value = allowed, at, value
+
+
+class Reading(NamedTuple):
+    """What an environment variable says; `note` is for the person when it was read unusually."""
+
+    value: object
+    note: str = ""
+
+
+class Kind(ABC):
+    """The allowed values of a setting. `word` names them on the settings page."""
+
+    __slots__ = ()
+    word = "value"
+
+    def allowed(self) -> str:
+        """What a person may write, as the end of the sentence "allowed is …"."""
+        return self.word
+
+    @abstractmethod
+    def check(self, value: object) -> object:
+        """The value in its one true form; raises `Refused`."""
+
+    def read(self, value: object) -> object:
+        """The value that a config file gives, or UNSET."""
+        return self.check(value)
+
+    def parse(self, text: str) -> Reading:
+        """The value that an environment variable gives, or UNSET; a kind without a variable takes none."""
+        raise Refused(f"{text!r} cannot be given as a text")
+
+    def dump(self, value: object) -> object:
+        """The value as a config file holds it."""
+        return value
+
+    @abstractmethod
+    def schema(self) -> dict[str, object]:
+        """The value as JSON Schema describes it."""
+
+
+class Flag(Kind):
+    """True or false. An environment variable is `default` unless it is literally the other word."""
+
+    __slots__ = ("default",)
+    word = "boolean"
+
+    def __init__(self, default: bool) -> None:
+        self.default = default
+
+    def allowed(self) -> str:
+        return "true or false"
+
+    def check(self, value: object) -> bool:
+        if isinstance(value, bool):
+            return value
+        raise Refused(self.allowed())
+
+    def read(self, value: object) -> bool:
+        words = {"true": True, "false": False}
+        return self.check(words.get(value.strip(), value) if isinstance(value, str) else value)
+
+    def parse(self, text: str) -> Reading:
+        value = text != "false" if self.default else text == "true"
+        odd = text not in ("true", "false")
+        return Reading(value, f"counts as {str(value).lower()}; write true or false" if odd else "")
+
+    def schema(self) -> dict[str, object]:
+        return {"type": "boolean"}
+
+
+ON, OFF = Flag(True), Flag(False)
+
+
+class Whole(Kind):
+    """A whole number within bounds; `outside` says what an environment value out of them does."""
+
+    __slots__ = ("high", "low", "outside")
+    word = "integer"
+
+    def __init__(
+        self, low: int, high: int | None = None, outside: Literal["refuse", "ignore", "clamp"] = "refuse"
+    ) -> None:
+        self.low, self.high, self.outside = low, high, outside
+
+    def allowed(self) -> str:
+        if self.high is None:
+            return f"a whole number of at least {self.low}"
+        return f"a whole number from {self.low} to {self.high}"
+
+    def check(self, value: object) -> int:
+        if isinstance(value, int) and not isinstance(value, bool):
+            if value > LARGEST and self.high is None:
+                raise Refused(f"{self.allowed()} and at most {LARGEST}")
+            if self.low <= value <= (LARGEST if self.high is None else self.high):
+                return int(value)
+        raise Refused(self.allowed())
+
+    def read(self, value: object) -> int:
+        number = as_number(value)
+        if number is None or number != int(number):
+            raise Refused(self.allowed())
+        return self.check(int(number))
+
+    def parse(self, text: str) -> Reading:
+        found = re.match(r"\s*([+-]?[0-9]+)", text)
+        if not found:
+            return _no_number(text, self.allowed())
+        if len(found[1]) > 20:
+            raise Refused(self.allowed())
+        number, note = int(found[1]), _prefix_note(text, found[1])
+        within = min(max(number, self.low), LARGEST if self.high is None else self.high)
+        if number != within and self.outside == "ignore":
+            return Reading(UNSET, f"is ignored; allowed is {self.allowed()}")
+        if number != within and self.outside == "clamp":
+            return Reading(within, f"counts as {within}; allowed is {self.allowed()}")
+        return Reading(self.check(number), note)
+
+    def schema(self) -> dict[str, object]:
+        bounds = {"minimum": self.low} if self.high is None else {"minimum": self.low, "maximum": self.high}
+        return {"type": "integer", **bounds}
+
+
+class Number(Kind):
+    """A finite number within bounds."""
+
+    __slots__ = ("high", "low")
+    word = "number"
+
+    def __init__(self, low: float, high: float | None = None) -> None:
+        self.low, self.high = low, high
+
+    def allowed(self) -> str:
+        if self.high is None:
+            return f"a number of at least {self.low:g}"
+        return f"a number from {self.low:g} to {self.high:g}"
+
+    def check(self, value: object) -> float:
+        number = None if isinstance(value, str) else as_number(value)
+        if number is not None and self.low <= number and (self.high is None or number <= self.high):
+            return float(number)
+        raise Refused(self.allowed())
+
+    def read(self, value: object) -> float:
+        return self.check(as_number(value))
+
+    def parse(self, text: str) -> Reading:
+        found = re.match(r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)", text)
+        if not found:
+            return _no_number(text, self.allowed())
+        return Reading(self.check(float(found[1])), _prefix_note(text, found[1]))
+
+    def schema(self) -> dict[str, object]:
+        bounds = {"minimum": self.low} if self.high is None else {"minimum": self.low, "maximum": self.high}
+        return {"type": "number", **bounds}
+
+
+class Text(Kind):
+    """Any text. With `blank_counts`, a blank environment variable means "empty", not "not set"."""
+
+    __slots__ = ("blank_counts",)
+    word = "string"
+
+    def __init__(self, *, blank_counts: bool = False) -> None:
+        self.blank_counts = blank_counts
+
+    def allowed(self) -> str:
+        return "a text that UTF-8 can carry"
+
+    def check(self, value: object) -> str:
+        if isinstance(value, str) and _is_utf8(value):
+            return value
+        raise Refused(self.allowed())
+
+    def read(self, value: object) -> object:
+        return self.check(value).strip() or UNSET
+
+    def parse(self, text: str) -> Reading:
+        value = self.check(text).strip()
+        return Reading(value if value or self.blank_counts else UNSET)
+
+    def schema(self) -> dict[str, object]:
+        return {"type": "string"}
+
+
+class Place(Kind):
+    """A file, a folder or the address of a database. `~` stands for the home folder."""
+
+    __slots__ = ("blank_counts",)
+    word = "path"
+
+    def __init__(self, *, blank_counts: bool = False) -> None:
+        self.blank_counts = blank_counts
+
+    def allowed(self) -> str:
+        return "a path"
+
+    def check(self, value: object) -> str:
+        if isinstance(value, str) and value.strip() and "\0" not in value:
+            return value
+        raise Refused(self.allowed())
+
+    def read(self, value: object) -> object:
+        if isinstance(value, str) and not value.strip():
+            return UNSET
+        return self.check(value).strip()
+
+    def parse(self, text: str) -> Reading:
+        if not text.strip():
+            return Reading(None if self.blank_counts else UNSET)
+        return Reading(self.check(text).strip())
+
+    def schema(self) -> dict[str, object]:
+        return {"type": "string"}
+
+
+class Choice(Kind):
+    """One of a few words."""
+
+    __slots__ = ("words",)
+    word = "choice"
+
+    def __init__(self, *words: str) -> None:
+        self.words = words
+
+    def allowed(self) -> str:
+        return "one of " + ", ".join(self.words)
+
+    def check(self, value: object) -> str:
+        if isinstance(value, str) and value in self.words:
+            return value
+        raise Refused(self.allowed())
+
+    def read(self, value: object) -> str:
+        return self.check(value.strip().lower() if isinstance(value, str) else value)
+
+    def parse(self, text: str) -> Reading:
+        return Reading(self.read(text) if text.strip() else UNSET)
+
+    def schema(self) -> dict[str, object]:
+        return {"type": "string", "enum": list(self.words)}
+
+
+class Texts(Kind):
+    """A list of texts; in the environment they stand with commas between, and blank means none."""
+
+    __slots__ = ()
+    word = "list of strings"
+
+    def allowed(self) -> str:
+        return "a list of texts"
+
+    def check(self, value: object) -> tuple[str, ...]:
+        if not isinstance(value, (list, tuple)):
+            raise Refused(self.allowed())
+        for place, item in enumerate(value):
+            if not (isinstance(item, str) and item.strip() and _is_utf8(item)):
+                raise Refused("a text that is not blank", f"[{place}]", item)
+        return tuple(value)
+
+    def read(self, value: object) -> tuple[str, ...]:
+        if isinstance(value, str):
+            value = value.split(",")
+        if not isinstance(value, (list, tuple)):
+            raise Refused(self.allowed())
+        trimmed = [item.strip() if isinstance(item, str) else item for item in value]
+        return self.check([item for item in trimmed if item != ""])
+
+    def parse(self, text: str) -> Reading:
+        return Reading(self.read(text))
+
+    def dump(self, value: object) -> object:
+        return list(self.check(value))
+
+    def schema(self) -> dict[str, object]:
+        return {"type": "array", "items": {"type": "string"}}
+
+
+class Zone(Kind):
+    """The name of a time zone. `TZ` belongs to the system: a value we cannot use is passed over."""
+
+    __slots__ = ()
+    word = "time zone"
+
+    def allowed(self) -> str:
+        return "an IANA time zone such as Europe/Berlin"
+
+    def check(self, value: object) -> str:
+        if isinstance(value, str) and is_time_zone(value):
+            return value
+        raise Refused(self.allowed())
+
+    def read(self, value: object) -> object:
+        if isinstance(value, str) and not value.strip():
+            return UNSET
+        return self.check(value.strip() if isinstance(value, str) else value)
+
+    def parse(self, text: str) -> Reading:
+        name = text.strip()
+        if not name or is_time_zone(name):
+            return Reading(name or UNSET)
+        return Reading(UNSET, f"is ignored; allowed is {self.allowed()}")
+
+    def schema(self) -> dict[str, object]:
+        return {"type": "string"}
+
+
+def as_number(value: object) -> int | float | None:
+    """The finite number that a config value stands for: a number, or a text that is one."""
+    if isinstance(value, str) and re.fullmatch(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", value):
+        value = float(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        return value if math.isfinite(value) else None
+    except OverflowError:
+        return None
+
+
+def is_time_zone(name: str) -> bool:
+    """Whether the system knows the zone; any well-shaped name passes where it has no zones at all."""
+    if name == "UTC":
+        return True
+    if not re.fullmatch(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*", name) or len(name) > 80:
+        return False
+    import zoneinfo
+
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        return not zoneinfo.available_timezones()
+    return True
+
+
+def _is_utf8(text: str) -> bool:
+    return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
+
+
+def _no_number(text: str, allowed: str) -> Reading:
+    if text.strip().lower() in ("", "nan"):
+        return Reading(UNSET)
+    raise Refused(allowed)
+
+
+def _prefix_note(text: str, used: str) -> str:
+    return "" if text.strip() == used else f"was read as {used}"

@@ -1,0 +1,182 @@
+"""The settings page of the documentation, written from the declarations.
+
+`python -m lossless.settings.page docs/reference/settings.md` writes it; with `--check` nothing is
+written and the exit code is 1 when the page is out of date.
+"""
+
+from __future__ import annotations
+
+import sys
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lossless.settings.declared import SETTINGS
+from lossless.settings.names import PATH_VARIABLES, RETIRED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lossless.settings.setting import Setting
+
+_INTRO = """\
+# Settings
+
+This page is made from the declarations in `lossless.settings`; `python -m lossless.settings.page
+docs/reference/settings.md` writes it anew.
+
+Every setting has a default that works. A value is looked for in the environment, then in the config
+file, then the default holds. A value that cannot be used is an error that names the key, the value,
+where it came from and what is allowed. Unknown keys, old names and values that were read in an
+unusual way are reported as warnings. `lcm config show` prints what holds and where it came from.
+
+## Where the config file is
+
+The first of these that exists is read, and only that one:
+
+1. the file given with `--config`;
+2. `lossless.toml` in the working folder;
+3. `$XDG_CONFIG_HOME/lossless/lossless.toml`, then `~/.config/lossless/lossless.toml`;
+4. the host's file: `$OPENCLAW_CONFIG_PATH`, else `openclaw.json` in the state folder. Our settings
+   stand there in `plugins.entries.lossless.config`, in `plugins.entries.lossless-claw.config`, or in
+   the older `plugins.config`. The file must be plain JSON.
+
+The state folder `<state>` is `--openclaw-dir`, `$LCM_OPENCLAW_DIR`, `$OPENCLAW_STATE_DIR`,
+`$OPENCLAW_HOME/.openclaw` or `~/.openclaw`, the first that is given. The archive is `--db`,
+`$LCM_DATABASE_PATH`, `dbPath` or `databasePath` in the config file, else `<state>/lcm.db`: the one
+that OpenClaw's plugin uses.
+
+```toml
+# lossless.toml: keys as below, or in snake case (fresh_tail_count)
+freshTailCount = 32
+contextThreshold = 0.6
+
+[autoRotateSessionFiles]
+enabled = false
+```
+
+`lcm config set <key> <json>` writes one key: checked first, all or nothing, with a copy of the old
+file beside it. In a `lossless.toml` one line changes and all others stay.
+
+## How the environment is read
+
+* A boolean that is true by default is false only for `false`; one that is false by default is true
+  only for `true`. Any other text is reported.
+* A number is read from the beginning of the text (`20k` is 20, and reported). Blank counts as not
+  set; a text without a number, or a number out of range, is an error.
+* Lists stand with commas between; blank means an empty list. `LCM_FALLBACK_PROVIDERS` is
+  `provider/model,provider/model`.
+* A blank text counts as not set, except for models, providers, `customInstructions` and
+  `largeFilesDir`: there it hides what the config file says.
+
+Settings marked *ours* are not known to lossless-claw.
+"""
+
+_RULES = """\
+## Rules for other thresholds
+
+Each rule of `contextThresholdOverrides` has a `match` with at least one condition; all its conditions
+must hold. Of several rules that hold the most specific is used (a model counts 100, a session pattern
+50, each bound of the context window 20), and of equally specific ones the first. A model is matched
+whole, as `provider/model` or as the bare name; the window is what the host says of the model. Nothing
+in a rule is guessed: an unknown field is an error.
+
+```toml
+[[contextThresholdOverrides]]
+name = "large models"                       # optional
+match = { modelContextWindowMin = 900000 }  # also: model, modelContextWindowMax, sessionPattern
+contextThreshold = 0.15
+freshTailCount = 16                         # optional
+leafChunkTokens = 12000                     # optional
+```
+"""
+
+_COLUMNS = ("Key", "Type", "Default", "Allowed", "Environment", "Meaning")
+
+
+def page() -> str:
+    """The page as Markdown."""
+    parts = [_INTRO]
+    for section, settings in groupby(SETTINGS, key=lambda setting: setting.section):
+        parts.append(f"## {section.title}\n\n{section.about}\n\n{_table(_COLUMNS, map(_row, settings))}")
+    parts += [_RULES, _old_names()]
+    parts.append("## Variables for paths\n\n" + _table(("Variable", "Meaning"), _paths()))
+    return "\n".join(parts)
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page, or with `--check` say whether it is up to date."""
+    check = "--check" in arguments
+    names = [argument for argument in arguments if argument != "--check"]
+    if len(names) != 1:
+        sys.stderr.write("usage: python -m lossless.settings.page [--check] FILE\n")
+        return 2
+    path, text = Path(names[0]), page()
+    if not check:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return 0
+    if path.exists() and path.read_text(encoding="utf-8") == text:
+        return 0
+    sys.stderr.write(f"{path} is out of date: python -m lossless.settings.page {path}\n")
+    return 1
+
+
+def _row(setting: Setting) -> tuple[str, ...]:
+    meaning = f"*ours* · {setting.help}" if setting.ours else setting.help
+    key = "environment only" if setting.env_only else _code(setting.key)
+    return (key, setting.kind.word, _default(setting), _allowed(setting), _code(setting.env), meaning)
+
+
+def _default(setting: Setting) -> str:
+    if setting.derived:
+        return setting.derived
+    value = setting.dump(setting.default)
+    if isinstance(value, bool):
+        return _code(str(value).lower())
+    if isinstance(value, list):
+        return ", ".join(_code(str(item)) for item in value) or "none"
+    return _code(f"{value:g}" if isinstance(value, float) else str(value)) or "empty"
+
+
+def _allowed(setting: Setting) -> str:
+    bounds = setting.kind.schema()
+    if "enum" in bounds:
+        return ", ".join(_code(str(word)) for word in getattr(setting.kind, "words", ()))
+    low, high = bounds.get("minimum"), bounds.get("maximum")
+    if low is None:
+        return ""
+    return f"≥ {low}" if high is None else f"{low} … {high}"
+
+
+def _old_names() -> str:
+    rows = [
+        (
+            _code(alias.key),
+            _code(alias.env),
+            f"another name of `{setting.key}`"
+            + (", deprecated" if alias.deprecated else "")
+            + ("; wins when both are given" if alias.wins else f"; `{setting.key}` wins when both are given"),
+        )
+        for setting in SETTINGS
+        for alias in setting.aliases
+    ]
+    rows += [(_code(retired.key), _code(retired.env), "accepted, without effect") for retired in RETIRED]
+    return "## Other and old names\n\n" + _table(("Key", "Environment", "What it is"), rows)
+
+
+def _paths() -> Iterable[tuple[str, str]]:
+    return ((_code(name), about) for name, about in PATH_VARIABLES.items())
+
+
+def _code(text: str | None) -> str:
+    return f"`{text}`" if text else ""
+
+
+def _table(columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [columns, tuple("---" for _ in columns), *rows]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,149 @@
+"""How one setting is declared: its name in config files and the environment, its kind, its help."""
+
+from __future__ import annotations
+
+import re
+import reprlib
+from dataclasses import field
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from lossless.errors import BadSetting
+from lossless.settings.kinds import UNSET, Kind, Reading, Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+V = TypeVar("V")
+
+
+class Alias(NamedTuple):
+    """Another name of a setting. With `wins` it is preferred where a config file has both names."""
+
+    key: str
+    env: str | None = None
+    wins: bool = False
+    deprecated: bool = False
+
+
+class Setting(NamedTuple):
+    """One setting, declared once. `derived` says in words how the default follows when it is not fixed."""
+
+    key: str
+    attribute: str
+    section: Section
+    kind: Kind
+    default: object
+    help: str
+    env: str | None
+    aliases: tuple[Alias, ...] = ()
+    derived: str = ""
+    ours: bool = False
+    env_only: bool = False
+
+    @property
+    def config_names(self) -> tuple[str, ...]:
+        """Its names in a config file, the preferred one first; none for what only the environment sets."""
+        if self.env_only:
+            return ()
+        first = [alias.key for alias in self.aliases if alias.wins]
+        return (*first, self.key, *(alias.key for alias in self.aliases if not alias.wins))
+
+    @property
+    def env_names(self) -> tuple[str, ...]:
+        """Its environment variables, the preferred one first."""
+        names = (self.env, *(alias.env for alias in self.aliases))
+        return tuple(name for name in names if name)
+
+    def check(self, value: object, source: str) -> object:
+        """The value in its one true form; raises `BadSetting`."""
+        if self.derived and value is self.default:
+            return value
+        return self._ask(self.kind.check, value, source)
+
+    def read(self, value: object, source: str) -> object:
+        """What a config file means by `value`, or UNSET; raises `BadSetting`."""
+        return UNSET if value is None else self._ask(self.kind.read, value, source)
+
+    def parse(self, text: str, source: str) -> Reading:
+        """What an environment variable means by `text`; raises `BadSetting`."""
+        return self._ask(self.kind.parse, text, source)
+
+    def dump(self, value: object) -> object:
+        """The value as a config file holds it."""
+        return None if value is None else self.kind.dump(value)
+
+    def _ask(self, question: Callable[[V], T], value: V, source: str) -> T:
+        try:
+            return question(value)
+        except Refused as refused:
+            wrong = value if refused.value is UNSET else refused.value
+            raise BadSetting(self.key + refused.at, shown(wrong), source, refused.allowed) from None
+
+
+class Section(NamedTuple):
+    """A part of the settings page. Calling it declares a setting as a dataclass field."""
+
+    title: str
+    about: str
+
+    def __call__(
+        self,
+        key: str,
+        default: T,
+        kind: Kind,
+        help: str,
+        *,
+        env: str | None = "",
+        aliases: tuple[Alias, ...] = (),
+        derived: str = "",
+        ours: bool = False,
+        env_only: bool = False,
+    ) -> T:
+        """A field with this default. Its variable is `LCM_…` in capitals unless `env` is given."""
+        attribute = snake(key).replace(".", "_")
+        declared = Setting(
+            key,
+            attribute,
+            section=self,
+            kind=kind,
+            default=default,
+            help=help,
+            env=f"LCM_{attribute.upper()}" if env == "" else env,
+            aliases=aliases,
+            derived=derived,
+            ours=ours,
+            env_only=env_only,
+        )
+        return field(default=default, metadata={"setting": declared})
+
+
+def snake(key: str) -> str:
+    """The key as Python spells it.
+
+    >>> snake("cacheAwareCompaction.cacheTTLSeconds")
+    'cache_aware_compaction.cache_ttl_seconds'
+    """
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", key).lower()
+
+
+def without_passwords(text: str) -> str:
+    """The text with the password of every address in it blotted out.
+
+    >>> without_passwords("postgresql://me:secret@host/db")
+    'postgresql://me:***@host/db'
+    """
+    return re.sub(r"(://[^\s:/@]*):[^\s/@]*@", r"\1:***@", text)
+
+
+def shown(value: object) -> object:
+    """The value as an error may show it: itself when that is short, else a text cut in the middle."""
+    if isinstance(value, str):
+        value = without_passwords(value)
+    brief = reprlib.Repr()
+    brief.maxstring = brief.maxother = brief.maxlong = 120
+    try:
+        text = brief.repr(value)
+    except (ValueError, RecursionError):
+        return f"<{type(value).__name__}>"
+    return text if "..." in text else value

@@ -1,0 +1,255 @@
+"""Writing one setting into a config file: checked first, all or nothing, with a copy of the old file.
+
+In a `lossless.toml` one line is replaced or added and every other line stays as it is. Replaced is a
+value on one line (a comment behind it stays); a value over several lines, in an inline table or in a
+`[[list]]` is refused. In an `openclaw.json` the plugin's block changes and the rest keeps its values
+and order. A file that is a link, is not plain JSON, or includes other files is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lossless.errors import BadSetting
+from lossless.settings.files import BLOCKS, ConfigText, is_toml, parse_config, unusable
+from lossless.settings.kinds import UNSET
+from lossless.settings.load import Source, flatten
+from lossless.settings.names import by_key, closest, groups, spellings
+from lossless.settings.setting import Setting, shown, snake
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+
+class Written(NamedTuple):
+    """What was written: the old and the new value as the file holds them, and the copy of the old file."""
+
+    path: Path
+    backup: Path | None
+    key: str
+    before: object
+    after: object
+
+
+def set_value(path: str | os.PathLike[str], key: str, value: object, now: datetime | None = None) -> Written:
+    """Set one key in a config file; where that cannot be done `BadSetting` is raised and the file stays."""
+    path = Path(path)
+    setting = _setting(key)
+    wanted = setting.read(value, "config set")
+    if wanted is UNSET:
+        raise BadSetting(setting.key, shown(value), "config set", setting.kind.allowed())
+    old = _old_bytes(path)
+    config = parse_config(path, old or b"")
+    before = flatten(config.values, Source("config", str(path)), [])
+    preferred = setting.config_names[: setting.config_names.index(setting.key)]
+    name = next((name for name in preferred if name in before), setting.key)
+    text, after = (old or b"").decode("utf-8-sig"), setting.dump(wanted)
+    new = _edit_toml(text, name, after) if is_toml(path) else _edit_json(path, text, config, name, after)
+    _prove(path, config, new, name, setting, wanted)
+    backup = _replace(path, old, new, now)
+    return Written(path, backup, setting.key, before.get(name), after)
+
+
+def _setting(key: str) -> Setting:
+    setting = by_key().get(key)
+    if setting is None:
+        meant = closest(key, spellings())
+        retired = key in spellings()
+        why = "a setting that still has an effect" if retired else "the name of a setting"
+        raise BadSetting(key, key, "config set", f"{why}{f', such as {meant}' if meant and not retired else ''}")
+    if setting.env_only:
+        raise BadSetting(key, key, "config set", f"only the environment variable {setting.env}")
+    return setting
+
+
+def _old_bytes(path: Path) -> bytes | None:
+    """The file's bytes, None when a new TOML file may be made."""
+    if path.is_symlink():
+        raise unusable(path, "the file must not be a link; name the file that it points to")
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        if is_toml(path):
+            return None
+        raise unusable(path, "the host's file must exist") from None
+    except (OSError, ValueError) as error:
+        raise unusable(path, f"the file must be readable ({error})") from error
+
+
+def _prove(path: Path, old: ConfigText, new: bytes, name: str, setting: Setting, wanted: object) -> None:
+    """Refuse an edit that would change anything but the one value, however the text came about."""
+    origin = Source("config", str(path))
+    try:
+        config = parse_config(path, new)
+        is_set = setting.read(flatten(config.values, origin, []).get(name), str(origin)) == wanted
+    except BadSetting:
+        is_set = False
+    if not is_set or _rest(config.document, config.block, name) != _rest(old.document, config.block, name):
+        raise unusable(path, f"{name} stands there in a form that only a person can edit safely")
+
+
+def _rest(document: Mapping[str, Any], block: tuple[str, ...], name: str) -> object:
+    """A document without one setting, and without the objects that are empty then."""
+
+    def kept(inside: Mapping[str, Any], block: tuple[str, ...], prefix: str) -> dict[str, Any]:
+        found = {}
+        for key, value in inside.items():
+            if not block and spellings().get(prefix + key) == name:
+                continue
+            if isinstance(value, dict) and (not block or key == block[0]):
+                inner = groups().get(key, key) if not block else ""
+                value = kept(value, block[1:], f"{prefix}{inner}." if not block else "")
+            if value is not None and value != {}:
+                found[key] = value
+        return found
+
+    return kept(document, block, "")
+
+
+def _edit_toml(text: str, name: str, value: object) -> bytes:
+    lines = text.splitlines(keepends=True)
+    ending = "\r\n" if lines and lines[0].endswith("\r\n") else "\n"
+    tables = _tables(lines)
+    group, _, inner = name.rpartition(".")
+    for number, line in enumerate(lines):
+        found = re.match(r"(\s*)([A-Za-z0-9_.\s-]+?)(\s*=\s*)(.*?)(\s*)$", line)
+        if found and spellings().get(_dotted(tables[number], found[2])) == name:
+            comment = _comment(found[4])
+            lines[number] = f"{found[1]}{found[2]}{found[3]}{_toml(value)}{comment}{found[5] or ending}"
+            return "".join(lines).encode()
+    header = _end_of_top(lines, tables)
+    own = next((n for n, table in enumerate(tables) if group and groups().get(table) == group), None)
+    is_snake = own is not None and tables[own] != group
+    at, written = (header, name) if own is None else (own + 1, snake(inner) if is_snake else inner)
+    if at and not lines[at - 1].endswith(("\n", "\r")):
+        lines[at - 1] += ending
+    lines.insert(at, f"{written} = {_toml(value)}{ending}")
+    return "".join(lines).encode()
+
+
+def _tables(lines: list[str]) -> list[str]:
+    """For each line the table that it is in, as a naive reader sees it; `_prove` catches what that misses."""
+    table, tables = "", []
+    for line in lines:
+        header = re.match(r"\s*\[\[?\s*([^\]]+?)\s*\]", line)
+        table = header[1] if header else table
+        tables.append(table)
+    return tables
+
+
+def _end_of_top(lines: list[str], tables: list[str]) -> int:
+    """The line before which a key outside of all tables can stand, above the comments of the first table."""
+    at = next((number for number, table in enumerate(tables) if table), None)
+    if at is None:
+        return len(lines)
+    while at and lines[at - 1].strip()[:1] in ("", "#"):
+        at -= 1
+    return at
+
+
+def _dotted(table: str, key: str) -> str:
+    bare = re.sub(r"\s*\.\s*", ".", key.strip())
+    return f"{table}.{bare}" if table else bare
+
+
+def _comment(rest: str) -> str:
+    """The comment behind a value, with the space before it."""
+    import tomllib
+
+    for found in re.finditer(r"\s*#", rest):
+        try:
+            tomllib.loads(f"x = {rest[: found.start()]}")
+        except (ValueError, RecursionError):
+            continue
+        return rest[found.start() :]
+    return ""
+
+
+def _toml(value: object) -> str:
+    """A value as TOML writes it on one line."""
+    import json
+
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return json.dumps(value)
+
+
+def _edit_json(path: Path, text: str, config: ConfigText, name: str, value: object) -> bytes:
+    import copy
+    import json
+
+    if config.includes_others:
+        raise unusable(path, "the file must not take parts from others ($include)")
+    document = copy.deepcopy(dict(config.document))
+    inside: dict[str, Any] = document
+    for step in config.block or BLOCKS[0]:
+        inside = inside.setdefault(step, {})
+        if not isinstance(inside, dict):
+            raise unusable(path, f"{step} must be an object")
+    *outer, last = name.split(".")
+    for step in outer:
+        spelled = next((form for form in inside if groups().get(form) == step), step)
+        inside[spelled] = inside = inside.get(spelled) or {}
+    here = ".".join((*outer, ""))
+    last = next((form for form in inside if spellings().get(f"{here}{form}") == name), last)
+    inside[last] = value
+    indent = re.search(r"\n([ \t]+)\S", text)
+    written = json.dumps(document, ensure_ascii=text.isascii(), indent=indent[1] if indent else None)
+    return (written + ("\n" if text.endswith("\n") else "")).encode("utf-8", "surrogatepass")
+
+
+def _replace(path: Path, old: bytes | None, new: bytes, now: datetime | None) -> Path | None:
+    """Put the new bytes in the file's place, with the old ones beside it."""
+    import tempfile
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(new)
+                file.flush()
+                os.fsync(file.fileno())
+            if old is not None:
+                os.chmod(temporary, path.stat().st_mode & 0o7777)
+            if _old_bytes(path) != old:
+                raise unusable(path, "the file must not change while it is being written")
+            backup = _backup(path, old, now)
+            os.replace(temporary, path)
+        finally:
+            Path(temporary).unlink(missing_ok=True)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise unusable(path, f"the file must be writable ({error})") from error
+    return backup
+
+
+def _backup(path: Path, old: bytes | None, now: datetime | None) -> Path | None:
+    if old is None:
+        return None
+    from datetime import UTC, datetime
+
+    stamp = (now or datetime.now(UTC)).strftime("%Y%m%dT%H%M%S.%fZ")
+    backup = path.with_name(f"{path.name}.{stamp}.bak")
+    with open(os.open(backup, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(old)
+        file.flush()
+        os.fsync(file.fileno())
+    return backup
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
