@@ -1,0 +1,129 @@
+"""Anthropic messages: a string or a list of blocks, tool results inside user messages."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, cast
+
+from lossless.formats.blocks import opaque_text, read_block
+from lossless.formats.codec import Codec, arguments_object, call_id_of, is_text_only, parts_for, results_in
+from lossless.formats.media import anthropic_block
+from lossless.formats.reading import content_tokens, held_in_content, message_from, result_key
+from lossless.formats.shape import blocks_in, role_in, string_in
+from lossless.formats.text import is_blank, join_texts
+from lossless.model.messages import File, Opaque, Reasoning, Text, ToolCall, ToolResult
+
+if TYPE_CHECKING:
+    from lossless.formats.shape import Raw
+    from lossless.model.messages import Message, Part, Role
+
+_ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
+_NOT_IN_ID = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def decode(body: Raw) -> Message:
+    """Read a message param or an answer; a user message of tool results alone is a tool's."""
+    role = role_in(body, _ROLES)
+    content = body.get("content")
+    if isinstance(content, str):
+        text = content
+        parts: list[Part] = [Text(content)]
+    else:
+        parts = [read_block(block) for block in _checked(blocks_in(content))]
+        text = _text_of(parts)
+    key = None
+    if role == "user" and parts and all(isinstance(part, ToolResult) for part in parts):
+        role = "tool"
+        key = result_key({part.call_id for part in parts if isinstance(part, ToolResult) and part.call_id})
+    tokens = content_tokens(body, role, text, parts)
+    return message_from(body, "anthropic", role, text, held_in_content(parts, text), tokens, key)
+
+
+def encode(message: Message) -> list[Raw]:
+    """The message from its parts: results first, as the provider demands."""
+    parts = parts_for(message, "anthropic")
+    blocks = [_result(result, files) for result, files in results_in(message, parts)]
+    role = "user" if message.role == "tool" or blocks else message.role
+    if message.role != "tool":
+        blocks += [_block(part) for part in parts if not isinstance(part, ToolResult)]
+    if len(blocks) == 1 and blocks[0]["type"] == "text":
+        return [{"role": role, "content": blocks[0]["text"]}]
+    return [{"role": role, "content": blocks}] if blocks else []
+
+
+def merge(left: Raw, right: Raw) -> Raw | None:
+    """Results of one round of calls in one user message; calls in the answer that they belong to."""
+    if _holds_only(left, "tool_result") and _holds_only(right, "tool_result"):
+        return {"role": "user", "content": [*left["content"], *right["content"]]}
+    if left["role"] == "assistant" and _holds_only(right, "tool_use"):
+        content = left["content"]
+        blocks = [_text(content)] if isinstance(content, str) else content
+        return {"role": "assistant", "content": [*blocks, *right["content"]]}
+    return None
+
+
+def _checked(blocks: list[Raw]) -> list[Raw]:
+    for index, block in enumerate(blocks):
+        kind, field = block["type"], f"content[{index}]"
+        if kind == "tool_use":
+            string_in(block, "id", field)
+            string_in(block, "name", field)
+        elif kind == "tool_result":
+            string_in(block, "tool_use_id", field)
+    return blocks
+
+
+def _text_of(parts: list[Part]) -> str:
+    if len(parts) == 1 and isinstance(parts[0], Text | ToolResult):
+        return parts[0].text
+    return join_texts(map(_words, parts)) or ""
+
+
+def _words(part: Part) -> str | None:
+    if isinstance(part, Text | ToolResult):
+        return part.text
+    return opaque_text(part.raw) if isinstance(part, Opaque) else None
+
+
+def _block(part: Part) -> Raw:
+    match part:
+        case ToolCall():
+            return {"type": "tool_use", "id": _id(part), "name": part.name, "input": arguments_object(part)}
+        case Reasoning() if not part.text and part.signature:
+            return {"type": "redacted_thinking", "data": part.signature}
+        case Reasoning():
+            return {"type": "thinking", "thinking": part.text, "signature": part.signature or ""}
+        case File():
+            return anthropic_block(part)
+        case Opaque():
+            return cast("Raw", part.raw)
+        case _:
+            return _text(part.text)
+
+
+def _result(part: ToolResult, files: tuple[File, ...]) -> Raw:
+    words = [_text(part.text)] if not is_blank(part.text) else []
+    content = [*words, *map(anthropic_block, files)] if files else part.text
+    block: Raw = {"type": "tool_result", "tool_use_id": _id(part), "content": content}
+    return block | {"is_error": True} if part.is_error else block
+
+
+def _text(text: str) -> Raw:
+    return {"type": "text", "text": text}
+
+
+def _id(part: ToolCall | ToolResult) -> str:
+    """The call's id in the letters that Anthropic allows; the same for call and result."""
+    return _NOT_IN_ID.sub("_", call_id_of(part))
+
+
+def _holds_only(wire: Raw, kind: str) -> bool:
+    content = wire["content"]
+    return isinstance(content, list) and all(block["type"] == kind for block in content)
+
+
+def _takes_plain(message: Message) -> bool:
+    return message.role != "tool" and is_text_only(message)
+
+
+CODEC = Codec(decode, encode, _takes_plain, merge)

@@ -1,0 +1,166 @@
+"""OpenAI chat completions, and the many servers that speak the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lossless.errors import BadMessage
+from lossless.formats.blocks import opaque_text, read_block
+from lossless.formats.codec import Codec, arguments_text, call_id_of, is_text_only, parts_for, results_in, text_in
+from lossless.formats.js_json import serialized_tokens
+from lossless.formats.media import chat_block, words_for
+from lossless.formats.reading import (
+    content_tokens,
+    held_in_content,
+    message_from,
+    result_key,
+    top_level_reasoning,
+)
+from lossless.formats.shape import blocks_in, json_name, role_in, string_in
+from lossless.formats.text import join_texts
+from lossless.model.messages import File, Opaque, Reasoning, Text, ToolCall, ToolResult
+from lossless.model.tokens import estimate_tokens
+
+if TYPE_CHECKING:
+    from lossless.formats.shape import Raw
+    from lossless.model.messages import Message, Part, Role
+
+_ROLES: dict[str, Role] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+    "function": "tool",
+}
+
+
+def decode(body: Raw) -> Message:
+    """Read a chat message: content string, parts or null, calls beside it."""
+    role = role_in(body, _ROLES)
+    content = body.get("content")
+    if isinstance(content, str):
+        text = content
+        parts: list[Part] = [Text(content)] if content else []
+    elif content is None and role in ("assistant", "tool"):
+        text, parts = "", []
+    else:
+        parts = [read_block(block) for block in blocks_in(content)]
+        text = _text_of(parts)
+    tokens = content_tokens(body, role, text, parts)
+    if role == "tool":
+        return _tool_message(body, text, parts, tokens)
+    if role == "assistant" and not (len(body) == 2 and "content" in body):
+        beside = _beside_content(body)
+        text = text or join_texts(_spoken(part) for part in beside) or ""
+        tokens += sum(serialized_tokens(body[key]) for key in ("tool_calls", "function_call") if body.get(key))
+        tokens += sum(estimate_tokens(part.text) for part in beside if isinstance(part, Text))
+        parts = [*top_level_reasoning(body, role), *parts, *beside]
+    return message_from(body, "openai-chat", role, text, held_in_content(parts, text), tokens)
+
+
+def encode(message: Message) -> list[Raw]:
+    """The message from its parts: each tool result is a message of its own, files in it only named."""
+    parts = parts_for(message, "openai-chat")
+    wire = [_wire_result(result, files) for result, files in results_in(message, parts)]
+    text = text_in(parts)
+    calls = [_wire_call(part) for part in parts if isinstance(part, ToolCall)]
+    if message.role == "assistant":
+        answer: Raw = {"role": "assistant", "content": text or None}
+        if thinking := "\n".join(part.text for part in parts if isinstance(part, Reasoning)):
+            answer["reasoning_content"] = thinking
+        if calls:
+            answer["tool_calls"] = calls
+        return [*wire, answer] if text or calls else wire
+    said = [part for part in parts if isinstance(part, Text | File)] if message.role != "tool" else []
+    if any(isinstance(part, File) for part in said):
+        wire.append({"role": message.role, "content": [_wire_part(part) for part in said]})
+    elif said:
+        wire.append({"role": message.role, "content": text})
+    return wire
+
+
+def merge(left: Raw, right: Raw) -> Raw | None:
+    """Calls that came as messages of their own belong to the answer before them."""
+    if left["role"] == "assistant" and right.get("tool_calls") and right["content"] is None:
+        return left | {"tool_calls": [*left.get("tool_calls", ()), *right["tool_calls"]]}
+    return None
+
+
+def _tool_message(body: Raw, text: str, parts: list[Part], tokens: int) -> Message:
+    call_id = string_in(body, "tool_call_id", "", required=False)
+    name = string_in(body, "name", "", required=False)
+    rest = [part for part in parts if not isinstance(part, Text)]
+    kept = (ToolResult(call_id, name, text), *rest)
+    key = result_key({call_id}) if call_id else None
+    return message_from(body, "openai-chat", "tool", text, kept, tokens, key)
+
+
+def _text_of(parts: list[Part]) -> str:
+    if len(parts) == 1 and isinstance(parts[0], Text):
+        return parts[0].text
+    return join_texts(map(_spoken, parts)) or ""
+
+
+def _spoken(part: Part) -> str | None:
+    if isinstance(part, Text):
+        return part.text
+    if not isinstance(part, Opaque):
+        return None
+    if part.type == "audio" and isinstance(part.raw, dict):
+        transcript = part.raw.get("transcript")
+        return transcript if isinstance(transcript, str) else None
+    return opaque_text(part.raw)
+
+
+def _beside_content(body: Raw) -> list[Part]:
+    """Refusal, audio and calls of an assistant, in this order."""
+    beside: list[Part] = []
+    if refusal := string_in(body, "refusal", "", required=False):
+        beside.append(Text(refusal))
+    if isinstance(audio := body.get("audio"), dict):
+        beside.append(Opaque(audio, "audio"))
+    calls = body.get("tool_calls")
+    if calls is not None:
+        if not isinstance(calls, list):
+            raise BadMessage(f"must be a list of calls, not {json_name(calls)}", field="tool_calls")
+        beside.extend(_read_call(call, f"tool_calls[{index}]") for index, call in enumerate(calls))
+    legacy = body.get("function_call")
+    if legacy is not None:
+        beside.append(_read_function(legacy, None, "function_call"))
+    return beside
+
+
+def _read_call(call: Any, field: str) -> ToolCall:
+    if not isinstance(call, dict):
+        raise BadMessage(f"must be an object, not {json_name(call)}", field=field)
+    kind = "custom" if "custom" in call else "function"
+    return _read_function(call.get(kind), string_in(call, "id", field, required=False), f"{field}.{kind}")
+
+
+def _read_function(function: Any, call_id: str | None, field: str) -> ToolCall:
+    if not isinstance(function, dict):
+        raise BadMessage(f"must be an object, not {json_name(function)}", field=field)
+    name = string_in(function, "name", field)
+    return ToolCall(call_id, name or "", function.get("arguments", function.get("input")))
+
+
+def _wire_result(part: ToolResult, files: tuple[File, ...]) -> Raw:
+    content = "\n".join([part.text, *map(words_for, files)])
+    return {"role": "tool", "tool_call_id": call_id_of(part), "content": content}
+
+
+def _wire_call(part: ToolCall) -> Raw:
+    function = {"name": part.name, "arguments": arguments_text(part)}
+    return {"id": call_id_of(part), "type": "function", "function": function}
+
+
+def _wire_part(part: Text | File) -> Raw:
+    return chat_block(part) if isinstance(part, File) else {"type": "text", "text": part.text}
+
+
+def _takes_plain(message: Message) -> bool:
+    return message.role != "tool" and is_text_only(message)
+
+
+CODEC = Codec(decode, encode, _takes_plain, merge)

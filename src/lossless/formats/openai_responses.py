@@ -1,0 +1,139 @@
+"""Items of the OpenAI Responses API: messages, calls, outputs, thinking, and whatever else it has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from lossless.errors import BadMessage
+from lossless.formats.blocks import opaque_text, read_block, result_text
+from lossless.formats.codec import Codec, arguments_text, call_id_of, is_text_only, parts_for, results_in, text_in
+from lossless.formats.js_json import boundary_tokens
+from lossless.formats.media import responses_block
+from lossless.formats.reading import (
+    block_tokens,
+    content_tokens,
+    held_in_content,
+    message_from,
+    result_key,
+)
+from lossless.formats.shape import blocks_in, json_name, role_in, string_in
+from lossless.formats.text import join_texts
+from lossless.model.messages import File, Opaque, Text, ToolCall, ToolResult
+from lossless.model.tokens import estimate_tokens
+
+if TYPE_CHECKING:
+    from lossless.formats.shape import Raw
+    from lossless.model.messages import Message, Part, Role
+
+_FORMAT = "openai-responses"
+_ROLES: dict[str, Role] = {
+    "user": "user",
+    "assistant": "assistant",
+    "system": "system",
+    "developer": "system",
+}
+#: A call's type with the key of its input.
+_CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
+_OUTPUTS = frozenset(("function_call_output", "custom_tool_call_output"))
+
+
+def decode(body: Raw) -> Message:
+    """Read one item; a type that is not known is kept as it is."""
+    kind = body.get("type")
+    if kind is None or kind == "message":
+        return _message(body)
+    if not isinstance(kind, str):
+        raise BadMessage(f"must be a string, not {json_name(kind)}", field="type")
+    if kind in _CALLS:
+        return _call(body, _CALLS[kind])
+    if kind in _OUTPUTS:
+        return _output(body)
+    if kind == "reasoning":
+        return message_from(body, _FORMAT, "assistant", "", (read_block(body),), boundary_tokens([body]))
+    return _other(body, kind)
+
+
+def encode(message: Message) -> list[Raw]:
+    """The message from its parts, one item for each result and call; thinking without its item is left out."""
+    parts = parts_for(message, _FORMAT)
+    wire = [_wire_output(result, files) for result, files in results_in(message, parts)]
+    said = [part for part in parts if isinstance(part, Text | File)] if message.role != "tool" else []
+    if any(isinstance(part, File) for part in said):
+        content = [_wire_part(part) for part in said]
+        wire.append({"type": "message", "role": message.role, "content": content})
+    elif said:
+        wire.append({"role": message.role, "content": text_in(parts)})
+    wire += [cast("Raw", part.raw) for part in parts if isinstance(part, Opaque)]
+    return [*wire, *(_wire_call(part) for part in parts if isinstance(part, ToolCall))]
+
+
+def _message(body: Raw) -> Message:
+    role = role_in(body, _ROLES)
+    content = body.get("content")
+    if isinstance(content, str):
+        text = content
+        parts: list[Part] = [Text(content)]
+    else:
+        parts = [read_block(block) for block in blocks_in(content)]
+        text = _text_of(parts)
+    tokens = content_tokens(body, role, text, parts)
+    return message_from(body, _FORMAT, role, text, held_in_content(parts, text), tokens)
+
+
+def _call(body: Raw, key: str) -> Message:
+    call = ToolCall(string_in(body, "call_id", ""), string_in(body, "name", "") or "", body.get(key))
+    return message_from(body, _FORMAT, "assistant", "", (call,), boundary_tokens([body]))
+
+
+def _output(body: Raw) -> Message:
+    call_id = string_in(body, "call_id", "") or ""
+    output = body.get("output")
+    if isinstance(output, str):
+        parts: list[Part] = []
+        text, tokens = output, estimate_tokens(output)
+    else:
+        blocks = blocks_in(output, "output")
+        parts = [part for part in map(read_block, blocks) if not isinstance(part, Text)]
+        text, tokens = result_text(blocks), block_tokens(blocks, parts)
+    kept = (ToolResult(call_id, None, text), *parts)
+    return message_from(body, _FORMAT, "tool", text, kept, tokens, result_key({call_id}))
+
+
+def _other(body: Raw, kind: str) -> Message:
+    """An item of the provider's own: its tools, its compaction, references to what it stores."""
+    role: Role = "tool" if kind.endswith("_output") else "assistant"
+    if kind == "mcp_approval_response":
+        role = "user"
+    text = opaque_text(body) or ""
+    return message_from(body, _FORMAT, role, text, (Opaque(body, kind),), boundary_tokens([body]))
+
+
+def _text_of(parts: list[Part]) -> str:
+    if len(parts) == 1 and isinstance(parts[0], Text):
+        return parts[0].text
+    return join_texts(part.text for part in parts if isinstance(part, Text)) or ""
+
+
+def _wire_part(part: Text | File) -> Raw:
+    return responses_block(part) if isinstance(part, File) else {"type": "input_text", "text": part.text}
+
+
+def _wire_call(part: ToolCall) -> Raw:
+    return {
+        "type": "function_call",
+        "call_id": call_id_of(part),
+        "name": part.name,
+        "arguments": arguments_text(part),
+    }
+
+
+def _wire_output(part: ToolResult, files: tuple[File, ...]) -> Raw:
+    output = [_wire_part(Text(part.text)), *map(responses_block, files)] if files else part.text
+    return {"type": "function_call_output", "call_id": call_id_of(part), "output": output}
+
+
+def _takes_plain(message: Message) -> bool:
+    return message.role != "tool" and is_text_only(message) and isinstance(message.original["content"], str)
+
+
+CODEC = Codec(decode, encode, _takes_plain)

@@ -1,0 +1,101 @@
+"""OpenClaw agent messages, as its transcripts and its context engine carry them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from lossless.formats.codec import Codec, arguments_object, call_id_of, is_text_only, parts_for, results_in, text_in
+from lossless.formats.loose import read_loose
+from lossless.formats.media import openclaw_block
+from lossless.formats.shape import role_in
+from lossless.model.messages import File, Opaque, Reasoning, Text, ToolCall, ToolResult
+
+if TYPE_CHECKING:
+    from lossless.formats.shape import Raw
+    from lossless.model.messages import Message, Part, Role
+
+_ROLES: dict[str, Role] = {
+    "user": "user",
+    "assistant": "assistant",
+    "toolResult": "tool",
+    "system": "system",
+    "tool": "tool",
+    "developer": "system",
+}
+
+
+def decode(body: Raw) -> Message:
+    """Read an agent message; content of any shape, or none, is kept."""
+    return read_loose(body, "openclaw", role_in(body, _ROLES))
+
+
+def encode(message: Message) -> list[Raw]:
+    """A message as the host expects it: answers as blocks with usage, system text as the user's."""
+    parts = parts_for(message, "openclaw")
+    wire = [_tool_result(result, files) for result, files in results_in(message, parts)]
+    said = tuple(part for part in parts if not isinstance(part, ToolResult)) if message.role != "tool" else ()
+    if message.role == "assistant":
+        return [*wire, _assistant(message, [_block(part) for part in said])] if said else wire
+    if any(not isinstance(part, Text) for part in said):
+        wire.append({"role": "user", "content": [_block(part) for part in said]})
+    elif said:
+        wire.append({"role": "user", "content": text_in(said)})
+    return wire
+
+
+def merge(left: Raw, right: Raw) -> Raw | None:
+    """Calls that came as messages of their own belong to the answer before them."""
+    if left["role"] != "assistant" or right["role"] != "assistant" or right["content"][0]["type"] != "toolCall":
+        return None
+    usage = _usage(left["usage"]["output"] + right["usage"]["output"])
+    return left | {"content": [*left["content"], *right["content"]], "usage": usage}
+
+
+def _block(part: Part) -> Raw:
+    match part:
+        case ToolCall():
+            arguments = arguments_object(part)
+            return {"type": "toolCall", "id": call_id_of(part), "name": part.name, "arguments": arguments}
+        case Reasoning():
+            block = {"type": "thinking", "thinking": part.text}
+            return block if part.signature is None else block | {"thinkingSignature": part.signature}
+        case File():
+            return openclaw_block(part)
+        case Opaque():
+            return cast("Raw", part.raw)
+        case _:
+            return {"type": "text", "text": part.text}
+
+
+def _tool_result(part: ToolResult, files: tuple[File, ...]) -> Raw:
+    return {
+        "role": "toolResult",
+        "content": [{"type": "text", "text": part.text}, *map(openclaw_block, files)],
+        "toolCallId": call_id_of(part),
+        "toolName": part.name or "unknown",
+        "isError": part.is_error,
+    }
+
+
+def _assistant(message: Message, blocks: list[Raw]) -> Raw:
+    wire: Raw = {"role": "assistant", "content": blocks}
+    if message.identity is not None:
+        wire["provider"] = message.identity.provider
+        wire["api"] = message.identity.api
+        wire["model"] = message.identity.model
+    return wire | {"usage": _usage(message.tokens)}
+
+
+def _usage(tokens: int) -> Raw:
+    """What the host expects of every answer: nothing was read, nothing was paid."""
+    free = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite", "total"), 0)
+    return {"input": 0, "output": tokens, "cacheRead": 0, "cacheWrite": 0, "totalTokens": tokens, "cost": free}
+
+
+def _takes_plain(message: Message) -> bool:
+    if message.role == "assistant":
+        return isinstance(message.original.get("content"), list) and is_text_only(message)
+    return message.role == "user" and is_text_only(message)
+
+
+CODEC = Codec(decode, encode, _takes_plain, merge)
