@@ -1,0 +1,37 @@
+"""For tests, demos and benchmarks, ours and yours: made-up conversations, a scripted model, a virtual clock.
+
+`lossless.testing.strategies` holds generators for property tests; it needs hypothesis.
+"""
+
+from __future__ import annotations
+
+from lossless.testing.conversations import (
+    AgentMessage,
+    agent_conversation,
+    json_line,
+    messages_jsonl,
+    session_jsonl,
+)
+from lossless.testing.sample import PLANTED, SAMPLE_COUNT, Fact, openai_chat, sample_conversation
+from lossless.testing.scripted import DIRECTIVES, Call, Mode, Scripted, Step, VirtualClock, hang, say
+
+__all__ = [
+    "DIRECTIVES",
+    "PLANTED",
+    "SAMPLE_COUNT",
+    "AgentMessage",
+    "Call",
+    "Fact",
+    "Mode",
+    "Scripted",
+    "Step",
+    "VirtualClock",
+    "agent_conversation",
+    "hang",
+    "json_line",
+    "messages_jsonl",
+    "openai_chat",
+    "sample_conversation",
+    "say",
+    "session_jsonl",
+]

@@ -1,0 +1,242 @@
+"""Made-up conversations of OpenClaw agent messages: the same argument gives the same bytes, anywhere."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from lossless.model.times import state_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+AgentMessage: TypeAlias = dict[str, Any]
+T = TypeVar("T")
+
+START = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
+
+_VOCABULARY = (
+    "the deploy pipeline failed because database migration lock was held by worker process and retry queue"
+    " kept growing while cache layer returned stale values so we should rollback config change verify schema"
+    " version restart service check metrics dashboard latency error budget token threshold context engine"
+    " summary leaf condensed depth expand query index search full text regex parser module function class"
+    " method return value type string number boolean array object promise async await import export test"
+    " coverage benchmark profile memory leak garbage collector thread pool connection timeout socket buffer"
+    " stream encode decode hash digest signature certificate auth profile provider model prompt completion"
+    " budget session agent tool result user assistant message part ordinal sequence conversation archive"
+    " bootstrap reconcile checkpoint offset transcript rotate compact assemble ingest"
+)
+_WORDS = tuple(_VOCABULARY.split())
+_FILES = (
+    "src/store/session.ts",
+    "lib/db/migrate.py",
+    "app/api/routes.go",
+    "infra/terraform/main.tf",
+    "docs/runbook.md",
+    "tests/test_cache.py",
+    "pkg/queue/worker.rs",
+    "config/prod.yaml",
+)
+_TOOLS = ("exec", "read", "grep", "write", "web_fetch", "edit")
+_CJK = (
+    "数据库迁移失败",
+    "需要回滚配置",
+    "缓存层返回旧值",
+    "请检查日志输出",
+    "重启服务后恢复",
+    "部署流水线",
+    "会话压缩策略",
+    "トークン予算を確認",
+    "サーバーを再起動する",
+    "데이터베이스 연결 오류",
+)
+_EMOJI = ("🚀", "🧹", "✅", "🔥", "🐛", "👩‍💻", "🎉")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def dice(seed: int) -> Callable[[], float]:
+    """A stream of numbers in [0, 1) that depends on `seed` alone (mulberry32, as in JavaScript)."""
+    state = seed & 0xFFFFFFFF
+
+    def roll() -> float:
+        nonlocal state
+        state = (state + 0x6D2B79F5) & 0xFFFFFFFF
+        t = ((state ^ (state >> 15)) * (state | 1)) & 0xFFFFFFFF
+        t ^= (t + (t ^ (t >> 7)) * (t | 61)) & 0xFFFFFFFF
+        return (t ^ (t >> 14)) / 4294967296
+
+    return roll
+
+
+def pick(roll: Callable[[], float], choices: Sequence[T]) -> T:
+    """One of the choices, by the next number of `roll`."""
+    return choices[int(roll() * len(choices))]
+
+
+class _Speaker:
+    """Words, lengths and times drawn from one stream."""
+
+    def __init__(self, seed: int, unicode: bool, start: datetime) -> None:
+        self.roll = dice(seed)
+        self.plain_from = 0.14 if unicode else 0.075
+        self.now = round(start.timestamp() * 1000)
+
+    def upto(self, limit: float) -> int:
+        return int(self.roll() * limit)
+
+    def later(self, least: int, spread: int) -> int:
+        self.now += least + self.upto(spread)
+        return self.now
+
+    def length(self) -> int:
+        return 300 + self.upto(1700)
+
+    def words(self, units: float) -> str:
+        """At least `units` UTF-16 units of text, then cut of outer blanks."""
+        roll, pieces, size = self.roll, [], 0
+        while size < units:
+            x = roll()
+            if x >= self.plain_from:
+                piece = _WORDS[int(roll() * len(_WORDS))] + (" " if x >= 0.20 else ". ")
+                size += len(piece)
+            else:
+                piece = self._odd_piece(x)
+                size += len(piece) + sum(char > "\uffff" for char in piece)
+            pieces.append(piece)
+        return "".join(pieces).strip()
+
+    def _odd_piece(self, x: float) -> str:
+        if x < 0.04:
+            return pick(self.roll, _FILES) + " "
+        if x < 0.06:
+            return f"ERR-{1000 + self.upto(9000)} "
+        if x < 0.075:
+            return f"{self.upto(1e6):x} "
+        return pick(self.roll, _CJK) + "，" if x < 0.12 else pick(self.roll, _EMOJI) + " "
+
+    def user(self, turn: int) -> AgentMessage:
+        text = f"Turn {turn}: {self.words(300 + self.upto(500))}"
+        return {"role": "user", "content": [_text(text)], "timestamp": self.later(20_000, 60_000)}
+
+    def asks_tools(self, turn: int) -> AgentMessage:
+        calls = 1 + self.upto(2)
+        content: list[AgentMessage] = []
+        if self.roll() < 0.3:
+            thought = self.words(200)
+            content.append({"type": "thinking", "thinking": thought, "thinkingSignature": f"sig_{turn}"})
+        content.append(_text(self.words(self.length() / 3)))
+        content += [self._call(f"call_{turn}_{number}") for number in range(calls)]
+        return self.assistant(content, "toolUse")
+
+    def _call(self, id: str) -> AgentMessage:
+        name = pick(self.roll, _TOOLS)
+        arguments = {"path": pick(self.roll, _FILES), "command": self.words(60), "n": self.upto(100)}
+        return {"type": "toolCall", "id": id, "name": name, "arguments": arguments}
+
+    def tool_result(self, call: AgentMessage) -> AgentMessage:
+        head = f"{pick(self.roll, _FILES)}:{self.upto(400)}"
+        body = self.words(self.length()).replace(". ", ".\n")
+        return {
+            "role": "toolResult",
+            "toolCallId": call["id"],
+            "toolName": call["name"],
+            "content": [_text(f"{head}\n{body}")],
+            "details": {"exitCode": 0, "durationMs": self.upto(900)},
+            "isError": self.roll() < 0.03,
+            "timestamp": self.later(500, 3_000),
+        }
+
+    def assistant(self, content: list[AgentMessage], stop: str) -> AgentMessage:
+        return assistant_message(content, stop, self.later(1_000, 9_000))
+
+
+def assistant_message(content: list[AgentMessage], stop: str, timestamp: int) -> AgentMessage:
+    """An assistant's message as an OpenClaw transcript has it, from a made-up model."""
+    nothing = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite", "total"), 0)
+    usage = {
+        "input": 1200,
+        "output": 300,
+        "cacheRead": 0,
+        "cacheWrite": 0,
+        "totalTokens": 1500,
+        "cost": nothing,
+    }
+    return {
+        "role": "assistant",
+        "content": content,
+        "api": "openai-completions",
+        "provider": "fake",
+        "model": "fake-1",
+        "usage": usage,
+        "stopReason": stop,
+        "timestamp": timestamp,
+    }
+
+
+def _text(text: str) -> AgentMessage:
+    return {"type": "text", "text": text}
+
+
+def agent_conversation(
+    count: int, seed: int = 42, unicode: bool = False, start: datetime = START
+) -> Iterator[AgentMessage]:
+    """The first `count` messages of an endless conversation with tool calls, thinking and results.
+
+    The words are drawn at random from a technical vocabulary: made for measuring, not for reading.
+    """
+    for _, message in zip(range(count), _agent_messages(_Speaker(seed, unicode, start)), strict=False):
+        yield message
+
+
+def _agent_messages(speaker: _Speaker) -> Iterator[AgentMessage]:
+    turn = 0
+    while True:
+        turn += 1
+        yield speaker.user(turn)
+        asks = speaker.asks_tools(turn)
+        yield asks
+        for call in asks["content"]:
+            if call["type"] == "toolCall":
+                yield speaker.tool_result(call)
+        yield speaker.assistant([_text(speaker.words(speaker.length()))], "stop")
+
+
+def json_line(value: object) -> str:
+    """Compact JSON as JavaScript writes it: no spaces, text unescaped except for lone surrogates."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def messages_jsonl(messages: Iterable[AgentMessage]) -> str:
+    """One message a line."""
+    return "".join(json_line(message) + "\n" for message in messages)
+
+
+def session_jsonl(
+    messages: Iterable[AgentMessage],
+    session_id: str = "11111111-2222-4333-8444-555555555555",
+    cwd: str = "/home/user/ws",
+) -> str:
+    """An OpenClaw transcript (version 3): a header, then one entry a message, each naming the one before.
+
+    Needs at least one message, for the header's time.
+    """
+    lines: list[str] = []
+    parent: str | None = None
+    for number, message in enumerate(messages):
+        at = _iso(message["timestamp"])
+        if not lines:
+            lines.append(json_line({"type": "session", "version": 3, "id": session_id, "timestamp": at, "cwd": cwd}))
+        id = f"{0x10000000 + number:x}"
+        entry = {"type": "message", "id": id, "parentId": parent, "timestamp": at, "message": message}
+        lines.append(json_line(entry))
+        parent = id
+    if not lines:
+        raise ValueError("a transcript needs at least one message")
+    return "\n".join(lines) + "\n"
+
+
+def _iso(epoch_ms: int) -> str:
+    return state_time(datetime.fromtimestamp(epoch_ms / 1000, UTC))

@@ -1,0 +1,67 @@
+"""The generators for property tests produce what they promise."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import find, given, settings
+
+from lossless.testing import openai_chat
+from lossless.testing.strategies import MESSAGES, ToolStream, hostile_text, nasty_text, tool_streams
+
+_QUICK = settings(max_examples=100, database=None, deadline=None)
+
+_WIDE = settings(max_examples=5000, derandomize=True, deadline=None)
+
+
+@pytest.mark.parametrize("piece", ["\ud800", "\x00", "👩‍💻", "NEAR(a b)", "你好，世界", "שלום", "</summary>"])
+def test_hostile_text_reaches(piece: str) -> None:
+    assert piece in find(hostile_text(), lambda text: piece in text, settings=_WIDE)
+
+
+@_QUICK
+@given(text=nasty_text())
+def test_nasty_text_can_be_encoded(text: str) -> None:
+    assert "\x00" not in text
+    assert text.encode().decode() == text
+
+
+@pytest.mark.parametrize("format", MESSAGES)
+def test_messages_of_a_format_are_json(format: str) -> None:
+    @_QUICK
+    @given(message=MESSAGES[format]())
+    def check(message: dict[str, Any]) -> None:
+        assert json.loads(json.dumps(message)) == message
+        assert message.get("role") or message.get("type")
+
+    check()
+
+
+@_QUICK
+@given(stream=tool_streams())
+def test_a_clean_stream_is_paired_and_a_damaged_one_holds_nothing_new(stream: ToolStream) -> None:
+    waiting: list[str] = []
+    for message in openai_chat(stream.clean):
+        if message["role"] == "tool":
+            assert message["tool_call_id"] == waiting.pop(0)
+            continue
+        assert not waiting
+        calls: Any = message.get("tool_calls", ())
+        waiting = [call["id"] for call in calls]
+    assert all(message in stream.clean for message in stream.damaged)
+
+
+def test_streams_are_dropped_doubled_and_moved() -> None:
+
+    def results(messages: tuple[dict[str, Any], ...]) -> int:
+        return sum(message["role"] == "toolResult" for message in messages)
+
+    find(tool_streams(), lambda stream: results(stream.damaged) < results(stream.clean), settings=_WIDE)
+    find(tool_streams(), lambda stream: results(stream.damaged) > results(stream.clean), settings=_WIDE)
+    find(
+        tool_streams(),
+        lambda stream: len(stream.damaged) == len(stream.clean) and stream.damaged != stream.clean,
+        settings=_WIDE,
+    )
