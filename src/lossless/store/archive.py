@@ -1,0 +1,152 @@
+"""The archive: one door to everything that is kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lossless import errors
+from lossless.store import migrate
+from lossless.store.beside import Beside
+from lossless.store.care import Care
+from lossless.store.checks import Checks
+from lossless.store.context import Context
+from lossless.store.conversations import Conversations
+from lossless.store.debts import Debts
+from lossless.store.details import Details
+from lossless.store.files import Files
+from lossless.store.grants import Grants
+from lossless.store.guards import Guards
+from lossless.store.index import SearchIndex
+from lossless.store.ingest_state import IngestMemory
+from lossless.store.lineage import Lineage
+from lossless.store.listings import Listings
+from lossless.store.messages import Messages
+from lossless.store.search import Search
+from lossless.store.sqlite import SqliteDatabase
+from lossless.store.summaries import Summaries
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+    from types import TracebackType
+
+#: Rows of other programs that opening indexes at once; the rest follows with searches and `catch_up`.
+_AT_OPEN = 5_000
+
+
+class Archive:
+    """Everything kept in one file. Each attribute speaks of one kind of thing.
+
+    Several threads and several processes may share a file. Writes happen inside `writing()`, which is one
+    transaction: all of it is durable when the block ends, or none of it happened.
+    """
+
+    def __init__(self, database: SqliteDatabase) -> None:
+        self.database = database
+        self.index = SearchIndex(database)
+        self.conversations = Conversations(database)
+        self.messages = Messages(database, self.index)
+        self.summaries = Summaries(database, self.index)
+        self.context = Context(database)
+        self.ingest = IngestMemory(database)
+        self.files = Files(database)
+        self.search = Search(database)
+        self.beside = Beside(database)
+        self.debts = Debts(database)
+        self.guards = Guards(database)
+        self.lineage = Lineage(database)
+        self.grants = Grants(database)
+        self.care = Care(database)
+        self.checks = Checks(database)
+        self.listings = Listings(database)
+        self.details = Details(database)
+
+    @classmethod
+    def open(cls, path: str | Path, *, read_only: bool = False, busy_timeout_ms: int = 30_000) -> Archive:
+        """Open an archive, creating or upgrading it; read-only opening leaves the file's bytes as they are."""
+        name = str(path)
+        _check_place(name, read_only=read_only)
+        database = SqliteDatabase(name, read_only=read_only, busy_timeout_ms=busy_timeout_ms)
+        try:
+            if read_only:
+                if not migrate.check_is_archive(database):
+                    raise errors.NotAnArchive(f"archive {database.path!r}: it is empty")
+                database.prepare = migrate.stand_ins(database)
+                database.reconnect()
+                return cls(database)
+            migrate.migrate(database)
+            archive = cls(database)
+            archive.catch_up(limit=_AT_OPEN)
+        except BaseException:
+            database.close()
+            raise
+        return archive
+
+    @property
+    def path(self) -> str:
+        return self.database.path
+
+    @property
+    def read_only(self) -> bool:
+        return self.database.read_only
+
+    def writing(self) -> AbstractContextManager[None]:
+        """One transaction; nested ones join it."""
+        return self.database.transaction()
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Several reads of one state."""
+        return self.database.snapshot()
+
+    def context_tokens(self, conversation_id: int) -> int:
+        """The tokens of a context: as counted along with every append, added up when that is not certain."""
+        counted = self.ingest.context_tokens(conversation_id)
+        return self.context.tokens(conversation_id) if counted is None else counted
+
+    def catch_up(self, limit: int | None = None, progress: Callable[[int], None] | None = None) -> int:
+        """Index rows that another program wrote; returns how many, at most `limit`."""
+        done = 0
+        while limit is None or done < limit:
+            message_ids, summaries = self.index.unindexed()
+            if not message_ids and not summaries:
+                break
+            with self.writing():
+                for stored in self.messages.many(message_ids):
+                    self.index.reindex_message(stored.id, stored.message.content, stored.message)
+                for summary_id, content in summaries:
+                    self.index.put_summary(summary_id, content)
+                if message_ids:
+                    self.index.mark_caught_up(message_ids[-1])
+            done += len(message_ids) + len(summaries)
+            if progress:
+                progress(len(message_ids) + len(summaries))
+        return done
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self.database.close()
+
+    def __enter__(self) -> Archive:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _check_place(path: str, *, read_only: bool) -> None:
+    """Say clearly what is wrong with a path before SQLite says it vaguely."""
+    if path == ":memory:":
+        return
+    place = Path(path).expanduser()
+    try:
+        if place.is_dir():
+            raise errors.ArchiveDenied(f"archive {path!r}: it is a folder; name a file in it, such as {path}/lcm.db")
+        if read_only and not place.exists():
+            raise errors.NotFound("archive", path)
+        if not read_only:
+            place.absolute().parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise errors.ArchiveDenied(f"archive {path!r}: its folder cannot be used: {error.strerror}") from error

@@ -1,0 +1,159 @@
+"""Reads for `lcm verify`: what must hold of the rows, and the pages from which the rest is worked out again."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import apsw
+
+from lossless.errors import ArchiveCorrupt
+from lossless.model.index_text import extra_tokens
+from lossless.store.index import PASSAGE_BASE, digest, index_pieces
+from lossless.store.migrate import split_script
+from lossless.store.sql import load, schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lossless.store.database import Database
+
+_QUERIES = load("verify")
+_PAGE = 500
+_WRONG_ROW = "its row in the index is not made of its text"
+#: How SQLite names the table in a complaint about rows, or the index of one.
+_COMPLAINT = re.compile(r"(?:FTS5 table \w+\.|from table .|constraint failed in |value in )(\w+)")
+_INDEX_COMPLAINT = re.compile(r"\bindex (\w+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Offender:
+    """A row that breaks a rule."""
+
+    table: str
+    id: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """What was worked out about a message when it was stored."""
+
+    message_id: int
+    identity: str | None
+    fingerprint: bytes | None
+    digest: bytes | None
+    #: How many tokens its row in the index has, a blob of SQLite's; None without such a row.
+    size: bytes | None = None
+    #: The same for its further passages: where they begin, how long they are.
+    passages: tuple[tuple[int, int, bytes | None], ...] = ()
+
+
+class Checks:
+    """Finds offenders; never writes."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def integrity(self) -> Iterator[Offender]:
+        """What SQLite itself says about the file and its references."""
+        try:
+            for (text,) in self._db.rows(_QUERIES["integrity"]):
+                if text != "ok":
+                    yield Offender(self._table_in(text), self._db.path, text)
+        except ArchiveCorrupt as error:
+            yield Offender("database", self._db.path, str(error))
+            return
+        for table, rowid, parent, _ in self._db.rows(_QUERIES["foreign_keys"]):
+            yield Offender(table, str(rowid), f"it refers to a row of {parent!r} that is not there")
+
+    def _table_in(self, text: str) -> str:
+        """The table whose rows SQLite complains about; `database` when the file itself is damaged."""
+        if found := _COMPLAINT.search(text):
+            return found[1]
+        if found := _INDEX_COMPLAINT.search(text):
+            row = self._db.row(_QUERIES["table_of_index"], {"name": found[1]})
+            return row[0] if row else "database"
+        return "database"
+
+    def rows(self) -> Iterator[Offender]:
+        """Offenders of the rules in `verify.sql`, table by table."""
+        for name, sql in _QUERIES.items():
+            table, _, rule = name.partition(".")
+            if rule:
+                for id_, detail in self._db.rows(sql):
+                    yield Offender(table, str(id_), detail)
+
+    def derived(self) -> Iterator[list[Derived]]:
+        """All messages, page by page, with what was worked out about them."""
+        after = 0
+        while found := self._db.rows(_QUERIES["page"], {"after": after, "limit": _PAGE}):
+            passages: defaultdict[int, list[tuple[int, int, bytes | None]]] = defaultdict(list)
+            for message_id, *passage in self._db.rows(
+                _QUERIES["page_passages"], {"first": found[0][0], "last": found[-1][0], "base": PASSAGE_BASE}
+            ):
+                passages[message_id].append((passage[0], passage[1], passage[2]))
+            yield [replace(Derived(*row), passages=tuple(passages[row[0]])) for row in found]
+            after = found[-1][0]
+
+    def index_rows(self, texts: Sequence[tuple[Derived, str]]) -> Iterator[Offender]:
+        """Messages whose rows in the index are not made of their text."""
+        pieces = [index_pieces(text) for _, text in texts]
+        sizes = iter(_token_counts([body for some in pieces for _, body in some]))
+        for (derived, _), some in zip(texts, pieces, strict=True):
+            expected = [(start, len(body), next(sizes)) for start, body in some]
+            id_ = str(derived.message_id)
+            if derived.size != (expected[0][2] if expected else None):
+                yield Offender("message_index", id_, _WRONG_ROW if derived.size else "it is missing from the index")
+            if [row[:2] for row in derived.passages] != [row[:2] for row in expected[1:]]:
+                yield Offender("message_passages", id_, "its passages are not those of its text")
+            elif list(derived.passages) != expected[1:]:
+                yield Offender("message_index", id_, "the row of one of its passages is not made of its text")
+
+    def summary_digests(self) -> Iterator[Offender]:
+        """Summaries whose indexed text is not their text."""
+        after = ""
+        while found := self._db.rows(_QUERIES["summary_digests"], {"after": after, "limit": _PAGE}):
+            sizes = _token_counts([content for _, content, _, _ in found])
+            for (summary_id, content, known, size), expected in zip(found, sizes, strict=True):
+                if known is None:
+                    yield Offender("summary_extras", summary_id, "it is not indexed yet")
+                elif known != digest(content):
+                    yield Offender("summaries", summary_id, "its text is not the text that was indexed")
+                elif size != expected:
+                    yield Offender("summary_index", summary_id, _WRONG_ROW if size else "it is missing from the index")
+            after = found[-1][0]
+
+    def not_smaller(self) -> list[tuple[str, str]]:
+        """Summaries that are no smaller than their sources, each with the model that wrote it."""
+        return [(row[0], row[1]) for row in self._db.rows(_QUERIES["not_smaller"])]
+
+    def conversation_ids(self) -> list[int]:
+        return [row[0] for row in self._db.rows(_QUERIES["conversation_ids"])]
+
+    def unreachable(self, conversation_id: int) -> list[int]:
+        """Messages that are neither in the context, nor below it, nor hidden with a cause."""
+        return [row[0] for row in self._db.rows(_QUERIES["unreachable"], {"conversation_id": conversation_id})]
+
+    def covered_twice(self, conversation_id: int) -> list[int]:
+        """Messages that the context holds more than once."""
+        return [row[0] for row in self._db.rows(_QUERIES["covered_twice"], {"conversation_id": conversation_id})]
+
+    def file_places(self) -> list[tuple[str, str, int | None]]:
+        """Each stored payload: its id, where its bytes should lie, how many there should be."""
+        return [(row[0], row[1], row[2]) for row in self._db.rows(_QUERIES["file_places"])]
+
+
+def _token_counts(texts: Sequence[str]) -> list[bytes]:
+    """What SQLite notes about the size of an index row, for rows that hold these texts."""
+    connection = apsw.Connection(":memory:")
+    for statement in split_script(schema("additions")):
+        if statement.startswith("CREATE VIRTUAL TABLE IF NOT EXISTS message_index "):
+            connection.execute(statement)
+    with connection:
+        connection.executemany(
+            _QUERIES["scratch_row"], [(n, text, extra_tokens(text)) for n, text in enumerate(texts, 1)]
+        )
+    return [row[0] for row in connection.execute(_QUERIES["scratch_sizes"])]

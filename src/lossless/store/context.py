@@ -1,0 +1,258 @@
+"""The context on disk: what the model sees, and a log of every change to it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lossless.errors import Stale
+from lossless.model.context import ContextItem, MessageItem, SummaryItem, token_sum
+from lossless.model.times import row_time, state_time
+from lossless.store.sql import load
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from lossless.store.database import Database, Row
+
+_QUERIES = load("context")
+_INGEST = load("ingest")
+_PAGE = 512
+#: A context does not begin with more system prompts than this.
+_MAX_PREAMBLE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of a context, for the log: ids and sizes, never text."""
+
+    action: str
+    actor: str
+    cause: str | None = None
+    removed: tuple[int | str, ...] = ()
+    added: tuple[int | str, ...] = ()
+    ordinal: int | None = None
+    tokens_before: int = 0
+    tokens_after: int = 0
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What one model's summaries save in one conversation: each of its later turns is smaller by `tokens`."""
+
+    model: str
+    conversation_id: int
+    folds: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Preamble:
+    """A system prompt at the head of a context."""
+
+    ordinal: int
+    message_id: int
+    fingerprint: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """The newer part of a context, in order: what is never left out, then the rest from index `first` on."""
+
+    items: list[ContextItem]
+    first: int
+    #: Older messages that were not read, and their tokens.
+    unread: int
+    unread_tokens: int
+
+
+def item_id(item: ContextItem) -> int | str:
+    """What stands at an item's place: a message id or a summary id."""
+    return item.message_id if isinstance(item, MessageItem) else item.summary_id
+
+
+class Context:
+    """Reads and changes the ordered items of a conversation."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def items(self, conversation_id: int) -> list[ContextItem]:
+        """The whole context in order."""
+        return [_item(row) for row in self._db.rows(_QUERIES["items"], {"conversation_id": conversation_id})]
+
+    def newest_items(self, conversation_id: int, most_tokens: int) -> Newest:
+        """The newest items that `most_tokens` can hold, at least back to the newest user message.
+
+        System prompts at the head and all summaries come along. What is left unread are the oldest messages,
+        so the cost follows the budget, not the history.
+        """
+        place = {"conversation_id": conversation_id}
+        (user,) = self._db.row(_QUERIES["newest_user"], place) or (sys.maxsize,)
+        newest: list[ContextItem] = []
+        tokens, is_whole = 0, False
+        while not is_whole and (tokens <= most_tokens or newest[-1].ordinal > user < sys.maxsize):
+            rows = self._db.rows(_QUERIES["newest_items"], place | {"limit": _PAGE, "offset": len(newest)})
+            page = [_item(row) for row in rows]
+            newest += page
+            tokens += token_sum(page)
+            is_whole = len(page) < _PAGE
+        while len(newest) > 1 and newest[-1].ordinal < user and tokens - newest[-1].tokens > most_tokens:
+            tokens -= newest.pop().tokens
+        newest.reverse()
+        before = place | {"ordinal": newest[0].ordinal if newest else 0}
+        head = [_item(row) for row in self._db.rows(_QUERIES["prompts_before"], before)]
+        older = head + [_item(row) for row in self._db.rows(_QUERIES["summaries_before"], before)]
+        unread, unread_tokens = self._db.row(_QUERIES["messages_before"], before) or (0, 0)
+        return Newest(older + newest, len(older), unread - len(head), unread_tokens - token_sum(head))
+
+    def tokens(self, conversation_id: int) -> int:
+        """The tokens of all items together."""
+        row = self._db.row(_QUERIES["tokens"], {"conversation_id": conversation_id})
+        return row[0] if row else 0
+
+    def replace(self, conversation_id: int, sources: Sequence[ContextItem], summary_id: str, now: datetime) -> int:
+        """Put a summary where a run of items stands; returns its ordinal.
+
+        Raises `Stale` when the run is no longer there as one piece; one that moved is replaced at its new place.
+        """
+        wanted = [item_id(item) for item in sources]
+        place = self._find_run(conversation_id, sources[0].ordinal, sources[-1].ordinal, wanted)
+        if place is None:
+            place = self._find_moved(conversation_id, wanted)
+        if place is None:
+            raise Stale("the context changed while this summary was written")
+        first, last = place
+        self._db.run(_QUERIES["remove_range"], {"conversation_id": conversation_id, "first": first, "last": last})
+        self._db.run(
+            _QUERIES["put_summary"],
+            {
+                "conversation_id": conversation_id,
+                "ordinal": first,
+                "summary_id": summary_id,
+                "now": row_time(now),
+            },
+        )
+        self._forget_tokens(conversation_id)
+        return first
+
+    def _find_run(self, conversation_id: int, first: int, last: int, wanted: list[int | str]) -> tuple[int, int] | None:
+        there = self._db.rows(_QUERIES["range"], {"conversation_id": conversation_id, "first": first, "last": last})
+        ids = [message_id if summary_id is None else summary_id for _, message_id, summary_id in there]
+        return (first, last) if ids == wanted else None
+
+    def _find_moved(self, conversation_id: int, wanted: list[int | str]) -> tuple[int, int] | None:
+        items = self.items(conversation_id)
+        ids = [item_id(item) for item in items]
+        try:
+            start = ids.index(wanted[0])
+        except ValueError:
+            return None
+        end = start + len(wanted)
+        return (items[start].ordinal, items[end - 1].ordinal) if ids[start:end] == wanted else None
+
+    def hide(self, conversation_id: int, items: Sequence[int | str], cause: str, now: datetime) -> None:
+        """Take messages or summaries out of the context with a recorded cause; the archive keeps them."""
+        place = {"conversation_id": conversation_id, "items": json.dumps(list(items))}
+        self._db.run(_QUERIES["remove_messages"], place)
+        self._db.run(_QUERIES["remove_summaries"], place)
+        values = {"conversation_id": conversation_id, "cause": cause, "at": state_time(now)}
+        self._db.run_many(_QUERIES["hide"], [values | {"item": item} for item in items])
+        self._forget_tokens(conversation_id)
+
+    def reveal(self, conversation_id: int, message_ids: Sequence[int], now: datetime) -> None:
+        """Put messages of a branch back at the end of the context, in the order given.
+
+        One that is below a summary by now stays there; one that is in the context moves.
+        """
+        place = {"conversation_id": conversation_id, "items": json.dumps(list(message_ids))}
+        ids = [row[0] for row in self._db.rows(_QUERIES["revivable"], place)]
+        self._db.run(_QUERIES["return_from_branch"], place)
+        self._db.run(_QUERIES["remove_messages"], place)
+        ordinal = self.next_ordinal(conversation_id)
+        for n, id_ in enumerate(ids):
+            self.put_message(conversation_id, ordinal + n, id_, now)
+
+    def put_message(self, conversation_id: int, ordinal: int, message_id: int, now: datetime) -> None:
+        """Set a message at a free ordinal."""
+        self._db.run(
+            _QUERIES["put_message"],
+            {
+                "conversation_id": conversation_id,
+                "ordinal": ordinal,
+                "message_id": message_id,
+                "now": row_time(now),
+            },
+        )
+
+    def preamble(self, conversation_id: int) -> tuple[list[Preamble], int | None]:
+        """The system prompts that the context begins with, and the ordinal of the item after them."""
+        head = self._db.rows(_QUERIES["head"], {"conversation_id": conversation_id, "limit": _MAX_PREAMBLE})
+        prompts: list[Preamble] = []
+        for ordinal, message_id, role, fingerprint in head:
+            if role != "system":
+                return prompts, ordinal
+            prompts.append(Preamble(ordinal, message_id, fingerprint))
+        return prompts, None
+
+    def begin_with(self, conversation_id: int, message_ids: Sequence[int], now: datetime) -> None:
+        """Let the context begin with these messages, in place of the system prompts that it began with."""
+        prompts, first = self.preamble(conversation_id)
+        place = {"conversation_id": conversation_id, "items": json.dumps([prompt.message_id for prompt in prompts])}
+        self._db.run(_QUERIES["remove_messages"], place)
+        room = len(message_ids) if first is None else first
+        if (lacking := len(message_ids) - room) > 0:
+            self._db.run(_QUERIES["shift"], {"conversation_id": conversation_id, "by": lacking})
+            self._db.run(_QUERIES["shift_back"], {"conversation_id": conversation_id})
+            room = len(message_ids)
+        for n, id_ in enumerate(message_ids, room - len(message_ids)):
+            self.put_message(conversation_id, n, id_, now)
+
+    def unhide(self, conversation_id: int, item: int | str) -> None:
+        """Forget that an item was hidden; the caller puts it back into the context."""
+        self._db.run(_QUERIES["unhide"], {"conversation_id": conversation_id, "item": item})
+
+    def next_ordinal(self, conversation_id: int) -> int:
+        row = self._db.row(_QUERIES["next_ordinal"], {"conversation_id": conversation_id})
+        return row[0] if row else 0
+
+    def log(self, conversation_id: int, change: Change, now: datetime) -> None:
+        """Write one line about a change, in the transaction of the change."""
+        self._db.run(
+            _QUERIES["log"],
+            {
+                "conversation_id": conversation_id, "at": state_time(now), "actor": change.actor,
+                "action": change.action, "cause": change.cause, "removed": json.dumps(change.removed),
+                "added": json.dumps(change.added), "ordinal": change.ordinal,
+                "tokens_before": change.tokens_before, "tokens_after": change.tokens_after, "detail": change.detail,
+            },
+        )  # fmt: skip
+        self._forget_tokens(conversation_id)
+
+    def _forget_tokens(self, conversation_id: int) -> None:
+        """The context is another one: what was counted along is no longer its size."""
+        self._db.run(_INGEST["forget_context_tokens"], {"conversation_id": conversation_id})
+
+    def saved(self, since: datetime, conversation_id: int | None = None) -> list[Saved]:
+        """What folds since a moment save, by the model that wrote their summaries and by conversation."""
+        place = {"since": state_time(since), "conversation_id": conversation_id}
+        return [Saved(*row) for row in self._db.rows(_QUERIES["saved"], place)]
+
+    def call_ids(self, conversation_id: int) -> dict[int, frozenset[str]]:
+        """The tool call ids of each message in the context that has some."""
+        found: defaultdict[int, set[str]] = defaultdict(set)
+        for message_id, call_id in self._db.rows(_QUERIES["call_ids"], {"conversation_id": conversation_id}):
+            found[message_id].add(call_id)
+        return {message_id: frozenset(ids) for message_id, ids in found.items()}
+
+
+def _item(row: Row) -> ContextItem:
+    ordinal, message_id, summary_id, role, tokens, seq, depth = row
+    if summary_id is not None:
+        return SummaryItem(ordinal, summary_id, depth or 0, tokens or 0)
+    return MessageItem(ordinal, message_id, role or "user", tokens or 0, seq or 0)

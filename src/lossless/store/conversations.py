@@ -1,0 +1,95 @@
+"""Conversations on disk: one active record per session key."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from lossless.errors import NotFound
+from lossless.model.times import row_time
+from lossless.store import rows
+from lossless.store.sql import load
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from lossless.model.conversations import Conversation, Session
+    from lossless.store.database import Database, Params
+
+_QUERIES = load("conversations")
+
+
+class Conversations:
+    """Looks conversations up, creates them, archives them."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def _one(self, query: str, params: Params) -> Conversation | None:
+        row = self._db.row(_QUERIES[query], params)
+        return None if row is None else rows.conversation(row)
+
+    def get(self, conversation_id: int) -> Conversation:
+        """One conversation, or `NotFound`."""
+        found = self._one("by_id", {"id": conversation_id})
+        if found is None:
+            raise NotFound("conversation", conversation_id)
+        return found
+
+    def find(self, session: Session) -> Conversation | None:
+        """The active conversation of a session: by its key, else by its run id."""
+        found = None
+        if session.key:
+            found = self._one("active_by_key", {"key": session.key})
+        if found is None and session.id:
+            by_run = self._one("active_by_session", {"session_id": session.id})
+            if by_run and (session.key is None or by_run.session_key in (None, session.key)):
+                found = by_run
+        return found
+
+    def open(self, session: Session, now: datetime) -> Conversation:
+        """The active conversation of a session, created when there is none.
+
+        A key that resumes under another run takes the new run's id; each run of a cron job gets a
+        conversation of its own and the one before is archived. Needs a transaction.
+        """
+        found, at = self.find(session), row_time(now)
+        if found and session.is_cron and session.id and session.id != found.session_id:
+            self.archive(found.id, "cron-rotation", now)
+            found = None
+        if found is None:
+            session_id = session.id or str(uuid4())
+            self._db.run(_QUERIES["insert"], {"session_id": session_id, "key": session.key, "now": at})
+            return self.get(self._db.last_id())
+        if session.id and session.id != found.session_id:
+            self._db.run(_QUERIES["rebind"], {"session_id": session.id, "now": at, "id": found.id})
+            return self.get(found.id)
+        if session.key and found.session_key is None:
+            self._db.run(_QUERIES["adopt_key"], {"key": session.key, "now": at, "id": found.id})
+            return self.get(found.id)
+        return found
+
+    def family(self, session: Session) -> list[Conversation]:
+        """All conversations with the session's key (or its run id, without a key), the active one first.
+
+        Runs of a cron job do not belong together: only the active one is returned.
+        """
+        if session.is_cron:
+            found = self.find(session)
+            return [found] if found else []
+        if session.key:
+            query, params = "family_by_key", {"key": session.key}
+        else:
+            query, params = "family_by_session", {"session_id": session.id or ""}
+        members = [rows.conversation(row) for row in self._db.rows(_QUERIES[query], params)]
+        if members:
+            return members
+        found = self.find(session)
+        return [found] if found else []
+
+    def archive(self, conversation_id: int, cause: str, now: datetime) -> None:
+        """Close a conversation; the first cause stays."""
+        self._db.run(_QUERIES["archive"], {"id": conversation_id, "cause": cause, "now": row_time(now)})
+
+    def mark_bootstrapped(self, conversation_id: int, now: datetime) -> None:
+        self._db.run(_QUERIES["mark_bootstrapped"], {"id": conversation_id, "now": row_time(now)})

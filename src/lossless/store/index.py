@@ -1,0 +1,153 @@
+"""The search index: what is findable is written in the transaction of what it finds."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from lossless.model.identity import fingerprint
+from lossless.model.index_text import INDEX_VERSION, extra_tokens, index_text_of, passages
+from lossless.model.messages import ToolCall
+from lossless.store.skeleton import storable
+from lossless.store.sql import load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lossless.model.messages import Message
+    from lossless.store.database import Database
+
+_QUERIES = load("index")
+_MIGRATE = load("migrate")
+
+#: Index rows of passages beyond the first live above this; below it a row has its message's id.
+PASSAGE_BASE = 1 << 40
+_CAUGHT_UP = "indexed_through"
+_BATCH = 500
+_ROWS_A_STATEMENT = 500
+_SALT = str(INDEX_VERSION).encode()
+
+
+def digest(text: str) -> bytes:
+    """Eight bytes that change when the indexed text, or the way it is indexed, changes."""
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8, key=_SALT).digest()
+
+
+def indexed_text(content: str, message: Message) -> str:
+    """The text of a stored message that search looks at."""
+    return storable(index_text_of(content, [part.input for part in message.parts if isinstance(part, ToolCall)]))
+
+
+def index_pieces(text: str) -> list[tuple[int, str]]:
+    """The index rows of a text: where each begins, and what it holds. A blank text has none."""
+    spans = passages(text)
+    return [(0, text)] if len(spans) == 1 else [(start, text[start:end]) for start, end in spans]
+
+
+class SearchIndex:
+    """Keeps our full-text tables, and upstream's where a file has them, in step with the base rows."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        self._upstream: frozenset[str] | None = None
+
+    @property
+    def upstream(self) -> frozenset[str]:
+        """Upstream's search tables in this file; a live upstream may read them."""
+        if self._upstream is None:
+            self._upstream = frozenset(row[0] for row in self._db.rows(_QUERIES["upstream_tables"]))
+        return self._upstream
+
+    def forget_upstream(self) -> None:
+        """Look again which tables are there."""
+        self._upstream = None
+
+    def add_messages(self, first: int, texts: Sequence[str], contents: Sequence[str]) -> None:
+        """Index messages that were just stored under consecutive ids."""
+        self._add_texts((first + n, text) for n, text in enumerate(texts))
+        if "messages_fts" in self.upstream:
+            self._add_upstream((first + n, content) for n, content in enumerate(contents))
+
+    def _add_texts(self, texts: Iterable[tuple[int, str]]) -> None:
+        heads: list[tuple[int, str, str]] = []
+        rest: list[tuple[int, int, str]] = []
+        for message_id, text in texts:
+            if pieces := index_pieces(text):
+                heads.append((message_id, pieces[0][1], extra_tokens(pieces[0][1])))
+                rest.extend((message_id, start, body) for start, body in pieces[1:])
+        self._insert(heads)
+        if rest:
+            self._add_passages(rest)
+
+    def _add_passages(self, rest: list[tuple[int, int, str]]) -> None:
+        row = self._db.row(_QUERIES["next_passage"])
+        first: int = row[0] if row else 1
+        self._db.run_many(
+            _QUERIES["add_passage"],
+            [(first + n, message_id, start, len(text)) for n, (message_id, start, text) in enumerate(rest)],
+        )
+        self._insert([(PASSAGE_BASE + first + n, text, extra_tokens(text)) for n, (_, _, text) in enumerate(rest)])
+
+    def _insert(self, rows: list[tuple[int, str, str]]) -> None:
+        """Write index rows, many to a statement: FTS5 writes out a segment whenever a statement begins."""
+        for start in range(0, len(rows), _ROWS_A_STATEMENT):
+            some = rows[start : start + _ROWS_A_STATEMENT]
+            sql = _QUERIES["add_messages"] + ", (?, ?, ?)" * (len(some) - 1)
+            self._db.run(sql, [value for row in some for value in row])
+
+    def _add_upstream(self, contents: Iterable[tuple[int, str]]) -> None:
+        """Upstream indexes content as it is, references to files as header and exploration summary."""
+        indexed = [(id_, index_text_of(content)) for id_, content in contents]
+        self._db.run_many(_QUERIES["upstream_message"], [row for row in indexed if row[1].strip()])
+
+    def drop_message(self, message_id: int) -> None:
+        """Take a message out of our index."""
+        for (passage_id,) in self._db.rows(_QUERIES["passages_of"], {"message_id": message_id}):
+            self._db.run(_QUERIES["drop_row"], {"rowid": PASSAGE_BASE + passage_id})
+        self._db.run(_QUERIES["drop_passages"], {"message_id": message_id})
+        self._db.run(_QUERIES["drop_row"], {"rowid": message_id})
+
+    def reindex_message(self, message_id: int, content: str, message: Message) -> None:
+        """Index a row anew, or for the first time when another program wrote it."""
+        self.drop_message(message_id)
+        text = indexed_text(content, message)
+        self._add_texts([(message_id, text)])
+        values: dict[str, Any] = {
+            "message_id": message_id,
+            "fingerprint": fingerprint(message),
+            "digest": digest(text),
+        }
+        self._db.run(_QUERIES["set_extras"], values)
+
+    def put_summary(self, summary_id: str, content: str) -> None:
+        """Index a summary, anew when it is there already."""
+        known = self._db.row(_QUERIES["summary_entry"], {"summary_id": summary_id})
+        if known:
+            self._db.run(_QUERIES["drop_summary_row"], {"rowid": known[0]})
+        row = self._db.row(_QUERIES["add_summary_extras"], {"summary_id": summary_id, "digest": digest(content)})
+        assert row is not None
+        self._db.run(_QUERIES["add_summary"], (row[0], content, extra_tokens(content)))
+
+    def put_upstream_summary(self, summary_id: str, content: str, *, replace: bool = False) -> None:
+        """Write a summary into upstream's search tables, where the file has them."""
+        values = {"summary_id": summary_id, "content": content}
+        for table, suffix in (("summaries_fts", ""), ("summaries_fts_cjk", "_cjk")):
+            if table in self.upstream:
+                if replace:
+                    self._db.run(_QUERIES[f"upstream_drop_summary{suffix}"], {"summary_id": summary_id})
+                self._db.run(_QUERIES[f"upstream_summary{suffix}"], values)
+
+    def unindexed(self, limit: int = _BATCH) -> tuple[list[int], list[tuple[str, str]]]:
+        """Rows that another program wrote and that are not indexed yet: message ids, and summaries with their text."""
+        mark = self._db.row(_MIGRATE["state"], {"name": _CAUGHT_UP})
+        after = mark[0] if mark else 0
+        messages = self._db.rows(_QUERIES["unindexed_messages"], {"after": after, "limit": limit})
+        summaries = self._db.rows(_QUERIES["unindexed_summaries"], {"limit": limit})
+        return [row[0] for row in messages], [(row[0], row[1]) for row in summaries]
+
+    def mark_caught_up(self, through: int | None = None) -> None:
+        """Remember up to which message all are indexed; None means the newest."""
+        if through is None:
+            row = self._db.row(_QUERIES["newest_message"])
+            through = row[0] if row else 0
+        self._db.run(_MIGRATE["set_state"], {"name": _CAUGHT_UP, "value": through})

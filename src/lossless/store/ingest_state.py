@@ -1,0 +1,149 @@
+"""What ingest remembers: turn keys, the last window, honest counters, and why input is refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lossless.model.times import row_time, state_time
+from lossless.store.rows import time
+from lossless.store.sql import load
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from lossless.model.conversations import Conversation
+    from lossless.store.database import Database
+
+_QUERIES = load("ingest")
+
+#: Bits of `IngestState.producers`.
+WITHOUT_IDS, WITH_IDS = 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class IngestState:
+    """Counters of a conversation since its archive is ours; `blocked_reason` says why input is refused."""
+
+    seen: int = 0
+    stored: int = 0
+    replayed: int = 0
+    skipped: int = 0
+    ambiguous: int = 0
+    last_stored_at: datetime | None = None
+    blocked_at: datetime | None = None
+    blocked_reason: str | None = None
+    producers: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WindowMark:
+    """The last window that a host showed."""
+
+    first_id: int | None
+    last_id: int | None
+    length: int
+    chain: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What one call adds to the counters."""
+
+    seen: int
+    stored: int = 0
+    replayed: int = 0
+    skipped: int = 0
+    ambiguous: int = 0
+    producers: int = 0
+    #: Whether input is taken again, so that a refusal before it is over.
+    fits: bool = False
+    #: Tokens of the stored messages, and the seq of the last one.
+    tokens: int = 0
+    last_seq: int | None = None
+
+
+class IngestMemory:
+    """Reads and writes the rows behind exactly-once ingest."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        self._has_advancements: bool | None = None
+
+    def state(self, conversation_id: int) -> IngestState:
+        row = self._db.row(_QUERIES["state"], {"conversation_id": conversation_id})
+        if row is None:
+            return IngestState()
+        seen, stored, replayed, skipped, ambiguous, last, blocked_at, reason, producers = row
+        return IngestState(seen, stored, replayed, skipped, ambiguous, time(last), time(blocked_at), reason, producers)
+
+    def count(self, conversation_id: int, counts: Counts, now: datetime) -> None:
+        """Add to the counters."""
+        stored_at = state_time(now) if counts.stored else None
+        self._db.run(
+            _QUERIES["count"],
+            {
+                "conversation_id": conversation_id, "seen": counts.seen, "stored": counts.stored,
+                "replayed": counts.replayed, "skipped": counts.skipped, "ambiguous": counts.ambiguous,
+                "producers": counts.producers, "stored_at": stored_at, "fits": counts.fits, "tokens": counts.tokens,
+                "last_seq": counts.last_seq,
+            },
+        )  # fmt: skip
+
+    def block(self, conversation_id: int, reason: str, now: datetime) -> None:
+        """Make it visible that input is refused, and why."""
+        self._db.run(_QUERIES["block"], {"conversation_id": conversation_id, "at": state_time(now), "reason": reason})
+
+    def context_tokens(self, conversation_id: int) -> int | None:
+        """The tokens of the context as counted along; None when they must be added up."""
+        row = self._db.row(_QUERIES["context_tokens"], {"conversation_id": conversation_id})
+        return None if row is None else row[0]
+
+    def set_context_tokens(self, conversation_id: int, tokens: int) -> None:
+        self._db.run(_QUERIES["set_context_tokens"], {"conversation_id": conversation_id, "tokens": tokens})
+
+    def has_key(self, conversation_id: int, key: str) -> bool:
+        """Whether a batch with this key was stored already, by us or by upstream."""
+        if self._db.row(_QUERIES["turn_key"], {"conversation_id": conversation_id, "key": key}):
+            return True
+        return self._advancements() and self._db.row(_QUERIES["known_advancement"], {"key": key}) is not None
+
+    def remember_key(
+        self,
+        conversation: Conversation,
+        key: str,
+        entries: list[str],
+        count: int,
+        payload_hash: str,
+        now: datetime,
+    ) -> None:
+        """Record a batch's key; where upstream's table of turn advancements is there, in it as well."""
+        values = {"conversation_id": conversation.id, "key": key, "count": count, "now": row_time(now)}
+        self._db.run(_QUERIES["remember_key"], values)
+        if entries and self._advancements():
+            self._db.run(
+                _QUERIES["advancement"],
+                {
+                    "key": key, "payload_hash": payload_hash, "session_id": conversation.session_id,
+                    "session_key": conversation.session_key, "first_entry": entries[0], "last_entry": entries[-1],
+                    "count": count,
+                },
+            )  # fmt: skip
+
+    def window(self, conversation_id: int) -> WindowMark | None:
+        row = self._db.row(_QUERIES["window"], {"conversation_id": conversation_id})
+        return None if row is None else WindowMark(*row)
+
+    def set_window(self, conversation_id: int, mark: WindowMark, now: datetime) -> None:
+        self._db.run(
+            _QUERIES["set_window"],
+            {
+                "conversation_id": conversation_id, "first": mark.first_id, "last": mark.last_id,
+                "length": mark.length, "chain": mark.chain, "now": row_time(now),
+            },
+        )  # fmt: skip
+
+    def _advancements(self) -> bool:
+        if self._has_advancements is None:
+            self._has_advancements = self._db.row(_QUERIES["has_advancements"]) is not None
+        return self._has_advancements

@@ -1,0 +1,365 @@
+"""Lists for people who look through an archive: pages, newest first, and every place where a text stands."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from lossless.model.context import ContextItem, MessageItem, SummaryItem, fresh_tail_start, newest_user_index
+from lossless.model.times import state_time
+from lossless.store.database import Database
+from lossless.store.foreign import record, text
+from lossless.store.scan import Scan, Spot
+from lossless.store.scope import numbers
+from lossless.store.sql import load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime
+
+    from lossless.store.database import Params, Row
+    from lossless.store.scan import Matcher, What
+
+_QUERIES = load("listings")
+#: A beginning has at most so many characters, none of which takes more than four bytes.
+_BEGINNING = 1024
+#: More bytes than a text has.
+_WHOLE = 2**31 - 1
+#: Times begin with a digit; what stands in their place and is none comes behind them. To SQLite, bytes end all texts.
+_DATED: tuple[object, object] = ("", ":")
+_UNDATED: tuple[object, object] = (":", b"")
+
+T = TypeVar("T")
+
+
+class StreamingDatabase(Database, Protocol):
+    """A database that also gives the rows of a query one by one."""
+
+    def stream(self, sql: str, params: Params = ()) -> Iterator[Row]:
+        """The rows of a query, never all of them in memory."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a page begins: behind the row with this time (as the row showed it, '' for none) and this id."""
+
+    at: str
+    id: int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """Some rows, newest first, and where the next page begins when there is one."""
+
+    rows: tuple[T, ...]
+    next: Place | None
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of time: from `since` on, up to but without `before`."""
+
+    since: str | None = None
+    before: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationRow:
+    """A conversation with its counts."""
+
+    conversation_id: int
+    session_id: str
+    session_key: str | None
+    active: bool
+    archived_at: datetime | None
+    archive_cause: str | None
+    title: str | None
+    bootstrapped_at: datetime | None
+    created_at: datetime | None
+    updated_at: datetime | None
+    message_count: int
+    message_tokens: int
+    earliest_message_at: datetime | None
+    latest_message_at: datetime | None
+    summary_count: int
+    summary_tokens: int
+    #: Of the messages below summaries.
+    summarized_source_tokens: int
+    earliest_summary_at: datetime | None
+    latest_summary_at: datetime | None
+    max_summary_depth: int | None
+    context_items: int
+    context_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRow:
+    """A message as a list shows it; `content` is its beginning unless the whole was asked for."""
+
+    message_id: int
+    conversation_id: int
+    seq: int
+    role: str
+    token_count: int
+    created_at: datetime | None
+    large_content: str | None
+    #: The tools that it calls or answers for, in order.
+    tools: tuple[str, ...]
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRow:
+    """A summary as a list shows it; `content` is its beginning unless the whole was asked for."""
+
+    summary_id: str
+    conversation_id: int
+    kind: str
+    depth: int
+    token_count: int
+    earliest_at: datetime | None
+    latest_at: datetime | None
+    #: The time of the newest message below it; when that is not known, of its writing.
+    coverage_at: datetime | None
+    descendant_count: int
+    descendant_token_count: int
+    source_message_token_count: int
+    created_at: datetime | None
+    file_ids: tuple[str, ...]
+    model: str
+    used_in_count: int
+    source_count: int
+    source_message_count: int
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A text that holds what was looked for: the piece of it that matched, and where in the piece."""
+
+    what: What
+    place: Place
+    row: MessageRow | SummaryRow
+    text: str
+    start: int
+    end: int
+
+
+class Listings:
+    """Pages of rows, rows by id, fresh tails, and literal search; never writes."""
+
+    def __init__(self, database: StreamingDatabase) -> None:
+        self._db = database
+        self._scan = Scan(database)
+
+    # --- conversations ----------------------------------------------------------------------------------
+
+    def conversations(self, limit: int, start: Place | None = None) -> Page[ConversationRow]:
+        """Conversations by the time of their last change."""
+        found = self._db.rows(_QUERIES["conversation_page"], _behind(start) | {"limit": limit + 1})
+        ids = [row[0] for row in found[:limit]]
+        return Page(tuple(self._conversations(ids)), _next(found, limit))
+
+    def conversation(self, conversation_id: int) -> ConversationRow | None:
+        """One conversation with its counts."""
+        return next(iter(self._conversations([conversation_id])), None)
+
+    def _conversations(self, ids: Sequence[int]) -> list[ConversationRow]:
+        said, summed_up, context = (self._counts(name, ids) for name in ("said", "summed_up", "in_context"))
+        rows = {row[0]: row for row in self._db.rows(_QUERIES["conversations"], {"ids": json.dumps(ids)})}
+        return [
+            record(
+                ConversationRow,
+                (
+                    *rows[id_],
+                    *said.get(id_, (0, 0, None, None)),
+                    *summed_up.get(id_, (0, 0, 0, None, None, None)),
+                    *context.get(id_, (0, 0)),
+                ),
+            )
+            for id_ in ids
+            if id_ in rows
+        ]
+
+    def _counts(self, query: str, ids: Sequence[int]) -> dict[int, Row]:
+        return {row[0]: row[1:] for row in self._db.rows(_QUERIES[query], {"ids": json.dumps(ids)})}
+
+    def message_totals(self, conversation_id: int) -> tuple[int, int]:
+        """How many messages a conversation has, and their tokens."""
+        row = self._counts("said", [conversation_id]).get(conversation_id)
+        return (row[0], row[1]) if row else (0, 0)
+
+    def find(self, conversation_id: int | None = None, session_key: str | None = None) -> int | None:
+        """The id of a conversation that is there: by its id, or the active, else the newest of a session key."""
+        if conversation_id is not None:
+            row = self._db.row(_QUERIES["conversation_by_number"], {"id": conversation_id})
+        else:
+            row = self._db.row(_QUERIES["conversation_by_key"], {"key": session_key})
+        return row[0] if row else None
+
+    # --- messages ---------------------------------------------------------------------------------------
+
+    def messages(
+        self,
+        conversation_id: int,
+        limit: int,
+        start: Place | None = None,
+        *,
+        roles: Sequence[str] = (),
+        span: Span | None = None,
+        whole: bool = False,
+    ) -> Page[MessageRow]:
+        """Messages of one conversation."""
+        values = {
+            "conversation_id": conversation_id,
+            "roles": json.dumps(roles) if roles else None,
+            "since": span.since if span else None,
+            "before": span.before if span else None,
+        }
+        ids: list[int] = []
+        for stretch in self._stretches(start, is_spanned=span is not None):
+            if len(ids) <= limit:
+                left = limit + 1 - len(ids)
+                ids += [row[0] for row in self._db.rows(_QUERIES["message_page"], values | stretch | {"limit": left})]
+        rows = self.messages_by_id(ids[:limit], whole=whole)
+        if len(ids) <= limit:
+            return Page(tuple(rows), None)
+        last = rows[-1]
+        return Page(tuple(rows), Place(state_time(last.created_at) if last.created_at else "", last.message_id))
+
+    def _stretches(self, start: Place | None, *, is_spanned: bool) -> list[dict[str, object]]:
+        """What is left behind a place: of the rows with times, and unless times are asked for, of those without."""
+        stretches = [_stretch(_DATED)] if is_spanned else [_stretch(_DATED), _stretch(_UNDATED)]
+        if start is None:
+            return stretches
+        row = self._db.row(_QUERIES["is_dated"], {"id": start.id})
+        is_dated = bool(row[0]) if row else start.at != ""
+        behind = {"from_id": start.id, "from_at": start.at[:19].replace("T", " ")}
+        if is_dated:
+            return [stretches[0] | behind, *stretches[1:]]
+        return [stretch | behind for stretch in stretches[1:]]
+
+    def messages_by_id(self, ids: Sequence[int], *, whole: bool = True) -> list[MessageRow]:
+        """Messages in the order asked for; unknown ids are left out."""
+        wanted = _wanted(ids, whole=whole)
+        tools: defaultdict[int, list[str]] = defaultdict(list)
+        for id_, name in self._db.rows(_QUERIES["tools"], wanted):
+            tools[id_].append(text(name))
+        found = {}
+        for row in self._db.rows(_QUERIES["messages"], wanted):
+            content = text(row[7])
+            shown = content if whole else content[:_BEGINNING]
+            found[row[0]] = record(MessageRow, (*row[:7], tuple(tools.get(row[0], ())), shown))
+        return [found[id_] for id_ in ids if id_ in found]
+
+    # --- fresh tails ------------------------------------------------------------------------------------
+
+    def tail(self, conversation_id: int, count: int, max_tokens: int | None = None) -> list[MessageItem]:
+        """The fresh tail of a conversation, in order."""
+        return self.tails([conversation_id], count, max_tokens)[conversation_id]
+
+    def tails(self, ids: Sequence[int], count: int, max_tokens: int | None = None) -> dict[int, list[MessageItem]]:
+        """The fresh tails of some conversations, in order; reads little more of their contexts than they take."""
+        found: dict[int, list[MessageItem]] = {}
+        wanted, most = list(ids), max(count, 0) + 1
+        while wanted:
+            most *= 2
+            items = self._newest_items(wanted, most)
+            for id_ in wanted:
+                newest = items[id_]
+                start = fresh_tail_start(newest, count, max_tokens)
+                is_whole = len(newest) < most
+                if is_whole or (start > 0 and newest_user_index(newest) is not None):
+                    found[id_] = [item for item in newest[start:] if isinstance(item, MessageItem)]
+            wanted = [id_ for id_ in wanted if id_ not in found]
+        return found
+
+    def _newest_items(self, ids: Sequence[int], count: int) -> defaultdict[int, list[ContextItem]]:
+        """The last items of some contexts, in order."""
+        items: defaultdict[int, list[ContextItem]] = defaultdict(list)
+        for id_, *item in self._db.rows(_QUERIES["newest_items"], {"ids": json.dumps(ids), "count": count}):
+            items[id_].append(_item(item))
+        for some in items.values():
+            some.reverse()
+        return items
+
+    # --- summaries --------------------------------------------------------------------------------------
+
+    def summaries(
+        self,
+        limit: int,
+        start: Place | None = None,
+        *,
+        conversation_id: int | None = None,
+        depth: int | None = None,
+        kind: str | None = None,
+        span: Span | None = None,
+        whole: bool = False,
+    ) -> Page[SummaryRow]:
+        """Summaries of one conversation or of all."""
+        values = numbers(conversation_id) | {
+            "depth": depth,
+            "kind": kind,
+            "since": span.since if span else None,
+            "before": span.before if span else None,
+            "limit": limit + 1,
+        }
+        found = self._db.rows(_QUERIES["summary_page"], values | _behind(start))
+        rows = self.summaries_by_id([row[0] for row in found[:limit]], whole=whole)
+        return Page(tuple(rows), _next(found, limit))
+
+    def summaries_by_id(self, ids: Sequence[str], *, whole: bool = True) -> list[SummaryRow]:
+        """Summaries in the order asked for; unknown ids are left out."""
+        found = {}
+        for *row, raw in self._db.rows(_QUERIES["summaries"], _wanted(ids, whole=whole)):
+            content = text(raw)
+            found[row[0]] = record(SummaryRow, (*row, content if whole else content[:_BEGINNING]))
+        return [found[id_] for id_ in ids if id_ in found]
+
+    # --- grep -------------------------------------------------------------------------------------------
+
+    def grep(
+        self, matches: Matcher, *, conversation_id: int | None = None, start: tuple[What, Place] | None = None
+    ) -> Iterator[Hit]:
+        """Messages (their text, then their tool calls' inputs) and summaries that match, newest first.
+
+        A scan that holds a few texts at a time; take from it as many as wanted.
+        """
+        spot = None if start is None else Spot(start[1].at, start[0], start[1].id)
+        for step in self._scan.found(matches, conversation_id, spot):
+            messages = self.messages_by_id([found.spot.id for found in step if found.spot.what == "message"])
+            summaries = self.summaries_by_id([found.spot.id for found in step if found.spot.what == "summary"])
+            rows: dict[int | str, MessageRow | SummaryRow] = {row.message_id: row for row in messages}
+            rows |= {row.summary_id: row for row in summaries}
+            for found in step:
+                at, what, id_ = found.spot
+                if id_ in rows:
+                    yield Hit(what, Place(at, id_), rows[id_], found.text, found.start, found.end)
+
+
+def _behind(start: Place | None) -> dict[str, object]:
+    return {"from_at": start.at if start else None, "from_id": start.id if start else None}
+
+
+def _next(found: Sequence[Row], limit: int) -> Place | None:
+    """Where the next page begins; one row more was read to know whether there is one."""
+    return Place(found[limit - 1][1], found[limit - 1][0]) if len(found) > limit else None
+
+
+def _stretch(ends: tuple[object, object]) -> dict[str, object]:
+    return {"low": ends[0], "top": ends[1], "from_id": None, "from_at": None}
+
+
+def _wanted(ids: Sequence[int | str], *, whole: bool) -> dict[str, object]:
+    """Which rows are read, and how much of their texts."""
+    return {"ids": json.dumps(ids), "bytes": _WHOLE if whole else 4 * _BEGINNING}
+
+
+def _item(row: Sequence[Any]) -> ContextItem:
+    ordinal, message_id, summary_id, role, tokens, seq, depth = row
+    if summary_id is not None:
+        return SummaryItem(ordinal, summary_id, depth or 0, tokens)
+    return MessageItem(ordinal, message_id, role or "user", tokens, seq or 0)

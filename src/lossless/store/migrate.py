@@ -1,0 +1,248 @@
+"""Opening files of every age: what a file lacks is added, what it cannot take is refused, nothing is removed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+import apsw
+
+from lossless import errors
+from lossless.model.identity import identity_hash
+from lossless.store.sql import load, schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lossless.store.database import Database
+    from lossless.store.sqlite import SqliteDatabase
+
+#: Counts up when `schema/additions.sql` changes in a way that older versions cannot write.
+SCHEMA_VERSION = 1
+
+#: One-time steps that upstream records; a step or version beyond these means tables we do not know.
+KNOWN_STEPS = {
+    "backfillSummaryDepths": 1,
+    "backfillSummaryMetadata": 1,
+    "backfillToolCallColumns": 1,
+    "repairOpenClawMetadataIdentityState": 2,
+}
+
+_QUERIES = load("migrate")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column as a table declares it."""
+
+    name: str
+    type: str
+    not_null: bool
+    default: str | None
+    is_key: bool
+
+    @property
+    def ddl(self) -> str:
+        """The column for ALTER TABLE, which takes only constant defaults."""
+        constant = self.default is not None and "(" not in self.default
+        rule = f" NOT NULL DEFAULT {self.default}" if self.not_null and constant else ""
+        return f'"{self.name}" {self.type}{rule}'
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The tables of a file: their columns and their CHECK rules, whitespace aside."""
+
+    columns: dict[str, dict[str, Column]]
+    checks: dict[str, frozenset[str]]
+
+
+@cache
+def _expected() -> Shape:
+    connection = apsw.Connection(":memory:")
+    connection.execute(schema("base"))
+    tables = [(str(name), str(sql)) for name, sql in connection.execute(_QUERIES["tables"])]
+    columns = {
+        name: _columns(connection.execute(_QUERIES["columns"], {"table": name}).fetchall()) for name, _ in tables
+    }
+    return Shape(columns, {name: frozenset(_checks(sql)) for name, sql in tables})
+
+
+def _columns(rows: list[tuple[object, ...]]) -> dict[str, Column]:
+    return {
+        str(name): Column(str(name), str(type_), bool(not_null), None if default is None else str(default), bool(key))
+        for name, type_, not_null, default, key in rows
+    }
+
+
+def read_shape(database: Database) -> Shape:
+    """What the file holds now, of the tables that we know."""
+    tables = {str(name): str(sql) for name, sql in database.rows(_QUERIES["tables"]) if name in _expected().columns}
+    columns = {name: _columns(database.rows(_QUERIES["columns"], {"table": name})) for name in tables}
+    return Shape(columns, {name: frozenset(_checks(sql)) for name, sql in tables.items()})
+
+
+def _checks(sql: str) -> Iterator[str]:
+    """Each `CHECK (…)` of a table's DDL without its white space."""
+    for match in re.finditer(r"\bCHECK\s*\(", sql, re.IGNORECASE):
+        depth, end = 1, match.end()
+        while depth and end < len(sql):
+            depth += {"(": 1, ")": -1}.get(sql[end], 0)
+            end += 1
+        yield re.sub(r"\s+", "", sql[match.end() : end - 1]).lower()
+
+
+def refusal(database: Database, shape: Shape) -> str | None:
+    """Why this file must not be written, or None. Extra tables and nullable columns are fine."""
+    expected = _expected()
+    for table, columns in shape.columns.items():
+        for column in columns.values():
+            unknown = column.name not in expected.columns[table]
+            if unknown and column.not_null and column.default is None and not column.is_key:
+                return f"table {table!r} has an unknown column {column.name!r} that must be filled"
+        if changed := shape.checks[table] - expected.checks[table]:
+            return f"table {table!r} has a rule that we do not know: CHECK ({sorted(changed)[0]})"
+    if "lcm_migration_state" in shape.columns:
+        for step, version in database.rows(_QUERIES["steps"]):
+            if version > KNOWN_STEPS.get(step, 0):
+                return f"migration step {step!r} version {version} is newer than we know"
+    tables = {name for name, _ in database.rows(_QUERIES["tables"])}
+    if "archive_state" in tables:
+        version_row = database.row(_QUERIES["state"], {"name": "schema"})
+        if version_row and int(version_row[0]) > SCHEMA_VERSION:
+            return f"schema version {version_row[0]} is newer than {SCHEMA_VERSION}; upgrade lossless"
+    return None
+
+
+def check_is_archive(database: Database) -> bool:
+    """True for an archive, False for an empty file; any other database is refused."""
+    tables = [name for name, _ in database.rows(_QUERIES["tables"])]
+    if {"conversations", "messages"} <= set(tables):
+        return True
+    if tables:
+        raise errors.NotAnArchive(
+            f"archive {database.path!r}: it is a database of something else "
+            f"(tables {', '.join(sorted(tables)[:5])}); choose another path"
+        )
+    return False
+
+
+def migrate(database: SqliteDatabase) -> None:
+    """Bring a file to the current shape under an exclusive lock, all or nothing; twice is a no-op.
+
+    Raises `SchemaUnknown` for a file that a newer program has changed in ways that we do not know.
+    """
+    check_is_archive(database)
+    _refuse_unknown(database, read_shape(database))
+    database.use_wal()
+    if not _is_current(database):
+        with database.transaction(exclusive=True):
+            shape = read_shape(database)
+            _refuse_unknown(database, shape)
+            _create(database, schema("base"))
+            _add_columns(database, shape)
+            database.run(_QUERIES["drop_old_key_index"])
+            _create(database, schema("indexes"))
+            _create(database, schema("additions"))
+            _backfill(database)
+            database.run(_QUERIES["set_state"], {"name": "schema", "value": SCHEMA_VERSION})
+
+
+def _is_current(database: SqliteDatabase) -> bool:
+    tables = {name for name, _ in database.rows(_QUERIES["tables"])}
+    expected = _expected()
+    if not ({"archive_state"} | set(expected.columns)) <= tables:
+        return False
+    version = database.row(_QUERIES["state"], {"name": "schema"})
+    shape = read_shape(database)
+    steps: dict[str, int] = dict(database.rows(_QUERIES["steps"]))
+    return (
+        version is not None
+        and version[0] == SCHEMA_VERSION
+        and database.row(_QUERIES["old_key_index"]) is None
+        and all(set(columns) <= set(shape.columns[table]) for table, columns in expected.columns.items())
+        and all(steps.get(step, 0) >= known for step, known in KNOWN_STEPS.items())
+    )
+
+
+def _refuse_unknown(database: SqliteDatabase, shape: Shape) -> None:
+    if reason := refusal(database, shape):
+        raise errors.SchemaUnknown(
+            f"archive {database.path!r}: {reason}; it can be read (open it read-only) but not written"
+        )
+
+
+def _create(database: SqliteDatabase, script: str) -> None:
+    for statement in split_script(script):
+        database.run(statement)
+
+
+def split_script(script: str) -> list[str]:
+    """The statements of one of our DDL files."""
+    bare = "\n".join(line.split("--", 1)[0] for line in script.splitlines())
+    return [statement.strip() for statement in bare.split(";") if statement.strip()]
+
+
+def _add_columns(database: SqliteDatabase, shape: Shape) -> None:
+    for table, there in shape.columns.items():
+        for column in _expected().columns[table].values():
+            if column.name not in there:
+                database.run(f'ALTER TABLE "{table}" ADD COLUMN {column.ddl}')
+                if column.default and "(" in column.default:
+                    database.run(f'UPDATE "{table}" SET "{column.name}" = {column.default}')
+
+
+def _backfill(database: SqliteDatabase) -> None:
+    """Fill what rows of older shapes lack; each step once per file, recorded where upstream records it."""
+    done: dict[str, int] = dict(database.rows(_QUERIES["steps"]))
+    _fill_identities(database, "without_identity")
+    if done.get("repairOpenClawMetadataIdentityState", 0) < 2:
+        _fill_identities(database, "framed_users")
+    if "backfillSummaryDepths" not in done:
+        database.run(_QUERIES["fill_depths"])
+    if "backfillSummaryMetadata" not in done:
+        database.run(_QUERIES["fill_leaf_spans"])
+        deepest = database.row(_QUERIES["deepest"])
+        for depth in range(1, (deepest[0] if deepest else 0) + 1):
+            database.run(_QUERIES["fill_condensed_spans"], {"depth": depth})
+    if "backfillToolCallColumns" not in done:
+        database.run(_QUERIES["fill_tool_columns"])
+        database.run(_QUERIES["fill_result_columns"])
+    for step, version in KNOWN_STEPS.items():
+        database.run(_QUERIES["record_step"], {"step": step, "version": version})
+
+
+def _fill_identities(database: SqliteDatabase, query: str) -> None:
+    after = 0
+    while rows := database.rows(_QUERIES[query], {"after": after}):
+        database.run_many(
+            _QUERIES["set_identity"],
+            [{"identity": identity_hash(role, content), "message_id": id_} for id_, role, content in rows],
+        )
+        after = rows[-1][0]
+
+
+def stand_ins(database: SqliteDatabase) -> list[str]:
+    """Temporary tables and views that let a file of an older shape be read without touching it."""
+    shape, expected = read_shape(database), _expected()
+    tables = {name for name, _ in database.rows(_QUERIES["tables"])}
+    statements = []
+    for table, columns in expected.columns.items():
+        if table not in tables:
+            statements.append(_empty_table(table))
+        elif missing := [column for column in columns.values() if column.name not in shape.columns[table]]:
+            lacking = ", ".join(f'{column.default or "NULL"} AS "{column.name}"' for column in missing)
+            statements.append(f'CREATE TEMP VIEW "{table}" AS SELECT rowid, *, {lacking} FROM main."{table}"')
+    additions = split_script(schema("additions"))
+    for statement in additions:
+        created = re.match(r"CREATE (?:VIRTUAL )?TABLE IF NOT EXISTS (\w+)", statement)
+        if created and created[1] not in tables:
+            statements.append(statement.replace(f"IF NOT EXISTS {created[1]}", f"temp.{created[1]}", 1))
+    return statements
+
+
+def _empty_table(table: str) -> str:
+    columns = ", ".join(f'"{name}"' for name in _expected().columns[table])
+    return f'CREATE TEMP TABLE "{table}" ({columns})'

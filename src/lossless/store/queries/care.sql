@@ -1,0 +1,42 @@
+-- Reads for status and listings.
+
+-- name: counts
+SELECT (SELECT count(*) FROM conversations), (SELECT count(*) FROM conversations WHERE active = 1),
+       (SELECT count(*) FROM messages), (SELECT count(*) FROM summaries), (SELECT count(*) FROM large_files);
+
+-- name: message_totals
+SELECT count(*), coalesce(sum(token_count), 0), min(created_at), max(created_at) FROM messages;
+
+-- name: summary_totals
+SELECT depth, count(*), sum(token_count), min(coalesce(earliest_at, created_at)), max(coalesce(latest_at, created_at))
+  FROM summaries GROUP BY depth ORDER BY depth;
+
+-- name: context_totals
+SELECT count(*), coalesce(sum(coalesce(m.token_count, s.token_count)), 0) FROM context_items c
+  LEFT JOIN messages m USING (message_id) LEFT JOIN summaries s USING (summary_id);
+
+-- name: maintenance_totals
+SELECT coalesce(sum(pending), 0), coalesce(sum(running), 0), coalesce(sum(last_failure_summary IS NOT NULL), 0)
+  FROM conversation_compaction_maintenance;
+
+-- name: ingest_totals
+SELECT coalesce(sum(seen), 0), coalesce(sum(stored), 0), coalesce(sum(replayed), 0), coalesce(sum(skipped), 0),
+       coalesce(sum(ambiguous), 0), max(last_stored_at), coalesce(sum(blocked_at IS NOT NULL), 0)
+  FROM ingest_state;
+
+-- name: blocked
+SELECT conversation_id, blocked_at, blocked_reason FROM ingest_state WHERE blocked_at IS NOT NULL ORDER BY conversation_id;
+
+-- name: newest_row
+SELECT max(created_at) FROM messages WHERE message_id = (SELECT max(message_id) FROM messages);
+
+-- name: last_compacted
+SELECT max(at) FROM (SELECT max(at) AS at FROM context_log WHERE action = 'fold' UNION ALL SELECT max(created_at) FROM summaries);
+
+-- name: sizes
+-- Bytes by table and index; pages that are free belong to nobody.
+SELECT name, sum(pgsize) FROM dbstat WHERE aggregate = TRUE GROUP BY name;
+
+-- name: page_counts
+SELECT (SELECT page_count FROM pragma_page_count()) * (SELECT page_size FROM pragma_page_size()),
+       (SELECT freelist_count FROM pragma_freelist_count()) * (SELECT page_size FROM pragma_page_size());

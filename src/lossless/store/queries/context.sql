@@ -1,0 +1,127 @@
+-- What the model sees: an ordered list of messages and summaries.
+-- Ordinals only ever grow and may have gaps; order is all that matters.
+
+-- name: items
+SELECT c.ordinal, c.message_id, c.summary_id, m.role, coalesce(m.token_count, s.token_count), m.seq, s.depth
+  FROM context_items c
+  LEFT JOIN messages m ON m.message_id = c.message_id
+  LEFT JOIN summaries s ON s.summary_id = c.summary_id
+ WHERE c.conversation_id = :conversation_id
+ ORDER BY c.ordinal;
+
+-- name: tokens
+SELECT coalesce(sum(coalesce(m.token_count, s.token_count)), 0), count(*)
+  FROM context_items c
+  LEFT JOIN messages m ON m.message_id = c.message_id
+  LEFT JOIN summaries s ON s.summary_id = c.summary_id
+ WHERE c.conversation_id = :conversation_id;
+
+-- name: remove_range
+-- Take a folded run out of the context. The messages themselves stay.
+DELETE FROM context_items WHERE conversation_id = :conversation_id AND ordinal BETWEEN :first AND :last;
+
+-- name: range
+SELECT ordinal, message_id, summary_id FROM context_items
+ WHERE conversation_id = :conversation_id AND ordinal BETWEEN :first AND :last ORDER BY ordinal;
+
+-- name: remove_messages
+DELETE FROM context_items
+ WHERE conversation_id = :conversation_id AND message_id IN (SELECT value FROM json_each(:items));
+
+-- name: remove_summaries
+DELETE FROM context_items
+ WHERE conversation_id = :conversation_id AND summary_id IN (SELECT value FROM json_each(:items));
+
+-- name: put_message
+INSERT INTO context_items (conversation_id, ordinal, item_type, message_id, created_at)
+VALUES (:conversation_id, :ordinal, 'message', :message_id, :now);
+
+-- name: put_summary
+INSERT INTO context_items (conversation_id, ordinal, item_type, summary_id, created_at)
+VALUES (:conversation_id, :ordinal, 'summary', :summary_id, :now);
+
+-- name: revivable
+-- Which of these messages may stand at the end of the context: what is in it, or left it on a branch and is below no summary.
+SELECT j.value FROM json_each(:items) j
+ WHERE j.value IN (SELECT message_id FROM context_items WHERE conversation_id = :conversation_id AND message_id IS NOT NULL)
+    OR (j.value IN (SELECT item FROM hidden_items WHERE conversation_id = :conversation_id AND cause = 'branch')
+        AND j.value NOT IN (SELECT message_id FROM summary_messages))
+ ORDER BY j.key;
+
+-- name: return_from_branch
+DELETE FROM hidden_items
+ WHERE conversation_id = :conversation_id AND cause = 'branch' AND item IN (SELECT value FROM json_each(:items));
+
+-- name: shift
+-- Make room at the head of a context: first out of the way, then to the new places.
+UPDATE context_items SET ordinal = -1 - ordinal - :by WHERE conversation_id = :conversation_id;
+
+-- name: shift_back
+UPDATE context_items SET ordinal = -1 - ordinal WHERE conversation_id = :conversation_id;
+
+-- name: next_ordinal
+SELECT coalesce(max(ordinal), -1) + 1 FROM context_items WHERE conversation_id = :conversation_id;
+
+-- name: hide
+INSERT INTO hidden_items (conversation_id, item, cause, at) VALUES (:conversation_id, :item, :cause, :at)
+    ON CONFLICT (conversation_id, item) DO UPDATE SET cause = excluded.cause, at = excluded.at;
+
+-- name: unhide
+DELETE FROM hidden_items WHERE conversation_id = :conversation_id AND item = :item;
+
+-- name: log
+INSERT INTO context_log (conversation_id, at, actor, action, cause, removed, added, ordinal, tokens_before, tokens_after, detail)
+VALUES (:conversation_id, :at, :actor, :action, :cause, :removed, :added, :ordinal, :tokens_before, :tokens_after, :detail);
+
+-- name: log_since
+SELECT log_id, at, actor, action, cause, removed, added, ordinal, tokens_before, tokens_after, detail
+  FROM context_log WHERE conversation_id = :conversation_id AND log_id > :after ORDER BY log_id LIMIT :limit;
+
+-- name: saved
+-- What folds took out of each context, by the model of the summary that each put in.
+SELECT coalesce(s.model, 'unknown'), l.conversation_id, count(*), sum(l.tokens_before - l.tokens_after)
+  FROM context_log l LEFT JOIN summaries s ON s.summary_id = l.added ->> 0
+ WHERE l.action = 'fold' AND l.at >= :since AND (:conversation_id IS NULL OR l.conversation_id = :conversation_id)
+ GROUP BY 1, 2 ORDER BY 1, 2;
+
+-- name: head
+SELECT c.ordinal, c.message_id, m.role, x.fingerprint
+  FROM context_items c
+  LEFT JOIN messages m ON m.message_id = c.message_id
+  LEFT JOIN message_extras x ON x.message_id = c.message_id
+ WHERE c.conversation_id = :conversation_id ORDER BY c.ordinal LIMIT :limit;
+
+-- name: call_ids
+SELECT p.message_id, p.tool_call_id FROM context_items c JOIN message_parts p ON p.message_id = c.message_id
+ WHERE c.conversation_id = :conversation_id AND p.tool_call_id IS NOT NULL;
+
+-- name: newest_items
+SELECT c.ordinal, c.message_id, c.summary_id, m.role, coalesce(m.token_count, s.token_count), m.seq, s.depth
+  FROM context_items c
+  LEFT JOIN messages m ON m.message_id = c.message_id
+  LEFT JOIN summaries s ON s.summary_id = c.summary_id
+ WHERE c.conversation_id = :conversation_id
+ ORDER BY c.ordinal DESC LIMIT :limit OFFSET :offset;
+
+-- name: summaries_before
+SELECT c.ordinal, NULL, c.summary_id, NULL, s.token_count, NULL, s.depth
+  FROM context_items c JOIN summaries s USING (summary_id)
+ WHERE c.conversation_id = :conversation_id AND c.ordinal < :ordinal ORDER BY c.ordinal;
+
+-- name: newest_user
+SELECT c.ordinal FROM context_items c JOIN messages m USING (message_id)
+ WHERE c.conversation_id = :conversation_id AND m.role = 'user' ORDER BY c.ordinal DESC LIMIT 1;
+
+-- name: messages_before
+SELECT count(*), coalesce(sum(m.token_count), 0) FROM context_items c JOIN messages m USING (message_id)
+ WHERE c.conversation_id = :conversation_id AND c.ordinal < :ordinal;
+
+-- name: prompts_before
+-- The system prompts that a context begins with.
+SELECT c.ordinal, c.message_id, NULL, m.role, m.token_count, m.seq, NULL
+  FROM context_items c JOIN messages m USING (message_id)
+ WHERE c.conversation_id = :conversation_id AND c.ordinal < :ordinal AND m.role = 'system'
+   AND c.ordinal < coalesce((
+       SELECT o.ordinal FROM context_items o LEFT JOIN messages n USING (message_id)
+        WHERE o.conversation_id = :conversation_id AND n.role IS NOT 'system' ORDER BY o.ordinal LIMIT 1), :ordinal)
+ ORDER BY c.ordinal;

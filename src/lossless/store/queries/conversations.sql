@@ -1,0 +1,43 @@
+-- Our record of the host's sessions.
+
+-- name: by_id
+SELECT conversation_id, session_id, session_key, active, created_at, updated_at, archived_at, archive_cause, title, bootstrapped_at
+  FROM conversations WHERE conversation_id = :id;
+
+-- name: active_by_key
+SELECT conversation_id, session_id, session_key, active, created_at, updated_at, archived_at, archive_cause, title, bootstrapped_at
+  FROM conversations WHERE session_key = :key AND active = 1;
+
+-- name: active_by_session
+SELECT conversation_id, session_id, session_key, active, created_at, updated_at, archived_at, archive_cause, title, bootstrapped_at
+  FROM conversations WHERE session_id = :session_id AND active = 1
+ ORDER BY created_at DESC, conversation_id DESC LIMIT 1;
+
+-- name: family_by_key
+-- All conversations of a session key, the active one first, then the newest.
+SELECT conversation_id, session_id, session_key, active, created_at, updated_at, archived_at, archive_cause, title, bootstrapped_at
+  FROM conversations WHERE session_key = :key ORDER BY active DESC, created_at DESC, conversation_id DESC;
+
+-- name: family_by_session
+SELECT conversation_id, session_id, session_key, active, created_at, updated_at, archived_at, archive_cause, title, bootstrapped_at
+  FROM conversations WHERE session_id = :session_id AND session_key IS NULL
+ ORDER BY active DESC, created_at DESC, conversation_id DESC;
+
+-- name: insert
+INSERT INTO conversations (session_id, session_key, created_at, updated_at) VALUES (:session_id, :key, :now, :now);
+
+-- name: rebind
+-- The key resumes under another run.
+UPDATE conversations SET session_id = :session_id, updated_at = :now WHERE conversation_id = :id;
+
+-- name: adopt_key
+UPDATE conversations SET session_key = :key, updated_at = :now WHERE conversation_id = :id;
+
+-- name: archive
+-- The first cause wins.
+UPDATE conversations
+   SET active = 0, archived_at = coalesce(archived_at, :now), archive_cause = coalesce(archive_cause, :cause), updated_at = :now
+ WHERE conversation_id = :id;
+
+-- name: mark_bootstrapped
+UPDATE conversations SET bootstrapped_at = coalesce(bootstrapped_at, :now) WHERE conversation_id = :id;

@@ -1,0 +1,29 @@
+-- Pins and focus briefs: what stands beside the context.
+
+-- name: pins
+SELECT p.pin_id, p.message_id, coalesce(p.content, m.content), p.at FROM pins p LEFT JOIN messages m USING (message_id)
+ WHERE p.conversation_id = :conversation_id ORDER BY p.pin_id;
+
+-- name: add_pin
+INSERT INTO pins (conversation_id, message_id, content, at) VALUES (:conversation_id, :message_id, :content, :now);
+
+-- name: drop_pin
+DELETE FROM pins WHERE conversation_id = :conversation_id AND pin_id = :pin_id;
+
+-- name: active_brief
+SELECT brief_id, prompt, content, token_count, target_tokens, created_at, covered_latest_at, covered_message_seq
+  FROM focus_briefs WHERE conversation_id = :conversation_id AND status = 'active' AND content <> ''
+ ORDER BY created_at DESC, brief_id LIMIT 1;
+
+-- name: newest_seqs
+-- The newest message below each summary in the context.
+WITH RECURSIVE below (root, summary_id) AS (
+    SELECT summary_id, summary_id FROM context_items WHERE conversation_id = :conversation_id AND summary_id IS NOT NULL
+    UNION
+    SELECT below.root, p.parent_summary_id FROM summary_parents p JOIN below USING (summary_id)
+)
+SELECT below.root, max(m.seq) FROM below JOIN summary_messages l USING (summary_id) JOIN messages m USING (message_id)
+ GROUP BY below.root;
+
+-- name: files
+SELECT file_id, byte_size, exploration_summary FROM large_files WHERE file_id IN (SELECT value FROM json_each(:ids));

@@ -1,0 +1,93 @@
+-- Payloads that left their messages: their rows, and who refers to them.
+
+-- name: insert
+INSERT INTO large_files (file_id, conversation_id, file_name, mime_type, byte_size, line_count, storage_uri, exploration_summary, created_at)
+VALUES (:id, :conversation_id, :name, :mime, :size, :lines, :place, :summary, :created_at)
+ON CONFLICT (file_id) DO NOTHING;
+
+-- name: by_ids
+SELECT file_id, conversation_id, file_name, mime_type, byte_size, line_count, storage_uri, exploration_summary, created_at
+  FROM large_files WHERE file_id IN (SELECT value FROM json_each(:ids));
+
+-- name: in_conversations
+-- Newest first; times of both forms compare.
+SELECT file_id, conversation_id, file_name, mime_type, byte_size, line_count, storage_uri, exploration_summary, created_at
+  FROM large_files
+ WHERE (:conversations IS NULL OR conversation_id IN (SELECT value FROM json_each(:conversations)))
+   AND (:ids IS NULL OR file_id IN (SELECT value FROM json_each(:ids)))
+   AND (:since IS NULL OR julianday(created_at) >= julianday(:since))
+   AND (:before IS NULL OR julianday(created_at) < julianday(:before))
+ ORDER BY julianday(created_at) DESC, file_id
+ LIMIT :limit;
+
+-- name: ids
+SELECT file_id FROM large_files;
+
+-- name: delete
+DELETE FROM large_files WHERE file_id = :id;
+
+-- name: mentions
+-- Every text in which an id may stand.
+SELECT content FROM messages WHERE instr(content, 'file_') > 0
+UNION ALL
+SELECT large_content FROM messages WHERE large_content IS NOT NULL
+UNION ALL
+SELECT coalesce(text_content, '') || ' ' || coalesce(tool_output, '') || ' ' || coalesce(metadata, '') FROM message_parts
+ WHERE instr(coalesce(text_content, ''), 'file_') > 0 OR instr(coalesce(tool_output, ''), 'file_') > 0
+    OR instr(coalesce(metadata, ''), 'file_') > 0
+UNION ALL
+SELECT file_ids || ' ' || content FROM summaries WHERE file_ids <> '[]' OR instr(content, 'file_') > 0
+UNION ALL
+SELECT content FROM pins WHERE instr(coalesce(content, ''), 'file_') > 0
+UNION ALL
+SELECT content FROM focus_briefs WHERE instr(content, 'file_') > 0;
+
+-- name: notes
+SELECT message_id, metadata FROM message_parts
+ WHERE message_id IN (SELECT value FROM json_each(:ids)) AND instr(coalesce(metadata, ''), '"restore":') > 0
+ ORDER BY message_id, ordinal;
+
+-- name: part_metadata
+SELECT ordinal, metadata FROM message_parts WHERE message_id = :message_id;
+
+-- name: set_part_metadata
+UPDATE message_parts SET metadata = :metadata WHERE message_id = :message_id AND ordinal = :ordinal;
+
+-- name: add_part
+INSERT INTO message_parts (part_id, message_id, session_id, part_type, ordinal, metadata)
+VALUES (:part_id, :message_id, '', 'text', 0, :metadata);
+
+-- name: stubbed_content
+-- The text of the message that a stub's file repeats.
+SELECT message_id, content FROM messages WHERE large_content = :id ORDER BY message_id LIMIT 1;
+
+-- name: tool_of_call
+-- The newest call with this id before a place: its tool and its input.
+SELECT p.tool_name, p.tool_input FROM messages m JOIN message_parts p USING (message_id)
+ WHERE m.conversation_id = :conversation_id AND m.seq >= :from_seq AND m.seq < :seq
+   AND p.tool_call_id = :call_id AND p.tool_input IS NOT NULL
+ ORDER BY m.seq DESC, p.ordinal LIMIT 1;
+
+-- name: newest_seq
+SELECT coalesce(max(seq), 0) FROM messages WHERE conversation_id = :conversation_id;
+
+-- name: large_tool_outputs
+SELECT m.message_id, m.conversation_id, octet_length(m.content), substr(m.content, 1, 64), m.seq, p.tool_name, p.tool_call_id
+  FROM messages m
+  LEFT JOIN message_parts p ON p.message_id = m.message_id AND p.ordinal = 0
+ WHERE m.role = 'tool' AND m.large_content IS NULL
+   AND (:conversation_id IS NULL OR m.conversation_id = :conversation_id)
+   AND octet_length(m.content) >= :least
+ ORDER BY m.message_id;
+
+-- name: set_stub
+UPDATE messages SET large_content = :file_id WHERE message_id = :message_id AND large_content IS NULL;
+
+-- name: stubs
+-- Messages that also lie in a file.
+SELECT message_id, large_content FROM messages
+ WHERE large_content IS NOT NULL AND (:conversation_id IS NULL OR conversation_id = :conversation_id)
+ ORDER BY message_id;
+
+-- name: clear_stub
+UPDATE messages SET large_content = NULL WHERE message_id = :message_id;

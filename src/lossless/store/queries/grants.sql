@@ -1,0 +1,41 @@
+-- Leave to read, given to sub-agents, and what keeps them from asking each other in circles.
+
+-- name: issue
+INSERT INTO expansion_grants (grant_id, issuer, holder, conversation_ids, summary_ids, token_cap, max_depth, created_at, expires_at)
+VALUES (:id, :issuer, :holder, :conversations, :summaries, :cap, :depth, :now, :expires);
+
+-- name: by_id
+SELECT grant_id, issuer, holder, conversation_ids, summary_ids, token_cap, tokens_used, max_depth, created_at, expires_at, revoked_at
+  FROM expansion_grants WHERE grant_id = :id;
+
+-- name: by_holder
+-- The newest grant of a session, valid ones first.
+SELECT grant_id, issuer, holder, conversation_ids, summary_ids, token_cap, tokens_used, max_depth, created_at, expires_at, revoked_at
+  FROM expansion_grants WHERE holder = :holder
+ ORDER BY revoked_at IS NULL AND expires_at > :now DESC, created_at DESC, grant_id LIMIT 1;
+
+-- name: charge
+UPDATE expansion_grants SET tokens_used = tokens_used + :tokens
+ WHERE grant_id = :id AND revoked_at IS NULL AND expires_at > :now AND tokens_used + :tokens <= token_cap;
+
+-- name: revoke
+UPDATE expansion_grants SET revoked_at = coalesce(revoked_at, :now) WHERE grant_id = :id;
+
+-- name: revoke_holder
+UPDATE expansion_grants SET revoked_at = coalesce(revoked_at, :now) WHERE holder = :holder;
+
+-- name: unbind
+UPDATE expansion_grants SET holder = NULL WHERE holder = :holder;
+
+-- name: sweep
+-- What ended a while ago is of no use to anybody.
+DELETE FROM expansion_grants WHERE expires_at <= :before OR revoked_at <= :before;
+
+-- name: sweep_marks
+DELETE FROM leases WHERE name >= :first AND name < :last AND expires_at <= :now;
+
+-- name: memory
+SELECT value FROM archive_state WHERE name = :name;
+
+-- name: remember
+INSERT INTO archive_state (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = excluded.value;

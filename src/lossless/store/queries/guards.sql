@@ -1,0 +1,56 @@
+-- What keeps model calls within bounds, across restarts and processes.
+
+-- name: take_lease
+-- One owner at a time; an expired lease is anybody's.
+INSERT INTO leases (name, owner, expires_at) VALUES (:name, :owner, :expires)
+    ON CONFLICT (name) DO UPDATE SET owner = excluded.owner, expires_at = excluded.expires_at
+     WHERE leases.owner = excluded.owner OR leases.expires_at <= :now;
+
+-- name: lease
+SELECT owner FROM leases WHERE name = :name AND expires_at > :now;
+
+-- name: drop_lease
+DELETE FROM leases WHERE name = :name AND owner = :owner;
+
+-- name: ledger
+SELECT spend_id, scope, kind, at, until, window_at, result FROM spend_ledger
+ WHERE scope = :scope AND at >= :since ORDER BY spend_id;
+
+-- name: add_entry
+INSERT INTO spend_ledger (scope, kind, at, until, window_at, result, conversation_id, purpose, model)
+VALUES (:scope, :kind, :at, :until, :window_at, :result, :conversation_id, :purpose, :model);
+
+-- name: settle
+UPDATE spend_ledger SET result = :result, until = NULL, model = coalesce(:model, model), input_tokens = :input_tokens,
+       output_tokens = :output_tokens, cost = :cost
+ WHERE spend_id = :id;
+
+-- name: breaker
+SELECT failures, open_until FROM breakers WHERE breaker_key = :key;
+
+-- name: set_breaker
+INSERT INTO breakers (breaker_key, failures, open_until, updated_at) VALUES (:key, :failures, :open_until, :now)
+    ON CONFLICT (breaker_key) DO UPDATE SET
+       failures = excluded.failures, open_until = excluded.open_until, updated_at = excluded.updated_at;
+
+-- name: spent
+-- Model calls by model: how many, how they ended, what they took.
+SELECT coalesce(model, 'unknown'), purpose, count(*), sum(result = 'done'), sum(result IN ('failed', 'auth')),
+       coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0), group_concat(cost), sum(cost IS NULL)
+  FROM spend_ledger WHERE kind = 'call' AND at >= :since AND (:conversation_id IS NULL OR conversation_id = :conversation_id)
+ GROUP BY 1, 2 ORDER BY 3 DESC;
+
+-- name: factor
+SELECT ratio, spread, observations FROM token_factors WHERE model = :model;
+
+-- name: set_factor
+INSERT INTO token_factors (model, ratio, spread, observations, updated_at)
+VALUES (:model, :ratio, :spread, :observations, :now)
+    ON CONFLICT (model) DO UPDATE SET ratio = excluded.ratio, spread = excluded.spread,
+       observations = excluded.observations, updated_at = excluded.updated_at;
+
+-- name: stubborn
+SELECT chunk, kind FROM stubborn_chunks WHERE conversation_id = :conversation_id;
+
+-- name: remember_stubborn
+INSERT OR IGNORE INTO stubborn_chunks (conversation_id, chunk, kind, at) VALUES (:conversation_id, :chunk, :kind, :now);

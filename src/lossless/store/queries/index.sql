@@ -1,0 +1,70 @@
+-- The search index, kept in the transaction of the rows it indexes.
+
+-- name: add_messages
+-- For one row; more are added to the list of values.
+INSERT INTO message_index (rowid, body, extra) VALUES (?, ?, ?)
+
+-- name: add_passage
+INSERT INTO message_passages (passage_id, message_id, start, length) VALUES (?, ?, ?, ?);
+
+-- name: next_passage
+SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'message_passages'), 0) + 1;
+
+-- name: passages_of
+SELECT passage_id FROM message_passages WHERE message_id = :message_id;
+
+-- name: drop_passages
+DELETE FROM message_passages WHERE message_id = :message_id;
+
+-- name: drop_row
+DELETE FROM message_index WHERE rowid = :rowid;
+
+-- name: unindexed_messages
+-- Rows that another program wrote, above the mark up to which all are known to be indexed.
+SELECT m.message_id FROM messages m LEFT JOIN message_extras x USING (message_id)
+ WHERE m.message_id > :after AND x.digest IS NULL
+ ORDER BY m.message_id LIMIT :limit;
+
+-- name: newest_message
+SELECT coalesce(max(message_id), 0) FROM messages;
+
+-- name: set_extras
+INSERT INTO message_extras (message_id, fingerprint, digest, claimed, format, skeleton)
+VALUES (:message_id, :fingerprint, :digest, 1, NULL, NULL)
+    ON CONFLICT (message_id) DO UPDATE SET digest = excluded.digest;
+
+-- name: unindexed_summaries
+SELECT s.summary_id, s.content FROM summaries s LEFT JOIN summary_extras x USING (summary_id)
+ WHERE x.summary_id IS NULL LIMIT :limit;
+
+-- name: add_summary_extras
+INSERT INTO summary_extras (summary_id, digest) VALUES (:summary_id, :digest)
+    ON CONFLICT (summary_id) DO UPDATE SET digest = excluded.digest
+    RETURNING index_id;
+
+-- name: summary_entry
+SELECT index_id, digest FROM summary_extras WHERE summary_id = :summary_id;
+
+-- name: add_summary
+INSERT INTO summary_index (rowid, body, extra) VALUES (?, ?, ?);
+
+-- name: drop_summary_row
+DELETE FROM summary_index WHERE rowid = :rowid;
+
+-- name: upstream_tables
+SELECT name FROM sqlite_master WHERE type = 'table' AND name IN ('messages_fts', 'summaries_fts', 'summaries_fts_cjk');
+
+-- name: upstream_message
+INSERT INTO messages_fts (rowid, content) VALUES (?, ?);
+
+-- name: upstream_summary
+INSERT INTO summaries_fts (summary_id, content) VALUES (:summary_id, :content);
+
+-- name: upstream_summary_cjk
+INSERT INTO summaries_fts_cjk (summary_id, content) VALUES (:summary_id, :content);
+
+-- name: upstream_drop_summary
+DELETE FROM summaries_fts WHERE summary_id = :summary_id;
+
+-- name: upstream_drop_summary_cjk
+DELETE FROM summaries_fts_cjk WHERE summary_id = :summary_id;

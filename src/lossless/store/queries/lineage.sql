@@ -1,0 +1,45 @@
+-- Ways through the graph of summaries and along a conversation: ids and sizes, hardly any text.
+
+-- name: nodes
+SELECT s.summary_id, s.conversation_id, s.depth, s.token_count, s.descendant_token_count, s.source_message_token_count,
+       s.descendant_count, (SELECT count(*) FROM summary_parents p WHERE p.summary_id = s.summary_id), s.earliest_at, s.latest_at
+  FROM summaries s WHERE s.summary_id IN (SELECT value FROM json_each(:ids));
+
+-- name: sources
+-- The summaries that some summaries were made of, in order.
+SELECT l.summary_id, s.summary_id, s.conversation_id, s.depth, s.token_count, s.descendant_token_count, s.source_message_token_count,
+       s.descendant_count, (SELECT count(*) FROM summary_parents p WHERE p.summary_id = s.summary_id), s.earliest_at, s.latest_at
+  FROM summary_parents l JOIN summaries s ON s.summary_id = l.parent_summary_id
+ WHERE l.summary_id IN (SELECT value FROM json_each(:ids))
+ ORDER BY l.summary_id, l.ordinal;
+
+-- name: leaf_messages
+-- The messages that some leaves were made of, in order.
+SELECT summary_id, message_id FROM summary_messages
+ WHERE summary_id IN (SELECT value FROM json_each(:ids)) ORDER BY summary_id, ordinal;
+
+-- name: is_below
+-- Whether a summary is one of some, or below one of them. Walks up, so it costs the depth and not the breadth.
+WITH RECURSIVE above (summary_id) AS (
+    SELECT :id
+    UNION
+    SELECT p.summary_id FROM summary_parents p JOIN above ON p.parent_summary_id = above.summary_id
+)
+SELECT 1 FROM above WHERE summary_id IN (SELECT value FROM json_each(:ids)) LIMIT 1;
+
+-- name: places
+SELECT message_id, conversation_id, seq FROM messages WHERE message_id IN (SELECT value FROM json_each(:ids));
+
+-- name: before
+SELECT message_id FROM messages WHERE conversation_id = :conversation_id AND seq < :seq ORDER BY seq DESC LIMIT :limit;
+
+-- name: after
+SELECT message_id FROM messages WHERE conversation_id = :conversation_id AND seq > :seq ORDER BY seq LIMIT :limit;
+
+-- name: files
+SELECT file_id, conversation_id, file_name, mime_type, byte_size, line_count, storage_uri, exploration_summary, created_at
+  FROM large_files WHERE file_id IN (SELECT value FROM json_each(:ids));
+
+-- name: message_of_file
+-- The text that a stub stands for, where the message still has it.
+SELECT content FROM messages WHERE conversation_id = :conversation_id AND large_content = :file_id ORDER BY seq LIMIT 1;

@@ -1,0 +1,111 @@
+-- Pages, newest first. A query finds the ids of a page; others read, and count, for those ids only.
+-- Whatever people or programs wrote as text leaves as bytes: it need not be UTF-8.
+
+-- name: conversation_page
+-- By the time of the last change; those without a time come last.
+SELECT conversation_id, at FROM (
+    SELECT conversation_id, coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', updated_at), '') AS at FROM conversations)
+ WHERE :from_at IS NULL OR (at, conversation_id) < (:from_at, :from_id)
+ ORDER BY at DESC, conversation_id DESC LIMIT :limit;
+
+-- name: conversations
+SELECT conversation_id, CAST(session_id AS BLOB), CAST(session_key AS BLOB), active, CAST(archived_at AS BLOB),
+       CAST(archive_cause AS BLOB), CAST(title AS BLOB), CAST(bootstrapped_at AS BLOB), CAST(created_at AS BLOB),
+       CAST(updated_at AS BLOB)
+  FROM conversations WHERE conversation_id IN (SELECT value FROM json_each(:ids));
+
+-- name: said
+-- The bound on seq is none: it asks for the index in whose order rows lie next to each other in the table.
+SELECT conversation_id, count(*), sum(token_count), CAST(min(created_at) FILTER (WHERE created_at < ':') AS BLOB),
+       CAST(max(created_at) FILTER (WHERE created_at < ':') AS BLOB)
+  FROM messages
+ WHERE conversation_id IN (SELECT value FROM json_each(:ids)) AND seq > -9e18
+ GROUP BY conversation_id;
+
+-- name: summed_up
+-- A message counts once, at its leaf.
+SELECT conversation_id, count(*), sum(token_count), coalesce(sum(source_message_token_count) FILTER (WHERE kind = 'leaf'), 0),
+       min(coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', earliest_at), strftime('%Y-%m-%dT%H:%M:%fZ', created_at))),
+       max(coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', latest_at), strftime('%Y-%m-%dT%H:%M:%fZ', created_at))),
+       max(depth)
+  FROM summaries WHERE conversation_id IN (SELECT value FROM json_each(:ids)) GROUP BY conversation_id;
+
+-- name: in_context
+SELECT c.conversation_id, count(*), coalesce(sum(coalesce(m.token_count, s.token_count)), 0)
+  FROM context_items c
+  LEFT JOIN messages m ON m.message_id = c.message_id
+  LEFT JOIN summaries s ON s.summary_id = c.summary_id
+ WHERE c.conversation_id IN (SELECT value FROM json_each(:ids)) GROUP BY c.conversation_id;
+
+-- name: conversation_by_number
+SELECT conversation_id FROM conversations WHERE conversation_id = :id;
+
+-- name: conversation_by_key
+SELECT conversation_id FROM conversations WHERE session_key = :key
+ ORDER BY active DESC, created_at DESC, conversation_id DESC LIMIT 1;
+
+-- name: message_page
+-- One stretch of times as they are written, from :low on and behind the row :from_id, else from :top down. An index over
+-- conversation and time answers this without a sort. The days around a span only say where to look.
+SELECT message_id FROM messages
+ WHERE conversation_id = :conversation_id
+   AND created_at >= coalesce(date(:since, '-1 day'), :low)
+   AND (created_at, message_id) < (
+       coalesce((SELECT created_at FROM messages WHERE message_id = :from_id), :from_at, date(:before, '+2 days'), :top),
+       coalesce(:from_id, 0))
+   AND (:since IS NULL OR strftime('%Y-%m-%dT%H:%M:%fZ', created_at) >= :since)
+   AND (:before IS NULL OR strftime('%Y-%m-%dT%H:%M:%fZ', created_at) < :before)
+   AND (:roles IS NULL OR role IN (SELECT value FROM json_each(:roles)))
+ ORDER BY created_at DESC, message_id DESC LIMIT :limit;
+
+-- name: is_dated
+-- Whether what stands as a message's time begins like one.
+SELECT created_at < ':' FROM messages WHERE message_id = :id;
+
+-- name: messages
+SELECT message_id, conversation_id, seq, role, token_count, CAST(created_at AS BLOB), CAST(large_content AS BLOB),
+       substr(CAST(content AS BLOB), 1, :bytes)
+  FROM messages WHERE message_id IN (SELECT value FROM json_each(:ids));
+
+-- name: tools
+SELECT message_id, CAST(tool_name AS BLOB) FROM message_parts
+ WHERE message_id IN (SELECT value FROM json_each(:ids)) AND tool_name IS NOT NULL
+ ORDER BY message_id, ordinal;
+
+-- name: newest_items
+-- The last :count items of each context, the newest first.
+SELECT c.conversation_id, c.ordinal, c.message_id, c.summary_id, m.role, coalesce(m.token_count, s.token_count, 0), m.seq, s.depth
+  FROM json_each(:ids) j
+ CROSS JOIN context_items c ON c.conversation_id = j.value AND c.ordinal >= (
+       SELECT min(ordinal) FROM (
+           SELECT n.ordinal FROM context_items n WHERE n.conversation_id = j.value ORDER BY n.ordinal DESC LIMIT :count))
+  LEFT JOIN messages m ON m.message_id = c.message_id
+  LEFT JOIN summaries s ON s.summary_id = c.summary_id
+ ORDER BY c.conversation_id, c.ordinal DESC;
+
+-- name: summary_page
+-- By the time of the newest message below; those without a time come last. Conversations from :first to :last.
+SELECT summary_id, at FROM (
+    SELECT summary_id, coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', latest_at), strftime('%Y-%m-%dT%H:%M:%fZ', created_at), '') AS at
+      FROM summaries
+     WHERE conversation_id BETWEEN :first AND :last
+       AND (:depth IS NULL OR depth = :depth) AND (:kind IS NULL OR kind = :kind))
+ WHERE (:from_at IS NULL OR (at, summary_id) < (:from_at, :from_id))
+   AND (:since IS NULL OR at >= :since)
+   AND (:before IS NULL OR (at < :before AND at <> ''))
+ ORDER BY at DESC, summary_id DESC LIMIT :limit;
+
+-- name: summaries
+-- Relatives count when they are of the same conversation. The + keeps that rule from choosing where a count begins.
+SELECT s.summary_id, s.conversation_id, s.kind, s.depth, s.token_count, CAST(s.earliest_at AS BLOB), CAST(s.latest_at AS BLOB),
+       coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', s.latest_at), strftime('%Y-%m-%dT%H:%M:%fZ', s.created_at)),
+       s.descendant_count, s.descendant_token_count, s.source_message_token_count, CAST(s.created_at AS BLOB),
+       CAST(s.file_ids AS BLOB), CAST(s.model AS BLOB),
+       (SELECT count(*) FROM summary_parents l JOIN summaries o ON o.summary_id = l.summary_id
+         WHERE l.parent_summary_id = s.summary_id AND +o.conversation_id = s.conversation_id),
+       (SELECT count(*) FROM summary_parents l JOIN summaries o ON o.summary_id = l.parent_summary_id
+         WHERE l.summary_id = s.summary_id AND +o.conversation_id = s.conversation_id),
+       (SELECT count(*) FROM summary_messages l JOIN messages m ON m.message_id = l.message_id
+         WHERE l.summary_id = s.summary_id AND +m.conversation_id = s.conversation_id),
+       substr(CAST(s.content AS BLOB), 1, :bytes)
+  FROM summaries s WHERE s.summary_id IN (SELECT value FROM json_each(:ids));

@@ -1,0 +1,100 @@
+-- What was said. Rows are only ever added; ids of the host may be stamped on later.
+
+-- name: next_places
+-- Where the next message of a conversation goes: its id, its seq, its context ordinal.
+SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'messages'), 0) + 1,
+       coalesce((SELECT max(seq) FROM messages WHERE conversation_id = :conversation_id), 0) + 1,
+       coalesce((SELECT max(ordinal) FROM context_items WHERE conversation_id = :conversation_id), -1) + 1;
+
+-- name: insert
+INSERT INTO messages (message_id, conversation_id, seq, role, content, token_count, identity_hash,
+                      openclaw_sender_metadata, transcript_entry_id, created_at, stable_event_key, large_content)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: insert_extras
+INSERT INTO message_extras (message_id, fingerprint, digest, claimed, preamble, format, skeleton) VALUES (?, ?, ?, ?, ?, ?, ?);
+
+-- name: insert_part
+INSERT INTO message_parts (part_id, message_id, session_id, part_type, ordinal, text_content, tool_call_id, tool_name,
+                           tool_input, tool_output, metadata)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+
+-- name: insert_context
+INSERT INTO context_items (conversation_id, ordinal, item_type, message_id, created_at) VALUES (?, ?, 'message', ?, ?);
+
+-- name: known_entries
+SELECT m.transcript_entry_id, m.message_id, x.fingerprint, m.transcript_entry_id, coalesce(x.claimed, 1), m.role, m.seq
+  FROM messages m LEFT JOIN message_extras x USING (message_id)
+ WHERE m.conversation_id = :conversation_id AND m.transcript_entry_id IN (SELECT value FROM json_each(:ids));
+
+-- name: known_events
+SELECT m.stable_event_key, m.message_id, x.fingerprint, m.transcript_entry_id, coalesce(x.claimed, 1), m.role, m.seq
+  FROM messages m LEFT JOIN message_extras x USING (message_id)
+ WHERE m.conversation_id = :conversation_id AND m.stable_event_key IN (SELECT value FROM json_each(:ids));
+
+-- name: newest
+SELECT message_id FROM messages WHERE conversation_id = :conversation_id ORDER BY seq DESC LIMIT 1;
+
+-- name: tail
+-- The newest visible rows, newest first, as alignment needs them. What another program has just written has no extras yet.
+SELECT m.message_id, x.fingerprint, m.transcript_entry_id, coalesce(x.claimed, 1), m.role, m.seq
+  FROM messages m
+  LEFT JOIN message_extras x USING (message_id)
+ WHERE m.conversation_id = :conversation_id
+   AND coalesce(x.preamble, 0) = 0
+   AND NOT EXISTS (SELECT 1 FROM hidden_items h
+                    WHERE h.conversation_id = m.conversation_id AND h.item = m.message_id AND h.cause IN ('branch', 'superseded'))
+ ORDER BY m.seq DESC LIMIT :limit;
+
+-- name: run_from
+-- All visible rows from a seq on, oldest first.
+SELECT m.message_id, x.fingerprint, m.transcript_entry_id, coalesce(x.claimed, 1), m.role, m.seq
+  FROM messages m
+  LEFT JOIN message_extras x USING (message_id)
+ WHERE m.conversation_id = :conversation_id AND m.seq >= :seq
+   AND coalesce(x.preamble, 0) = 0
+   AND NOT EXISTS (SELECT 1 FROM hidden_items h
+                    WHERE h.conversation_id = m.conversation_id AND h.item = m.message_id AND h.cause IN ('branch', 'superseded'))
+ ORDER BY m.seq;
+
+-- name: stamp_entry
+UPDATE messages SET transcript_entry_id = :entry_id WHERE message_id = :message_id;
+
+-- name: clear_entry
+UPDATE messages SET transcript_entry_id = NULL WHERE message_id = :message_id;
+
+-- name: claim
+UPDATE message_extras SET claimed = 1 WHERE message_id = :message_id;
+
+-- name: by_ids
+SELECT m.message_id, m.conversation_id, m.seq, m.created_at, m.transcript_entry_id, m.large_content, m.openclaw_sender_metadata,
+       m.role, m.content, m.token_count, m.stable_event_key, x.format, x.skeleton
+  FROM messages m LEFT JOIN message_extras x USING (message_id)
+ WHERE m.message_id IN (SELECT value FROM json_each(:ids));
+
+-- name: parts_by_ids
+SELECT message_id, ordinal, part_type, text_content, tool_call_id, tool_name, tool_input, tool_output, metadata
+  FROM message_parts WHERE message_id IN (SELECT value FROM json_each(:ids))
+ ORDER BY message_id, ordinal;
+
+-- name: ids_in_order
+SELECT message_id FROM messages WHERE conversation_id = :conversation_id AND seq > :after ORDER BY seq LIMIT :limit;
+
+-- name: abandoned_from
+-- Rows that left the context on a branch, from a seq on, oldest first.
+SELECT m.message_id, x.fingerprint, m.transcript_entry_id, coalesce(x.claimed, 1), m.role, m.seq
+  FROM hidden_items h
+  JOIN messages m ON m.message_id = h.item
+  LEFT JOIN message_extras x USING (message_id)
+ WHERE h.conversation_id = :conversation_id AND h.cause = 'branch' AND m.seq >= :seq
+ ORDER BY m.seq;
+
+-- name: seqs_of_identity
+-- Where messages of one identity stand, newest first, hidden ones too. The plus keeps it from walking all seqs.
+SELECT seq FROM messages WHERE conversation_id = :conversation_id AND identity_hash = :identity ORDER BY +seq DESC LIMIT :limit;
+
+-- name: preamble
+-- The system prompts that windows began with and that say the same, newest first.
+SELECT m.message_id FROM messages m JOIN message_extras x USING (message_id)
+ WHERE m.conversation_id = :conversation_id AND m.identity_hash = :identity AND x.preamble = 1 AND x.fingerprint = :fingerprint
+ ORDER BY +m.seq DESC LIMIT 1;

@@ -1,0 +1,210 @@
+-- Finding what was said. Every search looks only at rows in its scope: conversations, and a stretch of time.
+-- Times are milliseconds since 1970; texts leave as bytes, so that no foreign row can make a search fail.
+-- Index rows from :base on are passages beyond the first of a message.
+
+-- name: quotes
+-- What users and assistants said about a phrase in one conversation, newest first.
+SELECT m.message_id, m.role, m.created_at, m.content FROM message_index i
+  JOIN messages m ON m.message_id = i.rowid
+ WHERE message_index MATCH :match AND m.conversation_id = :conversation_id AND m.role IN ('user', 'assistant')
+ ORDER BY i.rowid DESC LIMIT :limit;
+
+-- name: sizes
+-- Rows in the index, about: messages and further passages.
+SELECT coalesce((SELECT max(message_id) FROM messages), 0),
+       coalesce((SELECT max(passage_id) FROM message_passages), 0),
+       coalesce((SELECT max(index_id) FROM summary_extras), 0);
+
+-- name: marked
+-- Up to which message all are known to be indexed.
+SELECT value FROM archive_state WHERE name = 'indexed_through';
+
+-- name: messages_in
+-- Messages of some conversations, about.
+SELECT coalesce(sum((SELECT max(seq) FROM messages WHERE conversation_id = w.value)), 0) FROM json_each(:conversations) w;
+
+-- name: summaries_in
+SELECT count(*) FROM summaries WHERE conversation_id IN (SELECT value FROM json_each(:conversations));
+
+-- name: count
+-- How many index rows match, at most :limit.
+SELECT count(*) FROM (SELECT 1 FROM message_index WHERE message_index MATCH :match LIMIT :limit);
+
+-- name: count_in
+SELECT count(*) FROM message_index f
+  LEFT JOIN message_passages p ON f.rowid >= :base AND p.passage_id = f.rowid - :base
+  JOIN messages m ON m.message_id = coalesce(p.message_id, f.rowid)
+ WHERE message_index MATCH :match AND m.conversation_id IN (SELECT value FROM json_each(:conversations));
+
+-- name: count_summaries
+SELECT count(*) FROM (SELECT 1 FROM summary_index WHERE summary_index MATCH :match LIMIT :limit);
+
+-- name: candidates
+-- The best rows by bm25: message, and where the passage begins (none for the first). The + keeps the index from
+-- being asked once per message of the scope.
+SELECT coalesce(p.message_id, t.r), p.start
+  FROM (SELECT f.rowid AS r, bm25(message_index) AS b FROM message_index f
+         WHERE message_index MATCH :match
+           AND (:everything OR +f.rowid IN (
+               SELECT message_id FROM messages
+                WHERE (:conversations IS NULL OR conversation_id IN (SELECT value FROM json_each(:conversations)))
+                  AND (:since IS NULL OR unixepoch(created_at, 'subsec') * 1000 >= :since)
+                  AND (:before IS NULL OR unixepoch(created_at, 'subsec') * 1000 < :before)
+               UNION ALL
+               SELECT :base + passage_id FROM message_passages WHERE message_id IN (
+                   SELECT message_id FROM messages
+                    WHERE (:conversations IS NULL OR conversation_id IN (SELECT value FROM json_each(:conversations)))
+                      AND (:since IS NULL OR unixepoch(created_at, 'subsec') * 1000 >= :since)
+                      AND (:before IS NULL OR unixepoch(created_at, 'subsec') * 1000 < :before))))
+         ORDER BY b LIMIT :limit) t
+  LEFT JOIN message_passages p ON t.r >= :base AND p.passage_id = t.r - :base;
+
+-- name: candidate_summaries
+SELECT x.summary_id
+  FROM (SELECT f.rowid AS r, bm25(summary_index) AS b FROM summary_index f
+         WHERE summary_index MATCH :match
+           AND (:everything OR +f.rowid IN (
+               SELECT i.index_id FROM summaries s JOIN summary_extras i USING (summary_id)
+                WHERE (:conversations IS NULL OR s.conversation_id IN (SELECT value FROM json_each(:conversations)))
+                  AND (:since IS NULL OR unixepoch(coalesce(s.latest_at, s.created_at), 'subsec') * 1000 >= :since)
+                  AND (:before IS NULL OR unixepoch(coalesce(s.latest_at, s.created_at), 'subsec') * 1000 < :before)))
+         ORDER BY b LIMIT :limit) t
+  JOIN summary_extras x ON x.index_id = t.r;
+
+-- name: neighbours
+SELECT m.message_id, m.conversation_id, m.seq, CAST(round(unixepoch(m.created_at, 'subsec') * 1000) AS INTEGER), m.token_count
+  FROM json_each(:places) w JOIN messages m ON m.conversation_id = w.value ->> 0 AND m.seq = w.value ->> 1
+ WHERE (:since IS NULL OR unixepoch(m.created_at, 'subsec') * 1000 >= :since)
+   AND (:before IS NULL OR unixepoch(m.created_at, 'subsec') * 1000 < :before);
+
+-- name: disorder
+-- A message above :after that is older than the one stored before it.
+SELECT 1 FROM messages a
+  JOIN messages b ON b.message_id = (SELECT max(message_id) FROM messages WHERE message_id < a.message_id)
+ WHERE a.message_id > :after AND (a.created_at < b.created_at OR length(a.created_at) <> length(b.created_at))
+   AND coalesce(unixepoch(a.created_at), 0) < coalesce(unixepoch(b.created_at), 0) LIMIT 1;
+
+-- name: having
+SELECT DISTINCT coalesce(p.message_id, f.rowid) FROM message_index f
+  LEFT JOIN message_passages p ON f.rowid >= :base AND p.passage_id = f.rowid - :base
+ WHERE message_index MATCH :match;
+
+-- name: newest_ids
+-- Messages that match, newest first, and how many there are. For few matches, or times that do not rise with ids.
+SELECT message_id, count(*) OVER () FROM (
+    SELECT m.message_id, coalesce(CAST(round(unixepoch(m.created_at, 'subsec') * 1000) AS INTEGER), 0) AS at
+      FROM (SELECT DISTINCT coalesce(p.message_id, f.rowid) AS id FROM message_index f
+              LEFT JOIN message_passages p ON f.rowid >= :base AND p.passage_id = f.rowid - :base
+             WHERE message_index MATCH :match) t
+      JOIN messages m ON m.message_id = t.id
+     WHERE (:conversations IS NULL OR m.conversation_id IN (SELECT value FROM json_each(:conversations))))
+ WHERE (:since IS NULL OR at >= :since) AND (:before IS NULL OR at < :before)
+   AND (:from_at IS NULL OR at < :from_at OR (at = :from_at AND message_id < :from_id))
+ ORDER BY at DESC, message_id DESC LIMIT :limit;
+
+-- name: newest_heads
+-- The same for many matches, where times rise with ids: the first passages of messages.
+SELECT m.message_id, coalesce(CAST(round(unixepoch(m.created_at, 'subsec') * 1000) AS INTEGER), 0) FROM message_index f JOIN messages m ON m.message_id = f.rowid
+ WHERE message_index MATCH :match AND f.rowid < :below
+   AND (:conversations IS NULL OR m.conversation_id IN (SELECT value FROM json_each(:conversations)))
+   AND (:since IS NULL OR unixepoch(m.created_at, 'subsec') * 1000 >= :since)
+   AND (:before IS NULL OR unixepoch(m.created_at, 'subsec') * 1000 < :before)
+   AND (:from_at IS NULL OR round(unixepoch(m.created_at, 'subsec') * 1000) <= :from_at)
+ ORDER BY f.rowid DESC LIMIT :limit;
+
+-- name: newest_passages
+SELECT m.message_id, coalesce(CAST(round(unixepoch(m.created_at, 'subsec') * 1000) AS INTEGER), 0) FROM message_index f
+  JOIN message_passages p ON p.passage_id = f.rowid - :base
+  JOIN messages m ON m.message_id = p.message_id
+ WHERE message_index MATCH :match AND f.rowid >= :base AND m.message_id < :below
+   AND (:conversations IS NULL OR m.conversation_id IN (SELECT value FROM json_each(:conversations)))
+   AND (:since IS NULL OR unixepoch(m.created_at, 'subsec') * 1000 >= :since)
+   AND (:before IS NULL OR unixepoch(m.created_at, 'subsec') * 1000 < :before)
+   AND (:from_at IS NULL OR round(unixepoch(m.created_at, 'subsec') * 1000) <= :from_at)
+ ORDER BY f.rowid DESC LIMIT :limit;
+
+-- name: newest_summaries
+SELECT summary_id, count(*) OVER () FROM (
+    SELECT s.summary_id,
+           coalesce(CAST(round(unixepoch(coalesce(s.latest_at, s.created_at), 'subsec') * 1000) AS INTEGER), 0) AS at
+      FROM summary_index f JOIN summary_extras x ON x.index_id = f.rowid JOIN summaries s USING (summary_id)
+     WHERE summary_index MATCH :match
+       AND (:conversations IS NULL OR s.conversation_id IN (SELECT value FROM json_each(:conversations))))
+ WHERE (:since IS NULL OR at >= :since) AND (:before IS NULL OR at < :before)
+   AND (:from_at IS NULL OR at < :from_at OR (at = :from_at AND summary_id < :from_id))
+ ORDER BY at DESC, summary_id DESC LIMIT :limit;
+
+-- name: unread
+-- Messages of the scope that are not indexed, the last stored first.
+SELECT m.message_id FROM messages m LEFT JOIN message_extras x USING (message_id)
+ WHERE m.message_id > coalesce((SELECT value FROM archive_state WHERE name = 'indexed_through'), 0) AND x.digest IS NULL
+   AND (:conversations IS NULL OR m.conversation_id IN (SELECT value FROM json_each(:conversations)))
+   AND (:since IS NULL OR unixepoch(m.created_at, 'subsec') * 1000 >= :since)
+   AND (:before IS NULL OR unixepoch(m.created_at, 'subsec') * 1000 < :before)
+ ORDER BY m.message_id DESC LIMIT :limit;
+
+-- name: unread_summaries
+SELECT s.summary_id FROM summaries s LEFT JOIN summary_extras x USING (summary_id)
+ WHERE x.summary_id IS NULL
+   AND (:conversations IS NULL OR s.conversation_id IN (SELECT value FROM json_each(:conversations)))
+   AND (:since IS NULL OR unixepoch(coalesce(s.latest_at, s.created_at), 'subsec') * 1000 >= :since)
+   AND (:before IS NULL OR unixepoch(coalesce(s.latest_at, s.created_at), 'subsec') * 1000 < :before)
+ ORDER BY s.created_at DESC LIMIT :limit;
+
+-- name: all_ids
+-- Every message of the scope, in no order: so that an index can answer without reading the texts.
+SELECT message_id FROM messages
+ WHERE (:conversations IS NULL OR conversation_id IN (SELECT value FROM json_each(:conversations)))
+   AND (:below IS NULL OR +message_id < :below);
+
+-- name: all_by_time
+SELECT message_id FROM (
+    SELECT message_id, coalesce(CAST(round(unixepoch(created_at, 'subsec') * 1000) AS INTEGER), 0) AS at FROM messages
+     WHERE (:conversations IS NULL OR conversation_id IN (SELECT value FROM json_each(:conversations))))
+ WHERE (:since IS NULL OR at >= :since) AND (:before IS NULL OR at < :before)
+   AND (:from_at IS NULL OR at < :from_at OR (at = :from_at AND message_id < :from_id))
+ ORDER BY at DESC, message_id DESC;
+
+-- name: all_summaries
+SELECT summary_id FROM (
+    SELECT summary_id, coalesce(CAST(round(unixepoch(coalesce(latest_at, created_at), 'subsec') * 1000) AS INTEGER), 0) AS at
+      FROM summaries
+     WHERE (:conversations IS NULL OR conversation_id IN (SELECT value FROM json_each(:conversations))))
+ WHERE (:since IS NULL OR at >= :since) AND (:before IS NULL OR at < :before)
+   AND (:from_at IS NULL OR at < :from_at OR (at = :from_at AND summary_id < :from_id))
+ ORDER BY at DESC, summary_id DESC;
+
+-- name: texts
+SELECT m.message_id, m.conversation_id, m.seq, m.role, coalesce(CAST(round(unixepoch(m.created_at, 'subsec') * 1000) AS INTEGER), 0),
+       m.token_count, CAST(m.content AS BLOB), x.digest, m.openclaw_sender_metadata
+  FROM json_each(:ids) w JOIN messages m ON m.message_id = w.value LEFT JOIN message_extras x USING (message_id);
+
+-- name: calls
+-- What messages called tools with, and what tells a call from a result.
+SELECT message_id, CAST(tool_input AS BLOB), metadata FROM message_parts
+ WHERE message_id IN (SELECT value FROM json_each(:ids)) AND tool_input IS NOT NULL AND +part_type = 'tool'
+ ORDER BY message_id, ordinal;
+
+-- name: holding
+-- Messages whose text has these letters.
+SELECT m.message_id FROM json_each(:ids) w JOIN messages m ON m.message_id = w.value
+ WHERE instr(CASE WHEN :ignore_case THEN lower(m.content) ELSE m.content END, :text)
+UNION
+SELECT message_id FROM message_parts
+ WHERE message_id IN (SELECT value FROM json_each(:ids)) AND tool_input IS NOT NULL AND +part_type = 'tool'
+   AND (instr(CASE WHEN :ignore_case THEN lower(tool_input) ELSE tool_input END, :piece) OR instr(tool_input, '\u'));
+
+-- name: summary_texts
+SELECT s.summary_id, s.conversation_id, s.depth, coalesce(CAST(round(unixepoch(coalesce(s.latest_at, s.created_at), 'subsec') * 1000) AS INTEGER), 0),
+       s.token_count, CAST(s.content AS BLOB), x.digest
+  FROM json_each(:ids) w JOIN summaries s ON s.summary_id = w.value LEFT JOIN summary_extras x USING (summary_id);
+
+-- name: files
+SELECT file_id, conversation_id, CAST(file_name AS BLOB), CAST(mime_type AS BLOB), byte_size, line_count, CAST(storage_uri AS BLOB),
+       CAST(exploration_summary AS BLOB), CAST(round(unixepoch(created_at, 'subsec') * 1000) AS INTEGER)
+  FROM large_files
+ WHERE (:conversations IS NULL OR conversation_id IN (SELECT value FROM json_each(:conversations)))
+   AND (:ids IS NULL OR file_id IN (SELECT value FROM json_each(:ids)))
+   AND (:since IS NULL OR unixepoch(created_at, 'subsec') * 1000 >= :since)
+   AND (:before IS NULL OR unixepoch(created_at, 'subsec') * 1000 < :before)
+ ORDER BY created_at DESC, file_id DESC;

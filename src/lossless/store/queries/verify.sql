@@ -1,0 +1,291 @@
+-- What must hold of the rows themselves. Each query returns offenders: their id, and what is wrong.
+-- A query's name begins with the table that it is about. SQLite forgets CHECK rules when it reads only, so they are here again.
+
+-- name: integrity
+PRAGMA integrity_check(100);
+
+-- name: foreign_keys
+PRAGMA foreign_key_check;
+
+-- name: conversations.fields
+SELECT conversation_id, 'active is neither 0 nor 1, or a time is no time' FROM conversations
+ WHERE active NOT IN (0, 1) OR julianday(created_at) IS NULL OR julianday(updated_at) IS NULL
+    OR (archived_at IS NOT NULL AND julianday(archived_at) IS NULL) OR session_id = '' OR typeof(session_id) <> 'text';
+
+-- name: conversations.active
+SELECT max(conversation_id), 'another conversation is active under the same session key' FROM conversations
+ WHERE active = 1 AND session_key IS NOT NULL GROUP BY session_key HAVING count(*) > 1;
+
+-- name: messages.fields
+SELECT message_id, 'role, seq, token_count or created_at is out of range' FROM messages
+ WHERE role NOT IN ('system', 'user', 'assistant', 'tool') OR seq < 1 OR token_count < 0 OR typeof(token_count) <> 'integer' OR typeof(content) <> 'text'
+    OR julianday(created_at) IS NULL;
+
+-- name: messages.order
+-- Ids and seqs of a conversation grow together.
+SELECT b.message_id, 'its seq is out of order' FROM messages a
+  JOIN messages b ON b.conversation_id = a.conversation_id AND b.seq = a.seq + 1
+ WHERE b.message_id <= a.message_id AND b.conversation_id NOT IN (SELECT conversation_id FROM context_log WHERE action = 'merge');
+
+-- name: message_parts.fields
+SELECT part_id, 'its type is unknown, metadata or tool_input is no JSON, or the ordinal is negative' FROM message_parts
+ WHERE part_type NOT IN ('text', 'reasoning', 'tool', 'patch', 'file', 'subtask', 'compaction', 'step_start', 'step_finish',
+       'snapshot', 'agent', 'retry') OR ordinal < 0 OR (metadata IS NOT NULL AND NOT json_valid(metadata)) OR (tool_input IS NOT NULL AND NOT json_valid(tool_input));
+
+-- name: message_parts.order
+SELECT p.part_id, 'the part before it is missing' FROM message_parts p
+ WHERE p.ordinal > 0 AND NOT EXISTS (
+       SELECT 1 FROM message_parts q WHERE q.message_id = p.message_id AND q.ordinal = p.ordinal - 1);
+
+-- name: message_extras.rows
+SELECT x.message_id, 'it has no message' FROM message_extras x LEFT JOIN messages m USING (message_id)
+ WHERE m.message_id IS NULL
+UNION ALL
+SELECT message_id, 'its fingerprint or digest has the wrong size' FROM message_extras
+ WHERE length(fingerprint) <> 16 OR (digest IS NOT NULL AND length(digest) <> 8);
+
+-- name: message_extras.lost
+-- A message of ours whose extras are gone; other programs give every message a part with an id of their own.
+SELECT m.message_id, 'what was worked out about it is gone' FROM messages m
+ WHERE m.message_id < (SELECT max(message_id) FROM message_extras)
+   AND m.message_id NOT IN (SELECT message_id FROM message_extras)
+   AND NOT EXISTS (SELECT 1 FROM message_parts p WHERE p.message_id = m.message_id AND p.part_id <> m.message_id || '.' || p.ordinal);
+
+-- name: message_passages.rows
+SELECT p.passage_id, 'it lies outside its message' FROM message_passages p LEFT JOIN messages m USING (message_id)
+ WHERE m.message_id IS NULL OR p.start < 0 OR p.length <= 0;
+
+-- name: message_index.rows
+SELECT d.id, 'it is in the index but not in the archive' FROM message_index_docsize d
+  LEFT JOIN messages m ON m.message_id = d.id
+  LEFT JOIN message_passages p ON p.passage_id = d.id - 1099511627776
+ WHERE m.message_id IS NULL AND p.passage_id IS NULL;
+
+-- name: summary_index.rows
+SELECT d.id, 'it is in the index but not in the archive' FROM summary_index_docsize d
+  LEFT JOIN summary_extras x ON x.index_id = d.id WHERE x.summary_id IS NULL;
+
+-- name: summaries.fields
+SELECT summary_id, 'its kind is unknown, a count is negative, file_ids is no JSON, or a time is no time' FROM summaries
+ WHERE kind NOT IN ('leaf', 'condensed') OR depth < 0 OR token_count < 0 OR descendant_count < 0 OR descendant_token_count < 0
+    OR source_message_token_count < 0 OR NOT json_valid(file_ids) OR julianday(created_at) IS NULL
+    OR (earliest_at IS NOT NULL AND julianday(earliest_at) IS NULL)
+    OR (latest_at IS NOT NULL AND julianday(latest_at) IS NULL);
+
+-- name: summaries.leaf_counts
+-- What upstream's one-time steps fill in is looked at once they have run.
+SELECT s.summary_id, 'its depth or its source tokens differ from its messages' FROM summaries s
+ WHERE s.kind = 'leaf' AND EXISTS (SELECT 1 FROM lcm_migration_state WHERE step_name = 'backfillSummaryMetadata')
+   AND (s.depth <> 0 OR s.source_message_token_count <> (
+       SELECT coalesce(sum(m.token_count), 0) FROM summary_messages l JOIN messages m USING (message_id)
+        WHERE l.summary_id = s.summary_id));
+
+-- name: summaries.condensed_counts
+SELECT s.summary_id, 'its depth or counts differ from its sources' FROM summaries s
+ WHERE s.kind = 'condensed' AND EXISTS (SELECT 1 FROM lcm_migration_state WHERE step_name = 'backfillSummaryMetadata')
+   AND EXISTS (SELECT 1 FROM summary_parents p WHERE p.summary_id = s.summary_id) AND (
+       SELECT s.depth <> max(c.depth) + 1 OR s.descendant_count <> sum(c.descendant_count + 1)
+           OR s.descendant_token_count <> sum(c.token_count + c.descendant_token_count)
+           OR s.source_message_token_count <> sum(c.source_message_token_count)
+         FROM summary_parents p JOIN summaries c ON c.summary_id = p.parent_summary_id
+        WHERE p.summary_id = s.summary_id);
+
+-- name: summaries.sources
+SELECT s.summary_id, 'it has no sources' FROM summaries s
+ WHERE (s.kind = 'leaf' AND NOT EXISTS (SELECT 1 FROM summary_messages l WHERE l.summary_id = s.summary_id))
+    OR (s.kind = 'condensed' AND NOT EXISTS (SELECT 1 FROM summary_parents p WHERE p.summary_id = s.summary_id));
+
+-- name: summary_messages.rows
+SELECT l.summary_id, 'message ' || l.message_id || ' belongs to another conversation' FROM summary_messages l
+  JOIN messages m USING (message_id) JOIN summaries s USING (summary_id)
+ WHERE m.conversation_id <> s.conversation_id
+UNION ALL
+SELECT summary_id, 'two of its messages have the same ordinal' FROM summary_messages
+ GROUP BY summary_id, ordinal HAVING count(*) > 1;
+
+-- name: summary_parents.rows
+SELECT p.summary_id, 'its source ' || p.parent_summary_id || ' belongs to another conversation' FROM summary_parents p
+  JOIN summaries s USING (summary_id) JOIN summaries c ON c.summary_id = p.parent_summary_id
+ WHERE c.conversation_id <> s.conversation_id
+UNION ALL
+SELECT p.summary_id, 'its source ' || p.parent_summary_id || ' is not below it' FROM summary_parents p
+  JOIN summaries s USING (summary_id) JOIN summaries c ON c.summary_id = p.parent_summary_id
+ WHERE c.depth >= s.depth AND EXISTS (SELECT 1 FROM lcm_migration_state WHERE step_name = 'backfillSummaryDepths')
+UNION ALL
+SELECT summary_id, 'two of its sources have the same ordinal' FROM summary_parents
+ GROUP BY summary_id, ordinal HAVING count(*) > 1;
+
+-- name: context_items.fields
+SELECT conversation_id || ':' || ordinal, 'it is neither a message nor a summary' FROM context_items
+ WHERE item_type IS NOT CASE WHEN message_id IS NOT NULL AND summary_id IS NULL THEN 'message'
+                             WHEN summary_id IS NOT NULL AND message_id IS NULL THEN 'summary' END;
+
+-- name: context_items.rows
+SELECT c.conversation_id || ':' || c.ordinal, 'its message or summary belongs to another conversation' FROM context_items c
+  LEFT JOIN messages m USING (message_id) LEFT JOIN summaries s USING (summary_id)
+ WHERE c.conversation_id <> coalesce(m.conversation_id, s.conversation_id, -1)
+UNION ALL
+SELECT conversation_id || ':' || max(ordinal), 'the same item stands in the context twice' FROM context_items
+ GROUP BY conversation_id, message_id, summary_id HAVING count(*) > 1;
+
+-- name: large_files.fields
+SELECT file_id, 'it has no place, or its size is negative' FROM large_files
+ WHERE storage_uri = '' OR byte_size < 0 OR julianday(created_at) IS NULL;
+
+-- name: conversation_bootstrap_state.fields
+SELECT conversation_id, 'its offset lies beyond the size, or is negative' FROM conversation_bootstrap_state
+ WHERE last_processed_offset > last_seen_size OR last_processed_offset < 0 OR fork_bounded NOT IN (0, 1);
+
+-- name: conversation_compaction_telemetry.fields
+SELECT conversation_id, 'a state is unknown, a count is negative or a time is no time' FROM conversation_compaction_telemetry
+ WHERE cache_state NOT IN ('hot', 'cold', 'unknown') OR last_activity_band NOT IN ('low', 'medium', 'high') OR consecutive_cold_observations < 0 OR turns_since_leaf_compaction < 0 OR julianday(updated_at) IS NULL;
+
+-- name: conversation_compaction_maintenance.fields
+SELECT conversation_id, 'pending or running is neither 0 nor 1, or a time is no time' FROM conversation_compaction_maintenance
+ WHERE pending NOT IN (0, 1) OR running NOT IN (0, 1) OR retry_attempts < 0 OR maintenance_revision < 0
+    OR julianday(updated_at) IS NULL OR (requested_at IS NOT NULL AND julianday(requested_at) IS NULL);
+
+-- name: focus_briefs.fields
+SELECT brief_id, 'its status is unknown, a count is negative or a time is no time' FROM focus_briefs
+ WHERE status NOT IN ('draft', 'active', 'superseded', 'failed', 'inactive') OR token_count < 0 OR target_tokens < 0 OR julianday(created_at) IS NULL;
+
+-- name: focus_brief_sources.rows
+SELECT brief_id, 'its source ' || summary_id || ' is not in the archive' FROM focus_brief_sources
+ WHERE summary_id NOT IN (SELECT summary_id FROM summaries);
+
+-- name: lcm_migration_state.fields
+SELECT step_name, 'its version or time makes no sense' FROM lcm_migration_state
+ WHERE algorithm_version < 1 OR julianday(completed_at) IS NULL;
+
+-- name: context_log.fields
+SELECT log_id, 'its ids are no JSON, or its time is no time' FROM context_log
+ WHERE NOT json_valid(removed) OR NOT json_valid(added) OR julianday(at) IS NULL OR tokens_before < 0 OR tokens_after < 0;
+
+-- name: hidden_items.rows
+SELECT h.item, 'its message or summary is missing or belongs to another conversation' FROM hidden_items h
+  LEFT JOIN messages m ON m.message_id = h.item LEFT JOIN summaries s ON s.summary_id = h.item
+ WHERE h.conversation_id <> coalesce(m.conversation_id, s.conversation_id, -1) OR h.cause = '';
+
+-- name: turn_keys.fields
+SELECT turn_key, 'its count or time makes no sense' FROM turn_keys WHERE message_count < 0 OR julianday(at) IS NULL;
+
+-- name: last_windows.rows
+SELECT w.conversation_id, 'it points at messages of another conversation' FROM last_windows w
+  LEFT JOIN messages a ON a.message_id = w.first_message_id LEFT JOIN messages b ON b.message_id = w.last_message_id
+ WHERE (w.first_message_id IS NOT NULL AND a.conversation_id IS NOT w.conversation_id)
+    OR (w.last_message_id IS NOT NULL AND b.conversation_id IS NOT w.conversation_id)
+    OR w.length < 0 OR length(w.chain) <> 16;
+
+-- name: ingest_state.fields
+SELECT conversation_id, 'its counters do not add up' FROM ingest_state
+ WHERE stored < 0 OR replayed < 0 OR skipped < 0 OR ambiguous < 0 OR seen <> stored + replayed + skipped
+    OR (blocked_at IS NULL) <> (blocked_reason IS NULL);
+
+-- name: ingest_state.tokens
+SELECT i.conversation_id, 'its context has other tokens than were counted' FROM ingest_state i
+ WHERE i.context_tokens IS NOT NULL AND i.context_seq IS (SELECT max(seq) FROM messages m WHERE m.conversation_id = i.conversation_id)
+   AND i.context_tokens <> (SELECT coalesce(sum(coalesce(m.token_count, s.token_count)), 0) FROM context_items c
+         LEFT JOIN messages m USING (message_id) LEFT JOIN summaries s USING (summary_id) WHERE c.conversation_id = i.conversation_id);
+
+-- name: leases.fields
+SELECT name, 'it has no owner, or its end is no time' FROM leases WHERE owner = '' OR julianday(expires_at) IS NULL;
+
+-- name: spend_ledger.fields
+SELECT spend_id, 'its kind is unknown, a count is negative or a time is no time' FROM spend_ledger
+ WHERE kind NOT IN ('call', 'reset', 'backoff') OR julianday(at) IS NULL OR input_tokens < 0 OR output_tokens < 0
+    OR (until IS NOT NULL AND julianday(until) IS NULL);
+
+-- name: breakers.fields
+SELECT breaker_key, 'its count or time makes no sense' FROM breakers WHERE failures < 0 OR julianday(updated_at) IS NULL;
+
+-- name: expansion_grants.fields
+SELECT grant_id, 'its scope is no JSON, or its limits make no sense' FROM expansion_grants
+ WHERE NOT json_valid(conversation_ids) OR NOT json_valid(summary_ids) OR token_cap < 0 OR tokens_used < 0
+    OR max_depth < 0 OR julianday(expires_at) IS NULL;
+
+-- name: pins.rows
+SELECT p.pin_id, 'its message is missing or belongs to another conversation' FROM pins p LEFT JOIN messages m USING (message_id)
+ WHERE p.message_id IS NOT NULL AND m.conversation_id IS NOT p.conversation_id;
+
+-- name: pins.fields
+SELECT pin_id, 'it is neither a text nor a message, or its time is no time' FROM pins
+ WHERE (message_id IS NULL) = (content IS NULL) OR julianday(at) IS NULL;
+
+-- name: token_factors.fields
+SELECT model, 'its ratio makes no sense' FROM token_factors
+ WHERE ratio <= 0 OR ratio > 100 OR spread < 0 OR observations < 0 OR julianday(updated_at) IS NULL;
+
+-- name: stubborn_chunks.fields
+SELECT conversation_id, 'a remembered chunk has no ids, no known kind or no time' FROM stubborn_chunks
+ WHERE chunk = '' OR kind NOT IN ('unshrinkable', 'blank', 'blank summary') OR julianday(at) IS NULL;
+
+-- name: archive_state.fields
+SELECT name, 'its value makes no sense' FROM archive_state
+ WHERE name IN ('schema', 'indexed_through') AND (typeof(value) <> 'integer' OR value < 0);
+
+-- name: page
+-- Messages with what was worked out about them when they were stored.
+SELECT m.message_id, m.identity_hash, x.fingerprint, x.digest, d.sz FROM messages m
+  LEFT JOIN message_extras x USING (message_id) LEFT JOIN message_index_docsize d ON d.id = m.message_id
+ WHERE m.message_id > :after ORDER BY m.message_id LIMIT :limit;
+
+-- name: page_passages
+SELECT p.message_id, p.start, p.length, d.sz FROM message_passages p
+  LEFT JOIN message_index_docsize d ON d.id = :base + p.passage_id
+ WHERE p.message_id BETWEEN :first AND :last ORDER BY p.message_id, p.start;
+
+-- name: scratch_row
+INSERT INTO message_index (rowid, body, extra) VALUES (?, ?, ?);
+
+-- name: scratch_sizes
+SELECT sz FROM message_index_docsize ORDER BY id;
+
+-- name: table_of_index
+SELECT tbl_name FROM sqlite_master WHERE type = 'index' AND name = :name;
+
+-- name: summary_digests
+SELECT s.summary_id, s.content, x.digest, d.sz FROM summaries s
+  LEFT JOIN summary_extras x USING (summary_id) LEFT JOIN summary_index_docsize d ON d.id = x.index_id
+ WHERE s.summary_id > :after ORDER BY s.summary_id LIMIT :limit;
+
+-- name: not_smaller
+-- Summaries that are no smaller than what they stand for, and who wrote them.
+SELECT s.summary_id, s.model, s.token_count FROM summaries s
+ WHERE s.token_count >= CASE s.kind WHEN 'leaf' THEN s.source_message_token_count ELSE (
+       SELECT sum(c.token_count) FROM summary_parents p JOIN summaries c ON c.summary_id = p.parent_summary_id
+        WHERE p.summary_id = s.summary_id) END;
+
+-- name: unreachable
+-- Messages that are neither in the context, nor below a summary in it, nor hidden with a cause.
+WITH RECURSIVE reached (summary_id) AS (
+    SELECT summary_id FROM context_items WHERE conversation_id = :conversation_id AND summary_id IS NOT NULL
+    UNION
+    SELECT item FROM hidden_items WHERE conversation_id = :conversation_id AND typeof(item) = 'text'
+    UNION
+    SELECT p.parent_summary_id FROM summary_parents p JOIN reached USING (summary_id)
+)
+SELECT m.message_id FROM messages m
+ WHERE m.conversation_id = :conversation_id
+   AND m.message_id NOT IN (SELECT message_id FROM context_items WHERE conversation_id = :conversation_id AND message_id IS NOT NULL)
+   AND m.message_id NOT IN (SELECT l.message_id FROM summary_messages l JOIN reached USING (summary_id))
+   AND m.message_id NOT IN (SELECT item FROM hidden_items WHERE conversation_id = :conversation_id)
+ ORDER BY m.seq;
+
+-- name: covered_twice
+-- Messages that stand in the context and below a summary in it, or below two.
+WITH RECURSIVE roots (root, summary_id) AS (
+    SELECT summary_id, summary_id FROM context_items WHERE conversation_id = :conversation_id AND summary_id IS NOT NULL
+    UNION
+    SELECT roots.root, p.parent_summary_id FROM summary_parents p JOIN roots USING (summary_id)
+), covers (message_id, root) AS (
+    SELECT l.message_id, roots.root FROM summary_messages l JOIN roots USING (summary_id)
+    UNION ALL
+    SELECT message_id, 'context' FROM context_items WHERE conversation_id = :conversation_id AND message_id IS NOT NULL
+)
+SELECT message_id FROM covers GROUP BY message_id HAVING count(*) > 1 ORDER BY message_id;
+
+-- name: conversation_ids
+SELECT conversation_id FROM conversations ORDER BY conversation_id;
+
+-- name: file_places
+SELECT file_id, storage_uri, byte_size FROM large_files ORDER BY file_id;

@@ -1,0 +1,291 @@
+"""Rows ⇄ values. Upstream's columns and metadata keys are translated here and nowhere else."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from lossless.model.conversations import Conversation
+from lossless.model.messages import (
+    File,
+    Message,
+    ModelIdentity,
+    Opaque,
+    Part,
+    Reasoning,
+    Role,
+    StoredMessage,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+from lossless.model.summaries import Summary
+from lossless.model.times import parse_time
+from lossless.store.skeleton import Kept, restore, squeeze, storable, strip, to_json, unsqueeze
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from lossless.store.database import Row
+
+#: A part with this mark has its text in `messages.content`; upstream reads it from there, too.
+_IN_CONTENT = "topLevelReasoningOnly"
+
+_RAW_TYPES = {
+    "anthropic": ("thinking", "tool_use", "tool_result"),
+    "openai-responses": ("reasoning", "function_call", "function_call_output"),
+}
+_ORIGINAL_ROLES = {"tool": "toolResult"}
+_RESULT_TYPES = ("tool_result", "toolResult", "function_call_output")
+_RESULT_ROLES = ("tool", "toolResult")
+
+
+@dataclass(frozen=True, slots=True)
+class PartRow:
+    """The columns of `message_parts` that are ever written."""
+
+    ordinal: int
+    part_type: str
+    text_content: str | None
+    tool_call_id: str | None
+    tool_name: str | None
+    tool_input: str | None
+    tool_output: str | None
+    metadata: str
+
+
+@dataclass(frozen=True, slots=True)
+class PackedMessage:
+    """A message as columns: nothing stands in two of them but what upstream needs to read it."""
+
+    content: str
+    parts: tuple[PartRow, ...]
+    skeleton: bytes | None
+
+
+def pack(message: Message) -> PackedMessage:
+    """Columns from which `unpack` rebuilds the message, its original included."""
+    content = storable(message.content)
+    rows = _part_rows(message, content)
+    body = message.body
+    if body is None and content != message.content:
+        body = message.original
+    if body is None:
+        return PackedMessage(content, rows, None)
+    texts = {row.ordinal: row.text_content for row in rows if row.text_content is not None}
+    inputs = {n: part.input for n, part in enumerate(message.parts) if isinstance(part, ToolCall)}
+    raws = {n: part.raw for n, part in enumerate(message.parts) if isinstance(part, File | Opaque)}
+    signatures = {n: part.signature for n, part in enumerate(message.parts) if isinstance(part, Reasoning)}
+    signed = {n: signature for n, signature in signatures.items() if signature is not None}
+    return PackedMessage(content, rows, squeeze(strip(body, Kept(content, texts, inputs, raws, signed))))
+
+
+def _part_rows(message: Message, content: str) -> tuple[PartRow, ...]:
+    head: dict[str, Any] = {"originalRole": _ORIGINAL_ROLES.get(message.role, message.role)}
+    identity = message.identity
+    first = dict(head)
+    if identity is not None:
+        first |= {"modelProvider": identity.provider, "modelApi": identity.api, "modelId": identity.model}
+        if identity.response_model is not None:
+            first["responseModelId"] = identity.response_model
+    if not message.parts:
+        if identity is None:
+            return ()
+        return (_row(0, "text", first | {_IN_CONTENT: True}),)
+    return tuple(
+        _part_row(n, part, first if n == 0 else head, message, content) for n, part in enumerate(message.parts)
+    )
+
+
+def _row(ordinal: int, part_type: str, metadata: dict[str, Any], **columns: str | None) -> PartRow:
+    return PartRow(
+        ordinal,
+        part_type,
+        columns.get("text"),
+        columns.get("call_id"),
+        columns.get("name"),
+        columns.get("input"),
+        columns.get("output"),
+        to_json(metadata),
+    )
+
+
+def _part_row(ordinal: int, part: Part, head: dict[str, Any], message: Message, content: str) -> PartRow:
+    thinking, call, result = _RAW_TYPES.get(message.format, ("thinking", "toolCall", "toolResult"))
+    match part:
+        case Text(text):
+            if len(message.parts) == 1 and storable(text) == content:
+                return _row(ordinal, "text", head | {_IN_CONTENT: True})
+            return _row(ordinal, "text", head, text=storable(text))
+        case Reasoning(text, signature):
+            signed = {} if signature is None else {"raw": {"type": thinking, "thinkingSignature": signature}}
+            return _row(ordinal, "reasoning", head | {"rawType": thinking} | signed, text=storable(text))
+        case ToolCall(id_, name, input_):
+            return _row(
+                ordinal,
+                "tool",
+                head | {"rawType": call},
+                call_id=id_,
+                name=storable(name),
+                input=to_json(input_),
+            )
+        case ToolResult(call_id, name, text, is_error):
+            failed = {"isError": True} if is_error else {}
+            if storable(text) == content:
+                return _row(ordinal, "text", head | failed | {_IN_CONTENT: True}, call_id=call_id, name=name)
+            metadata = head | failed | {"rawType": result}
+            return _row(ordinal, "tool", metadata, call_id=call_id, name=name, output=to_json(text))
+        case File(raw, mime, name):
+            known = {key: value for key, value in (("mime", mime), ("name", name)) if value is not None}
+            return _row(ordinal, "file", head | {"rawType": str(raw.get("type", "file")), "raw": raw} | known)
+        case Opaque(raw, type_):
+            return _row(ordinal, "agent", head | {"rawType": type_, "raw": raw})
+
+
+def unpack_part(row: PartRow, metadata: dict[str, Any], content: str) -> Part:
+    """A part from its row, whoever wrote it: an unreadable one is kept as opaque."""
+    raw = metadata.get("raw")
+    if row.part_type == "reasoning":
+        signature = raw.get("thinkingSignature") or raw.get("signature") if isinstance(raw, dict) else None
+        return Reasoning(row.text_content or "", signature if isinstance(signature, str) else None)
+    is_result = metadata.get("rawType") in _RESULT_TYPES or metadata.get("originalRole") in _RESULT_ROLES
+    if is_result and row.part_type in ("text", "tool"):
+        return ToolResult(
+            row.tool_call_id,
+            row.tool_name,
+            _result_text(row, metadata, content),
+            metadata.get("isError") is True,
+        )
+    if row.part_type == "tool":
+        return ToolCall(row.tool_call_id, row.tool_name or "unknown", _json(row.tool_input))
+    if row.part_type == "text":
+        return Text(content if metadata.get(_IN_CONTENT) else row.text_content or "")
+    if row.part_type == "file" and isinstance(raw, dict):
+        mime = metadata.get("mime") or raw.get("mimeType") or raw.get("media_type")
+        return File(raw, mime if isinstance(mime, str) else None, metadata.get("name"))
+    fallback = {"type": row.part_type, "text": row.text_content}
+    return Opaque(fallback if raw is None else raw, str(metadata.get("rawType") or row.part_type))
+
+
+def _result_text(row: PartRow, metadata: dict[str, Any], content: str) -> str:
+    if metadata.get(_IN_CONTENT):
+        return content
+    if row.text_content is not None:
+        return row.text_content
+    output = _json(row.tool_output)
+    return output if isinstance(output, str) else content
+
+
+def _object(text: str | None) -> dict[str, Any]:
+    value = _json(text)
+    return value if isinstance(value, dict) else {}
+
+
+def _json(text: str | None) -> Any:
+    if text is None:
+        return None
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def unpack(
+    role: Role,
+    content: str,
+    tokens: int,
+    rows: list[PartRow],
+    skeleton: bytes | None,
+    format: str | None,
+    event_key: str | None,
+) -> Message:
+    """The message that `pack` was given; for rows of other programs, as much as they kept."""
+    metadata = [_object(row.metadata) for row in rows]
+    parts = tuple([unpack_part(row, known, content) for row, known in zip(rows, metadata, strict=True)])
+    identity = _identity(metadata[0]) if rows and "modelProvider" in metadata[0] else None
+    if len(parts) == 1 and metadata[0].get(_IN_CONTENT) and isinstance(parts[0], Text):
+        parts = ()
+    body = None if skeleton is None else restore(unsqueeze(skeleton), _kept(content, rows, parts))
+    return Message(role, content, parts, format or "plain", body, tokens=tokens, event_key=event_key, identity=identity)
+
+
+def _kept(content: str, rows: list[PartRow], parts: tuple[Part, ...]) -> Kept:
+    texts = {row.ordinal: row.text_content for row in rows if row.text_content is not None}
+    inputs = {row.ordinal: part.input for row, part in zip(rows, parts, strict=False) if isinstance(part, ToolCall)}
+    raws = {row.ordinal: part.raw for row, part in zip(rows, parts, strict=False) if isinstance(part, File | Opaque)}
+    thoughts = ((row.ordinal, part) for row, part in zip(rows, parts, strict=False) if isinstance(part, Reasoning))
+    signed = {ordinal: part.signature for ordinal, part in thoughts if part.signature is not None}
+    return Kept(content, texts, inputs, raws, signed)
+
+
+def _identity(metadata: dict[str, Any]) -> ModelIdentity | None:
+    names = [metadata.get(key) for key in ("modelProvider", "modelApi", "modelId")]
+    if not all(isinstance(name, str) and name for name in names):
+        return None
+    response = metadata.get("responseModelId")
+    provider, api, model = cast("list[str]", names)
+    return ModelIdentity(provider, api, model, response if isinstance(response, str) else None)
+
+
+def conversation(row: Row) -> Conversation:
+    """A conversation from `conversations.sql`'s columns."""
+    id_, session_id, key, active, created, updated, archived, cause, title, bootstrapped = row
+    return Conversation(
+        id_,
+        session_id,
+        key,
+        bool(active),
+        parse_time(created),
+        parse_time(updated),
+        time(archived),
+        cause,
+        title,
+        time(bootstrapped),
+    )
+
+
+def summary(row: Row, source_ids: tuple[str, ...] = ()) -> Summary:
+    """A summary from `summaries.sql`'s columns."""
+    (
+        id_,
+        conversation_id,
+        depth,
+        content,
+        tokens,
+        earliest,
+        latest,
+        count,
+        below,
+        source,
+        created,
+        files,
+        model,
+    ) = row
+    return Summary(
+        id_,
+        conversation_id,
+        depth,
+        content,
+        tokens,
+        time(earliest),
+        time(latest),
+        count,
+        below,
+        source,
+        parse_time(created),
+        tuple(_json(files) or ()),
+        model,
+        source_ids,
+    )
+
+
+def stored_message(row: Row, message: Message) -> StoredMessage:
+    """A stored message from `messages.sql`'s columns and its rebuilt value."""
+    id_, conversation_id, seq, created, entry_id, file_id, sender = row
+    return StoredMessage(id_, conversation_id, seq, message, parse_time(created), entry_id, file_id, sender)
+
+
+def time(text: str | None) -> datetime | None:
+    """A time from a column, or None."""
+    return None if not text else parse_time(text)

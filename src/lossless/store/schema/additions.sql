@@ -1,0 +1,174 @@
+-- What lossless adds. All of it is additive: dropping these tables leaves a plain lossless-claw database.
+
+-- The rest of a message: what aligns it with a host's window, how it is indexed, and the part of the
+-- original that content and parts do not already hold.
+CREATE TABLE IF NOT EXISTS message_extras (
+    message_id  INTEGER PRIMARY KEY REFERENCES messages (message_id) ON DELETE CASCADE,
+    fingerprint BLOB NOT NULL,
+    digest      BLOB,              -- of the indexed text; NULL until it is indexed
+    claimed     INTEGER NOT NULL,  -- 1 once a producer without entry ids has brought it
+    preamble    INTEGER NOT NULL DEFAULT 0,  -- 1 for a system prompt at the head of a window
+    format      TEXT,              -- the codec it came through; NULL for plain
+    skeleton    BLOB               -- the original with references to content and parts, deflated; NULL when those say it all
+);
+
+-- Passages of long messages beyond the first; the first has the message's own id in the index.
+CREATE TABLE IF NOT EXISTS message_passages (
+    passage_id INTEGER PRIMARY KEY AUTOINCREMENT,
+    message_id INTEGER NOT NULL REFERENCES messages (message_id) ON DELETE CASCADE,
+    start      INTEGER NOT NULL,
+    length     INTEGER NOT NULL
+);
+CREATE INDEX IF NOT EXISTS message_passages_message_idx ON message_passages (message_id);
+
+CREATE TABLE IF NOT EXISTS summary_extras (
+    index_id   INTEGER PRIMARY KEY,
+    summary_id TEXT NOT NULL UNIQUE REFERENCES summaries (summary_id) ON DELETE CASCADE,
+    digest     BLOB NOT NULL
+);
+
+CREATE VIRTUAL TABLE IF NOT EXISTS message_index USING fts5 (
+    body, extra, content='', contentless_delete=1, tokenize='porter unicode61 remove_diacritics 2');
+CREATE VIRTUAL TABLE IF NOT EXISTS summary_index USING fts5 (
+    body, extra, content='', contentless_delete=1, tokenize='porter unicode61 remove_diacritics 2');
+
+-- Every change of a context other than an append: ids and sizes, never text.
+CREATE TABLE IF NOT EXISTS context_log (
+    log_id          INTEGER PRIMARY KEY AUTOINCREMENT,
+    conversation_id INTEGER NOT NULL REFERENCES conversations (conversation_id) ON DELETE CASCADE,
+    at              TEXT NOT NULL,
+    actor           TEXT NOT NULL,
+    action          TEXT NOT NULL,
+    cause           TEXT,
+    removed         TEXT NOT NULL DEFAULT '[]',  -- JSON: message ids (numbers) and summary ids (strings), in order
+    added           TEXT NOT NULL DEFAULT '[]',
+    ordinal         INTEGER,                     -- where the first removed item stood
+    tokens_before   INTEGER NOT NULL,
+    tokens_after    INTEGER NOT NULL,
+    detail          TEXT                         -- JSON, for undo
+);
+CREATE INDEX IF NOT EXISTS context_log_conv_idx ON context_log (conversation_id, log_id);
+
+-- Items that left a context without a summary, and why. An item is a message id or a summary id.
+CREATE TABLE IF NOT EXISTS hidden_items (
+    conversation_id INTEGER NOT NULL REFERENCES conversations (conversation_id) ON DELETE CASCADE,
+    item            NOT NULL,
+    cause           TEXT NOT NULL,
+    at              TEXT NOT NULL,
+    PRIMARY KEY (conversation_id, item)
+) WITHOUT ROWID;
+
+-- Batches that a host marked with a key: the same key twice is a no-op.
+CREATE TABLE IF NOT EXISTS turn_keys (
+    conversation_id INTEGER NOT NULL REFERENCES conversations (conversation_id) ON DELETE CASCADE,
+    turn_key        TEXT NOT NULL,
+    message_count   INTEGER NOT NULL,
+    at              TEXT NOT NULL,
+    PRIMARY KEY (conversation_id, turn_key)
+) WITHOUT ROWID;
+
+-- The last window that a host showed, so that the next one is read as what it adds.
+CREATE TABLE IF NOT EXISTS last_windows (
+    conversation_id  INTEGER PRIMARY KEY REFERENCES conversations (conversation_id) ON DELETE CASCADE,
+    first_message_id INTEGER,
+    last_message_id  INTEGER,
+    length           INTEGER NOT NULL,
+    chain            BLOB NOT NULL,
+    at               TEXT NOT NULL
+);
+
+-- Honest counters of what arrived, and the visible state of a conversation that refuses input.
+CREATE TABLE IF NOT EXISTS ingest_state (
+    conversation_id INTEGER PRIMARY KEY REFERENCES conversations (conversation_id) ON DELETE CASCADE,
+    seen            INTEGER NOT NULL DEFAULT 0,
+    stored          INTEGER NOT NULL DEFAULT 0,
+    replayed        INTEGER NOT NULL DEFAULT 0,
+    skipped         INTEGER NOT NULL DEFAULT 0,
+    ambiguous       INTEGER NOT NULL DEFAULT 0,
+    producers       INTEGER NOT NULL DEFAULT 0,  -- 1: without entry ids, 2: with
+    context_tokens  INTEGER,                     -- of all context items; NULL when it must be added up again
+    context_seq     INTEGER,                     -- the newest message that `context_tokens` counts
+    last_stored_at  TEXT,
+    blocked_at      TEXT,
+    blocked_reason  TEXT
+);
+
+-- One summariser per conversation across processes.
+CREATE TABLE IF NOT EXISTS leases (
+    name       TEXT PRIMARY KEY,
+    owner      TEXT NOT NULL,
+    expires_at TEXT NOT NULL
+) WITHOUT ROWID;
+
+-- Model calls: reserved before, settled after; what is spent is known across restarts.
+CREATE TABLE IF NOT EXISTS spend_ledger (
+    spend_id        INTEGER PRIMARY KEY AUTOINCREMENT,
+    scope           TEXT NOT NULL,
+    kind            TEXT NOT NULL CHECK (kind IN ('call', 'reset', 'backoff')),
+    at              TEXT NOT NULL,
+    until           TEXT,
+    window_at       TEXT,
+    result          TEXT NOT NULL DEFAULT 'reserved',
+    conversation_id INTEGER,
+    purpose         TEXT,
+    model           TEXT,
+    input_tokens    INTEGER,
+    output_tokens   INTEGER,
+    cost            TEXT
+);
+CREATE INDEX IF NOT EXISTS spend_ledger_scope_idx ON spend_ledger (scope, at);
+
+CREATE TABLE IF NOT EXISTS breakers (
+    breaker_key TEXT PRIMARY KEY,
+    failures    INTEGER NOT NULL,
+    open_until  TEXT,
+    updated_at  TEXT NOT NULL
+) WITHOUT ROWID;
+
+-- Leave to read, given to a sub-agent.
+CREATE TABLE IF NOT EXISTS expansion_grants (
+    grant_id         TEXT PRIMARY KEY,
+    issuer           TEXT NOT NULL,
+    holder           TEXT,
+    conversation_ids TEXT NOT NULL,              -- JSON
+    summary_ids      TEXT NOT NULL DEFAULT '[]', -- JSON; empty means all
+    token_cap        INTEGER NOT NULL,
+    tokens_used      INTEGER NOT NULL DEFAULT 0,
+    max_depth        INTEGER NOT NULL,
+    created_at       TEXT NOT NULL,
+    expires_at       TEXT NOT NULL,
+    revoked_at       TEXT
+) WITHOUT ROWID;
+
+-- Words that are never summarised: text of its own, or a message.
+CREATE TABLE IF NOT EXISTS pins (
+    pin_id          INTEGER PRIMARY KEY AUTOINCREMENT,
+    conversation_id INTEGER NOT NULL REFERENCES conversations (conversation_id) ON DELETE CASCADE,
+    message_id      INTEGER REFERENCES messages (message_id) ON DELETE CASCADE,
+    content         TEXT,
+    at              TEXT NOT NULL,
+    CHECK ((message_id IS NULL) <> (content IS NULL))
+);
+
+-- What a model's tokenizer makes of our estimate, learned from reported usage.
+CREATE TABLE IF NOT EXISTS token_factors (
+    model        TEXT PRIMARY KEY,
+    ratio        REAL NOT NULL,
+    spread       REAL NOT NULL,
+    observations INTEGER NOT NULL,
+    updated_at   TEXT NOT NULL
+) WITHOUT ROWID;
+
+-- Chunks that no level could shrink or that hold no words, so that a second sweep does not try them again.
+CREATE TABLE IF NOT EXISTS stubborn_chunks (
+    conversation_id INTEGER NOT NULL REFERENCES conversations (conversation_id) ON DELETE CASCADE,
+    chunk           TEXT NOT NULL,
+    kind            TEXT NOT NULL CHECK (kind IN ('unshrinkable', 'blank', 'blank summary')),
+    at              TEXT NOT NULL,
+    PRIMARY KEY (conversation_id, chunk)
+) WITHOUT ROWID;
+
+CREATE TABLE IF NOT EXISTS archive_state (
+    name  TEXT PRIMARY KEY,
+    value
+) WITHOUT ROWID;

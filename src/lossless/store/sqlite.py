@@ -1,0 +1,332 @@
+"""SQLite behind the `Database` protocol: WAL, full durability, one connection a thread, one writer a process."""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet, WeakValueDictionary
+
+import apsw
+
+from lossless import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from lossless.store.database import Params, Row
+
+BUSY_TIMEOUT_MS = 30_000
+
+_PRAGMAS = (
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA cache_size = -65536",
+    "PRAGMA temp_store = MEMORY",
+)
+
+_REFUSALS: tuple[tuple[type[apsw.Error], type[errors.ArchiveError], str], ...] = (
+    (apsw.BusyError, errors.ArchiveLocked, "another process holds it; try again, or stop that process"),
+    (apsw.LockedError, errors.ArchiveLocked, "another connection holds it; try again"),
+    (apsw.FullError, errors.ArchiveFull, "the disk is full; nothing was written; free some room and repeat"),
+    (
+        apsw.CorruptError,
+        errors.ArchiveCorrupt,
+        "the file is damaged; restore a backup (`lcm verify` says more)",
+    ),
+    (apsw.NotADBError, errors.NotAnArchive, "it is not a SQLite database"),
+    (
+        apsw.CantOpenError,
+        errors.ArchiveDenied,
+        "it cannot be opened; check that the folder exists and is yours",
+    ),
+    (apsw.PermissionsError, errors.ArchiveDenied, "no permission to read or write it"),
+    (apsw.ReadOnlyError, errors.ArchiveDenied, "it is read-only; nothing was written"),
+    (apsw.AuthError, errors.ArchiveDenied, "the database refused the statement"),
+)
+
+
+class _WriteLock:
+    """Lets one thread of this process write a file at a time; others wait outside SQLite."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+
+
+_write_locks: WeakValueDictionary[str, _WriteLock] = WeakValueDictionary()
+_write_locks_guard = threading.Lock()
+
+
+def _write_lock(path: str) -> _WriteLock:
+    with _write_locks_guard:
+        lock = _write_locks.get(path)
+        if lock is None:
+            lock = _write_locks[path] = _WriteLock()
+        return lock
+
+
+def refused(error: apsw.Error, path: str) -> errors.ArchiveError:
+    """The driver's error in our words."""
+    for driver, ours, advice in _REFUSALS:
+        if isinstance(error, driver):
+            return ours(f"archive {path!r}: {advice}")
+    return errors.ArchiveError(f"archive {path!r}: {error}")
+
+
+@dataclass(slots=True, weakref_slot=True, eq=False)
+class _Handle:
+    """A connection and the process that opened it; None once it was closed on behalf of its thread."""
+
+    connection: apsw.Connection | None
+    pid: int
+    #: Whether a transaction or a snapshot of ours is under way.
+    is_open: bool = False
+
+
+class _Thread(threading.local):
+    """What one thread holds. It ends with the thread, and the connection with it."""
+
+    handle: _Handle | None = None
+
+
+class SqliteDatabase:
+    """One SQLite file. Threads get connections of their own; a fork gets new ones; memory has one for all."""
+
+    def __init__(self, path: str, *, read_only: bool = False, busy_timeout_ms: int = BUSY_TIMEOUT_MS) -> None:
+        self.path = path if path == ":memory:" else str(Path(path).expanduser().absolute())
+        self.read_only = read_only
+        self._busy_timeout_ms = busy_timeout_ms
+        self._is_memory = path == ":memory:"
+        self._local = _Thread()
+        self._shared: _Handle | None = None
+        self._handles: WeakSet[_Handle] = WeakSet()
+        self._handles_guard = threading.Lock()
+        self._closed = False
+        #: Run on each new connection, e.g. to stand in for tables that a read-only file lacks.
+        self.prepare: list[str] = []
+        self._set_locks()
+        self.connection()
+        _databases.add(self)
+
+    def _set_locks(self) -> None:
+        """One writer a file; what lies in memory has one connection, which is used in turns."""
+        self._writer = _WriteLock() if self._is_memory else _write_lock(self.path)
+        self._turns: AbstractContextManager[object] = self._writer.lock if self._is_memory else nullcontext()
+
+    def connection(self) -> apsw.Connection:
+        """This thread's connection, opened when needed."""
+        return self._open()[1]
+
+    def _open(self) -> tuple[_Handle, apsw.Connection]:
+        if self._closed:
+            raise errors.ArchiveError(f"archive {self.path!r}: it was closed")
+        handle = self._shared if self._is_memory else self._local.handle
+        if handle is not None and handle.connection is not None and (self._is_memory or handle.pid == os.getpid()):
+            return handle, handle.connection
+        connection = self._connect()
+        handle = _Handle(connection, os.getpid())
+        with self._handles_guard:
+            self._handles.add(handle)
+        if self._is_memory:
+            self._shared = handle
+        else:
+            self._local.handle = handle
+        return handle, connection
+
+    def _connect(self) -> apsw.Connection:
+        flags = apsw.SQLITE_OPEN_READONLY if self.read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+        try:
+            connection = self._open_file(flags)
+            connection.set_busy_timeout(self._busy_timeout_ms)
+            # Without this a query over a table with partial indexes is prepared anew for every binding.
+            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+            for pragma in _PRAGMAS:
+                connection.execute(pragma)
+            for statement in self.prepare:
+                connection.execute(statement)
+            if self.read_only:
+                connection.execute("PRAGMA query_only = ON")
+        except apsw.Error as error:
+            raise refused(error, self.path) from error
+        return connection
+
+    def _open_file(self, flags: int) -> apsw.Connection:
+        """The file; one to be read in a folder where nothing can be made beside it is taken as it lies."""
+        connection = apsw.Connection(self.path, flags=flags, statementcachesize=256)
+        if self.read_only and not self._is_memory:
+            try:
+                connection.execute("PRAGMA schema_version").fetchall()
+            except (apsw.CantOpenError, apsw.ReadOnlyError):
+                if Path(f"{self.path}-wal").exists():
+                    raise
+                connection.close()
+                place = f"{Path(self.path).as_uri()}?immutable=1"
+                connection = apsw.Connection(place, flags=flags | apsw.SQLITE_OPEN_URI, statementcachesize=256)
+        return connection
+
+    def use_wal(self) -> None:
+        """Turn the write-ahead log on; the file itself remembers it, so nobody else's may be asked."""
+        self.rows("PRAGMA journal_mode = WAL")
+
+    def reconnect(self) -> None:
+        """Open this thread's connection anew, so that `prepare` takes effect."""
+        if not self._is_memory:
+            self._local.handle = None
+            self.connection()
+
+    def _execute(self, sql: str, params: Params = ()) -> apsw.Cursor:
+        try:
+            return self.connection().execute(sql, params or None)
+        except apsw.ConnectionClosedError:  # another thread has just forked the process
+            return self.connection().execute(sql, params or None)
+
+    def rows(self, sql: str, params: Params = ()) -> list[Row]:
+        try:
+            with self._turns:
+                return self._execute(sql, params).fetchall()
+        except apsw.Error as error:
+            raise refused(error, self.path) from error
+
+    def row(self, sql: str, params: Params = ()) -> Row | None:
+        try:
+            with self._turns:
+                return self._execute(sql, params).fetchone()
+        except apsw.Error as error:
+            raise refused(error, self.path) from error
+
+    def stream(self, sql: str, params: Params = ()) -> Iterator[Row]:
+        """The rows of a query one by one, for scans that must not fill the memory."""
+        try:
+            with self._turns:
+                yield from self._execute(sql, params)
+        except apsw.Error as error:
+            raise refused(error, self.path) from error
+
+    def run(self, sql: str, params: Params = ()) -> None:
+        try:
+            with self._turns:
+                self._execute(sql, params)
+        except apsw.Error as error:
+            raise refused(error, self.path) from error
+
+    def run_many(self, sql: str, params: Iterable[Params]) -> None:
+        try:
+            with self._turns:
+                self.connection().executemany(sql, params)
+        except apsw.Error as error:
+            raise refused(error, self.path) from error
+
+    def changes(self) -> int:
+        return self.connection().changes()
+
+    def last_id(self) -> int:
+        return self.connection().last_insert_rowid()
+
+    def transaction(self, *, exclusive: bool = False) -> AbstractContextManager[None]:
+        if self.read_only:
+            raise errors.ArchiveDenied(f"archive {self.path!r}: it was opened read-only")
+        return self._scope("BEGIN EXCLUSIVE" if exclusive else "BEGIN IMMEDIATE", self._writer.lock)
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        return self._scope("BEGIN", self._turns)
+
+    @contextmanager
+    def _scope(self, begin: str, lock: AbstractContextManager[object]) -> Iterator[None]:
+        """BEGIN … COMMIT, rolled back as a whole when anything raises on the way; an inner one joins the outer."""
+        with lock:
+            handle, connection = self._open()
+            if handle.is_open and connection.in_transaction:
+                yield
+                return
+            try:
+                _roll_back(connection)  # an interrupt may have kept the last one from ending
+                handle.is_open = True
+                connection.execute(begin)
+                yield
+                connection.execute("COMMIT")
+            except BaseException as error:
+                _roll_back(connection)
+                if isinstance(error, apsw.Error):
+                    raise refused(error, self.path) from error
+                raise
+            finally:
+                handle.is_open = False
+
+    def close(self) -> None:
+        with self._writer.lock:  # a transaction that is under way ends first
+            self._closed = True
+            self.let_go()
+        self._local.handle = self._shared = None
+
+    def let_go(self) -> list[_Handle]:
+        """Close the connections of all threads; returns those that are in the middle of something."""
+        with self._handles_guard:
+            return [handle for handle in self._handles if not _close(handle)]
+
+    def start_anew(self) -> None:
+        """Forget what a forked child has from its parent: its threads, its connections, its locks."""
+        self._handles, self._handles_guard = WeakSet(), threading.Lock()
+        self._local = _Thread()
+        self._set_locks()
+
+    def backup_to(self, target: str) -> None:
+        """Copy the live database into a new file through SQLite's own backup."""
+        destination = apsw.Connection(target)
+        try:
+            with destination.backup("main", self.connection(), "main") as copy:
+                copy.step(-1)
+        except apsw.Error as error:
+            raise refused(error, target) from error
+        finally:
+            destination.close()
+
+
+def _close(handle: _Handle) -> bool:
+    """Close a connection that nobody is using; False when somebody is."""
+    connection, handle.connection = handle.connection, None
+    if connection is None:
+        return True
+    try:
+        if not connection.in_transaction and connection.txn_state("main") == apsw.SQLITE_TXN_NONE:
+            connection.close()
+            return True
+    except apsw.ThreadingViolationError:
+        pass
+    handle.connection = connection
+    return False
+
+
+def _roll_back(connection: Any) -> None:
+    """Undo the open transaction, unless a full disk has undone it already."""
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
+
+
+# --- forks ----------------------------------------------------------------------------------------
+# SQLite keeps the locks of a file per process and in memory. A child would inherit the memory but not the
+# locks, and its writes would be lost once the parent closes the file: so no connection is open in a fork.
+
+_databases: WeakSet[SqliteDatabase] = WeakSet()
+#: Busy during a fork. The parent goes on with them; the child must not even close them.
+_left_open: list[_Handle] = []
+
+
+def _before_fork() -> None:
+    for database in list(_databases):
+        if database.path != ":memory:":
+            _left_open.extend(database.let_go())
+
+
+def _after_fork_in_child() -> None:
+    global _write_locks_guard
+    _write_locks_guard = threading.Lock()
+    _write_locks.clear()
+    for database in list(_databases):
+        database.start_anew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_left_open.clear, after_in_child=_after_fork_in_child)

@@ -1,0 +1,111 @@
+"""Summaries on disk: written whole, with their sources, or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from lossless.errors import NotFound, Stale
+from lossless.model.context import ContextItem, MessageItem, SummaryItem
+from lossless.model.times import row_time
+from lossless.store import rows
+from lossless.store.sql import load
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from lossless.model.summaries import NewSummary, Summary
+    from lossless.store.database import Database
+    from lossless.store.index import SearchIndex
+
+_QUERIES = load("summaries")
+
+
+class Summaries:
+    """Reads summaries and their sources; writes new ones."""
+
+    def __init__(self, database: Database, index: SearchIndex) -> None:
+        self._db, self._index = database, index
+        self._has_pending: bool | None = None
+
+    def insert(self, conversation_id: int, sources: Sequence[ContextItem], new: NewSummary, now: datetime) -> None:
+        """Store a summary with links to its sources and the spans and counts that follow from them."""
+        message_ids = [item.message_id for item in sources if isinstance(item, MessageItem)]
+        summary_ids = [item.summary_id for item in sources if isinstance(item, SummaryItem)]
+        spans = self._leaf_spans(message_ids) if message_ids else self._condensed_spans(summary_ids)
+        self._db.run(
+            _QUERIES["insert"],
+            {
+                "id": new.id, "conversation_id": conversation_id, "kind": "leaf" if new.depth == 0 else "condensed",
+                "depth": new.depth, "content": new.content, "tokens": new.tokens, "created": row_time(now),
+                "files": json.dumps(new.file_ids, separators=(",", ":")), "model": new.model, **spans,
+            },
+        )  # fmt: skip
+        if message_ids:
+            self._db.run_many(_QUERIES["link_message"], [(new.id, id_, n) for n, id_ in enumerate(message_ids)])
+        else:
+            self._db.run_many(_QUERIES["link_source"], [(new.id, id_, n) for n, id_ in enumerate(summary_ids)])
+        self._index.put_summary(new.id, new.content)
+        self._index.put_upstream_summary(new.id, new.content)
+
+    def _leaf_spans(self, message_ids: list[int]) -> dict[str, object]:
+        row = self._db.row(_QUERIES["span_of_messages"], {"ids": json.dumps(message_ids)})
+        assert row is not None
+        if row[3] != len(message_ids):
+            raise Stale("a message of this summary is gone")
+        return {
+            "earliest": row[4], "latest": row[5], "descendants": 0, "descendant_tokens": 0,
+            "source_tokens": row[2] or 0,
+        }  # fmt: skip
+
+    def _condensed_spans(self, summary_ids: list[str]) -> dict[str, object]:
+        row = self._db.row(_QUERIES["span_of_summaries"], {"ids": json.dumps(summary_ids)})
+        assert row is not None
+        if row[5] != len(summary_ids):
+            raise Stale("a source of this summary is gone")
+        return {
+            "earliest": row[0], "latest": row[1], "descendants": row[2], "descendant_tokens": row[3],
+            "source_tokens": row[4],
+        }  # fmt: skip
+
+    def mark_pending_stale(self, conversation_id: int, first: int, last: int) -> None:
+        """Tell a live upstream that its half-made summaries over these ordinals no longer fit."""
+        if self._has_pending is None:
+            self._has_pending = self._db.row(_QUERIES["has_pending"]) is not None
+        if self._has_pending:
+            values = {"conversation_id": conversation_id, "first": first, "last": last}
+            self._db.run(_QUERIES["mark_pending_stale"], values)
+            self._db.run(_QUERIES["mark_pending_nodes_stale"], {"conversation_id": conversation_id})
+
+    def get(self, summary_id: str) -> Summary:
+        """One summary, or `NotFound`."""
+        found = self.many([summary_id])
+        if not found:
+            raise NotFound("summary", summary_id)
+        return found[0]
+
+    def many(self, summary_ids: Sequence[str]) -> list[Summary]:
+        """Summaries by id with the ids of their sources, in the order asked for; unknown ids are left out."""
+        if not summary_ids:
+            return []
+        ids = {"ids": json.dumps(list(summary_ids))}
+        sources: defaultdict[str, list[str]] = defaultdict(list)
+        for summary_id, source_id in self._db.rows(_QUERIES["sources_of"], ids):
+            sources[summary_id].append(source_id)
+        found = {row[0]: rows.summary(row, tuple(sources[row[0]])) for row in self._db.rows(_QUERIES["by_ids"], ids)}
+        return [found[id_] for id_ in summary_ids if id_ in found]
+
+    def message_ids(self, summary_id: str) -> list[int]:
+        """The messages that a leaf was made of, in order."""
+        return [row[0] for row in self._db.rows(_QUERIES["messages_of"], {"id": summary_id})]
+
+    def used_in(self, summary_id: str) -> list[str]:
+        """The summaries that were made of this one."""
+        return [row[0] for row in self._db.rows(_QUERIES["used_in"], {"id": summary_id})]
+
+    def covering(self, message_ids: Sequence[int]) -> dict[int, str]:
+        """The leaf over each message, where there is one."""
+        found = self._db.rows(_QUERIES["covering"], {"ids": json.dumps(list(message_ids))})
+        return {row[0]: row[1] for row in found}

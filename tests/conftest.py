@@ -1,0 +1,45 @@
+"""What all tests share: how long property tests search, and an engine on a file of its own.
+
+`LOSSLESS_EXAMPLES=1000` makes property tests try that many cases, new ones each time.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+import lossless
+from lossless.testing import VirtualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+_EXAMPLES = os.environ.get("LOSSLESS_EXAMPLES")
+
+settings.register_profile(
+    "lossless",
+    max_examples=int(_EXAMPLES or 60),
+    derandomize=_EXAMPLES is None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("lossless")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where an archive may be made."""
+    return tmp_path / "lcm.db"
+
+
+@pytest.fixture
+def engine(path: Path) -> Iterator[lossless.Engine]:
+    """An engine on a new file; its clock stands still unless a test moves it."""
+    with lossless.open(
+        path, lossless.Settings(payloads_in_files=False), clock=VirtualClock(), background=False
+    ) as opened:
+        yield opened
