@@ -1,0 +1,86 @@
+"""Search inside stored payloads: text only, the first half megabyte of each, a few matches a file."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, TypeAlias
+
+from lossless.files.kinds import is_text_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from lossless.files.vault import Vault
+    from lossless.model.files import StoredFile
+
+#: Gives the places `(start, end)` of matches in a text, in order.
+Find: TypeAlias = "Callable[[str], Iterable[tuple[int, int]]]"
+
+SCAN_BYTES = 512_000
+MAX_MATCHES = 10
+_AROUND = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A match in a file: its line from 1, its place in bytes, its words and what stands around them."""
+
+    file_id: str
+    line: int
+    byte_offset: int
+    text: str
+    snippet: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """The matches in a file; `is_cut` when the file goes on behind what was looked at."""
+
+    matches: tuple[Match, ...]
+    scanned_bytes: int
+    is_cut: bool
+
+
+def grep(vault: Vault, file: StoredFile, find: Find) -> Scan | None:
+    """The matches in a payload; None for one that is no text. Raises what reading raises."""
+    if not is_text_type(file.mime):
+        return None
+    piece = vault.read_text(file, 0, SCAN_BYTES)
+    return Scan(tuple(matches_in(file.id, piece.text, find)), len(piece.data), piece.is_cut)
+
+
+def matches_in(file_id: str, text: str, find: Find) -> list[Match]:
+    """The first matches in a text."""
+    found: list[Match] = []
+    line, offset, at = 1, 0, 0
+    for start, end in islice((span for span in find(text) if span[1] > span[0]), MAX_MATCHES):
+        line += text.count("\n", at, start)
+        offset += len(text[at:start].encode("utf-8", "surrogatepass"))
+        at = start
+        found.append(Match(file_id, line, offset, text[start:end], snippet(text, start, end)))
+    return found
+
+
+def snippet(text: str, start: int, end: int) -> str:
+    """A match with 80 characters on both sides, as one line.
+
+    >>> snippet("one\\ntwo three", 4, 7)
+    'one two three'
+    """
+    begin, stop = max(0, start - _AROUND), min(len(text), end + _AROUND)
+    middle = " ".join(text[begin:stop].split())
+    return f"{'...' if begin else ''}{middle}{'...' if stop < len(text) else ''}"
+
+
+def all_terms(terms: Sequence[str]) -> Find:
+    """Finds the first term in texts that hold all of them, whatever their case; nothing without terms."""
+    patterns = [re.compile(re.escape(term), re.IGNORECASE) for term in terms if term]
+
+    def find(text: str) -> Iterable[tuple[int, int]]:
+        if not patterns or not all(pattern.search(text) for pattern in patterns):
+            return ()
+        return (match.span() for match in patterns[0].finditer(text))
+
+    return find

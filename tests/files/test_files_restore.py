@@ -1,0 +1,150 @@
+"""Originals come back exactly, whatever left them."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lossless import formats
+from lossless.errors import ArchiveCorrupt, BadInput, NotFound
+from lossless.files.encodings import decoded, encoded, form_of
+from lossless.files.intercept import intercept, restored
+from lossless.files.recipe import FromFile, Hole, Kept, Step, from_json, restore, to_json, with_value
+from lossless.model.identity import fingerprint, identity_hash
+
+from .payloads import LARGE, THRESHOLD, Body, assert_restores, bodies, caught, given_back
+
+
+@settings(max_examples=150, deadline=None)
+@given(bodies())
+def test_every_original_comes_back(body: Body) -> None:
+    message = formats.decode(body)
+    found = intercept(message, threshold_tokens=THRESHOLD, conversation_id=7, decode=formats.decode)
+    if found is None:
+        return
+    assert_restores(body, found)
+    again = given_back(found)
+    assert fingerprint(again) == fingerprint(message)
+    assert identity_hash(again.role, again.content) == identity_hash(message.role, message.content)
+    shown = formats.decode(found.message.original, found.message.format)
+    assert (shown.role, shown.content) == (message.role, found.message.content)
+
+
+@settings(max_examples=100, deadline=None)
+@given(bodies())
+def test_nothing_is_left_that_should_leave(body: Body) -> None:
+    """A message that was looked at once holds nothing more for a second look, but for what always stays."""
+    first = intercept(formats.decode(body), threshold_tokens=THRESHOLD, conversation_id=7, decode=formats.decode)
+    if first is None:
+        return
+    shown = formats.decode(first.message.original, first.message.format)
+    assert intercept(shown, threshold_tokens=10 * THRESHOLD, conversation_id=7, decode=formats.decode) is None
+
+
+def test_ten_megabytes_take_no_time() -> None:
+    rows = "".join(f"2026-01-05T09:00:00Z INFO worker-{n % 13} handled request {n}\n" for n in range(200_000))
+    body = {"role": "tool", "tool_call_id": "c", "content": rows}
+    message = formats.decode(body)
+    start = time.perf_counter()
+    found = intercept(message, threshold_tokens=THRESHOLD, conversation_id=7, decode=formats.decode)
+    assert found is not None
+    assert len(found.payloads[0].data) > 10_000_000
+    assert given_back(found).original == body
+    assert time.perf_counter() - start < 10
+
+
+def test_the_message_itself_is_not_changed() -> None:
+    body = {"role": "user", "content": [{"type": "text", "text": LARGE}], "timestamp": 1}
+    before = json.dumps(body)
+    caught(body)
+    assert json.dumps(body) == before
+
+
+@given(
+    st.binary(max_size=300), st.sampled_from(("", "url")), st.booleans(), st.sampled_from(("", " 76 lf", " 64 crlf"))
+)
+def test_forms_of_base64(data: bytes, alphabet: str, bare: bool, lines: str) -> None:
+    form = f"base64{alphabet}{' bare' if bare else ''}{lines}"
+    text = encoded(data, form)
+    if data:
+        assert decoded(text) == data
+        known = form_of(text, data)
+        assert known is not None
+        assert encoded(data, known) == text
+
+
+@given(st.text(max_size=40))
+def test_what_is_no_base64_is_no_bytes(text: str) -> None:
+    data = decoded(text)
+    if data is not None and (form := form_of(text, data)) is not None:
+        assert encoded(data, form) == text
+
+
+def test_an_unknown_form_is_refused() -> None:
+    with pytest.raises(ValueError, match="no form of base64"):
+        encoded(b"a", "rot13")
+
+
+def test_a_recipe_survives_json() -> None:
+    steps = (
+        Step(
+            ("content",), (Hole((), (Kept(0, 3), "x", FromFile("file_a"), FromFile("file_b", "base64", None, None))),)
+        ),
+        Step(("content", 1), (Hole(("a", 0), (FromFile("file_c", "utf-8", 2, 5),)),), {"a": ["", 1.5]}),
+        Step((), (Hole((), (FromFile("file_d", "json", 1),)),)),
+    )
+    assert from_json(json.loads(json.dumps(to_json(steps)))) == steps
+
+
+@pytest.mark.parametrize("recipe", [None, 3, [3], [{}], [{"at": 1, "holes": []}], [{"at": [], "holes": [[[], [{}]]]}]])
+def test_a_recipe_that_cannot_be_read_is_refused(recipe: Any) -> None:
+    with pytest.raises(BadInput, match="cannot read"):
+        from_json(recipe)
+
+
+def test_a_missing_file_is_said() -> None:
+    def read(file_id: str) -> bytes:
+        raise NotFound("file", file_id)
+
+    found = caught({"role": "user", "content": LARGE})
+    with pytest.raises(NotFound, match="file_"):
+        restored(found.message, found.notes[0]["restore"], read, formats.decode)
+
+
+@pytest.mark.parametrize(
+    ("step", "data"),
+    [
+        (Step(("content", 5), (Hole((), ("x",)),)), b""),
+        (Step(("nothing",), (Hole((), ("x",)),)), b""),
+        (Step(("content", "a"), (Hole((), ("x",)),)), b""),
+        (Step(("content",), (Hole((), (Kept(0, 1),)),)), b""),
+        (Step(("content",), (Hole((), (FromFile("file_a"),)),)), b"\xff\xfe"),
+        (Step(("content",), (Hole((), (FromFile("file_a", "json"),)),)), b"{"),
+        (Step(("content",), (Hole((), (FromFile("file_a", "rot13"),)),)), b"x"),
+        (Step(("content",), (Hole(("a",), ("x",)),)), b""),
+    ],
+)
+def test_a_recipe_that_does_not_fit_is_said(step: Step, data: bytes) -> None:
+    with pytest.raises(ArchiveCorrupt, match="cannot be made again"):
+        restore({"content": [1, 2]}, [step], lambda _: data)
+
+
+def test_frames_can_be_used_again() -> None:
+    frame: dict[str, Any] = {"data": ""}
+    step = Step(("content", 0), (Hole(("data",), ("x",)),), frame)
+    for _ in range(2):
+        assert restore({"content": [1, 2]}, [step], lambda _: b"") == {"content": [{"data": "x"}, 2]}
+    assert frame == {"data": ""}
+
+
+def test_a_changed_value_shares_the_rest() -> None:
+    document: dict[str, Any] = {"a": [{"b": 1}, {"c": 2}], "d": {}}
+    changed = with_value(document, ("a", 1, "c"), 3)
+    assert changed == {"a": [{"b": 1}, {"c": 3}], "d": {}}
+    assert changed["a"][0] is document["a"][0]
+    assert document["a"][1] == {"c": 2}
