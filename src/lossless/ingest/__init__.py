@@ -1,0 +1,1 @@
+"""What comes in: each event stored once, whatever the host does."""

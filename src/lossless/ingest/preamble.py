@@ -1,0 +1,73 @@
+"""The system prompts that a window begins with: they have no place in the order of what was said."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lossless.store.context import Change
+from lossless.store.messages import Appended, NewMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from lossless.ingest.events import Event
+    from lossless.model.conversations import Conversation
+    from lossless.store.archive import Archive
+    from lossless.store.context import Preamble
+
+
+def write_preamble(
+    archive: Archive, conversation: Conversation, prompts: Sequence[Event], now: datetime, *, is_first: bool
+) -> Appended:
+    """Let the context begin with these prompts; a text that is stored is used again, one that is gone is hidden."""
+    if not prompts:
+        return Appended()
+    if is_first:
+        return archive.messages.append(conversation, [_new(event, now) for event in prompts], now)
+    there, _ = archive.context.preamble(conversation.id)
+    if [prompt.fingerprint for prompt in there] == [event.fingerprint for event in prompts]:
+        return Appended()
+    before = archive.context.tokens(conversation.id)
+    ids, appended = _rows(archive, conversation, prompts, there, now)
+    gone = [prompt.message_id for prompt in there if prompt.message_id not in ids]
+    archive.context.hide(conversation.id, gone, "superseded", now)
+    for id_ in ids:
+        archive.context.unhide(conversation.id, id_)
+    covered = archive.summaries.covering(ids)
+    archive.context.begin_with(conversation.id, [id_ for id_ in ids if id_ not in covered], now)
+    after = archive.context.tokens(conversation.id)
+    change = Change("hide", "sync", "superseded", tuple(gone), tuple(ids), 0, before, after)
+    archive.context.log(conversation.id, change, now)
+    return appended
+
+
+def _rows(
+    archive: Archive, conversation: Conversation, prompts: Sequence[Event], there: Sequence[Preamble], now: datetime
+) -> tuple[list[int], Appended]:
+    """The row of each prompt, stored now when its text is new."""
+    known: defaultdict[bytes, list[int]] = defaultdict(list)
+    for prompt in there:
+        known[prompt.fingerprint].append(prompt.message_id)
+    taken = archive.messages.known_entries(conversation.id, [event.entry_id for event in prompts if event.entry_id])
+    ids: list[int] = []
+    appended = Appended()
+    for event in prompts:
+        if known[event.fingerprint]:
+            ids.append(known[event.fingerprint].pop(0))
+            continue
+        id_ = archive.messages.preamble_id(conversation.id, event.identity, event.fingerprint)
+        if id_ is None or id_ in ids:  # a prompt that changed may keep its entry id, which stays where it is
+            unnamed = event if event.entry_id not in taken else replace(event, entry_id=None)
+            one = archive.messages.append(conversation, [_new(unnamed, now)], now, in_context=False)
+            id_, appended = one.ids[0], appended + one
+        ids.append(id_)
+    return ids, appended
+
+
+def _new(event: Event, now: datetime) -> NewMessage:
+    return NewMessage(
+        event.message, event.identity, event.fingerprint, event.created_at or now, event.entry_id, is_preamble=True
+    )

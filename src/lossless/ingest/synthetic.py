@@ -1,0 +1,64 @@
+"""Recognising our own words when a host shows them back: by ids that exist and texts that agree, never by looks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lossless.formats import synthetic
+from lossless.formats.summary_xml import render_summary, summary_id_of
+
+if TYPE_CHECKING:
+    from datetime import tzinfo
+
+    from lossless.model.messages import Message
+    from lossless.store.archive import Archive
+
+_MARKS = ("<", "[", synthetic.PINNED_TEXT[:6])
+
+
+def what_of_ours(archive: Archive, conversation_id: int, message: Message, timezone: tzinfo | None) -> str | None:
+    """What this message of a window is, when we made it: a summary, a cue, a stub, pins; else None.
+
+    A pasted text that only looks like ours names an id that is not there, or says something else.
+    """
+    text = message.content
+    if not text.startswith(_MARKS) or message.role not in ("user", "tool"):
+        return None
+    if message.role == "tool":
+        return _stub_of_ours(archive, conversation_id, message)
+    if text == synthetic.OPENING_TEXT:
+        return "an opening of ours"
+    if (summary_id := summary_id_of(text)) is not None:
+        found = archive.summaries.many([summary_id])
+        return "a summary of ours" if found and render_summary(found[0], timezone) == text else None
+    if (quotes := synthetic.cue_quotes(text)) is not None:
+        return "a recall cue of ours" if _said(archive, quotes) else None
+    if (pins := synthetic.pinned_texts(text)) is not None:
+        known = {pin.id: pin.content for pin in archive.beside.pins(conversation_id)}
+        return "pins of ours" if all(known.get(id_) == pinned for id_, pinned in pins) else None
+    if (brief_id := synthetic.brief_id(text)) is not None:
+        brief = archive.beside.active_brief(conversation_id)
+        is_ours = brief is not None and brief.id == brief_id and brief.content in synthetic.unescape(text)
+        return "a focus brief of ours" if is_ours else None
+    id_ = synthetic.stub_message_id(text)
+    return "a stub of ours" if id_ is not None and archive.messages.many([id_], exact=False) else None
+
+
+def _stub_of_ours(archive: Archive, conversation_id: int, message: Message) -> str | None:
+    """A stubbed result names the message that holds the real one; a made-up one has the fixed text."""
+    if message.content == synthetic.MISSING_RESULT:
+        return "a missing result of ours"
+    id_ = synthetic.stub_message_id(message.content)
+    stored = archive.messages.many([id_], exact=False) if id_ is not None else []
+    if not stored or stored[0].conversation_id != conversation_id:
+        return None
+    calls = [part.call_id for part in message.tool_results]
+    return "a stub of ours" if calls == [part.call_id for part in stored[0].message.tool_results] else None
+
+
+def _said(archive: Archive, quotes: list[tuple[int, str]]) -> bool:
+    """Whether each quoted sentence stands in the message that is named for it, white space aside."""
+    texts = {
+        stored.id: stored.message.content for stored in archive.messages.many([id_ for id_, _ in quotes], exact=False)
+    }
+    return all(sentence in " ".join(texts.get(id_, "").split()) for id_, sentence in quotes)

@@ -1,0 +1,295 @@
+"""What a host may show: replays, branches, notices, prompts, strangers. Each test is one rule."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lossless import Incoming, Session
+from lossless.model.summaries import NewSummary
+from lossless.testing import VirtualClock
+from tests.faults import SESSION, contents, context, open_engine, problems
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import lossless
+    from lossless.store.ingest_state import IngestState
+
+Body = dict[str, Any]
+CLOCK = VirtualClock()
+
+
+@pytest.fixture(autouse=True)
+def _verified(engine: lossless.Engine) -> Any:
+    yield
+    assert problems(engine) == []
+
+
+def said(*texts: str) -> list[Body]:
+    """`u: …`, `a: …`, `s: …` and `t1: …` (a result of call t1) as messages."""
+    roles = {"u": "user", "a": "assistant", "s": "system"}
+    bodies: list[Body] = []
+    for text in texts:
+        who, _, words = text.partition(": ")
+        if who in roles:
+            bodies.append({"role": roles[who], "content": words})
+        else:
+            bodies.append({"role": "tool", "tool_call_id": who, "content": words})
+    return bodies
+
+
+def named(entries: Sequence[str], *texts: str) -> list[Incoming]:
+    return [Incoming(message, entry_id=entry) for entry, message in zip(entries, said(*texts), strict=True)]
+
+
+def state(engine: lossless.Engine) -> IngestState:
+    conversation = engine.archive.conversations.find(SESSION)
+    assert conversation is not None
+    return engine.archive.ingest.state(conversation.id)
+
+
+def test_five_times_ok_is_five_rows(engine: lossless.Engine) -> None:
+    """With ids, with keys, or in a growing window, within one second."""
+    oks = ["u: ok"] * 5
+    for n in range(1, 6):
+        engine.sync(SESSION, said(*oks[:n]))
+    assert contents(engine) == ["ok"] * 5
+    other = Session(key="other")
+    engine.append(other, named([f"e{n}" for n in range(5)], *oks))
+    engine.append(other, named([f"e{n}" for n in range(5)], *oks))
+    assert contents(engine, other) == ["ok"] * 5
+    third = Session(key="third")
+    for n in range(5):
+        engine.append(third, said("u: ok"), key=f"turn {n}")
+        engine.append(third, said("u: ok"), key=f"turn {n}")
+    assert contents(engine, third) == ["ok"] * 5
+
+
+def test_one_message_at_a_time_with_ids_is_no_rewritten_history(engine: lossless.Engine) -> None:
+    for n in range(3):
+        engine.sync(SESSION, named([f"e{n}"], "u: ok"))
+    assert contents(engine) == ["ok"] * 3
+
+
+# --- keys -----------------------------------------------------------------------------------------
+
+
+def test_a_key_that_came_already_is_a_no_op(engine: lossless.Engine) -> None:
+    engine.append(SESSION, said("u: one"), key="turn-1")
+    report = engine.append(SESSION, said("u: two"), key="turn-1")
+    assert (report.stored, report.replayed) == (0, 1)
+    assert engine.sync(SESSION, said("u: one", "u: two"), key="turn-1").stored == 0
+    assert engine.append(Session(key="other"), said("u: two"), key="turn-1").stored == 1
+
+
+def test_a_result_with_an_event_key_is_stored_once(engine: lossless.Engine) -> None:
+    """The provider minted `call_0123456789ab`; `exec:1` is the host's own counting and may come again."""
+    engine.append(SESSION, said("call_0123456789ab: out", "exec:1: out"))
+    engine.append(SESSION, said("call_0123456789ab: out again", "exec:1: out"))
+    assert contents(engine) == ["out", "out", "out"]
+
+
+@pytest.mark.parametrize("verb", ["append", "sync"])
+def test_ids_and_keys_that_repeat_within_a_call_are_one_event(engine: lossless.Engine, verb: str) -> None:
+    window = [
+        *named(["e1", "e1"], "u: first", "u: first, again"),
+        *said("call_0123456789ab: out", "call_0123456789ab: out"),
+    ]
+    report = getattr(engine, verb)(SESSION, window)
+    assert (report.stored, report.replayed) == (2, 2)
+    assert contents(engine) == ["first", "out"]
+    assert getattr(engine, verb)(SESSION, window).stored == 0
+
+
+def test_an_event_key_under_a_new_id_is_the_same_event(engine: lossless.Engine) -> None:
+    engine.sync(SESSION, named(["e1", "e2"], "u: q", "call_0123456789ab: out"))
+    report = engine.sync(SESSION, named(["e1", "e9"], "u: q", "call_0123456789ab: [redacted]"))
+    assert (report.stored, report.stamped) == (0, 1)
+    assert contents(engine) == ["q", "out"]
+
+
+def test_an_entry_id_decides_whatever_the_content_says(engine: lossless.Engine) -> None:
+    engine.sync(SESSION, named(["e1", "e2"], "u: q", "a: answer"))
+    assert engine.sync(SESSION, named(["e1", "e2"], "u: q", "a: answer, edited")).stored == 0
+    assert contents(engine) == ["q", "answer"]
+
+
+# --- branches -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ids", [False, True])
+def test_a_regenerated_reply_takes_the_place_of_the_old_one(engine: lossless.Engine, ids: bool) -> None:
+    def show(*texts: str) -> None:
+        engine.sync(SESSION, named(texts, *texts) if ids else said(*texts))
+
+    show("u: q", "a: first", "u: more")
+    show("u: q", "a: second")
+    assert context(engine) == ["q", "second"]
+    assert contents(engine) == ["q", "first", "more", "second"]
+    show("u: q", "a: first", "u: more", "u: even more")
+    assert context(engine) == ["q", "first", "more", "even more"]
+    assert contents(engine) == ["q", "first", "more", "second", "even more"]
+    show("u: q", "a: first")
+    show("u: q", "a: first", "u: stop")
+    assert context(engine) == ["q", "first", "stop"]
+    log = engine.archive.database.rows("SELECT action, cause, removed, added FROM context_log ORDER BY log_id")
+    assert [(row[0], row[1]) for row in log] == [("branch", "branch")] * 3
+    assert log[0][2:] == ("[2, 3]", "[]")
+    assert log[1][2:] == ("[4]", "[2, 3]")
+
+
+def test_a_branch_that_was_folded_comes_back_below_its_summary(engine: lossless.Engine) -> None:
+    """What is below a summary does not stand in the context a second time."""
+    engine.sync(SESSION, said("u: q", "a: one", "u: two", "a: three"))
+    items = engine.archive.context.items(1)[1:3]
+    with engine.archive.writing():
+        engine.archive.summaries.insert(1, items, NewSummary("sum_a", 0, "said", 1, "test"), CLOCK())
+        engine.archive.context.replace(1, items, "sum_a", CLOCK())
+    engine.sync(SESSION, said("u: q", "a: other"))
+    assert context(engine) == ["q", "sum_a", "other"]
+    engine.sync(SESSION, said("u: q", "a: one", "u: two", "a: three", "u: four"))
+    assert context(engine) == ["q", "sum_a", "three", "four"]
+    assert contents(engine) == ["q", "one", "two", "three", "other", "four"]
+
+
+def test_an_old_window_deep_in_a_long_conversation_is_a_replay(engine: lossless.Engine) -> None:
+    """Sliding windows, so that the archive is far longer than any of them."""
+    log = [f"u: message {n} of many" for n in range(1_500)]
+    for end in range(50, 1_501, 50):
+        engine.sync(SESSION, said(*log[max(0, end - 60) : end]))
+    for start in (0, 100, 777):
+        report = engine.sync(SESSION, said(*log[start : start + 40]))
+        assert (report.stored, report.cause) == (0, None)
+    rewound = engine.sync(SESSION, said(*log[100:140], "u: let us go back"))
+    assert (rewound.stored, rewound.cause, rewound.abandoned) == (1, "branch", 1_360)
+    assert context(engine)[-2:] == ["message 139 of many", "let us go back"]
+
+
+# --- what hosts do to their windows ---------------------------------------------------------------
+
+
+def test_neighbours_that_were_redacted_are_the_same_messages(engine: lossless.Engine) -> None:
+    engine.sync(SESSION, said("u: q", "x:1: long output one", "x:2: long output two", "a: done", "u: next"))
+    window = said("u: q", "x:1: [cleared]", "x:2: [cleared]", "a: done", "u: next", "a: last")
+    assert engine.sync(SESSION, window).stored == 1
+    assert contents(engine)[1:3] == ["long output one", "long output two"]
+
+
+def test_a_result_that_was_redacted_at_once_is_the_same_message(engine: lossless.Engine) -> None:
+    engine.sync(SESSION, said("u: q", "x:1: long output"))
+    report = engine.sync(SESSION, said("u: q", "x:1: [cleared]", "a: done"))
+    assert (report.stored, report.abandoned) == (1, 0)
+
+
+def test_a_text_that_was_put_into_a_file_is_the_same_message(engine: lossless.Engine) -> None:
+    stub = (
+        "look:\n[LCM File: file_0123456789abcdef | a.csv | text/csv | 24,627 bytes]\n\nExploration Summary:\n3 columns"
+    )
+    engine.append(SESSION, said("u: q", f"u: {stub}", "a: thanks"))
+    assert engine.sync(SESSION, said("u: q", "u: look: <file>1,2,3</file>", "a: thanks", "u: and?")).stored == 1
+
+
+def test_a_notice_at_the_head_does_not_make_a_window_a_stranger(engine: lossless.Engine) -> None:
+    log = [f"u: message {n}" for n in range(12)]
+    notice = "u: [earlier messages were left out]"
+    engine.sync(SESSION, said(*log[:8]))
+    assert engine.sync(SESSION, said(notice, *log[4:8])).stored == 1
+    assert engine.sync(SESSION, said(notice, *log[6:10])).stored == 2
+    assert engine.sync(SESSION, said(notice, *log[7:12])).stored == 2
+    assert [text for text in contents(engine) if "left out" not in text] == [f"message {n}" for n in range(12)]
+
+
+def test_a_window_without_its_middle_is_understood(engine: lossless.Engine) -> None:
+    """First messages and last ones, with or without a notice in between."""
+    log = [f"u: message {n}" for n in range(30)]
+    engine.sync(SESSION, said(*log[:26]))
+    assert engine.sync(SESSION, said(*log[:4], *log[20:27])).stored == 1
+    assert engine.sync(SESSION, said(*log[:4], "u: [20 messages]", *log[22:28])).stored == 2
+    report = engine.sync(SESSION, said(*log[:4], "u: [22 messages]", *log[24:30]))
+    assert (report.stored, report.abandoned) == (3, 0)
+    assert [text for text in contents(engine) if "messages]" not in text] == [f"message {n}" for n in range(30)]
+
+
+# --- system prompts -------------------------------------------------------------------------------
+
+
+def test_a_changed_prompt_takes_the_place_of_the_one_before(engine: lossless.Engine) -> None:
+    engine.sync(SESSION, said("s: be kind", "u: q"))
+    engine.sync(SESSION, said("s: be brief", "u: q", "a: r"))
+    assert context(engine) == ["be brief", "q", "r"]
+    engine.sync(SESSION, said("s: be kind", "s: be brief", "u: q", "a: r"))
+    assert context(engine) == ["be kind", "be brief", "q", "r"]
+    assert contents(engine) == ["be kind", "q", "be brief", "r"]
+
+
+def test_a_prompt_that_comes_late_stands_at_the_head(engine: lossless.Engine) -> None:
+    engine.append(SESSION, said("u: q"))
+    for _ in range(2):
+        engine.sync(SESSION, said("s: be kind", "s: be brief", "u: q", "a: r"))
+        engine.append(SESSION, said("u: more"))
+    assert context(engine)[:4] == ["be kind", "be brief", "q", "r"]
+
+
+def test_a_prompt_that_was_said_in_the_middle_is_another_message(engine: lossless.Engine) -> None:
+    engine.sync(SESSION, said("u: q", "s: mind the gap", "a: r"))
+    engine.sync(SESSION, said("s: mind the gap", "u: q", "s: mind the gap", "a: r", "u: t"))
+    assert context(engine) == ["mind the gap", "q", "mind the gap", "r", "t"]
+
+
+def test_a_prompt_may_change_under_its_id(engine: lossless.Engine) -> None:
+    for text in ("be kind", "be brief", "be kind"):
+        engine.sync(SESSION, named(["p", "e1"], f"s: {text}", "u: q"))
+        assert context(engine) == [text, "q"]
+    assert contents(engine) == ["be kind", "q", "be brief"]
+
+
+# --- strangers ------------------------------------------------------------------------------------
+
+
+def test_a_window_with_nothing_in_common_is_stored_up_to_the_cap(engine: lossless.Engine) -> None:
+    engine.sync(SESSION, said(*(f"u: old {n}" for n in range(10))))
+    report = engine.sync(SESSION, said(*(f"u: new {n}" for n in range(50))))
+    assert (report.stored, report.cause, report.blocked) == (50, "disjoint", None)
+    assert len(context(engine)) == 60
+
+
+def test_a_flood_is_blocked_visibly_until_a_window_fits(engine: lossless.Engine) -> None:
+    window = said(*(f"u: old {n}" for n in range(10)))
+    engine.sync(SESSION, window)
+    flood = said(*(f"u: new {n}" for n in range(51)))
+    report = engine.sync(SESSION, flood)
+    assert report.stored == 0
+    assert "nothing in common" in (report.blocked or "")
+    assert (state(engine).blocked_reason, state(engine).stored) == (report.blocked, 10)
+    assert engine.archive.care.liveness().blocked[0][2] == report.blocked
+    assert engine.sync(SESSION, flood).blocked
+    engine.sync(SESSION, window)
+    assert (state(engine).blocked_at, state(engine).blocked_reason) == (None, None)
+    engine.sync(SESSION, flood)
+    engine.append(SESSION, flood, key="on purpose")
+    assert state(engine).blocked_reason is None
+    assert len(contents(engine)) == 61
+
+
+def test_a_long_conversation_takes_a_longer_stranger(engine: lossless.Engine) -> None:
+    engine.append(SESSION, said(*(f"u: old {n}" for n in range(400))))
+    assert engine.sync(SESSION, said(*(f"u: new {n}" for n in range(81)))).blocked
+    assert engine.sync(SESSION, said(*(f"u: new {n}" for n in range(80)))).stored == 80
+
+
+def test_the_counters_add_up(engine: lossless.Engine) -> None:
+    engine.sync(SESSION, said("s: p", "u: a", "u: b"))
+    engine.sync(SESSION, said("s: p", "u: a", "u: b", "u: c"))
+    engine.sync(SESSION, said("u: b"))
+    engine.append(SESSION, [*said("u: d"), {"role": "ping"}])
+    found = state(engine)
+    assert (found.seen, found.stored, found.replayed, found.skipped) == (7, 5, 1, 1)
+
+
+def test_a_restart_forgets_nothing(engine: lossless.Engine) -> None:
+    engine.sync(SESSION, said("u: ok", "u: ok"))
+    with open_engine(engine.archive.path) as again:
+        assert again.sync(SESSION, said("u: ok", "u: ok")).stored == 0
+        assert again.sync(SESSION, said("u: ok", "u: ok", "u: ok")).stored == 1
