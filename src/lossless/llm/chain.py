@@ -1,0 +1,148 @@
+"""Asking one model after the other until one answers."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+
+from lossless.errors import (
+    GuardOpen,
+    LosslessError,
+    ModelAuth,
+    ModelBadAnswer,
+    ModelDenied,
+    ModelError,
+)
+from lossless.llm import deadline
+from lossless.llm.base import NO_USAGE
+from lossless.llm.guard import BREAKER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lossless.llm.base import Complete, Completion, Prompt, Usage
+    from lossless.llm.candidates import Candidate
+
+Ending: TypeAlias = Literal["done", "failed", "auth"]
+_log = logging.getLogger("lossless.llm")
+_FIRST_PAUSE_SECONDS = 0.5
+_LONGEST_PAUSE_SECONDS = 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One call as it went: how it ended, how long it took, what it consumed."""
+
+    candidate: Candidate
+    ending: Ending
+    seconds: float
+    usage: Usage = NO_USAGE
+    #: The `code` of the error that ended it, empty when there was none.
+    error: str = ""
+
+
+class Gate(Protocol):
+    """Asked before every call and told after it; breaker and spend limit stand behind it."""
+
+    def enter(self, candidate: Candidate) -> object:
+        """Leave for one call, as a ticket to hand back. Raises `GuardOpen` when the call must not be made."""
+
+    def leave(self, ticket: object, attempt: Attempt) -> None:
+        """The call is over."""
+
+
+class OpenGate:
+    """A gate that lets every call pass."""
+
+    def enter(self, candidate: Candidate) -> object:
+        return candidate
+
+    def leave(self, ticket: object, attempt: Attempt) -> None:
+        """Nothing is kept."""
+
+
+_OPEN_GATE = OpenGate()
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Candidates asked in order, as one callable.
+
+    An empty or cut-off answer is asked for once more with more room. A failure moves on to the next
+    candidate after a pause, and is raised after the last one. A policy's denial and an open spend limit
+    end the chain at once; an open breaker only skips its candidate.
+    """
+
+    candidates: Sequence[Candidate]
+    #: Makes a candidate's callable; called when its turn comes, never before.
+    connect: Callable[[Candidate], Complete]
+    timeout_seconds: float = 60.0
+    gate: Gate = _OPEN_GATE
+    sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+
+    def __call__(self, prompt: Prompt, /) -> Completion:
+        if not self.candidates:
+            raise ModelDenied("no model is configured")
+        *others, last = self.candidates
+        for index, candidate in enumerate(others):
+            try:
+                return self._ask_twice(candidate, prompt)
+            except (ModelError, GuardOpen) as error:
+                if _ends_the_chain(error):
+                    raise
+                _log.warning("%s gave no answer (%s), asking the next model", candidate.name, error.code)
+            self.sleep(pause_seconds(index))
+        return self._ask_twice(last, prompt)
+
+    def _ask_twice(self, candidate: Candidate, prompt: Prompt) -> Completion:
+        complete = self.connect(candidate)
+        first = self._ask(candidate, complete, prompt)
+        if first.text and not first.incomplete:
+            return first
+        try:
+            second = self._ask(candidate, complete, roomier(prompt))
+        except ModelError as error:
+            if first.text and not isinstance(error, ModelDenied):
+                return first
+            raise
+        if second.text:
+            return second
+        if first.text:
+            return first
+        blocks = ", ".join(second.blocks or first.blocks) or "none"
+        _log.warning("no text in the answer of %s (blocks: %s)", candidate.name, blocks)
+        raise ModelBadAnswer(f"{candidate.name} answered without text (blocks: {blocks})")
+
+    def _ask(self, candidate: Candidate, complete: Complete, prompt: Prompt) -> Completion:
+        ticket = self.gate.enter(candidate)
+        started = self.clock()
+        try:
+            answer = deadline.ask(complete, prompt, self.timeout_seconds)
+        except LosslessError as error:
+            ending: Ending = "auth" if isinstance(error, ModelAuth) else "failed"
+            attempt = Attempt(candidate, ending, self.clock() - started, error=error.code)
+            self.gate.leave(ticket, attempt)
+            raise
+        self.gate.leave(ticket, Attempt(candidate, "done", self.clock() - started, answer.usage))
+        return answer
+
+
+def roomier(prompt: Prompt) -> Prompt:
+    """The prompt for a second try: twice the room, at least the target, and little thinking."""
+    return replace(prompt, max_tokens=max(2 * prompt.max_tokens, prompt.target_tokens), reasoning="low")
+
+
+def pause_seconds(index: int) -> float:
+    """The pause after the candidate at `index` failed.
+
+    >>> [pause_seconds(i) for i in (0, 1, 4, 9)]
+    [0.5, 1.0, 8.0, 8.0]
+    """
+    return min(_FIRST_PAUSE_SECONDS * (1 << min(index, 10)), _LONGEST_PAUSE_SECONDS)
+
+
+def _ends_the_chain(error: LosslessError) -> bool:
+    return isinstance(error, ModelDenied) or (isinstance(error, GuardOpen) and error.guard != BREAKER)

@@ -1,0 +1,350 @@
+"""Providers over HTTP: Anthropic, OpenAI, and every server that speaks like one of them.
+
+The only module that knows pydantic-ai (the extra `llm`); it is imported with the first call.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+
+from lossless.errors import (
+    LosslessError,
+    ModelAuth,
+    ModelBadAnswer,
+    ModelDenied,
+    ModelError,
+    ModelRateLimit,
+    ModelTimeout,
+)
+from lossless.llm import deadline, failures, normalise, prices
+from lossless.llm.base import Completion, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from anthropic import AsyncAnthropic
+    from openai import AsyncOpenAI
+    from pydantic_ai.exceptions import ModelAPIError
+    from pydantic_ai.messages import ModelMessage, ModelResponse
+    from pydantic_ai.models.anthropic import AnthropicModel
+    from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel, OpenAIResponsesModelSettings
+
+    from lossless.llm.base import Prompt
+    from lossless.llm.credentials import Credential
+    from lossless.llm.prices import Price
+
+    _Model: TypeAlias = AnthropicModel | OpenAIChatModel | OpenAIResponsesModel
+
+Api: TypeAlias = Literal["openai-completions", "openai-responses", "anthropic-messages"]
+APIS: tuple[Api, ...] = ("openai-completions", "openai-responses", "anthropic-messages")
+
+#: Addresses of providers that need no base URL in the settings.
+ADDRESSES: dict[str, str] = {
+    "anthropic": "https://api.anthropic.com",
+    "openai": "https://api.openai.com/v1",
+    "openai-responses": "https://api.openai.com/v1",
+    "openrouter": "https://openrouter.ai/api/v1",
+    "groq": "https://api.groq.com/openai/v1",
+    "deepseek": "https://api.deepseek.com/v1",
+    "mistral": "https://api.mistral.ai/v1",
+    "google": "https://generativelanguage.googleapis.com/v1beta/openai",
+    "gemini": "https://generativelanguage.googleapis.com/v1beta/openai",
+    "xai": "https://api.x.ai/v1",
+    "together": "https://api.together.xyz/v1",
+    "ollama": "http://localhost:11434/v1",
+    "lmstudio": "http://localhost:1234/v1",
+    "vllm": "http://localhost:8000/v1",
+}
+_NEED_NO_KEY = frozenset({"ollama", "lmstudio", "vllm"})
+_MISSING = 'this model needs the extra "llm": pip install "lossless[llm]"'
+_NO_KEY = "no-key"
+#: Anthropic counts thinking against the answer's room: below this, the answer gets it all.
+_ROOM_FOR_THINKING = 4096
+_OAUTH_HEADERS = {"anthropic-beta": "oauth-2025-04-20"}
+_GRACE_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A model, where it is reached and with which key."""
+
+    provider: str
+    model: str
+    base_url: str | None = None
+    api: Api | None = None
+    credential: Credential | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.provider}/{self.model}"
+
+    @property
+    def dialect(self) -> Api:
+        """How it is spoken to: as said, else by the provider's name."""
+        if self.api is not None:
+            return self.api
+        if self.provider == "anthropic":
+            return "anthropic-messages"
+        return "openai-responses" if self.provider == "openai-responses" else "openai-completions"
+
+    @property
+    def address(self) -> str:
+        """Where it is: as said, else the provider's own address. Raises `ModelDenied` without either."""
+        address = self.base_url or ADDRESSES.get(self.provider)
+        if address is None:
+            raise ModelDenied(f"provider {self.provider!r} is not known: give its base URL")
+        return address
+
+    @property
+    def secret(self) -> str:
+        """The key to send. Raises `ModelAuth` when the provider wants one and there is none."""
+        if self.credential is not None:
+            return self.credential.secret
+        if self.provider in _NEED_NO_KEY or self.base_url is not None:
+            return _NO_KEY
+        raise ModelAuth(f"no credential for provider {self.provider!r}")
+
+    def check(self) -> None:
+        """Raises what `address` or `secret` would raise, before anything is loaded or sent."""
+        _ = self.address, self.secret
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderModel:
+    """A provider's model as a callable. It makes one request and never repeats one that failed."""
+
+    endpoint: Endpoint
+    timeout_seconds: float = 60.0
+    price: Price | None = None
+
+    def __call__(self, prompt: Prompt, /) -> Completion:
+        if not is_installed():
+            raise ModelDenied(_MISSING)
+        self.endpoint.check()
+        outcome = deadline.run(lambda: self._run(prompt), self.timeout_seconds + _GRACE_SECONDS)
+        if outcome.value is None:
+            raise deadline.as_ours(outcome.error)
+        return replace(outcome.value, usage=prices.priced(outcome.value.usage, self.price))
+
+    def _run(self, prompt: Prompt) -> Completion:
+        """The request in an event loop of its own: the calling thread may already have one."""
+        import asyncio
+
+        return asyncio.run(_ask(self.endpoint, prompt, self.timeout_seconds))
+
+
+def is_installed() -> bool:
+    """Whether the extra `llm` is there."""
+    return importlib.util.find_spec("pydantic_ai") is not None
+
+
+class _Response(Protocol):
+    """An HTTP answer whose body may not have been read yet."""
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+    async def aread(self) -> bytes: ...
+
+
+@dataclass(slots=True)
+class _Tap:
+    """Keeps the last JSON answer as it came, for what the client library does not hand on."""
+
+    body: object = None
+
+    async def __call__(self, response: _Response) -> None:
+        if "json" in response.headers.get("content-type", ""):
+            try:
+                self.body = json.loads(await response.aread())
+            except ValueError:
+                self.body = None
+
+
+@dataclass(slots=True)
+class _Call:
+    """One request under way."""
+
+    endpoint: Endpoint
+    prompt: Prompt
+    tap: _Tap = field(default_factory=_Tap)
+
+
+async def _ask(endpoint: Endpoint, prompt: Prompt, seconds: float) -> Completion:
+    import asyncio
+
+    from pydantic_ai import exceptions
+
+    call = _Call(endpoint, prompt)
+    try:
+        async with asyncio.timeout(seconds):
+            return await _request(call, seconds)
+    except ImportError as error:
+        raise ModelDenied(_MISSING) from error
+    except TimeoutError:
+        raise ModelTimeout(f"{endpoint.name}: no answer within {seconds:g} s") from None
+    except exceptions.ModelAPIError as error:
+        raise _api_failure(endpoint, error) from None
+    except exceptions.UnexpectedModelBehavior as error:
+        return _odd_answer(call, error)
+    except exceptions.UserError as error:
+        raise ModelError(f"{endpoint.name}: {_redact(endpoint, error.message)}") from None
+
+
+async def _request(call: _Call, seconds: float) -> Completion:
+    from pydantic_ai import exceptions
+    from pydantic_ai.direct import model_request
+
+    async with _connected(call, seconds) as model:
+        settings = _settings(call.endpoint, model, call.prompt)
+        messages = _messages(call.prompt)
+        try:
+            response = await model_request(model, messages, model_settings=settings, instrument=False)
+        except exceptions.ModelRequestRejectedError as error:
+            if "temperature" not in settings or "temperature" not in str(error):
+                raise
+            settings.pop("temperature")
+            response = await model_request(model, messages, model_settings=settings, instrument=False)
+    return _completion(call, response)
+
+
+@asynccontextmanager
+async def _connected(call: _Call, seconds: float) -> AsyncIterator[_Model]:
+    """The library's model over a client of our own, which never repeats a request."""
+    anthropic = call.endpoint.dialect == "anthropic-messages"
+    connection = (_anthropic if anthropic else _openai)(call.endpoint, call.tap, seconds)
+    async with connection[0]:
+        yield connection[1]
+
+
+def _anthropic(endpoint: Endpoint, tap: _Tap, seconds: float) -> tuple[AsyncAnthropic, _Model]:
+    import anthropic
+    from pydantic_ai.models.anthropic import AnthropicModel
+    from pydantic_ai.providers.anthropic import AnthropicProvider
+
+    bearer = endpoint.credential is not None and endpoint.credential.kind == "bearer"
+    client = anthropic.AsyncAnthropic(
+        api_key=None if bearer else endpoint.secret,
+        auth_token=endpoint.secret if bearer else None,
+        base_url=endpoint.address,
+        default_headers=_OAUTH_HEADERS if bearer else None,
+        max_retries=0,
+        timeout=seconds,
+        http_client=anthropic.DefaultAsyncHttpxClient(event_hooks={"response": [tap]}, timeout=seconds),
+    )
+    return client, AnthropicModel(endpoint.model, provider=AnthropicProvider(anthropic_client=client))
+
+
+def _openai(endpoint: Endpoint, tap: _Tap, seconds: float) -> tuple[AsyncOpenAI, _Model]:
+    import openai
+    from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
+    from pydantic_ai.profiles.openai import OpenAIModelProfile
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    client = openai.AsyncOpenAI(
+        api_key=endpoint.secret,
+        base_url=endpoint.address,
+        max_retries=0,
+        timeout=seconds,
+        http_client=openai.DefaultAsyncHttpxClient(event_hooks={"response": [tap]}, timeout=seconds),
+    )
+    provider = OpenAIProvider(openai_client=client)
+    if endpoint.dialect == "openai-responses":
+        return client, OpenAIResponsesModel(endpoint.model, provider=provider)
+    # Servers that only speak like OpenAI know the older name of the limit.
+    theirs = (
+        None if endpoint.provider == "openai" else OpenAIModelProfile(openai_chat_supports_max_completion_tokens=False)
+    )
+    return client, OpenAIChatModel(endpoint.model, provider=provider, profile=theirs)
+
+
+def _settings(endpoint: Endpoint, model: _Model, prompt: Prompt) -> OpenAIResponsesModelSettings:
+    """What is asked for beside the text: no more than the model takes."""
+    settings: OpenAIResponsesModelSettings = {"max_tokens": prompt.max_tokens}
+    thinks = model.profile.get("supports_thinking", False) and endpoint.provider != "ollama"
+    if endpoint.dialect == "anthropic-messages" and prompt.max_tokens < _ROOM_FOR_THINKING:
+        thinks = False
+    if prompt.reasoning is not None and thinks:
+        settings["thinking"] = prompt.reasoning
+    if prompt.temperature is not None and _takes_temperature(model.profile, settings):
+        settings["temperature"] = prompt.temperature
+    if endpoint.dialect == "openai-responses":
+        settings["openai_store"] = False
+    return settings
+
+
+def _takes_temperature(profile: Mapping[str, object], settings: Mapping[str, object]) -> bool:
+    refuses = profile.get("openai_supports_reasoning") or profile.get("anthropic_disallows_sampling_settings")
+    return not refuses and "thinking" not in settings
+
+
+def _messages(prompt: Prompt) -> list[ModelMessage]:
+    from pydantic_ai.messages import ModelRequest, SystemPromptPart, UserPromptPart
+
+    system = [SystemPromptPart(prompt.system)] if prompt.system else []
+    return [ModelRequest(parts=[*system, UserPromptPart(prompt.user)])]
+
+
+def _completion(call: _Call, response: ModelResponse) -> Completion:
+    """The library's response as ours; where it found no text, what our own reading of the answer finds."""
+    from pydantic_ai.messages import TextPart
+
+    raw = normalise.completion(call.tap.body, call.endpoint.name)
+    if response.finish_reason == "content_filter":
+        raise ModelBadAnswer(f"{call.endpoint.name} refused to answer (content filter)")
+    texts = [part.content for part in response.parts if isinstance(part, TextPart)]
+    reason = raw.stop_reason or response.finish_reason
+    return Completion(
+        text=normalise.answer_text(texts) or raw.text,
+        model=call.endpoint.name,
+        usage=Usage(
+            input_tokens=response.usage.input_tokens,
+            output_tokens=response.usage.output_tokens,
+            cache_read=response.usage.cache_read_tokens,
+            cache_write=response.usage.cache_write_tokens,
+            cost=raw.usage.cost,
+        ),
+        stop_reason=reason,
+        incomplete=normalise.is_incomplete(reason) or response.finish_reason == "length",
+        blocks=raw.blocks or tuple(part.part_kind for part in response.parts),
+    )
+
+
+def _odd_answer(call: _Call, error: Exception) -> Completion:
+    """An answer that the library does not know what to do with, read by ourselves."""
+    body, name = call.tap.body, call.endpoint.name
+    if failures.answer_is_auth_failure(body):
+        raise ModelAuth(f"{name}: {_redact(call.endpoint, failures.message_of(body))}")
+    if (problem := failures.error_of(body)) is not None:
+        raise ModelError(f"{name}: {_redact(call.endpoint, failures.message_of(problem))}")
+    answer = normalise.completion(body, name)
+    if not answer.text and not answer.blocks:
+        raise ModelBadAnswer(f"{name}: an answer of unknown shape ({type(error).__name__})")
+    return answer
+
+
+def _api_failure(endpoint: Endpoint, error: ModelAPIError) -> LosslessError:
+    """A provider's refusal as one of ours; the text is the provider's, without our key."""
+    from pydantic_ai import exceptions as theirs
+
+    status = getattr(error, "status_code", None)
+    lost = f"no connection to {endpoint.address}" if isinstance(error, theirs.ModelConnectionError) else ""
+    said = _redact(endpoint, failures.message_of(error.body) or lost or type(error).__name__)
+    reason = f"{endpoint.name}: {f'HTTP {status}: ' if status else ''}{said}"
+    if isinstance(error, theirs.ModelAuthenticationError) or status in (401, 403):
+        return ModelAuth(reason)
+    if isinstance(error, theirs.ModelRateLimitError | theirs.ModelQuotaExceededError) or status in (402, 429):
+        return ModelRateLimit(reason, error.retry_after)
+    if isinstance(error, theirs.ModelTimeoutError | theirs.ModelRequestTimeout) or status in (408, 504):
+        return ModelTimeout(reason)
+    if isinstance(error, theirs.ModelContextWindowExceededError) or status == 413:
+        return ModelError(f"{endpoint.name}: the prompt is longer than the model's context window")
+    return ModelError(reason)
+
+
+def _redact(endpoint: Endpoint, text: str) -> str:
+    return endpoint.credential.redact(text) if endpoint.credential is not None else text

@@ -1,0 +1,95 @@
+"""Time limits hold for callables that hang, and a hanging one never holds up the end of the process."""
+
+from __future__ import annotations
+
+import contextvars
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import pytest
+
+from lossless import errors
+from lossless.llm import deadline
+from lossless.llm.base import Completion, Prompt
+
+PROMPT = Prompt("", "", 10)
+
+
+def test_a_value_comes_back() -> None:
+    assert deadline.run(lambda: 7, 5).value == 7
+
+
+def test_an_error_comes_back_as_a_value() -> None:
+    outcome = deadline.run(lambda: 1 // 0, 5)
+    assert isinstance(outcome.error, ZeroDivisionError)
+
+
+def test_a_hanging_callable_is_left_behind() -> None:
+    release = threading.Event()
+    started = time.monotonic()
+    outcome = deadline.run(lambda: release.wait(30), 0.05)
+    assert isinstance(outcome.error, errors.ModelTimeout)
+    assert time.monotonic() - started < 2
+    release.set()
+
+
+def test_context_variables_are_there() -> None:
+    variable = contextvars.ContextVar("variable", default="none")
+    variable.set("mine")
+    assert deadline.run(variable.get, 5).value == "mine"
+
+
+def test_ask_raises_only_errors_of_ours() -> None:
+    def broken(prompt: Prompt, /) -> Completion:
+        raise KeyError("secret text of a message")
+
+    with pytest.raises(errors.ModelError, match="KeyError") as caught:
+        deadline.ask(broken, PROMPT, 5)
+    assert "secret" not in str(caught.value)
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_ask_hands_on_what_stops_a_program() -> None:
+    def stop(prompt: Prompt, /) -> Completion:
+        raise SystemExit(3)
+
+    with pytest.raises(SystemExit):
+        deadline.ask(stop, PROMPT, 5)
+
+
+def test_a_timeout_of_the_callable_is_one_of_ours() -> None:
+    def late(prompt: Prompt, /) -> Completion:
+        raise TimeoutError
+
+    with pytest.raises(errors.ModelTimeout):
+        deadline.ask(late, PROMPT, 5)
+
+
+def test_the_process_ends_while_a_call_hangs() -> None:
+    code = """
+        import time
+        from lossless import errors
+        from lossless.llm import deadline
+        try:
+            deadline.ask(lambda prompt: time.sleep(60), None, 0.05)
+        except errors.ModelTimeout:
+            print("left")
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    out = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
+    assert out.stdout.strip() == "left"
+
+
+def test_the_values_are_cheap_to_import() -> None:
+    code = """
+        import sys
+        before = set(sys.modules)
+        import lossless.llm.base
+        new = {name.partition(".")[0] for name in set(sys.modules) - before}
+        print(sorted(new & {"asyncio", "pydantic_ai", "pydantic", "openai", "anthropic", "json", "logging"}))
+    """
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == "[]"

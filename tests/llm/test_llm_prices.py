@@ -1,0 +1,52 @@
+"""Costs: reported, or by the user's prices, or unknown."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from lossless import errors
+from lossless.llm.base import Usage
+from lossless.llm.prices import Price, Spend, add_costs, format_cost, priced, read_prices
+
+PRICE = Price(Decimal(3), Decimal(15), Decimal("0.3"), Decimal("3.75"))
+
+
+def test_the_reported_cost_wins() -> None:
+    usage = Usage(1000, 1000, cost=Decimal("0.5"))
+    assert priced(usage, PRICE) == usage
+
+
+def test_a_user_s_price_fills_in() -> None:
+    usage = Usage(1_000_000, 100_000, cache_read=500_000, cache_write=100_000)
+    assert priced(usage, PRICE).cost == Decimal("1.2") + Decimal("0.15") + Decimal("0.375") + Decimal("1.5")
+
+
+def test_a_cache_without_a_price_costs_the_input_price() -> None:
+    assert priced(Usage(1_000_000, 0, cache_read=1_000_000), Price(Decimal(3), Decimal(15))).cost == 3
+
+
+def test_unknown_is_not_zero() -> None:
+    assert priced(Usage(1000, 1000), None).cost is None
+    assert priced(Usage(), PRICE).cost is None
+    assert format_cost(None) == "unknown"
+    assert str(add_costs([None])) == "unknown"
+    assert str(add_costs([])) == "$0.0000"
+    assert str(add_costs([Decimal("0.25"), None, None])) == "$0.2500 + 2 calls of unknown cost"
+    assert add_costs([Decimal(1), Decimal(2)]) == Spend(Decimal(3))
+
+
+def test_prices_from_a_setting() -> None:
+    assert read_prices({"a/m": {"input": 3, "output": "15", "cache_read": 0.3, "cache_write": "3.75"}}) == {
+        "a/m": PRICE
+    }
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [3, {}, {"input": 1}, {"input": -1, "output": 1}, {"input": "x", "output": 1}, {"input": 1, "output": 1, "z": 1}],
+)
+def test_what_is_no_price_is_refused(raw: object) -> None:
+    with pytest.raises(errors.BadSetting, match="million tokens"):
+        read_prices({"a/m": raw})
