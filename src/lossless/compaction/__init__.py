@@ -1,0 +1,1 @@
+"""Folding older history into summaries: when, what, and in which words."""

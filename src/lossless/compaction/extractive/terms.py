@@ -1,0 +1,150 @@
+"""Which words of a chunk carry its facts, and how much each weighs.
+
+A term weighs more the fewer units hold it; names, numbers, paths and identifiers weigh more than words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import lru_cache
+from itertools import chain
+from math import log
+from operator import add
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+WORD = re.compile(r"\w+(?:[./:@+~#%&=?'’-]+\w+)*")
+#: Scripts that are written without blanks between words.
+UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
+_SEPARATOR = re.compile(r"[./:@_=#]|[a-z][A-Z]")
+_HUMP = re.compile(r"[a-z][A-Z]")
+_NUMBER = re.compile(r"\d")
+_ENDINGS = ("ing", "ed", "es", "s")
+_CONTRACTED = frozenset(("s", "t", "m", "re", "ve", "ll", "d", ""))
+
+NAME_WEIGHT = 4.0
+_IDENTIFIER_WEIGHT = 2.0
+_NUMBER_WEIGHT = 2.0
+
+#: Function words of eight languages, and the small change of English conversation.
+_STOP_WORDS = """
+    a an the and or but if so of to in on at for from with by as is are was were be been being am do does did done
+    have has had having i me my mine you your yours he him his she her hers it its we us our ours they them their
+    theirs this that these those there here what which who whom whose when where why how not no nor yes yeah than then
+    too very can could will would shall should may might must just about into over under up down out off again more
+    most some any all each few other such own same also cannot im ive id dont didnt cant isnt wasnt thats lets
+    really like know think get got getting going go gonna went one thing things much many lot lots make makes made
+    making way sure want wanted wants well oh hey hi hello wow ok okay let kind bit still even back now never ever
+    always something anything everything someone everyone feel feels feeling felt see seen look looks looking great
+    good nice cool awesome amazing happy glad love loved thanks thank hope sounds sound congrats take taking time keep
+    sorry definitely totally absolutely pretty super new day today come coming say said tell please haha guess maybe
+    through around because while before after until since though although both only first last next another
+    don didn doesn isn wasn aren weren hasn haven hadn couldn wouldn shouldn ain ll ve re
+    der die das und oder aber ein eine einen einem einer ist sind war waren ich du er sie es wir ihr nicht mit von zu
+    im den dem des auf für als auch wie dass noch nur so hat haben wird werden bei aus nach kann mich mir dich sich
+    le la les un une des et ou mais de du au aux en dans pour par sur avec est sont était je tu il elle nous vous ils
+    ne pas que qui ce cette ces se son sa ses plus mon ma mes
+    el los las una unos y o pero del al con por para es son era yo él ella nosotros ellos no se su sus lo como más que
+    um uma os as e ou mas do da dos das no na nos nas com por para é são eu ele ela não se seu sua
+    il lo gli uno ed ma di del della dei con per è sono era io lui lei noi loro non che si suo sua più
+    de het een en of maar van aan op voor met is zijn was waren ik je hij ze wij niet dat die ook als bij uit naar
+    и в во не на я он она мы вы они что это как с со а но из у к по за от для то же бы был была было были есть так
+    его её их мне меня тебя все ещё уже"""
+_STOP = frozenset(_STOP_WORDS.split())
+_DECISIONS = """
+    decided decision agreed chose chosen instead deadline blocked blocker todo confirmed approved rejected
+    deployed migrated rollback merged shipped released fixed caused entschieden entscheidung décidé décision decidido
+    decisión решил решили 决定 決定"""
+_ERRORS = """
+    error errors failed failure fails exception traceback fatal panic denied refused timeout aborted crash crashed
+    enoent segfault fehler erreur fallo ошибка 错误 失败 エラ 失敗"""
+
+
+class Vocabulary(dict[str, str]):
+    """Tokens as they are written → the term that stands for them; '' for a stop word. Fills itself."""
+
+    def __missing__(self, token: str) -> str:
+        term = self[token] = _term(token)
+        return term
+
+    def terms(self, tokens: Sequence[str]) -> frozenset[str]:
+        """The terms that stand for some tokens, each once; '' may be among them and weighs nothing."""
+        return frozenset(map(self.__getitem__, tokens))
+
+
+def tokens_of(unit: str) -> list[str]:
+    """The words of a unit as they are written: a path, a URL or a date is one.
+
+    Where a script has no blanks between words, each pair of neighbours is one.
+
+    >>> tokens_of("edit src/a.py on 2026-01-05"), tokens_of("明天回滚v2")
+    (['edit', 'src/a.py', 'on', '2026-01-05'], ['v2', '明天', '天回', '回滚'])
+    """
+    if unit.isascii() or not (runs := UNSPACED.findall(unit)):
+        return WORD.findall(unit)
+    tokens = WORD.findall(UNSPACED.sub(" ", unit))
+    for run in runs:
+        tokens.extend(map(add, run, run[1:]) if len(run) > 1 else run)
+    return tokens
+
+
+def is_error(terms: frozenset[str]) -> bool:
+    """Whether a unit speaks of something that failed."""
+    return not _ERROR_TERMS.isdisjoint(terms)
+
+
+def is_decision(terms: frozenset[str]) -> bool:
+    """Whether a unit speaks of something decided or done."""
+    return not _DECISION_TERMS.isdisjoint(terms)
+
+
+def weigh(vocabulary: Vocabulary, tokens: Sequence[Sequence[str]], terms: Sequence[frozenset[str]]) -> dict[str, int]:
+    """The weight of each term of a chunk, from the tokens and terms of its units.
+
+    Whole numbers, so that sums do not depend on the order of a set.
+    """
+    frequency = Counter(chain.from_iterable(terms))
+    inner = set(chain.from_iterable(unit[1:] for unit in tokens))
+    salience: dict[str, float] = {}
+    for token, term in vocabulary.items():
+        if token.islower() and token.isalpha():
+            continue
+        found = _salience(token, inner, vocabulary)
+        if found > salience.get(term, 1.0):
+            salience[term] = found
+    rarity = {count: 1000 * log(1 + len(terms) / count) for count in set(frequency.values())}
+    weights = {term: round(rarity[count] * salience.get(term, 1.0)) for term, count in frequency.items()}
+    weights[""] = 0
+    return weights
+
+
+def _salience(token: str, inner: set[str], vocabulary: Vocabulary) -> float:
+    if token[0].isupper() and token in inner and token.lower() not in vocabulary:
+        return NAME_WEIGHT
+    if token.isalpha():
+        return _IDENTIFIER_WEIGHT if _HUMP.search(token) else 1.0
+    if _SEPARATOR.search(token):
+        return _IDENTIFIER_WEIGHT
+    return _NUMBER_WEIGHT if len(token) > 1 and _NUMBER.search(token) else 1.0
+
+
+@lru_cache(maxsize=32_768)
+def _term(token: str) -> str:
+    word = token.lower()
+    if not word.isalnum():
+        head, mark, tail = word.replace("’", "'").partition("'")
+        word = head if mark and tail in _CONTRACTED else word
+    if word in _STOP or (len(word) == 1 and word.isascii() and not word.isdigit()):
+        return ""
+    if len(word) > 4 and word[-1] in "gds" and word.isascii() and word.isalpha():
+        for ending in _ENDINGS:
+            if word.endswith(ending) and len(word) - len(ending) >= 4:
+                return word[: -len(ending)]
+    return word
+
+
+_DECISION_TERMS = frozenset(map(_term, _DECISIONS.split()))
+_ERROR_TERMS = frozenset(map(_term, _ERRORS.split()))

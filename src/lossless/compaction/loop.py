@@ -1,0 +1,241 @@
+"""Deciding after each turn whether to fold, who pays, and paying what was put off."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
+
+from lossless.compaction import debt as debts
+from lossless.compaction import plan
+from lossless.compaction.policy import policy_for, possible_policies
+from lossless.compaction.run import CompactionReport, Job, compact, lease_name, planned
+from lossless.compaction.trigger import Decision, Outcome, Reason, bill, evaluate, recovery_chain, threshold_chain
+from lossless.model.times import parse_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from lossless.compaction.escalate import Written
+    from lossless.compaction.policy import CompactionPolicy
+    from lossless.compaction.summariser import Summariser
+    from lossless.model.conversations import Conversation
+    from lossless.settings import Settings
+    from lossless.store.archive import Archive
+
+#: What a turn may spend on folding when its context is at the budget.
+_TURN_SECONDS = 2.0
+#: Stops after which a debt is worth its reason.
+_FAILURES = ("auth failure", "model failure", "model denied", "breaker open", "spend backoff")
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """A conversation, its budget, and what its host reports: all that a decision depends on."""
+
+    conversation: Conversation
+    budget: int
+    observed_tokens: int | None = None
+    model: str | None = None
+    window: int | None = None
+    #: The host frames the prompt itself, so what it observes is not ours to shrink.
+    host_frames: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Paid:
+    """What a turn did about the size of its context."""
+
+    decision: Decision
+    #: The compaction that ran on the turn, if one did.
+    report: CompactionReport | None = None
+    #: Whether a sweep was put off.
+    owes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """Keeps contexts within their budgets."""
+
+    archive: Archive
+    settings: Settings
+    summariser: Summariser
+    clock: Callable[[], datetime]
+    #: Names this process in leases.
+    owner: str
+
+    def policy(self, situation: Situation) -> CompactionPolicy:
+        """The numbers that hold for a session, by the most specific rule."""
+        name = situation.conversation.session.name
+        return policy_for(self.settings, model=situation.model, window=situation.window, session=name)
+
+    def evaluate(self, situation: Situation) -> Decision:
+        """How full the context is; exact where it matters, counted along where it does not."""
+        policy, id_ = self.policy(situation), situation.conversation.id
+        stored = self.archive.context_tokens(id_)
+        if stored > policy.threshold_tokens(situation.budget):
+            stored = self.archive.context.tokens(id_)
+        return evaluate(stored, situation.observed_tokens, situation.budget, policy, host_frames=situation.host_frames)
+
+    def after_turn(self, situation: Situation) -> Paid:
+        """Put a sweep off, or fold at once when the context is at its budget (or inline mode was chosen)."""
+        policy, decision = self.policy(situation), self.evaluate(situation)
+        who = bill(decision, policy)
+        if who.payer == "nobody":
+            return Paid(decision)
+        if who.payer == "background":
+            self.owe(situation, decision)
+            return Paid(decision, owes=True)
+        seconds = None if who.may_ask_model else _TURN_SECONDS
+        job = self._job(situation, policy, decision, may_ask_model=who.may_ask_model, seconds=seconds, actor="turn")
+        report = compact(job, threshold_chain(decision, policy, time.monotonic()))
+        owes = not decision.is_under(report.tokens_after) and not report.exhausted
+        if owes:
+            self.owe(situation, decision)
+            if report.stop in _FAILURES:
+                self._settle(situation.conversation.id, report, -1)
+        return Paid(decision, report, owes)
+
+    def owe(self, situation: Situation, decision: Decision) -> None:
+        """Ask for a later sweep; one row however often it is asked for."""
+        id_ = situation.conversation.id
+        with self.archive.writing():
+            asked = debts.request(self.debt(id_), decision, self.policy(situation), self.clock())
+            self._put(asked)
+
+    def debt(self, conversation_id: int) -> debts.Debt:
+        """What a conversation owes."""
+        values = self.archive.debts.get(conversation_id)
+        return debts.Debt(conversation_id) if values is None else debts.Debt(conversation_id, **values)
+
+    def _put(self, debt: debts.Debt) -> None:
+        values = asdict(debt)
+        self.archive.debts.put(values.pop("conversation_id"), values)
+
+    def compact(
+        self,
+        situation: Situation,
+        *,
+        force: bool = False,
+        until: int | None = None,
+        leaf_only: bool = False,
+        progress: Callable[[plan.Pass, Written | None], None] | None = None,
+    ) -> CompactionReport:
+        """Fold now. `force` sweeps even below the threshold; `until` goes on until so many tokens are left.
+
+        A person who forces it, or a host that must get below a size, lifts a spend back-off.
+        """
+        policy, decision = self.policy(situation), self.evaluate(situation)
+        manual = force and until is None
+        if not manual and until is None and not decision.should_compact:
+            return _idle(decision, Reason.BELOW_THRESHOLD)
+        job = self._job(situation, policy, decision, manual=manual, leaf_only=leaf_only, progress=progress)
+        job = replace(job, is_forced=force, lifts_spend_limit=force or until is not None)
+        now = time.monotonic()
+        if until is not None:
+            chain = recovery_chain(decision, policy, now, target=until, force=force)
+            if chain.is_under:
+                return _idle(decision, Reason.ALREADY_UNDER)
+            job = replace(job, stop_at=max(1, until - decision.overhead))
+        else:
+            chain = threshold_chain(decision, policy, now)
+        report = compact(job, chain)
+        self._after_compaction(situation, report)
+        return report
+
+    def dry_run(self, situation: Situation, *, force: bool = False, until: int | None = None) -> list[plan.Pass]:
+        """The passes that `compact` would make in its first sweep, without making them."""
+        policy, decision = self.policy(situation), self.evaluate(situation)
+        wanted = force or decision.should_compact if until is None else decision.current_tokens >= until
+        if not wanted:
+            return []
+        stop_at = None if until is None else max(1, until - decision.overhead)
+        return planned(replace(self._job(situation, policy, decision), is_forced=force, stop_at=stop_at))
+
+    def drain(
+        self, situation: Situation, *, may_ask_model: bool = True, seconds: float | None = None, emergency: bool = False
+    ) -> CompactionReport | None:
+        """Pay what a conversation owes, if it is due; None when there is nothing to pay now."""
+        id_, now = situation.conversation.id, self.clock()
+        with self.archive.writing():
+            owed = self.debt(id_)
+            if not debts.is_due(owed, now, emergency=emergency):
+                return None
+            if self.archive.guards.is_leased(lease_name(id_), now):
+                return None
+            situation = replace(situation, budget=debts.drain_budget(owed, situation.budget))
+            decision = self.evaluate(situation)
+            owed = debts.revalidated(owed, decision, now)
+            if not owed.pending:
+                self._put(owed)
+                return _idle(decision, Reason.BELOW_THRESHOLD)
+            owed = debts.start(owed, now)
+            self._put(owed)
+        policy = debts.drain_policy(owed, self.policy(situation), possible_policies(self.settings))
+        job = self._job(situation, policy, decision, may_ask_model=may_ask_model, seconds=seconds, actor="background")
+        job = replace(job, on_failure="raise" if may_ask_model else "extractive")
+        if decision.should_compact:
+            report = compact(job, threshold_chain(decision, policy, time.monotonic()))
+        else:
+            report = _idle(decision, Reason.BELOW_THRESHOLD)
+        self._settle(id_, report, owed.maintenance_revision)
+        return report
+
+    def _settle(self, conversation_id: int, report: CompactionReport, revision: int) -> None:
+        """Write down how a drain went; what could not be paid stays pending with its reason."""
+        outcome = debts.ending_of(
+            Outcome(report.ok, report.compacted, Reason(report.reason), report.exhausted), report.stop
+        )
+        until = parse_time(report.until) if report.until else None
+        with self.archive.writing():
+            owed = self.debt(conversation_id)
+            detail = None if outcome in ("done", "unfinished") else report.reason
+            self._put(debts.finish(owed, outcome, self.clock(), started_revision=revision, detail=detail, until=until))
+
+    def _after_compaction(self, situation: Situation, report: CompactionReport) -> None:
+        """A compaction that got the context small enough, or as small as it can be, pays the debt, too."""
+        owed = self.debt(situation.conversation.id)
+        if not owed.pending or report.stop in ("busy", *_FAILURES):
+            return
+        with self.archive.writing():
+            owed = self.debt(situation.conversation.id)
+            budget = debts.drain_budget(owed, situation.budget)
+            if owed.pending and (
+                report.exhausted or not self.evaluate(replace(situation, budget=budget)).should_compact
+            ):
+                self._put(debts.finish(owed, "done", self.clock(), started_revision=owed.maintenance_revision))
+
+    def _job(
+        self,
+        situation: Situation,
+        policy: CompactionPolicy,
+        decision: Decision,
+        *,
+        may_ask_model: bool = True,
+        seconds: float | None = None,
+        actor: str = "compact",
+        manual: bool = False,
+        leaf_only: bool = False,
+        progress: Callable[[plan.Pass, Written | None], None] | None = None,
+    ) -> Job:
+        return Job(
+            self.archive,
+            situation.conversation.id,
+            policy,
+            decision,
+            self.summariser,
+            self.clock,
+            self.owner,
+            actor,
+            may_ask_model,
+            "extractive",
+            seconds,
+            leaf_only,
+            manual,
+            progress,
+        )
+
+
+def _idle(decision: Decision, reason: Reason) -> CompactionReport:
+    return CompactionReport(True, False, reason.value, decision.stored_tokens, decision.stored_tokens)

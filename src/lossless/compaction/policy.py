@@ -1,0 +1,132 @@
+"""Every number that decides when and what to fold, and the rules that change them for some sessions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from lossless.settings.overrides import choose
+
+if TYPE_CHECKING:
+    from lossless.settings import Settings
+    from lossless.settings.overrides import ContextThresholdOverride
+
+Source = Literal["global", "override"]
+Mode = Literal["deferred", "inline"]
+HardLimitSummariser = Literal["extractive", "model"]
+
+#: The token budget when nobody names one.
+DEFAULT_BUDGET = 128_000
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPolicy:
+    """The values that all planners share; field names are the settings' keys in snake case."""
+
+    context_threshold: float = 0.75
+    context_threshold_source: Source = "global"
+    fresh_tail_count: int = 64
+    fresh_tail_max_tokens: int | None = None
+    #: Most source tokens of one pass, for leaves and condensed summaries alike.
+    leaf_chunk_tokens: int = 20_000
+    #: Fewest neighbours that are condensed: depth 0, deeper, and under pressure at any depth.
+    leaf_min_fanout: int = 8
+    condensed_min_fanout: int = 4
+    condensed_min_fanout_hard: int = 2
+    #: Summaries this deep are condensed only under pressure; -1 is no limit.
+    sweep_max_depth: int = 1
+    leaf_target_tokens: int = 2_400
+    condensed_target_tokens: int = 2_000
+    summary_prefix_target_tokens: int | None = None
+    max_sweep_iterations: int = 12
+    max_rounds: int = 10
+    sweep_deadline_ms: int = 120_000
+    compact_until_under_deadline_ms: int = 300_000
+    max_assembly_token_budget: int | None = None
+    bootstrap_max_tokens: int | None = None
+    #: Of a turn that alone exceeds the budget, the user message and this many newest messages stay.
+    turn_verbatim_count: int = 8
+    proactive_threshold_compaction_mode: Mode = "deferred"
+    hard_limit_summariser: HardLimitSummariser = "extractive"
+
+    def capped(self, budget: int) -> int:
+        """The budget that counts: never above `max_assembly_token_budget`."""
+        return budget if self.max_assembly_token_budget is None else min(budget, self.max_assembly_token_budget)
+
+    def threshold_tokens(self, budget: int) -> int:
+        """More tokens than this, and it is time to compact."""
+        return int(self.context_threshold * self.capped(budget))
+
+    def prefix_target(self, budget: int) -> int:
+        """How many tokens of summaries may stand before the fresh tail until they are condensed."""
+        if self.summary_prefix_target_tokens is not None:
+            return self.summary_prefix_target_tokens
+        half = int(max(1, self.threshold_tokens(budget)) * 0.5)
+        return max(self.condensed_target_tokens, min(self.leaf_chunk_tokens, half))
+
+    def leaf_target(self, source_tokens: int) -> int:
+        """How long a leaf over so many tokens should be."""
+        return max(192, min(max(192, self.leaf_target_tokens), int(0.35 * source_tokens)))
+
+    def condensed_target(self) -> int:
+        """How long a condensed summary should be."""
+        return max(512, self.condensed_target_tokens)
+
+    def condensed_least_tokens(self) -> int:
+        """Fewer source tokens than this are not worth condensing."""
+        return max(self.condensed_target_tokens, int(0.1 * self.leaf_chunk_tokens))
+
+    def fanout(self, depth: int, *, pressure: bool) -> int:
+        """The fewest neighbours of a depth that are condensed together."""
+        routine = self.leaf_min_fanout if depth == 0 else self.condensed_min_fanout
+        return max(2, self.condensed_min_fanout_hard if pressure else routine)
+
+
+def policy_from(settings: Settings) -> CompactionPolicy:
+    """The policy that settings describe, before any rule for some sessions."""
+    values = {field.name: getattr(settings, field.name, None) for field in fields(CompactionPolicy)}
+    return CompactionPolicy(**cast("dict[str, Any]", {name: v for name, v in values.items() if v is not None}))
+
+
+def policy_for(
+    settings: Settings, *, model: str | None = None, window: int | None = None, session: str = ""
+) -> CompactionPolicy:
+    """The policy for one session: the rule that fits best applied; `model` may be written `provider/model`."""
+    provider, _, bare = (model or "").partition("/")
+    rule = choose(
+        settings.context_threshold_overrides,
+        provider=provider if bare else None,
+        model=bare or provider or None,
+        window=window,
+        session=session,
+    )
+    policy = policy_from(settings)
+    return policy if rule is None else applied(policy, rule)
+
+
+def applied(policy: CompactionPolicy, rule: ContextThresholdOverride) -> CompactionPolicy:
+    """The policy with a rule's numbers: one value, used by every planner."""
+    return replace(
+        policy,
+        context_threshold=rule.context_threshold,
+        context_threshold_source="override",
+        fresh_tail_count=_or(rule.fresh_tail_count, policy.fresh_tail_count),
+        leaf_chunk_tokens=_or(rule.leaf_chunk_tokens, policy.leaf_chunk_tokens),
+    )
+
+
+def possible_policies(settings: Settings) -> tuple[CompactionPolicy, ...]:
+    """All policies that these settings can still give to some session."""
+    policy = policy_from(settings)
+    return (policy, *(applied(policy, rule) for rule in settings.context_threshold_overrides))
+
+
+def first_import_policy(policy: CompactionPolicy) -> CompactionPolicy:
+    """What stays raw of a first import: the newest `bootstrap_max_tokens`, however many messages."""
+    raw = _or(policy.bootstrap_max_tokens, max(6_000, int(policy.leaf_chunk_tokens * 0.3)))
+    unlimited = 2**62
+    return replace(policy, fresh_tail_count=unlimited, fresh_tail_max_tokens=raw, max_sweep_iterations=unlimited)
+
+
+def _or(value: int | None, default: int) -> int:
+    return default if value is None else value

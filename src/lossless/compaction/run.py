@@ -1,0 +1,354 @@
+"""Folding a context: plan a pass, write its summary, put it in place; until nothing is left or a bound is met.
+
+A model is asked outside any transaction. Each fold is one transaction that checks its sources again, so
+whatever happens between two folds, the context is valid and everything is reachable.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from math import inf
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from lossless.compaction import plan
+from lossless.compaction.escalate import Source, Written, summarise
+from lossless.compaction.source_text import line_of, section_of
+from lossless.compaction.trigger import Reason, Stop, after_round, another_round, conclude
+from lossless.errors import GuardOpen, ModelAuth, ModelDenied, ModelError, Stale
+from lossless.llm.guard import BREAKER
+from lossless.model.context import MessageItem, SummaryItem, token_sum
+from lossless.model.identity import summary_id
+from lossless.model.summaries import NewSummary
+from lossless.store.context import Change, item_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from lossless.compaction.escalate import Ask, OnFailure
+    from lossless.compaction.gate import ArchiveGate
+    from lossless.compaction.policy import CompactionPolicy
+    from lossless.compaction.summariser import Summariser
+    from lossless.compaction.trigger import Chain, Decision, Outcome
+    from lossless.model.context import ContextItem
+    from lossless.store.archive import Archive
+
+#: How long a lease outlives the longest call.
+_LEASE = timedelta(minutes=1)
+#: After a sweep that stopped for one of these, another one may help.
+_GO_ON: frozenset[Stop] = frozenset(("nothing left", "iterations", "no progress"))
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionReport:
+    """What a compaction did and how it ended; `reason` is one of `trigger.Reason`'s texts."""
+
+    ok: bool
+    compacted: bool
+    reason: str
+    tokens_before: int = 0
+    tokens_after: int = 0
+    summary_ids: tuple[str, ...] = ()
+    #: Model calls made, failed ones included.
+    calls: int = 0
+    exhausted: bool = False
+    stop: Stop | None = None
+    #: When a guard that stopped it closes again.
+    until: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One compaction: of what, by which numbers, written by whom."""
+
+    archive: Archive
+    conversation_id: int
+    policy: CompactionPolicy
+    decision: Decision
+    summariser: Summariser
+    clock: Callable[[], datetime]
+    #: Who takes the lease: unique for a process and its worker.
+    owner: str
+    actor: str = "compact"
+    may_ask_model: bool = True
+    on_failure: OnFailure = "extractive"
+    #: Seconds of the turn's path that may be used; None leaves only the policy's deadlines.
+    seconds: float | None = None
+    leaf_only: bool = False
+    #: A person asked: one sweep even below the threshold.
+    manual: bool = False
+    progress: Callable[[plan.Pass, Written | None], None] | None = None
+    #: Fold until so many tokens are left.
+    stop_at: int | None = None
+    #: The context is too large whatever its count says: the first sweep folds all that it can.
+    is_forced: bool = False
+    #: Begin the window of calls anew, if there is something to fold.
+    lifts_spend_limit: bool = False
+
+
+@dataclass(slots=True)
+class _Sweeping:
+    """The moving parts of a compaction."""
+
+    context: list[ContextItem]
+    call_ids: dict[int, frozenset[str]]
+    state: plan.SweepState
+    summary_ids: list[str] = field(default_factory=list)
+    calls: int = 0
+    stop: Stop = "nothing left"
+    until: str | None = None
+
+
+def lease_name(conversation_id: int) -> str:
+    """The lease that whoever compacts a conversation holds."""
+    return f"compact:{conversation_id}"
+
+
+def compact(job: Job, chain: Chain) -> CompactionReport:
+    """Run sweeps until the chain is satisfied; one worker at a time does it for a conversation.
+
+    Where there is nothing to fold, nothing is written, not even a lease.
+    """
+    job = replace(job, owner=f"{job.owner}-{uuid4().hex[:8]}")
+    deadline = chain.deadline if job.seconds is None else min(chain.deadline, time.monotonic() + job.seconds)
+    sweeping = _begin(job, deadline, None if job.is_forced else job.stop_at)
+    if not _next(job, sweeping, 1):
+        return _concluded(job, after_round(chain, sweeping.state.tokens), sweeping, sweeping.state.tokens)
+    with job.archive.writing():
+        if not _take_lease(job):
+            tokens = sweeping.state.tokens
+            return CompactionReport(True, False, Reason.BUSY.value, tokens, tokens, stop="busy")
+    try:
+        if job.lifts_spend_limit:
+            _gate(job).reset()
+        return _compact(job, chain, deadline)
+    finally:
+        with job.archive.writing():
+            job.archive.guards.drop_lease(lease_name(job.conversation_id), job.owner)
+
+
+def _compact(job: Job, chain: Chain, deadline: float) -> CompactionReport:
+    sweeping = _begin(job, deadline, None if job.is_forced else job.stop_at)
+    before = sweeping.state.tokens
+    while True:
+        _sweep(job, sweeping)
+        chain = after_round(chain, sweeping.state.tokens)
+        if job.manual or sweeping.stop not in _GO_ON or not another_round(chain, time.monotonic()):
+            break
+        if sweeping.stop == "nothing left" and (job.stop_at is None or sweeping.state.stop_at is not None):
+            break
+        again = _begin(job, deadline, job.stop_at)
+        again.summary_ids, again.calls = sweeping.summary_ids, sweeping.calls
+        sweeping = again
+    return _concluded(job, chain, sweeping, before)
+
+
+def planned(job: Job) -> list[plan.Pass]:
+    """The passes of a compaction's first sweep if every summary has its expected size; nothing is written."""
+    sweeping = _begin(job, inf, None if job.is_forced else job.stop_at)
+    return plan.dry_run(sweeping.context, job.policy, sweeping.state, call_ids=sweeping.call_ids)
+
+
+def _concluded(job: Job, chain: Chain, sweeping: _Sweeping, before: int) -> CompactionReport:
+    outcome = conclude(chain, sweeping.stop, len(sweeping.summary_ids), manual=job.manual)
+    return _report(outcome, sweeping, before)
+
+
+def _begin(job: Job, deadline: float, stop_at: int | None) -> _Sweeping:
+    archive, id_ = job.archive, job.conversation_id
+    with archive.reading():
+        context, call_ids = archive.context.items(id_), archive.context.call_ids(id_)
+        known = archive.guards.stubborn(id_)
+    remembered = plan.Remembered(
+        frozenset(chunk for chunk, kind in known.items() if kind == "unshrinkable"),
+        frozenset(chunk for chunk, kind in known.items() if kind == "blank"),
+        frozenset(chunk for chunk, kind in known.items() if kind == "blank summary"),
+    )
+    now = time.monotonic()
+    state = plan.begin_sweep(context, job.policy, job.decision, now=now, deadline=deadline, remembered=remembered)
+    limits = [limit for limit in (state.stop_at, stop_at) if limit is not None]
+    state = replace(state, stop_at=min(limits, default=None))
+    if job.leaf_only:
+        state = replace(state, leaf_only=True, stop_at=None)
+    stop = plan.stop_reason(state, job.policy, now) or "nothing left"
+    return _Sweeping(context, call_ids, state, stop=stop)
+
+
+def _gate(job: Job) -> ArchiveGate:
+    return job.summariser.gate(job.archive, job.conversation_id, job.clock)
+
+
+def _sweep(job: Job, sweeping: _Sweeping) -> None:
+    """Passes until none is left or a bound is met; `sweeping.stop` says which."""
+    gate = replace(_gate(job), is_wanted=lambda: _take_lease(job))
+    asks = job.may_ask_model and job.summariser.has_model
+    ask = job.summariser.ask(gate) if asks else None
+    parallel = job.summariser.settings.summary_parallelism if asks else 1
+    while batch := _next(job, sweeping, parallel):
+        if not _renew(job):
+            sweeping.stop = "stale"
+            break
+        error = _write_all(job, sweeping, batch, ask)
+        if error is not None:
+            sweeping.stop = _stop_of(error)
+            sweeping.until = error.until if isinstance(error, GuardOpen) else None
+            sweeping.state = replace(sweeping.state, stopped=sweeping.stop)
+            break
+    else:
+        sweeping.stop = plan.stop_reason(sweeping.state, job.policy, time.monotonic()) or "nothing left"
+    sweeping.calls += len(gate.tickets)
+
+
+def _next(job: Job, sweeping: _Sweeping, parallel: int) -> tuple[plan.Pass, ...]:
+    now = time.monotonic()
+    if parallel > 1:
+        batch = plan.leaf_batch(
+            sweeping.context, job.policy, sweeping.state, parallel, call_ids=sweeping.call_ids, now=now
+        )
+        if batch:
+            return batch
+    work = plan.next_pass(sweeping.context, job.policy, sweeping.state, call_ids=sweeping.call_ids, now=now)
+    return () if work is None else (work,)
+
+
+def _renew(job: Job) -> bool:
+    with job.archive.writing():
+        return _take_lease(job)
+
+
+def _take_lease(job: Job) -> bool:
+    """Become or stay the one who compacts this conversation, for as long as one call may take. In a transaction."""
+    length = _LEASE + timedelta(milliseconds=job.summariser.settings.summary_timeout_ms)
+    return job.archive.guards.take_lease(lease_name(job.conversation_id), job.owner, job.clock(), length)
+
+
+def _write_all(
+    job: Job, sweeping: _Sweeping, batch: Sequence[plan.Pass], ask: Ask | None
+) -> ModelError | GuardOpen | Stale | None:
+    """Write a batch of summaries, side by side when there are several, and place them.
+
+    Returns the first error: what was written beside it is in its place all the same.
+    """
+    sources = [source_of(job.archive, work, job.summariser) for work in batch]
+
+    def write(source: Source) -> Written | ModelError | GuardOpen | Stale | None:
+        try:
+            return summarise(
+                source, ask, sizes=job.summariser.sizes, wording=job.summariser.wording, on_failure=job.on_failure
+            )
+        except (ModelError, GuardOpen, Stale) as error:
+            return error
+
+    if len(sources) == 1:
+        written = [write(sources[0])]
+    else:
+        with ThreadPoolExecutor(len(sources), thread_name_prefix="lossless-summary") as pool:
+            written = list(pool.map(write, sources))
+    failed = None
+    for work, summary in zip(batch, written, strict=True):
+        if isinstance(summary, ModelError | GuardOpen | Stale):
+            failed = failed or summary
+        else:
+            _place(job, sweeping, work, summary)
+    return failed
+
+
+def source_of(archive: Archive, work: plan.Pass, summariser: Summariser) -> Source:
+    """What a pass is about, in words: its messages or its summaries, and what came before."""
+    tags = summariser.settings.strip_injected_context_tags
+    with archive.reading():
+        messages = archive.messages.many([item.message_id for item in work.items if isinstance(item, MessageItem)])
+        summaries = archive.summaries.many([item.summary_id for item in work.items if isinstance(item, SummaryItem)])
+        previous = archive.summaries.many(list(work.previous))
+    lines = tuple(line_of(message, tags) for message in messages)
+    sections = tuple(section_of(summary) for summary in summaries)
+    earlier = "\n\n".join(summary.content for summary in previous)
+    return Source(lines or sections, work.depth, work.tokens, earlier, work.batched)
+
+
+def _place(job: Job, sweeping: _Sweeping, work: plan.Pass, written: Written | None) -> None:
+    """Put a written summary into the context, or remember that the chunk stays as it is."""
+    if written is None:
+        _leave_raw(job, sweeping, work)
+    else:
+        id_ = summary_id(written.text, str(uuid4()))
+        new = NewSummary(id_, work.depth, written.text, written.tokens, written.model, written.file_ids)
+        try:
+            fold(job.archive, job.conversation_id, work.items, new, job.clock(), actor=job.actor)
+        except Stale:
+            sweeping.context = job.archive.context.items(job.conversation_id)
+            sweeping.call_ids = job.archive.context.call_ids(job.conversation_id)
+            sweeping.state = plan.after_stale(sweeping.state, sweeping.context)
+            return
+        sweeping.summary_ids.append(id_)
+        sweeping.context = list(plan.folded(sweeping.context, work, id_, written.tokens))
+        sweeping.state = plan.after_pass(sweeping.state, work, id_, written.tokens)
+    if job.progress:
+        job.progress(work, written)
+
+
+def _leave_raw(job: Job, sweeping: _Sweeping, work: plan.Pass) -> None:
+    source = source_of(job.archive, work, job.summariser)
+    is_blank = not any(part.is_meaningful for part in source.parts)
+    after = plan.after_blank if is_blank else plan.after_unshrinkable
+    sweeping.state = after(sweeping.state, work)
+    with job.archive.writing():
+        kind = "blank" if is_blank else "unshrinkable"
+        job.archive.guards.remember_stubborn(job.conversation_id, work.key, kind, job.clock())
+
+
+def fold(
+    archive: Archive,
+    conversation_id: int,
+    sources: Sequence[ContextItem],
+    summary: NewSummary,
+    now: datetime,
+    *,
+    actor: str = "compact",
+) -> None:
+    """Replace a run of the context by its summary, all or nothing; raises `Stale` when the run is gone.
+
+    The sources leave the context, never the archive: each stays linked to the summary, so that `expand`
+    can always go back down to the words that were said.
+    """
+    with archive.writing():
+        before = archive.context_tokens(conversation_id)
+        archive.summaries.insert(conversation_id, sources, summary, now)
+        ordinal = archive.context.replace(conversation_id, sources, summary.id, now)
+        archive.summaries.mark_pending_stale(conversation_id, ordinal, sources[-1].ordinal)
+        if summary.depth == 0:
+            archive.debts.leaf_compacted(conversation_id, now)
+        removed = tuple(item_id(item) for item in sources)
+        after = before - token_sum(sources) + summary.tokens
+        change = Change("fold", actor, None, removed, (summary.id,), ordinal, before, after)
+        archive.context.log(conversation_id, change, now)
+        archive.ingest.set_context_tokens(conversation_id, after)
+
+
+def _stop_of(error: ModelError | GuardOpen | Stale) -> Stop:
+    if isinstance(error, Stale):
+        return "stale"
+    if isinstance(error, GuardOpen):
+        return "breaker open" if error.guard == BREAKER else "spend backoff"
+    if isinstance(error, ModelAuth):
+        return "auth failure"
+    return "model denied" if isinstance(error, ModelDenied) else "model failure"
+
+
+def _report(outcome: Outcome, sweeping: _Sweeping, before: int) -> CompactionReport:
+    return CompactionReport(
+        outcome.ok,
+        outcome.compacted,
+        outcome.reason.value,
+        before,
+        sweeping.state.tokens,
+        tuple(sweeping.summary_ids),
+        sweeping.calls,
+        outcome.exhausted,
+        sweeping.stop,
+        sweeping.until,
+    )

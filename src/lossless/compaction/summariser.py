@@ -1,0 +1,136 @@
+"""Who writes summaries: the host's model, a configured one, or nobody (then they are extracted)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from lossless.compaction.escalate import Answer, Sizes, Wording
+from lossless.compaction.gate import ArchiveGate
+from lossless.llm import guard
+from lossless.llm.base import Prompt
+from lossless.llm.candidates import Candidate, Choices, candidate_order, configured
+from lossless.llm.chain import Chain
+from lossless.llm.connect import Connector
+from lossless.llm.credentials import Sources
+from lossless.llm.host import HostModel
+from lossless.settings.paths import Places
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+    from pathlib import Path
+
+    from lossless.compaction.prompts import SummaryPrompt
+    from lossless.llm.base import Complete, Completion
+    from lossless.llm.chain import Gate
+    from lossless.settings import Settings
+    from lossless.store.archive import Archive
+
+#: Room for a model to think before it writes.
+_THINKING_TOKENS = 2048
+_HOST = Candidate("host", "model", "settings")
+
+
+@dataclass(frozen=True, slots=True)
+class Summariser:
+    """How summaries are written here. Without a model `ask` is None and they are extracted."""
+
+    settings: Settings
+    complete: Callable[[Prompt], object] | None = None
+    prompt_folder: Path | None = None
+    #: Makes a candidate's callable; another one in tests.
+    connect: Callable[[Candidate], Complete] | None = None
+
+    @property
+    def sizes(self) -> Sizes:
+        return Sizes(
+            self.settings.leaf_target_tokens,
+            self.settings.condensed_target_tokens,
+            self.settings.summary_max_overage_factor,
+            self.settings.fallback_max_tokens,
+        )
+
+    @property
+    def wording(self) -> Wording:
+        return Wording(self.settings.custom_instructions, self.prompt_folder, self.settings.timezone or "UTC")
+
+    def candidates(self) -> Sequence[Candidate]:
+        """The models that would be asked, in order; the host's own goes alone, and its denial is final."""
+        if self.complete is not None:
+            return (_HOST,)
+        fallbacks = tuple((route.provider, route.model) for route in self.settings.fallback_providers)
+        choices = Choices(
+            summary_model=self.settings.summary_model,
+            summary_provider=self.settings.summary_provider,
+            fallbacks=fallbacks,
+        )
+        return configured(candidate_order(choices))
+
+    @property
+    def has_model(self) -> bool:
+        return bool(self.candidates())
+
+    def gate(self, archive: Archive, conversation_id: int, clock: Callable[[], datetime]) -> ArchiveGate:
+        """Breaker and spend limit of a conversation's summaries."""
+        limits = self.settings
+        return ArchiveGate(
+            archive,
+            guard.compaction_scope(str(conversation_id)),
+            conversation_id,
+            clock,
+            guard.SpendLimits(
+                timedelta(milliseconds=limits.summary_call_window_ms),
+                limits.summary_max_calls_per_window,
+                timedelta(milliseconds=limits.summary_spend_backoff_ms),
+            ),
+            guard.BreakerLimits(
+                limits.circuit_breaker_threshold, timedelta(milliseconds=limits.circuit_breaker_cooldown_ms)
+            ),
+        )
+
+    def chain(self, gate: Gate) -> Chain:
+        """The models as one callable behind a gate."""
+        seconds = self.settings.summary_timeout_ms / 1000
+        return Chain(self.candidates(), self._connect, seconds, gate)
+
+    def readers(self, gate: Gate) -> list[tuple[str, Chain]]:
+        """Models that answer questions, by name: the one that was named for it, then the one that summarises."""
+        named = Choices(summary_model=self.settings.expansion_model, summary_provider=self.settings.expansion_provider)
+        seconds = self.settings.delegation_timeout_ms / 1000
+        orders = [configured(candidate_order(named)) if self.complete is None else (), self.candidates()]
+        return [(order[0].name, Chain(order, self._connect, seconds, gate)) for order in orders if order]
+
+    def ask(self, gate: ArchiveGate) -> Callable[[SummaryPrompt], Answer]:
+        """One summary prompt to the chain."""
+        chain, thinking = self.chain(gate), self.settings.enable_summary_thinking
+
+        def ask(prompt: SummaryPrompt, /) -> Answer:
+            completion: Completion = chain(
+                Prompt(
+                    prompt.system,
+                    prompt.user,
+                    prompt.target_tokens + (_THINKING_TOKENS if thinking else 0),
+                    prompt.temperature,
+                    reasoning="low" if thinking else None,
+                    target_tokens=prompt.target_tokens,
+                )
+            )
+            return Answer(completion.text, completion.model, completion.incomplete)
+
+        return ask
+
+    def _connect(self, candidate: Candidate) -> Complete:
+        if candidate is _HOST and self.complete is not None:
+            return HostModel(self.complete, timeout_seconds=self.settings.summary_timeout_ms / 1000)
+        if self.connect is not None:
+            return self.connect(candidate)
+        return self.connector()(candidate)
+
+    def connector(self) -> Connector:
+        """What knows the addresses and keys of configured candidates; `summaryBaseUrl` is the first one's alone."""
+        url = self.settings.summary_base_url
+        urls = {first.provider: url for first in self.candidates()[:1] if url and first.source == "settings"}
+        sources = Sources(state_dir=Places.of().state_dir)
+        return Connector(sources, urls, self.settings.summary_timeout_ms / 1000)

@@ -1,0 +1,208 @@
+"""A debt is asked once, paid when due, and never forgotten while it is owed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lossless.compaction.debt import (
+    OPERATOR_IGNORED,
+    THRESHOLD,
+    Debt,
+    backoff,
+    drain_budget,
+    drain_policy,
+    ending_of,
+    finish,
+    ignore,
+    is_due,
+    request,
+    revalidated,
+    start,
+)
+from lossless.compaction.policy import CompactionPolicy, applied
+from lossless.compaction.trigger import Outcome, Reason, evaluate
+from lossless.settings.overrides import ContextThresholdOverride
+
+if TYPE_CHECKING:
+    from lossless.compaction.debt import Ending
+    from lossless.compaction.trigger import Stop
+
+NOW = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
+POLICY = CompactionPolicy()
+OVER = evaluate(800, None, 1000, POLICY)
+UNDER = evaluate(700, None, 1000, POLICY)
+MINUTE = timedelta(minutes=1)
+
+
+def owed() -> Debt:
+    return request(Debt(7), OVER, POLICY, NOW)
+
+
+def ended(debt: Debt, ending: Ending, detail: str | None = None, until: datetime | None = None) -> Debt:
+    running = start(debt, NOW)
+    return finish(running, ending, NOW, started_revision=running.maintenance_revision, detail=detail, until=until)
+
+
+def test_a_request_keeps_what_it_was_decided_with() -> None:
+    debt = owed()
+    assert (debt.pending, debt.reason, debt.requested_at) == (True, THRESHOLD, NOW)
+    assert (debt.token_budget, debt.current_token_count) == (1000, 800)
+    assert (debt.context_threshold, debt.context_threshold_source) == (0.75, "global")
+    assert (debt.context_fresh_tail_count, debt.context_leaf_chunk_tokens) == (64, 20_000)
+    assert debt.maintenance_revision == 1
+
+
+def test_requests_coalesce() -> None:
+    failed = ended(owed(), "failed", "timeout")
+    again = request(failed, evaluate(900, None, 1000, POLICY), POLICY, NOW + MINUTE)
+    assert (again.requested_at, again.current_token_count) == (NOW, 900)
+    assert (again.retry_attempts, again.next_attempt_after) == (1, failed.next_attempt_after)
+    assert again.maintenance_revision == failed.maintenance_revision + 1
+
+
+def test_a_request_after_a_paid_debt_is_a_new_one() -> None:
+    again = request(ended(owed(), "done"), OVER, POLICY, NOW + MINUTE)
+    assert (again.requested_at, again.retry_attempts, again.next_attempt_after) == (NOW + MINUTE, 0, None)
+
+
+@pytest.mark.parametrize(
+    ("ending", "detail", "pending", "attempts", "waits"),
+    [
+        pytest.param("done", None, False, 0, None, id="done is paid"),
+        pytest.param("exhausted", "transcript reset required", False, 0, None, id="nothing left is not owed"),
+        pytest.param("unfinished", "deadline", True, 0, None, id="progress is never punished"),
+        pytest.param("failed", "timeout", True, 1, 5, id="a failure backs off"),
+        pytest.param("failed", "provider auth failure", True, 1, None, id="the breaker guards credentials"),
+        pytest.param("denied", "no model configured", True, 0, None, id="a denial stays with its reason"),
+        pytest.param("breaker open", None, True, 0, None, id="an open breaker keeps it pending"),
+    ],
+)
+def test_endings(ending: Ending, detail: str | None, pending: bool, attempts: int, waits: int | None) -> None:
+    debt = ended(owed(), ending, detail)
+    assert (debt.pending, debt.running, debt.last_finished_at) == (pending, False, NOW)
+    assert debt.retry_attempts == attempts
+    assert debt.next_attempt_after == (None if waits is None else NOW + waits * MINUTE)
+    assert debt.last_failure_summary == (detail or (ending if ending == "breaker open" else None))
+
+
+def test_a_spend_backoff_says_until_when() -> None:
+    debt = ended(owed(), "spend backoff", until=NOW + 30 * MINUTE)
+    assert (debt.pending, debt.next_attempt_after) == (True, NOW + 30 * MINUTE)
+    assert not is_due(debt, NOW + 29 * MINUTE)
+    assert is_due(debt, NOW + 30 * MINUTE)
+
+
+def test_a_request_during_the_drain_outlives_it() -> None:
+    running = start(owed(), NOW)
+    asked_again = request(running, OVER, POLICY, NOW + MINUTE)
+    for ending in ("done", "exhausted"):
+        debt = finish(asked_again, ending, NOW, started_revision=running.maintenance_revision)
+        assert (debt.pending, debt.running) == (True, False)
+
+
+def test_backoff_doubles_to_half_an_hour() -> None:
+    assert [backoff(n) // MINUTE for n in (0, 1, 2, 3, 4, 5, 500)] == [5, 5, 10, 20, 30, 30, 30]
+
+
+def test_an_emergency_steps_over_the_backoff_three_times() -> None:
+    debt = owed()
+    for _ in range(3):
+        assert is_due(debt, NOW, emergency=True)
+        debt = ended(debt, "failed", "timeout")
+        assert not is_due(debt, NOW)
+    assert not is_due(debt, NOW, emergency=True)
+    assert is_due(debt, NOW + 20 * MINUTE)
+
+
+def test_a_dead_worker_blocks_nobody() -> None:
+    assert is_due(start(owed(), NOW), NOW)
+
+
+def test_what_is_not_owed_is_not_due() -> None:
+    assert not is_due(Debt(7), NOW, emergency=True)
+
+
+def test_older_reasons_are_looked_at_again() -> None:
+    legacy = replace(owed(), reason="leaf-trigger")
+    assert not revalidated(legacy, UNDER, NOW).pending
+    assert revalidated(legacy, OVER, NOW).reason == THRESHOLD
+    assert revalidated(owed(), UNDER, NOW) == owed(), "a threshold debt is judged by its sweep"
+
+
+def test_the_smaller_budget_counts() -> None:
+    assert drain_budget(owed(), 500) == 500
+    assert drain_budget(owed(), 5000) == 1000
+    assert drain_budget(Debt(7), 5000) == 5000
+
+
+def test_stored_numbers_hold_while_some_setting_gives_them() -> None:
+    rule = ContextThresholdOverride(context_threshold=0.5, model="m", fresh_tail_count=8)
+    chosen = applied(POLICY, rule)
+    debt = request(Debt(7), OVER, chosen, NOW)
+    assert drain_policy(debt, POLICY, (POLICY, chosen)) == chosen
+    changed = replace(rule, fresh_tail_count=9)
+    assert drain_policy(debt, POLICY, (POLICY, applied(POLICY, changed))) == POLICY
+    old_row = replace(debt, context_fresh_tail_count=None, context_leaf_chunk_tokens=None)
+    assert drain_policy(old_row, POLICY, (POLICY, chosen)) == chosen
+    assert drain_policy(Debt(7), POLICY, (POLICY, chosen)) == POLICY
+
+
+def test_a_person_closes_only_what_they_saw() -> None:
+    debt = ended(owed(), "failed", "timeout")
+    assert ignore(debt, debt.maintenance_revision - 1, NOW) is None
+    closed = ignore(debt, debt.maintenance_revision, NOW)
+    assert closed is not None
+    assert (closed.pending, closed.resolution_reason, closed.resolved_at) == (False, OPERATOR_IGNORED, NOW)
+    assert closed.last_failure_summary == "timeout"
+    assert ignore(closed, closed.maintenance_revision, NOW) is None
+    assert request(closed, OVER, POLICY, NOW).resolution_reason is None
+
+
+@pytest.mark.parametrize(
+    ("outcome", "stop", "ending"),
+    [
+        (Outcome(True, True, Reason.COMPACTED), "nothing left", "done"),
+        (Outcome(True, False, Reason.BELOW_THRESHOLD), "nothing left", "done"),
+        (Outcome(True, True, Reason.STILL_OVER, exhausted=True), "nothing left", "exhausted"),
+        (Outcome(False, False, Reason.EXHAUSTED, exhausted=True), "nothing left", "exhausted"),
+        (Outcome(True, True, Reason.STILL_OVER), "deadline", "unfinished"),
+        (Outcome(False, False, Reason.LIVE_OVER), "iterations", "failed"),
+        (Outcome(False, True, Reason.AUTH_PARTIAL), "auth failure", "failed"),
+        (Outcome(False, False, Reason.MODEL_DENIED), "model denied", "denied"),
+        (Outcome(True, False, Reason.BREAKER), "breaker open", "breaker open"),
+        (Outcome(False, False, Reason.SPEND), "spend backoff", "spend backoff"),
+    ],
+)
+def test_how_a_drain_came_out(outcome: Outcome, stop: Stop, ending: Ending) -> None:
+    assert ending_of(outcome, stop) == ending
+
+
+STEPS = st.sampled_from(("request", "start", "done", "exhausted", "unfinished", "failed", "denied", "breaker open"))
+
+
+@given(st.lists(STEPS, max_size=25))
+def test_a_debt_is_cleared_only_by_a_drain_that_saw_the_last_request(steps: list[str]) -> None:
+    debt, owes, started = Debt(7), False, 0
+    seen = True
+    for step in steps:
+        before = debt.maintenance_revision
+        match step:
+            case "request":
+                debt, owes, seen = request(debt, OVER, POLICY, NOW), True, False
+            case "start":
+                debt, seen = start(debt, NOW), True
+                started = debt.maintenance_revision
+            case "done" | "exhausted" as ending:
+                owes = owes and not (seen and debt.maintenance_revision == started)
+                debt = finish(debt, ending, NOW, started_revision=started)
+            case "unfinished" | "failed" | "denied" | "breaker open" as ending:
+                debt = finish(debt, ending, NOW, started_revision=started)
+        assert debt.maintenance_revision == before + 1
+        assert debt.pending is owes
+        assert debt.requested_at is not None or not owes
