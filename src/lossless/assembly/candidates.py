@@ -1,0 +1,96 @@
+"""What may go into a prompt, and how much of it may."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lossless.model.context import SummaryItem
+
+if TYPE_CHECKING:
+    from lossless.model.context import ContextItem
+
+#: Why something was left out.
+OVER_BUDGET = "over budget"
+TAIL_OVER_BUDGET = "the fresh tail alone is over budget"
+TURN_OVER_BUDGET = "the current turn alone is over budget"
+IN_RUN = "an older step of the current turn"
+
+
+@dataclass(frozen=True, slots=True)
+class StandIn:
+    """A condensed summary outside the context that covers several summaries in it."""
+
+    summary_id: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An item of the context, with what it would take in the prompt."""
+
+    item: ContextItem
+    #: As it will be serialised.
+    tokens: int
+    #: What it counts for when steps are counted: the same in every prompt; `tokens` when not given.
+    weight: int | None = None
+    #: How many messages lie below a summary.
+    covers_messages: int = 0
+    #: How well it matches the prompt (`relevance`).
+    score: float = 0.0
+    #: Candidates with the same number stay or go together (`atoms.atoms`).
+    atom: int | None = None
+    covered_by: StandIn | None = None
+    #: What it takes when its tool results are stubbed; None when there is nothing to stub.
+    stub_tokens: int | None = None
+    #: A tool call that has no result yet.
+    is_unanswered: bool = False
+
+    @property
+    def moves(self) -> int:
+        return self.tokens if self.weight is None else self.weight
+
+    @property
+    def id(self) -> str:
+        item = self.item
+        return item.summary_id if isinstance(item, SummaryItem) else f"msg#{item.message_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How much may go in, and what goes first."""
+
+    #: The provider's tokens for the whole prompt.
+    budget: int
+    #: Index of the first candidate of the fresh tail (`model.context.fresh_tail_start`).
+    tail_start: int
+    #: Estimated tokens of what is always there (system text, pins, focus brief); not to vary between turns.
+    reserved: int = 0
+    #: The provider's tokens per estimated token, as learned from its usage reports.
+    factor: float = 1.0
+    #: Order by relevance instead of age; the stable prefix is given up for it.
+    is_prompt_aware: bool = False
+    step_share: float = 0.10
+    #: A summary up to this share of the budget is kept first if it covers most.
+    widest_share: float = 0.15
+    #: How many of the newest messages of a turn that is over budget stay verbatim.
+    verbatim_in_turn: int = 8
+    #: What the one line for the oldest steps of such a turn takes at most.
+    run_tokens: int = 128
+    #: The weight of older items that are out already, before the first candidate.
+    border: int = 0
+
+    @property
+    def capacity(self) -> int:
+        """The budget in estimated tokens; the factor counts in steps of 5 %, so that learning is not felt."""
+        return int(self.budget * 20 / max(1, math.ceil(round(self.factor * 20, 6))))
+
+    @property
+    def limit(self) -> int:
+        """What the candidates may take together."""
+        return max(0, self.capacity - self.reserved)
+
+    @property
+    def step(self) -> int:
+        return max(1, int(self.capacity * self.step_share))

@@ -1,0 +1,83 @@
+"""Short texts that stand for long ones and say how to open them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lossless.assembly.parts import answers, with_parts
+from lossless.model.messages import Message, ToolResult
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+#: Ids of summaries that a stub for a run of messages names before it only counts them.
+MAX_NAMED = 6
+
+
+def message_ref(message_id: int) -> str:
+    """How a message is named to the model, as `lcm_grep` prints it.
+
+    >>> message_ref(812)
+    'msg#812'
+    """
+    return f"msg#{message_id}"
+
+
+def tool_output_stub(file_id: str, tool: str | None, byte_size: int, summary: str) -> str:
+    """Stands for a tool's output that lies in a file; the reference's wording, which hosts parse."""
+    return (
+        f"[LCM Tool Output: {file_id} | tool={tool or 'unknown'} | {byte_size:,} bytes]\n\n"
+        f"Exploration Summary:\n{summary}\n\n"
+        'Call lcm_describe(id="<file_id above>", expandFile=true) to fetch the full output content from disk.'
+    )
+
+
+def turn_output_stub(message_id: int, tool: str | None, byte_size: int) -> str:
+    """Stands for an older tool output of the turn that is still going on."""
+    ref = message_ref(message_id)
+    return (
+        f"[LCM Tool Output: {ref} | tool={tool or 'unknown'} | {byte_size:,} bytes]\n"
+        f'Left out of this long turn. Call lcm_describe(id="{ref}") to read it in full.'
+    )
+
+
+def stub_results(message: Message, message_id: int) -> Message:
+    """The message with each of its results stubbed; ids, names and error marks stay, so it still pairs."""
+    results = answers(message)
+    parts = tuple(
+        replace(part, text=turn_output_stub(message_id, part.name, len(part.text.encode("utf-8", "replace"))))
+        if isinstance(part, ToolResult) and part in results
+        else part
+        for part in message.parts
+        if message.role != "tool" or isinstance(part, ToolResult)
+    )
+    return with_parts(message, parts)
+
+
+def stub_file(message: Message, file_id: str, byte_size: int, summary: str) -> Message:
+    """The message with its one result replaced by the reference to the file that holds it."""
+    parts = tuple(
+        replace(part, text=tool_output_stub(file_id, part.name, byte_size, summary))
+        for part in message.parts
+        if isinstance(part, ToolResult)
+    )
+    return with_parts(message, parts)
+
+
+def run_stub(message_ids: Sequence[int], summary_ids: Sequence[str] = ()) -> Message:
+    """One message for the oldest steps of a long turn: how many, which ids, how to open them."""
+    lines = [f"[LCM earlier steps of this turn: {_count(len(message_ids), 'message')} left out to make room]"]
+    if message_ids:
+        first, last = message_ref(message_ids[0]), message_ref(message_ids[-1])
+        span = first if first == last else f"{first} to {last}"
+        lines.append(f'They are {span}. Call lcm_describe(id="{first}") to open one, lcm_grep to search them.')
+    if summary_ids:
+        named = ", ".join(summary_ids[:MAX_NAMED])
+        more = f" and {len(summary_ids) - MAX_NAMED} more" if len(summary_ids) > MAX_NAMED else ""
+        lines.append(f"Also left out: {named}{more}; lcm_describe opens them by id.")
+    return Message(role="user", content="\n".join(lines))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

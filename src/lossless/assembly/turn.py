@@ -1,0 +1,109 @@
+"""A turn that is longer than the budget: its older tool results become stubs, then one line for many."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lossless.assembly.budget import Action, Change, Stage
+from lossless.assembly.candidates import IN_RUN, TURN_OVER_BUDGET
+from lossless.model.context import MessageItem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lossless.assembly.candidates import Candidate, Policy
+
+#: Stubs may fill this share of the limit; then the older half of them becomes one line.
+STUB_SHARE = 0.30
+
+
+def turn_stages(candidates: Sequence[Candidate], turn: Sequence[int], policy: Policy) -> tuple[Stage, Stage]:
+    """How the turn at indices `turn` is shortened, and the last resort.
+
+    The user's message and the newest `policy.verbatim_in_turn` messages stay as they are, and so does a call
+    that waits for its result. The last resort stubs results among the newest: better than no request at all.
+    """
+    said = [i for i in turn if isinstance(candidates[i].item, MessageItem)]
+    users = [i for i in said if _role(candidates[i]) == "user"]
+    newest = set(said[-policy.verbatim_in_turn :])
+    atoms: dict[object, list[int]] = {}
+    for i in turn:
+        atom = candidates[i].atom
+        atoms.setdefault(i if atom is None else ("atom", atom), []).append(i)
+    finished = [atom for atom in atoms.values() if not any(candidates[i].is_unanswered for i in atom)]
+    older = [atom for atom in finished if not newest.intersection(atom) and not set(users).intersection(atom)]
+    recent = [atom for atom in finished if newest.intersection(atom)]
+    last_resort = (_stubbed(candidates, atom) for atom in recent)
+    return (
+        Stage(tuple(_ladder(candidates, older, policy)), is_ladder=True),
+        Stage(tuple(action for action in last_resort if action.frees > 0)),
+    )
+
+
+def _role(candidate: Candidate) -> str | None:
+    return candidate.item.role if isinstance(candidate.item, MessageItem) else None
+
+
+def _stubbed(candidates: Sequence[Candidate], atom: Sequence[int]) -> Action:
+    changes = tuple(
+        Change(i, "stub", stub, TURN_OVER_BUDGET)
+        for i in atom
+        if (stub := candidates[i].stub_tokens) is not None and stub < candidates[i].tokens
+    )
+    frees = sum(candidates[c.index].tokens - c.tokens for c in changes)
+    return Action(frees, changes, sum(candidates[c.index].moves - c.tokens for c in changes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Live:
+    """An atom that still stands, stubbed as far as it can be."""
+
+    atom: Sequence[int]
+    tokens: int
+    weight: int
+
+
+def _ladder(candidates: Sequence[Candidate], older: Sequence[list[int]], policy: Policy) -> list[Action]:
+    """Stubs from the oldest on; whenever they are too many, the older half of them joins the run.
+
+    Its rungs are set by weights alone, so that they stand where they stood when the turn was shorter.
+    """
+    actions: list[Action] = []
+    live: deque[_Live] = deque()
+    line = policy.run_tokens
+    most = max(STUB_SHARE * policy.limit, 3 * line)
+    weight = 0
+    for atom in older:
+        stub = _stubbed(candidates, atom)
+        if stub.frees > 0:
+            actions.append(stub)
+        left = _Live(
+            atom,
+            sum(candidates[i].tokens for i in atom) - stub.frees,
+            sum(candidates[i].moves for i in atom) - stub.moves,
+        )
+        live.append(left)
+        weight += left.weight
+        if weight > most:
+            gone = []
+            while live and 2 * weight > most:
+                gone.append(live.popleft())
+                weight -= gone[-1].weight
+            actions.append(_collapsed(gone, line))
+            line = 0
+    if weight > line:
+        last = [[entry] for entry in live] if line == 0 else [list(live)]
+        actions += [_collapsed(entries, line) for entries in last]
+    return actions
+
+
+def _collapsed(entries: Sequence[_Live], line: int) -> Action:
+    """Take atoms into the run; the first to go leave a line of `line` tokens where they stood."""
+    indices = [i for entry in entries for i in entry.atom]
+    changes = [Change(i, None, reason=IN_RUN) for i in indices]
+    if line:
+        changes[0] = Change(indices[0], "run", line, IN_RUN)
+    frees, weight = sum(entry.tokens for entry in entries), sum(entry.weight for entry in entries)
+    return Action(frees - line, tuple(changes), weight - line)
