@@ -1,0 +1,261 @@
+"""The retention ladder: what is still known after history was folded, without a model. `python -m bench.retention`
+
+Each dialogue is compacted to a share of its tokens. Then facts are asked for: answers that stand verbatim in few
+messages. A fact counts (i) when it is in the assembled context, (ii) or in the text of ONE recall, (iii) or in one
+expansion of at most 4,000 tokens around the best evidence. Strict: only where the words come from a message that
+holds the answer to this question.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import lossless
+from bench import locomo
+from bench.measure import table, write
+from lossless.model.tokens import estimate_tokens
+from lossless.recall.expand import ExpandRequest, expand
+from lossless.recall.scope import Scope
+from lossless.testing import PLANTED, openai_chat, sample_conversation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from datetime import datetime
+
+SHARE = 0.12
+RECALL_TOKENS = 2_000
+EXPAND_TOKENS = 4_000
+#: An answer that stands in more messages than this is no fact of one of them.
+FEW = 3
+#: How history is folded here: into so many leaves, with room for the tail and the frame of each leaf.
+_LEAVES = 3
+_TAIL_TOKENS = 100
+_FRAME_TOKENS = 100
+_AROUND = 16
+_SHORTEST = 3
+ROUNDS = (10, 30, 50, 100)
+#: Seed figures for conversations of so many rounds: compression and "retention"; no method is given for them.
+SEED = {10: (27, 98), 30: (65, 96), 50: (78, 94), 100: (88, 92)}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A fact: how it is asked for, its words, and the texts that hold it."""
+
+    question: str
+    answer: str
+    gold: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rungs:
+    """Whether a fact is there on each rung, strictly and at all."""
+
+    strict: tuple[bool, bool, bool]
+    loose: tuple[bool, bool, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A conversation after it was folded."""
+
+    raw_tokens: int
+    tokens: int
+    rungs: tuple[Rungs, ...]
+    window: tuple[bool, ...]
+
+
+def plain(text: str) -> str:
+    """A text as it is compared: lower case, single blanks."""
+    return " ".join(text.casefold().split())
+
+
+def holds(text: str, fact: Asked, *, strict: bool) -> bool:
+    """Whether a text has the answer; strictly, with words around it that stand around it in a message that holds it."""
+    shown = plain(text)
+    if not strict:
+        return fact.answer in shown
+    for found in re.finditer(re.escape(fact.answer), shown):
+        for left, right in ((_AROUND, _AROUND), (_AROUND, 0), (0, _AROUND)):
+            piece = shown[max(0, found.start() - left) : found.end() + right]
+            if any(piece.strip() in gold for gold in fact.gold):
+                return True
+    return False
+
+
+def ladder(fact: Asked, texts: Sequence[str]) -> Rungs:
+    """Each rung holds what the ones before it hold."""
+
+    def climb(*, strict: bool) -> tuple[bool, bool, bool]:
+        there = [holds(text, fact, strict=strict) for text in texts]
+        return there[0], any(there[:2]), any(there)
+
+    return Rungs(climb(strict=True), climb(strict=False))
+
+
+def fold(engine: lossless.Engine, session: lossless.Session, budget: int) -> tuple[str, int]:
+    """Fold all but the fresh tail and assemble within the budget: the text that a model would see, and its tokens."""
+    while engine.compact(session, budget=budget, force=True).compacted:
+        pass
+    made = engine.assemble(session, budget=budget)
+    return "\n".join(str(message.get("content") or "") for message in made.messages), made.tokens
+
+
+def settings_for(tokens: int, budget: int) -> lossless.Settings:
+    """A few leaves of a size that lets them all stay in the budget, beside a short fresh tail."""
+    return lossless.Settings(
+        fresh_tail_count=4,
+        fresh_tail_max_tokens=_TAIL_TOKENS,
+        leaf_chunk_tokens=max(200, tokens // _LEAVES + 1),
+        leaf_target_tokens=max(40, (budget - _TAIL_TOKENS) // _LEAVES - _FRAME_TOKENS),
+        leaf_min_fanout=2,
+        condensed_min_fanout=1_000,
+        condensed_min_fanout_hard=1_000,
+        sweep_max_depth=0,
+        max_sweep_iterations=100,
+    )
+
+
+def measure(session: lossless.Session, messages: Sequence[Any], facts: Sequence[Asked], budget: int | None) -> Kept:
+    """Store a conversation, fold it, and climb the ladder for each fact."""
+    with lossless.open(":memory:", background=False) as plain_engine:
+        plain_engine.append(session, messages)
+        tokens = plain_engine.archive.context_tokens(1)
+        newest = [stored.message.content for stored in plain_engine.archive.messages.in_order(1, limit=100_000)]
+    budget = budget or round(tokens * SHARE)
+    with lossless.open(":memory:", settings_for(tokens, budget), background=False) as engine:
+        engine.append(session, messages)
+        context, left = fold(engine, session, budget)
+        now = engine.archive.messages.get(1).created_at
+        opened = partial(_opened, engine, session, now)
+        rungs = tuple(ladder(fact, (context, *opened(fact.question))) for fact in facts)
+    window = _window(newest, budget)
+    return Kept(tokens, left, rungs, tuple(holds(window, fact, strict=True) for fact in facts))
+
+
+def _opened(engine: lossless.Engine, session: lossless.Session, now: datetime, question: str) -> tuple[str, str]:
+    """The text of one recall, and of one expansion around its best evidence."""
+    found = engine.recall(question, session=session, max_tokens=RECALL_TOKENS)
+    shown = "\n".join(item.text for item in found.evidence)
+    if not found.evidence:
+        return shown, ""
+    best = found.evidence[0]
+    request = ExpandRequest(token_cap=EXPAND_TOKENS, around=best.id)
+    scope = Scope("conversation", (best.conversation_id,))
+    return shown, str(expand(engine.archive, request, scope, now))
+
+
+def _window(texts: Sequence[str], budget: int) -> str:
+    """The newest texts that fit: what is left of history without summaries."""
+    kept: list[str] = []
+    for text in reversed(texts):
+        budget -= estimate_tokens(text)
+        if budget < 0:
+            break
+        kept.append(text)
+    return "\n".join(reversed(kept))
+
+
+def facts_of(dialogue: locomo.Dialogue) -> list[Asked]:
+    """The questions whose answer stands verbatim in few messages, one of them the right one."""
+    texts = {turn.id: plain(turn.text) for turn in dialogue.turns}
+    found = []
+    for question in dialogue.questions:
+        answer = plain(question.answer).strip(" .")
+        having = {id_ for id_, text in texts.items() if answer in text}
+        gold = having & question.gold
+        if len(answer) >= _SHORTEST and question.category != 5 and gold and len(having) <= FEW:
+            found.append(Asked(question.text, answer, tuple(texts[id_] for id_ in sorted(gold))))
+    return found
+
+
+def long_dialogues(path: Path, budget: int | None = None) -> list[dict[str, object]]:
+    """The ladder on dialogues in the format of LoCoMo."""
+    kept = []
+    for dialogue in locomo.load(path):
+        messages = [turn.incoming for turn in dialogue.turns]
+        kept.append(measure(dialogue.session, messages, facts_of(dialogue), budget))
+    rungs = [rung for one in kept for rung in one.rungs]
+    raw, left = sum(one.raw_tokens for one in kept), sum(one.tokens for one in kept)
+    rows: list[dict[str, object]] = []
+    for name, chosen in (("strict", [rung.strict for rung in rungs]), ("at all", [rung.loose for rung in rungs])):
+        shares = [_percent(there) for there in zip(*chosen, strict=True)]
+        rows.append(
+            {
+                "what": f"{len(kept)} dialogues, {name}",
+                "facts": len(rungs),
+                "compression %": round(100 - 100 * left / raw, 1),
+                "(i) context": shares[0],
+                "(ii) + recall": shares[1],
+                "(iii) + expand": shares[2],
+                "window": _percent([there for one in kept for there in one.window]) if name == "strict" else None,
+                "aim": "35 / 84 / 90" if name == "strict" else "",
+            }
+        )
+    return rows
+
+
+def rounds() -> list[dict[str, object]]:
+    """Compression and retention by the number of rounds, beside the seed's figures."""
+    rows: list[dict[str, object]] = []
+    whole: list[Any] = list(openai_chat(sample_conversation(2_000)))
+    for count in ROUNDS:
+        messages = _rounds(whole, count)
+        texts = [plain(str(message.get("content") or "")) for message in messages]
+        facts = [
+            Asked(fact.question, plain(fact.answer), tuple(text for text in texts if plain(fact.answer) in text))
+            for fact in PLANTED
+            if fact.seq <= len(messages)
+        ]
+        tokens = sum(estimate_tokens(text) for text in texts)
+        kept = measure(lossless.Session(key="rounds"), messages, facts, round(tokens * (100 - SEED[count][0]) / 100))
+        shares = [_percent(there) for there in zip(*(rung.loose for rung in kept.rungs), strict=True)]
+        rows.append(
+            {
+                "rounds": count,
+                "raw tokens": kept.raw_tokens,
+                "compacted": kept.tokens,
+                "compression %": round(100 - 100 * kept.tokens / kept.raw_tokens, 1),
+                "facts": len(facts),
+                "in context %": shares[0],
+                "+ recall %": shares[1],
+                "+ expand %": shares[2],
+                "seed": f"{SEED[count][0]} % / {SEED[count][1]} %",
+            }
+        )
+    return rows
+
+
+def _rounds(messages: Sequence[Any], count: int) -> list[Any]:
+    """The beginning of a conversation up to the end of its `count`-th round."""
+    starts = [place for place, message in enumerate(messages) if message["role"] == "user"]
+    return list(messages[: starts[count] if count < len(starts) else len(messages)])
+
+
+def _percent(there: Iterable[bool]) -> float:
+    values = list(there)
+    return round(100 * sum(values) / len(values), 1) if values else 0.0
+
+
+def main() -> None:
+    """Print both tables and keep them as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("file", nargs="?", type=Path, default=locomo.DEFAULT, help="dialogues in the format of LoCoMo")
+    path: Path = parser.parse_args().file
+    runs: list[tuple[str, str, Callable[[], list[dict[str, object]]]]] = [
+        ("retention-rounds", "sample conversation", rounds),
+        ("retention", path.name, partial(long_dialogues, path)),
+    ]
+    for name, source, run in runs:
+        rows = run()
+        table(rows, f"{name}: {source}")
+        write(name, rows, {"input": source, "seed": None, "tuned": "the development half is what ranking was tuned on"})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,260 @@
+"""What each tool does when it is called: arguments in, a text to read and details for programs out."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lossless.errors import BadInput, GrantError, LosslessError, NotFound
+from lossless.model.conversations import Session
+from lossless.model.times import state_time
+from lossless.recall import answer as answering
+from lossless.recall import candidates
+from lossless.recall.delegate import Used
+from lossless.recall.describe import DescribeRequest, describe
+from lossless.recall.expand import ExpandRequest, expand
+from lossless.recall.recall import recall
+from lossless.recall.references import parse, parse_all
+from lossless.recall.room import MAX_CHARS
+from lossless.recall.scope import OUT_OF_SCOPE, Caller, GrepRequest, Scope, resolve
+
+if TYPE_CHECKING:
+    from lossless.recall.answered import Answer
+    from lossless.recall.arguments import Arguments
+    from lossless.recall.delegate import Task, Use
+    from lossless.recall.found import Finding
+    from lossless.recall.tools import Toolbox
+
+#: How many summaries a query opens.
+_QUERY_SUMMARIES = 8
+_SPAN_HINT = "pass since before before; both are times such as 2026-01-05T09:00:00Z"
+_SUBAGENTS_ONLY = "lcm_expand is for sub-agents on this host."
+_SUBAGENTS_HINT = "Call lcm_expand_query to have a sub-agent read, or lcm_describe to open one thing."
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """What a tool returns: a text of bounded length that an agent reads, and details for programs."""
+
+    text: str
+    details: dict[str, Any]
+    is_error: bool = False
+
+    def __post_init__(self) -> None:
+        text = self.text.encode("utf-8", "replace").decode()
+        if len(text) > MAX_CHARS:
+            note = "\n(truncated: the result is too long)"
+            text = text[: MAX_CHARS - len(note)] + note
+        object.__setattr__(self, "text", text)
+
+    @property
+    def content(self) -> list[dict[str, str]]:
+        """The text as the content blocks of a tool result."""
+        return [{"type": "text", "text": self.text}]
+
+
+def error_result(text: str, *, hint: str | None = None, code: str | None = None) -> ToolResult:
+    """A refusal as JSON: `{error, hint?, errorCode?}`."""
+    details = {name: value for name, value in (("error", text), ("hint", hint), ("errorCode", code)) if value}
+    return ToolResult(json.dumps(details, ensure_ascii=False), details, is_error=True)
+
+
+def refusal(error: LosslessError, caller: Caller) -> ToolResult:
+    """One of our errors as a tool's result."""
+    hint = None
+    if isinstance(error, NotFound) and error.kind == OUT_OF_SCOPE and not caller.is_delegated:
+        hint = "It may be in another conversation: pass conversationId, or allConversations=true."
+    return error_result(str(error), hint=hint, code=error.code)
+
+
+def _scope(box: Toolbox, args: Arguments, caller: Caller) -> Scope:
+    return resolve(
+        box.archive,
+        caller,
+        box.clock(),
+        conversation_id=args["conversationId"],
+        all_conversations=bool(args["allConversations"]),
+    )
+
+
+def _warned(scope: Scope, text: str, details: dict[str, Any]) -> ToolResult:
+    """A result that begins with what the caller should know about its scope."""
+    if scope.warning is None:
+        return ToolResult(text, details)
+    return ToolResult(f"Note: {scope.warning}\n\n{text}", details | {"warning": scope.warning})
+
+
+# --- lcm_grep -------------------------------------------------------------------------------------
+
+
+def call_grep(box: Toolbox, args: Arguments, caller: Caller) -> ToolResult:
+    since, before = args["since"], args["before"]
+    if since is not None and before is not None and since >= before:
+        raise BadInput(f"since must be earlier than before: {_SPAN_HINT}")
+    file_ids = tuple(named.id for named in parse_all(args["fileIds"], kinds=("file",)))
+    if file_ids and args["scope"] != "files":
+        raise BadInput('fileIds is only for scope="files"')
+    scope = _scope(box, args, caller)
+    request = GrepRequest(
+        args["pattern"], args["mode"], args["scope"], file_ids, since, before, args["limit"], args["sort"]
+    )
+    found = box.grep(box.archive, scope, request, box.clock(), cursor=args["cursor"] or None)
+    kinds = [hit.kind for hit in found.hits]
+    details: dict[str, Any] = {
+        "messageCount": kinds.count("message"),
+        "summaryCount": kinds.count("summary"),
+        "fileCount": kinds.count("file"),
+        "totalMatches": found.total,
+        "truncated": found.truncated,
+        "cursor": found.cursor,
+        "matches": [_hit_details(hit) for hit in found.hits],
+    }
+    more = {"hint": found.hint, "warning": scope.warning}
+    return ToolResult(str(found), details | {name: text for name, text in more.items() if text})
+
+
+def _hit_details(hit: Finding) -> dict[str, Any]:
+    details: dict[str, Any] = {
+        "id": hit.id,
+        "type": hit.kind,
+        "snippet": hit.snippet,
+        "conversationId": hit.conversation_id,
+        "createdAt": state_time(hit.created_at),
+    }
+    if hit.kind == "summary":
+        return details | {"depth": hit.depth, "kind": "condensed" if hit.depth else "leaf", "summaryId": hit.id}
+    if hit.kind == "message":
+        return details | {"seq": hit.seq, "role": hit.role, "coveredBy": hit.summary_id}
+    return details | {"fileName": hit.name, "line": hit.line, "offset": hit.offset}
+
+
+# --- lcm_describe ---------------------------------------------------------------------------------
+
+
+def call_describe(box: Toolbox, args: Arguments, caller: Caller) -> ToolResult:
+    reference = parse(args["id"])
+    request = DescribeRequest(
+        args["tokenCap"],
+        box.settings.max_expand_tokens,
+        args["expandFileMaxBytes"],
+        args["startLine"],
+        args["endLine"],
+        args["cursor"] or None,
+    )
+    scope = _scope(box, args, caller)
+    found = describe(box.archive, reference, scope, box.clock(), request, box.open_file)
+    return _warned(scope, str(found), found.details)
+
+
+# --- lcm_expand -----------------------------------------------------------------------------------
+
+
+def call_expand(box: Toolbox, args: Arguments, caller: Caller) -> ToolResult:
+    if not may_expand(box, caller):
+        return error_result(_SUBAGENTS_ONLY, hint=_SUBAGENTS_HINT, code="SUBAGENTS_ONLY")
+    scope = _scope(box, args, caller)
+    ids, query = args["summaryIds"], args["query"]
+    references = parse_all(ids, kinds=("summary", "message"))
+    if query and not args["cursor"]:
+        found = candidates.find(box.archive, box.grep, scope, (), query, box.clock())
+        if not found and not references:
+            return _warned(scope, "Nothing found for this query in this scope.", {"citedIds": [], "totalTokens": 0})
+        more = parse_all((candidate.id for candidate in found[:_QUERY_SUMMARIES]), kinds=("summary", "message"))
+        references = tuple(dict.fromkeys((*references, *more)))
+    around = parse(args["around"]) if args["around"] else None
+    if around is not None and around.kind != "message":
+        raise BadInput(f"around must be a message, such as msg#12, not {around.id}")
+    request = ExpandRequest(
+        references,
+        args["maxDepth"],
+        args["tokenCap"] or box.settings.max_expand_tokens,
+        args["includeMessages"],
+        around.message_id if around else None,
+    )
+    opened = expand(box.archive, request, scope, box.clock(), args["cursor"] or None)
+    return _warned(scope, str(opened), opened.details)
+
+
+def may_expand(box: Toolbox, caller: Caller) -> bool:
+    """Whether a caller may read large texts itself: sub-agents may; main agents by setting and host."""
+    if caller.is_delegated:
+        return True
+    rule = box.settings.expand_for_main_agents
+    return rule == "allow" or (rule == "auto" and not caller.host_has_subagents)
+
+
+# --- lcm_expand_query -----------------------------------------------------------------------------
+
+
+def call_expand_query(box: Toolbox, args: Arguments, caller: Caller) -> ToolResult:
+    if not args["query"] and not args["summaryIds"]:
+        raise BadInput("pass query, summaryIds or both")
+    ids = tuple(named.id for named in parse_all(args["summaryIds"], kinds=("summary",)))
+    settings = box.settings
+    timeout = args["timeoutMs"] or min(600_000, settings.delegation_timeout_ms + 30_000)
+    question = answering.Question(
+        args["prompt"],
+        args["query"] or None,
+        ids,
+        args["maxTokens"],
+        args["tokenCap"] or settings.max_expand_tokens,
+        timeout / 1000,
+        settings.delegation_timeout_ms / 1000,
+    )
+    try:
+        scope = _scope(box, args, caller)
+    except GrantError:
+        if not caller.is_delegated:
+            raise
+        scope = Scope("grant", ())
+    found = answering.answer(_means(box, caller), question, scope, caller)
+    details = found.details | ({"warning": scope.warning} if scope.warning else {})
+    return ToolResult(_bounded_json(found, details), details, is_error=found.error is not None)
+
+
+def _bounded_json(found: Answer, details: dict[str, Any]) -> str:
+    """The details as JSON; an answer that makes them too long is cut, so that they stay JSON."""
+    text = json.dumps(details, ensure_ascii=False)
+    if len(text) <= MAX_CHARS or "answer" not in details:
+        return text
+    rest = details | {"answer": "", "truncated": True, "conversationBreakdown": []}
+    room = (MAX_CHARS - len(json.dumps(rest, ensure_ascii=False))) // 2
+    return json.dumps(rest | {"answer": found.text[: max(0, room)]}, ensure_ascii=False)
+
+
+def _means(box: Toolbox, caller: Caller) -> answering.Means:
+    def tools(task: Task) -> Use:
+        reader = Caller(Session(key=task.session_key), task.grant_id, caller.host_has_subagents)
+
+        def use(name: str, args: dict[str, Any]) -> Used:
+            result = box.call(name, args, reader)
+            return Used(result.text, result.details, result.is_error)
+
+        return use
+
+    return answering.Means(
+        box.archive,
+        box.grep,
+        tools,
+        box.models,
+        box.delegate,
+        box.settings.expand_query_strategy,
+        box.clock,
+        box.monotonic,
+    )
+
+
+# --- lcm_recall -----------------------------------------------------------------------------------
+
+
+def call_recall(box: Toolbox, args: Arguments, caller: Caller) -> ToolResult:
+    scope = _scope(box, args, caller)
+    most = args["maxTokens"] or box.settings.recall_max_tokens
+    found = recall(box.archive, scope, args["question"], most, box.clock())
+    evidence = [
+        {"id": item.reference, "conversationId": item.conversation_id, "seq": item.seq, "role": item.role,
+         "createdAt": state_time(item.created_at), "text": item.text, "summaryId": item.summary_id}
+        for item in found.evidence
+    ]  # fmt: skip
+    return _warned(scope, str(found), {"evidence": evidence})

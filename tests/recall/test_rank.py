@@ -1,0 +1,194 @@
+"""The order of hits."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lossless.recall.query import understand
+from lossless.recall.rank import Hit, Neighbour, Sort, Span, missing_places, rank
+from lossless.recall.weigh import PIECE_WEIGHT, Candidate, Counts, Weighed, weigh
+
+HOUR = 3600.0
+DAY = 24 * HOUR
+NOTHING = "Nothing of note was said here."
+
+
+def weighed(question: str, texts: list[str], *, rows: int = 1000, pace: float = 60.0) -> Weighed:
+    """Texts as the messages of one conversation, id and seq from 0, one a minute."""
+    query = understand(question)
+    candidates = [Candidate(at, 1, at, at * pace, text) for at, text in enumerate(texts)]
+    return weigh(query, candidates, Counts(rows, (0,) * len(query.terms)))
+
+
+def order(question: str, texts: list[str], *, sort: Sort = "relevance", now: float = 0.0) -> list[int | str]:
+    return [hit.id for hit in rank(weighed(question, texts, pace=DAY), sort=sort, now=now)]
+
+
+def test_more_of_the_question_comes_first() -> None:
+    texts = ["the lock", "the migration lock was held", NOTHING, "a migration"]
+    assert order("why was the migration lock held", texts)[0] == 1
+
+
+def test_a_rare_word_weighs_more_than_a_frequent_one() -> None:
+    texts = ["deploy one", "deploy two", "deploy three", "deploy four", "zebra", "deploy five"]
+    assert order("deploy zebra", texts)[0] == 4
+
+
+def test_a_text_with_all_words_comes_before_one_with_many_of_some() -> None:
+    texts = ["deploy deploy deploy deploy", "pipeline pipeline pipeline", f"deploy {NOTHING * 20} pipeline"]
+    assert order("deploy pipeline", texts)[0] == 2
+
+
+def test_a_quoted_phrase_comes_first() -> None:
+    texts = ["queue of retry, retry queues failed, queue failed", "the failed retry queue", "retry, then queue, failed"]
+    assert order('failed "retry queue" yesterday', texts)[:2] in ([0, 1], [1, 0])
+    assert order('"then queue" retry failed zebra', [*texts, "zebra"])[0] == 2
+
+
+def test_an_identifier_comes_first() -> None:
+    texts = ["error error 1234 and ERR again and again", "ERR-12345", "it said ERR-1234 once"]
+    assert order("error ERR-1234", texts)[0] == 2
+
+
+def test_of_two_texts_the_shorter_comes_first() -> None:
+    assert order("zebra", ["a zebra", f"a zebra {NOTHING}"]) == [0, 1]
+
+
+def test_words_side_by_side_come_first() -> None:
+    close = f"{NOTHING} a charity race, far away from all of us here"
+    apart = f"The charity was far from here, {NOTHING} a race"
+    assert order("charity race", [close, apart]) == [0, 1]
+
+
+def test_an_answer_borrows_from_the_question_before_it() -> None:
+    query = understand("what did Anna adopt")
+    texts = {4: "Anna, did you adopt anything?", 5: "Yes, Anna here: a puppy!", 90: "Anna is here"}
+    rows = [Candidate(seq, 1, seq, seq * 60.0, text) for seq, text in texts.items()]
+    hits = rank(weigh(query, rows, Counts(100, (40, 1))))
+    assert [hit.id for hit in hits] == [4, 5, 90]
+
+
+def test_a_message_without_a_word_of_the_question_is_a_hit_beside_a_good_one() -> None:
+    found = weighed("zebra", [NOTHING] * 5 + ["the zebra"] + [NOTHING] * 5)
+    assert sorted(missing_places(found)) == [(1, 2), (1, 3), (1, 4), (1, 6), (1, 7), (1, 8)]
+    near = [Neighbour(seq, 1, seq, seq * 60.0, 8) for _, seq in missing_places(found)]
+    hits = rank(found, near)
+    assert hits[0].id == 5
+    assert {hit.id for hit in hits[1:3]} == {4, 6}
+    assert hits[1].passage is None
+    assert hits[1].matched == ()
+
+
+def test_nothing_is_borrowed_across_a_pause() -> None:
+    found = weighed("zebra", [NOTHING, "the zebra"])
+    late = Neighbour(2, 1, 2, 60.0 + HOUR, 8)
+    soon = Neighbour(2, 1, 2, 60.0 + HOUR - 1, 8)
+    assert [hit.id for hit in rank(found, [late])] == [1]
+    assert [hit.id for hit in rank(found, [soon])] == [1, 2]
+
+
+def test_a_long_text_borrows_little() -> None:
+    found = weighed("zebra", [NOTHING, "the zebra"])
+    short, long = (rank(found, [Neighbour(2, 1, 2, 120.0, tokens)])[1].score for tokens in (20, 2000))
+    assert long < short
+
+
+def test_a_good_hit_lifts_its_session() -> None:
+    query = understand("zebra crossing party")
+    rows = [
+        Candidate(1, 1, 1, 0.0, "the zebra crossing party"),
+        Candidate(2, 1, 20, HOUR / 2, "a party"),
+        Candidate(3, 1, 300, 9 * DAY, "a party"),
+    ]
+    hits = rank(weigh(query, rows, Counts(100, (1, 1, 5))))
+    assert [hit.id for hit in hits] == [1, 2, 3]
+
+
+def test_the_best_passage_speaks_for_a_long_message() -> None:
+    query = understand("zebra crossing")
+    rows = [Candidate(1, 1, 1, 0.0, text, at) for at, text in enumerate([NOTHING, "a zebra", "zebra crossing", "a"])]
+    (hit,) = rank(weigh(query, rows, Counts(10, (2, 1))))
+    assert hit.passage == 2
+    assert hit.matched == ("zebra", "crossing")
+
+
+def test_words_in_different_passages_of_a_message_are_all_there() -> None:
+    query = understand("zebra crossing")
+    rows = [Candidate(1, 1, 1, 0.0, "a zebra", 0), Candidate(1, 1, 1, 0.0, "a crossing", 9)]
+    assert rank(weigh(query, rows, Counts(10, (1, 1))))[0].tier == 0
+
+
+def test_summaries_are_ranked_by_themselves() -> None:
+    query = understand("zebra crossing")
+    rows = [Candidate("sum_a", 1, None, 0.0, "a zebra"), Candidate("sum_b", 1, None, 0.0, "a zebra crossing")]
+    found = weigh(query, rows, Counts(10, (2, 1)))
+    assert missing_places(found) == []
+    assert [hit.id for hit in rank(found)] == ["sum_b", "sum_a"]
+
+
+def test_the_time_that_is_asked_about_lifts_and_never_excludes() -> None:
+    texts = ["the zebra party", "a zebra party"]
+    found = weighed("zebra party", texts, pace=DAY)
+    assert [hit.id for hit in rank(found, span=Span(0.0, 1.0))] == [0, 1]
+    assert [hit.id for hit in rank(found, span=Span(DAY, DAY + 1))] == [1, 0]
+
+
+def test_recency_is_newest_first_among_full_matches() -> None:
+    texts = ["zebra crossing", "zebra crossing zebra crossing", "zebra"]
+    assert order("zebra crossing", texts, sort="recency") == [1, 0]
+    assert order("zebra lion", texts, sort="recency") == [2, 1, 0]
+
+
+def test_hybrid_prefers_the_newer_of_two_equals() -> None:
+    assert order("zebra", ["a zebra", "a zebra"], sort="hybrid", now=2 * DAY) == [1, 0]
+
+
+def test_hybrid_takes_a_tenth_of_a_percent_an_hour() -> None:
+    found = weighed("zebra", ["zebra zebra", "zebra"], pace=DAY)
+    (best, second) = rank(found)
+    assert best.id == 0
+    ratio = best.score / second.score
+    hours = (ratio - 1) * 1000
+    late = weighed("zebra", ["zebra zebra", "zebra"], pace=(hours + 1) * HOUR)
+    soon = weighed("zebra", ["zebra zebra", "zebra"], pace=(hours - 1) * HOUR)
+    assert rank(late, sort="hybrid", now=(hours + 1) * HOUR)[0].id == 1
+    assert rank(soon, sort="hybrid", now=(hours - 1) * HOUR)[0].id == 0
+
+
+def test_a_piece_of_an_identifier_that_is_nowhere_whole_counts_in_full() -> None:
+    whole = weighed("zebra-crossing", ["zebra-crossing", "a zebra"])
+    pieces = weighed("zebra-crossing", ["the zebra", "a zebra"])
+    assert whole.weights[1] == pytest.approx(PIECE_WEIGHT * pieces.weights[1])
+
+
+@pytest.mark.parametrize("question", ["", "???", "zebra"])
+def test_no_candidates_no_hits(question: str) -> None:
+    assert rank(weighed(question, [])) == []
+
+
+WORDS = st.sampled_from(["deploy", "pipeline", "lock", "zebra", "数据", "it", "was"])
+SORTS: tuple[Sort, ...] = ("relevance", "recency", "hybrid")
+
+
+@given(st.lists(WORDS, max_size=4), st.lists(st.lists(WORDS, max_size=6), max_size=12), st.sampled_from(SORTS))
+def test_any_rows_have_an_order(asked: list[str], said: list[list[str]], sort: Sort) -> None:
+    texts = [" ".join(words) for words in said]
+    found = weighed(" ".join(asked), texts)
+    hits = rank(found, [], sort=sort, now=1000.0)
+    assert len({hit.id for hit in hits}) == len(hits)
+    assert all(hit.score > 0 for hit in hits)
+    if sort == "relevance":
+        assert [(hit.tier, -hit.score) for hit in hits] == sorted((hit.tier, -hit.score) for hit in hits)
+
+
+@given(st.lists(WORDS, min_size=1, max_size=3), st.lists(st.lists(WORDS, max_size=6), min_size=1, max_size=12))
+def test_texts_with_all_words_always_come_first(asked: list[str], said: list[list[str]]) -> None:
+    def has_all(hit: Hit) -> bool:
+        return content <= set(said[int(hit.id)])
+
+    content = {word for word in asked if word not in ("it", "was")} or set(asked)
+    full = [has_all(hit) for hit in rank(weighed(" ".join(asked), [" ".join(words) for words in said]))]
+    if any(full):
+        assert full == sorted(full, reverse=True)

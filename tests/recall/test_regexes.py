@@ -1,0 +1,134 @@
+"""Regular expressions: what they need, and that none can hang a search."""
+
+from __future__ import annotations
+
+import re
+import time
+from contextlib import suppress
+from importlib.util import find_spec
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lossless.errors import BadPattern
+from lossless.recall.regexes import MAX_CHARS, Regex, shape_of
+
+
+@pytest.mark.parametrize(
+    ("pattern", "needed"),
+    [
+        ("deploy", ("deploy",)),
+        (r"ERR-\d+ in worker", ("ERR-", " in worker")),
+        ("(foo)+bar", ("foo", "bar")),
+        ("(?:foo)?barbaz", ("barbaz",)),
+        ("foo|bar", ()),
+        ("pre(?:foo|bar)post", ("pre", "post")),
+        ("[abc]def", ("def",)),
+        ("^start.*end$", ("start", "end")),
+        (r"\bword\b", ("word",)),
+        ("(?i)Deploy", ("deploy",)),
+        ("(?i)kiss", ()),
+        ("xyz(?i:abc)defg", ("xyz", "defg")),
+        ("abc{e<=1}", ()),
+        ("ab", ()),
+        ("a{3}bcd", ("bcd",)),
+        ("(?x) a b c d", ("abcd",)),
+        (r"a\.b\.c", ("a.b.c",)),
+        (r"\p{L}abc", ()),
+    ],
+)
+def test_what_a_match_must_hold(pattern: str, needed: tuple[str, ...]) -> None:
+    assert shape_of(pattern).needed == needed
+
+
+_pieces = st.sampled_from(["abc", "def", ".", ".*", "(x|yz)", "[a-c]+", "(?:def)?", r"\d", "a{2}", "(abc)+", "^", "$"])
+
+
+@settings(max_examples=300)
+@given(
+    pieces=st.lists(_pieces, min_size=1, max_size=5), text=st.text("abcdefxyz01\n", max_size=60), ignore=st.booleans()
+)
+def test_no_match_is_without_what_it_must_hold(pieces: list[str], text: str, ignore: bool) -> None:
+    pattern = Regex(("(?i)" if ignore else "") + "".join(pieces))
+    for shown in (text, text.upper()):
+        found = pattern.find(shown, 1.0)
+        assert (found is None) == (re.search(pattern.pattern, shown) is None)
+        if found is not None:
+            held = shown.lower() if pattern.ignores_case else shown
+            assert all(needed in held for needed in pattern.needed)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "position"),
+    [("(", 1), ("a[", 2), ("*a", 0), (r"\N{nothing}", None), ("(?P<1>a)", None), ("a)", None), ("(?<=a+", None)],
+)
+def test_a_broken_pattern_says_where(pattern: str, position: int | None) -> None:
+    with pytest.raises(BadPattern) as caught:
+        Regex(pattern)
+    assert caught.value.pattern == pattern
+    if position is not None:
+        assert caught.value.position == position
+
+
+@pytest.mark.parametrize("pattern", ["", "x" * (MAX_CHARS + 1), "(?R)", "(a(?1)b)", "(?P<x>a)(?&x)", "(" * 2000])
+def test_patterns_that_are_refused(pattern: str) -> None:
+    with pytest.raises(BadPattern):
+        Regex(pattern)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(a+)+b",
+        "(a|a)*b",
+        "(.*)*=x",
+        "(?:a|aa)+$",
+        r"(\w+\s?)*!",
+        "(x+x+)+y",
+        "a*a*a*a*a*a*b",
+        "(a|a)+(b|$)",
+        "(a?){50}a{50}",
+    ],
+)
+def test_nothing_hangs(pattern: str) -> None:
+    compiled = Regex(pattern)
+    for text in ("a" * 3000, "a" * 40, "x" * 3000, "a b " * 900):
+        start = time.process_time()
+        with suppress(TimeoutError):
+            compiled.find(text, 0.1)
+        assert time.process_time() - start < 1.5
+
+
+def test_harmless_patterns_are_not_watched() -> None:
+    assert shape_of("deploy").harmless_chars > 1_000_000
+    assert 1000 < shape_of(r"ERR-\d+ in").harmless_chars < 10_000
+    assert shape_of("a?" * 30 + "a" * 30).harmless_chars < 10
+    assert shape_of(r"\d{7}[a-z]").harmless_chars > 1_000_000
+    for wild in ("(a+)+", "(a|a)+", "(a|ab)*", "(a?)+", "(?:ab)+", r"(\w\s?)*"):
+        assert shape_of(wild).harmless_chars == 0
+    assert shape_of(r"(a)\1").harmless_chars == 0
+    assert shape_of("(?=a)b").harmless_chars == 0
+
+
+@settings(max_examples=300)
+@given(pattern=st.text(max_size=30) | st.text("()[]{}*+?|\\^$.,-<>=!:#&~a1PR\n ", max_size=24))
+def test_any_text_is_a_pattern_or_refused(pattern: str) -> None:
+    try:
+        compiled = Regex(pattern)
+    except BadPattern:
+        return
+    for text in ("", "a1 -> b2", "aaaa" * 20):
+        try:
+            found = compiled.find(text, 0.2)
+        except TimeoutError:
+            continue
+        assert found is None or 0 <= found[0] <= found[1] <= len(text)
+
+
+def test_the_linear_engine_must_be_installed() -> None:
+    if find_spec("re2") is None:
+        with pytest.raises(BadPattern, match="re2, which is not installed"):
+            Regex("a+b", "re2")
+    else:
+        assert Regex("a+b", "re2").find("xaab", 1.0) == (1, 4)
