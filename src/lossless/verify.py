@@ -1,0 +1,188 @@
+"""Proving an archive: everything that was stored is there, findable and reachable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from lossless import formats
+from lossless.errors import ArchiveCorrupt, ArchiveError, BadInput, NotFound
+from lossless.files.intercept import restored
+from lossless.files.keep import reader
+from lossless.model.identity import fingerprint, identity_hash
+from lossless.store.index import digest, indexed_text
+from lossless.store.skeleton import storable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lossless.files.vault import Vault
+    from lossless.model.messages import Json, StoredMessage
+    from lossless.store.archive import Archive
+    from lossless.store.checks import Derived, Offender
+
+Severity = Literal["error", "warning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something that should hold and does not: which rule, which row, what is wrong."""
+
+    check: str
+    table: str
+    id: str
+    detail: str
+    severity: Severity = "error"
+
+    def __str__(self) -> str:
+        return f"{self.severity}: {self.table} {self.id}: {self.detail} ({self.check})"
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The outcome: `ok` when there is no error; warnings concern rows that other programs wrote."""
+
+    problems: tuple[Problem, ...]
+    messages: int
+    summaries: int
+
+    @property
+    def ok(self) -> bool:
+        return not any(problem.severity == "error" for problem in self.problems)
+
+
+def verify(archive: Archive, progress: Callable[[int], None] | None = None, vault: Vault | None = None) -> Verification:
+    """Check every row of an archive; reads only, in bounded memory.
+
+    With the vault of its payloads, messages whose payloads lie in files are checked as they came.
+    """
+    problems = [_problem("integrity", offender) for offender in archive.checks.integrity()]
+    if any(problem.table == "database" for problem in problems):
+        return Verification(tuple(problems), 0, 0)
+    problems.extend(_problem("rows", offender) for offender in archive.checks.rows())
+    count = 0
+    for page in archive.checks.derived():
+        problems.extend(_check_messages(archive, page, vault))
+        count += len(page)
+        if progress:
+            progress(len(page))
+    problems.extend(_index_problem(offender) for offender in archive.checks.summary_digests())
+    problems.extend(_shrinking(archive))
+    problems.extend(_reachability(archive))
+    problems.extend(_files(archive))
+    return Verification(tuple(problems), count, archive.care.counts().summaries)
+
+
+def _problem(check: str, offender: Offender) -> Problem:
+    return Problem(check, offender.table, offender.id, offender.detail)
+
+
+def _index_problem(offender: Offender) -> Problem:
+    """What is only not indexed yet can be caught up."""
+    severity: Severity = "warning" if offender.table == "summary_extras" else "error"
+    return Problem("index", offender.table, offender.id, offender.detail, severity)
+
+
+def _check_messages(archive: Archive, page: list[Derived], vault: Vault | None) -> Iterator[Problem]:
+    """Work out again what was worked out when these messages were stored."""
+    stored: dict[int, StoredMessage] = {}
+    try:
+        stored = {message.id: message for message in archive.messages.many([derived.message_id for derived in page])}
+    except ArchiveCorrupt:
+        yield from _unreadable(archive, page, stored)
+    recipes = archive.files.recipes(list(stored))
+    for derived in page:
+        message = stored.get(derived.message_id)
+        if message is not None and derived.message_id in recipes:
+            yield from _check_intercepted(archive, message, recipes[message.id], derived, vault)
+        elif message is not None:
+            yield from _check_message(message, derived)
+    texts = [(derived, stored[derived.message_id].message) for derived in page if derived.message_id in stored]
+    indexed = [(derived, indexed_text(message.content, message)) for derived, message in texts]
+    current = [(derived, text) for derived, text in indexed if derived.digest == digest(text)]
+    yield from (_problem("index", offender) for offender in archive.checks.index_rows(current))
+
+
+def _unreadable(archive: Archive, page: list[Derived], stored: dict[int, StoredMessage]) -> Iterator[Problem]:
+    """Read a page one by one into `stored`; what cannot be read back is a problem of its own."""
+    for derived in page:
+        try:
+            stored[derived.message_id] = archive.messages.get(derived.message_id)
+        except ArchiveCorrupt as error:
+            yield Problem("original", "message_extras", str(derived.message_id), str(error))
+
+
+def _check_message(stored: StoredMessage, derived: Derived) -> Iterator[Problem]:
+    id_, message = str(stored.id), stored.message
+    if derived.identity and derived.identity != identity_hash(message.role, message.content):
+        yield Problem("identity", "messages", id_, "its identity is not the one that we give its text", "warning")
+    if derived.fingerprint is None or derived.digest is None:
+        yield Problem(
+            "index",
+            "message_extras",
+            id_,
+            "it is not indexed yet; open the archive for writing once",
+            "warning",
+        )
+        return
+    if derived.digest != digest(indexed_text(message.content, message)):
+        yield Problem("index", "messages", id_, "its indexed text is not its text")
+    if derived.fingerprint != fingerprint(message):
+        yield Problem("parts", "message_parts", id_, "its parts do not agree with what was stored")
+    if message.body is not None:
+        yield from _check_original(stored)
+
+
+def _check_intercepted(
+    archive: Archive, stored: StoredMessage, recipe: Json, derived: Derived, vault: Vault | None
+) -> Iterator[Problem]:
+    """A message whose payload lies in a file is, with its bytes put back, the message that was stored."""
+    if vault is None or derived.fingerprint is None:
+        return
+    try:
+        original = restored(stored.message, recipe, reader(archive.files, vault), formats.decode)
+    except (NotFound, ArchiveError) as error:
+        yield Problem("files", "large_files", str(stored.id), f"its original cannot be made again: {error}", "warning")
+        return
+    if derived.fingerprint != fingerprint(original):
+        yield Problem("parts", "message_parts", str(stored.id), "with its file put back it is not what was stored")
+
+
+def _check_original(stored: StoredMessage) -> Iterator[Problem]:
+    """The original, decoded again, says what the row says."""
+    message = stored.message
+    try:
+        again = formats.decode(message.original, message.format)
+    except BadInput as error:
+        yield Problem("original", "message_extras", str(stored.id), f"its original cannot be read: {error}")
+        return
+    if stored.file_id is None and (again.role, storable(again.content)) != (message.role, message.content):
+        yield Problem("original", "message_extras", str(stored.id), "its original does not agree with its content")
+
+
+def _shrinking(archive: Archive) -> Iterator[Problem]:
+    for summary_id, model in archive.checks.not_smaller():
+        detail = f"it is no smaller than its sources (written by {model!r})"
+        yield Problem("shrink", "summaries", summary_id, detail, "warning")
+
+
+def _reachability(archive: Archive) -> Iterator[Problem]:
+    for conversation_id in archive.checks.conversation_ids():
+        for message_id in archive.checks.unreachable(conversation_id):
+            detail = (
+                f"conversation {conversation_id}: it is neither in the context, nor below a summary in it, nor hidden"
+            )
+            yield Problem("reachable", "messages", str(message_id), detail)
+        for message_id in archive.checks.covered_twice(conversation_id):
+            detail = f"conversation {conversation_id}: the context holds it more than once"
+            yield Problem("reachable", "context_items", str(message_id), detail, "warning")
+
+
+def _files(archive: Archive) -> Iterator[Problem]:
+    for file_id, place, size in archive.checks.file_places():
+        path = Path(place)
+        if not path.is_file():
+            yield Problem("files", "large_files", file_id, f"its bytes are not at {place}", "warning")
+        elif size is not None and path.stat().st_size != size:
+            yield Problem("files", "large_files", file_id, f"{place} has another size than was stored")

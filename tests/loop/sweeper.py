@@ -1,0 +1,58 @@
+"""A process of its own that talks and folds: `python sweeper.py <archive> talk|pay [turns]`.
+
+`talk` stores turns and says so, line by line, once each is acknowledged. `pay` pays debts until there are none.
+The model is slow, so that there is always something under way.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from lossless.testing import Scripted
+from tests.loop import kit
+
+
+class Slow(Scripted):
+    """Answers after a moment that differs from call to call."""
+
+    def __call__(self, prompt, /):  # type: ignore[no-untyped-def]
+        time.sleep(random.uniform(0.001, 0.02))
+        return super().__call__(prompt)
+
+
+def say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def run_talk(path: Path, turns: int) -> None:
+    with kit.open_engine(path, Slow(), background=True, summary_max_calls_per_window=10_000) as engine:
+        for turn in range(turns):
+            new = kit.talk(4, first=4 * turn)
+            engine.after_turn(kit.SESSION, new_messages=new, budget=kit.BUDGET)
+            say(str(4 * turn + 4))
+            engine.settle(0.01)
+
+
+def run_pay(path: Path) -> None:
+    model = Slow()
+    with kit.open_engine(path, model, leaf_chunk_tokens=150, summary_max_calls_per_window=10_000) as engine:
+        say("ready")
+        until = time.monotonic() + 60
+        while engine.archive.debts.pending() and time.monotonic() < until:
+            engine.pay_debts()
+            time.sleep(0.002)
+    say(f"calls {model.started}")
+
+
+if __name__ == "__main__":
+    place, what = Path(sys.argv[1]), sys.argv[2]
+    if what == "talk":
+        run_talk(place, int(sys.argv[3]))
+    else:
+        run_pay(place)

@@ -1,0 +1,95 @@
+"""The front door: what `import lossless` offers, what it costs, and that it keeps its promises to type checkers."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import entry_points, metadata
+from pathlib import Path
+
+import pytest
+
+import lossless
+
+ROOT = Path(__file__).parents[1]
+FRONT_DOOR = ROOT / "src" / "lossless" / "__init__.py"
+#: Names that programs rely on; a name is added here when it is public for good.
+PROMISED = {
+    "AppendReport",
+    "Engine",
+    "Incoming",
+    "LosslessError",
+    "Message",
+    "Session",
+    "Settings",
+    "TurnReport",
+    "open",
+}
+#: What `import lossless` must not load: start-up counts in hooks and commands.
+HEAVY = {"apsw", "asyncio", "click", "json", "pydantic", "pydantic_ai", "regex", "rich", "sqlite3", "zoneinfo"}
+
+
+def test_promised_names_are_there() -> None:
+    assert PROMISED | {"__version__"} <= set(lossless.__all__)
+
+
+@pytest.mark.parametrize("name", lossless.__all__)
+def test_every_name_is_there_and_says_what_it_is(name: str) -> None:
+    value = getattr(lossless, name)
+    if name != "__version__":
+        assert inspect.getdoc(value), name
+
+
+def test_names_are_sorted_and_listed_once() -> None:
+    assert sorted(set(lossless.__all__)) == lossless.__all__
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = lossless.no_such_name
+
+
+def test_type_checkers_see_the_same_names() -> None:
+    """The imports for type checkers, the table of lazy names and `__all__` agree."""
+    tree = ast.parse(FRONT_DOOR.read_text(encoding="utf-8"))
+    typed: dict[str, tuple[str | None, str]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("lossless."):
+            typed |= {alias.asname or alias.name: (node.module, alias.name) for alias in node.names}
+    (table,) = (node.value for node in tree.body if isinstance(node, ast.Assign) and _target(node) == "_PUBLIC")
+    assert ast.literal_eval(table) == typed
+    assert {*typed, "__version__"} == set(lossless.__all__)
+
+
+def _target(node: ast.Assign) -> str:
+    return ast.unparse(node.targets[0])
+
+
+def test_importing_costs_nothing() -> None:
+    script = "import sys; before = set(sys.modules); import lossless; print(*(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert loaded & HEAVY == set()
+    assert {name for name in loaded if name.startswith("lossless.")} == set()
+
+
+def test_every_public_method_says_what_holds() -> None:
+    methods = [value for name, value in inspect.getmembers(lossless.Engine, inspect.isfunction) if name[0] != "_"]
+    assert [method.__qualname__ for method in methods if not inspect.getdoc(method)] == []
+
+
+def test_the_package_is_marked_as_typed() -> None:
+    assert (FRONT_DOOR.parent / "py.typed").exists()
+
+
+def test_one_version_everywhere() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert lossless.__version__ == project["version"] == metadata("lossless")["Version"]
+
+
+def test_the_command_is_called_lcm() -> None:
+    (command,) = entry_points(group="console_scripts", name="lcm")
+    assert callable(command.load())

@@ -1,0 +1,285 @@
+"""Verify finds what is wrong: one row of each table is damaged, and the table is named."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from typing import TYPE_CHECKING
+
+import apsw
+import pytest
+
+import lossless
+from lossless.model.context import MessageItem
+from lossless.model.summaries import NewSummary
+from lossless.store.archive import Archive
+from lossless.store.context import Change
+from lossless.store.sql import schema
+from lossless.testing import VirtualClock
+from lossless.verify import verify
+from tests.faults import SESSION, TURN, open_engine, problems
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CLOCK = VirtualClock()
+#: Rows of tables that rooms above the archive write.
+OTHERS = """
+INSERT INTO conversation_bootstrap_state (conversation_id, session_file_path, last_seen_size, last_seen_mtime_ms,
+  last_processed_offset) VALUES (1, '/home/user/s.jsonl', 100, 1, 90);
+INSERT INTO conversation_compaction_telemetry (conversation_id) VALUES (1);
+INSERT INTO conversation_compaction_maintenance (conversation_id, pending) VALUES (1, 1);
+INSERT INTO focus_briefs (brief_id, conversation_id, prompt, content, status) VALUES ('focus_1', 1, 'p', 'c', 'active');
+INSERT INTO focus_brief_sources (brief_id, summary_id, role) VALUES ('focus_1', 'sum_a', 'cited');
+INSERT INTO leases VALUES ('sweep 1', 'me', '2026-01-05T09:00:00.000Z');
+INSERT INTO spend_ledger (scope, kind, at) VALUES ('all', 'call', '2026-01-05T09:00:00.000Z');
+INSERT INTO breakers VALUES ('key', 1, NULL, '2026-01-05T09:00:00.000Z');
+INSERT INTO expansion_grants (grant_id, issuer, conversation_ids, token_cap, max_depth, created_at, expires_at)
+  VALUES ('grant_1', 'me', '[1]', 100, 1, '2026-01-05T09:00:00.000Z', '2026-01-05T09:00:00.000Z');
+INSERT INTO pins (conversation_id, message_id, at) VALUES (1, 1, '2026-01-05 09:00:00');
+INSERT INTO token_factors (model, ratio, spread, observations, updated_at)
+  VALUES ('m', 1.2, 0.1, 3, '2026-01-05 09:00:00');
+INSERT INTO stubborn_chunks (conversation_id, chunk, kind, at) VALUES (1, '1-2', 'blank', '2026-01-05 09:00:00');
+"""
+
+#: What is done to a row, and the table that verify must name.
+DAMAGE: dict[str, tuple[str, ...]] = {
+    "conversations": (
+        "UPDATE conversations SET active = 7 WHERE conversation_id = 1",
+        "UPDATE conversations SET updated_at = 'yesterday' WHERE conversation_id = 1",
+        "DROP INDEX conversations_active_session_key_idx; UPDATE conversations SET session_key = 'k'",
+    ),
+    "messages": (
+        "UPDATE messages SET content = content || '!' WHERE message_id = 1",
+        "UPDATE messages SET content = 'x' WHERE message_id = 3",
+        "UPDATE messages SET role = 'wizard' WHERE message_id = 1",
+        "UPDATE messages SET role = 'assistant' WHERE message_id = 1",
+        "UPDATE messages SET token_count = -1 WHERE message_id = 1",
+        "UPDATE messages SET created_at = 'noon' WHERE message_id = 1",
+        "UPDATE messages SET seq = 100 - seq WHERE conversation_id = 2",
+        "UPDATE messages SET conversation_id = 99 WHERE message_id = 1",
+        "DELETE FROM context_items WHERE message_id = (SELECT max(message_id) FROM context_items)",
+    ),
+    "message_parts": (
+        "UPDATE message_parts SET tool_call_id = 'other' WHERE tool_call_id IS NOT NULL",
+        "UPDATE message_parts SET tool_name = 'other' WHERE tool_input IS NOT NULL",
+        "UPDATE message_parts SET tool_input = '{}' WHERE tool_input IS NOT NULL",
+        "UPDATE message_parts SET metadata = '{' WHERE ordinal = 0",
+        "UPDATE message_parts SET ordinal = 5 WHERE ordinal = 0",
+        "UPDATE message_parts SET part_type = 'odd' WHERE ordinal = 0",
+        "UPDATE message_parts SET message_id = 99 WHERE message_id = 3",
+        "DELETE FROM message_parts WHERE tool_input IS NOT NULL",
+    ),
+    "summaries": (
+        "UPDATE summaries SET content = 'something else' WHERE summary_id = 'sum_a'",
+        "UPDATE summaries SET depth = 4 WHERE summary_id = 'sum_top'",
+        "UPDATE summaries SET descendant_count = 9 WHERE summary_id = 'sum_top'",
+        "UPDATE summaries SET source_message_token_count = 9 WHERE summary_id = 'sum_a'",
+        "UPDATE summaries SET file_ids = 'none' WHERE summary_id = 'sum_a'",
+        "UPDATE summaries SET earliest_at = 'once' WHERE summary_id = 'sum_a'",
+        "UPDATE summaries SET kind = 'poem' WHERE summary_id = 'sum_a'",
+        "UPDATE summaries SET token_count = 100000 WHERE summary_id = 'sum_a'",
+        "DELETE FROM summary_messages WHERE summary_id = 'sum_a'",
+    ),
+    "summary_messages": (
+        "UPDATE summary_messages SET message_id = (SELECT max(message_id) FROM messages) WHERE ordinal = 0",
+        "UPDATE summary_messages SET ordinal = 0 WHERE summary_id = 'sum_a'",
+        "UPDATE summary_messages SET message_id = 999 WHERE ordinal = 0",
+    ),
+    "summary_parents": (
+        "UPDATE summary_parents SET ordinal = 0",
+        "UPDATE summary_parents SET parent_summary_id = 'sum_gone' WHERE ordinal = 0",
+        "UPDATE summary_parents SET parent_summary_id = summary_id WHERE ordinal = 0",
+    ),
+    "context_items": (
+        "UPDATE context_items SET message_id = (SELECT min(message_id) FROM messages WHERE conversation_id = 2)"
+        " WHERE conversation_id = 1 AND message_id IS NOT NULL",
+        "INSERT INTO context_items (conversation_id, ordinal, item_type, summary_id)"
+        " VALUES (1, 900, 'summary', 'sum_top')",
+        "INSERT INTO context_items (conversation_id, ordinal, item_type, summary_id)"
+        " VALUES (1, 901, 'summary', 'sum_a')",
+        "UPDATE context_items SET summary_id = 'sum_gone' WHERE summary_id IS NOT NULL",
+        "UPDATE context_items SET item_type = 'message' WHERE summary_id IS NOT NULL",
+    ),
+    "large_files": (
+        "UPDATE large_files SET byte_size = 4",
+        "UPDATE large_files SET storage_uri = '/nowhere'",
+        "UPDATE large_files SET storage_uri = ''",
+        "UPDATE large_files SET created_at = 'noon'",
+    ),
+    "conversation_bootstrap_state": ("UPDATE conversation_bootstrap_state SET last_processed_offset = 101",),
+    "conversation_compaction_telemetry": (
+        "UPDATE conversation_compaction_telemetry SET consecutive_cold_observations = -1",
+        "UPDATE conversation_compaction_telemetry SET cache_state = 'lukewarm'",
+    ),
+    "conversation_compaction_maintenance": (
+        "UPDATE conversation_compaction_maintenance SET pending = 2",
+        "UPDATE conversation_compaction_maintenance SET requested_at = 'soon'",
+    ),
+    "focus_briefs": ("UPDATE focus_briefs SET token_count = -1", "UPDATE focus_briefs SET status = 'odd'"),
+    "focus_brief_sources": (
+        "UPDATE focus_brief_sources SET summary_id = 'sum_gone'",
+        "UPDATE focus_brief_sources SET brief_id = 'focus_gone'",
+    ),
+    "lcm_migration_state": ("UPDATE lcm_migration_state SET completed_at = 'noon'",),
+    "message_extras": (
+        "UPDATE message_extras SET skeleton = x'31ff' WHERE skeleton IS NOT NULL",
+        "UPDATE message_extras SET skeleton = x'00' WHERE skeleton IS NOT NULL",
+        "UPDATE message_extras SET digest = x'00' WHERE message_id = 1",
+        "UPDATE message_extras SET fingerprint = x'00' WHERE message_id = 1",
+        "UPDATE message_extras SET message_id = 999 WHERE message_id = 1",
+        "UPDATE message_extras SET format = 'telegram' WHERE skeleton IS NOT NULL",
+        "DELETE FROM message_extras WHERE message_id = 1",
+    ),
+    "message_passages": (
+        "UPDATE message_passages SET start = start + 1",
+        "UPDATE message_passages SET length = 0",
+        "UPDATE message_passages SET message_id = 999",
+        "DELETE FROM message_passages",
+    ),
+    "message_index": (
+        "DELETE FROM message_index WHERE rowid = 1",
+        "DELETE FROM message_index WHERE rowid > 1000",
+        "UPDATE message_index SET body = 'one two three', extra = '' WHERE rowid = 1",
+        "INSERT INTO message_index (rowid, body, extra) VALUES (900, 'ghost', '')",
+        "UPDATE message_index_data SET block = zeroblob(40) WHERE id > 10",
+        "DELETE FROM message_index_docsize WHERE id = 1",
+    ),
+    "summary_extras": (
+        "DELETE FROM summary_extras WHERE summary_id = 'sum_a'",
+        "UPDATE summary_extras SET summary_id = 'x' WHERE summary_id = 'sum_a'",
+    ),
+    "summary_index": (
+        "DELETE FROM summary_index WHERE rowid = 1",
+        "UPDATE summary_index SET body = 'one two', extra = '' WHERE rowid = 1",
+        "INSERT INTO summary_index (rowid, body, extra) VALUES (900, 'ghost', '')",
+    ),
+    "context_log": (
+        "UPDATE context_log SET removed = 'all'",
+        "UPDATE context_log SET at = 'noon'",
+        "UPDATE context_log SET conversation_id = 99",
+    ),
+    "hidden_items": (
+        "UPDATE hidden_items SET item = 999",
+        "UPDATE hidden_items SET item = (SELECT min(message_id) FROM messages WHERE conversation_id = 2)",
+        "UPDATE hidden_items SET cause = ''",
+    ),
+    "turn_keys": ("UPDATE turn_keys SET message_count = -1", "UPDATE turn_keys SET conversation_id = 99"),
+    "last_windows": (
+        "UPDATE last_windows SET first_message_id = 999",
+        "UPDATE last_windows SET length = -1",
+        "UPDATE last_windows SET chain = x'00'",
+    ),
+    "ingest_state": (
+        "UPDATE ingest_state SET stored = stored + 1",
+        "UPDATE ingest_state SET blocked_reason = 'why'",
+        "UPDATE ingest_state SET context_tokens = context_tokens + 5",
+    ),
+    "leases": ("UPDATE leases SET expires_at = 'soon'", "UPDATE leases SET owner = ''"),
+    "spend_ledger": ("UPDATE spend_ledger SET at = 'noon'", "UPDATE spend_ledger SET kind = 'gift'"),
+    "breakers": ("UPDATE breakers SET failures = -1",),
+    "expansion_grants": (
+        "UPDATE expansion_grants SET conversation_ids = '1,2'",
+        "UPDATE expansion_grants SET tokens_used = -1",
+    ),
+    "pins": ("UPDATE pins SET message_id = 999", "UPDATE pins SET message_id = NULL", "UPDATE pins SET at = 'noon'"),
+    "token_factors": ("UPDATE token_factors SET ratio = -1",),
+    "stubborn_chunks": ("UPDATE stubborn_chunks SET chunk = ''", "UPDATE stubborn_chunks SET kind = 'odd'"),
+    "archive_state": ("UPDATE archive_state SET value = 'newest' WHERE name = 'schema'",),
+}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An archive with a row in every table, in which nothing is wrong."""
+    path = tmp_path_factory.mktemp("verify") / "lcm.db"
+    payload = path.with_name("payload.txt")
+    payload.write_text("12345")
+    with open_engine(path) as engine:
+        window = [
+            {"role": "system", "content": "Be exact."},
+            *TURN,
+            *({"role": "user", "content": f"m {n}"} for n in range(6)),
+        ]
+        engine.sync(SESSION, window, key="turn-1")
+        engine.sync(SESSION, [*window[:-1], {"role": "user", "content": "something else"}])
+        engine.append(lossless.Session(key="agent:main:other"), [*TURN, {"role": "user", "content": "hello"}])
+        fold(engine.archive, "sum_a", 1, 3)
+        fold(engine.archive, "sum_b", 2, 4)
+        fold(engine.archive, "sum_top", 1, 3, depth=1)
+        database = engine.archive.database
+        for statement in OTHERS.split(";\n"):
+            database.run(statement)
+        database.run(
+            "INSERT INTO large_files (file_id, conversation_id, byte_size, storage_uri) VALUES ('file_1', 1, 5, ?)",
+            [str(payload)],
+        )
+        engine.archive.ingest.set_context_tokens(1, engine.archive.context.tokens(1))
+        assert problems(engine) == []
+    return path
+
+
+def fold(archive: Archive, id_: str, first: int, last: int, depth: int = 0) -> None:
+    """Put a summary in the place of some items of the first conversation's context."""
+    sources = archive.context.items(1)[first:last]
+    new = NewSummary(id_, depth, f"what {id_} says", 2, "test")
+    with archive.writing():
+        archive.summaries.insert(1, sources, new, CLOCK())
+        ordinal = archive.context.replace(1, sources, id_, CLOCK())
+        ids = tuple(item.message_id if isinstance(item, MessageItem) else item.summary_id for item in sources)
+        archive.context.log(1, Change("fold", "test", None, ids, (id_,), ordinal), CLOCK())
+
+
+def tables() -> set[str]:
+    ddl = schema("base") + schema("additions")
+    return set(re.findall(r"CREATE (?:VIRTUAL )?TABLE IF NOT EXISTS (\w+)", ddl))
+
+
+def test_every_table_has_a_damage() -> None:
+    assert set(DAMAGE) == tables()
+
+
+def test_every_table_has_a_row(whole: Path) -> None:
+    with Archive.open(whole, read_only=True) as archive:
+        for table in tables():
+            assert archive.database.rows(f"SELECT count(*) FROM {table}") > [(0,)], table
+
+
+@pytest.mark.parametrize(("table", "damage"), [(table, damage) for table in DAMAGE for damage in DAMAGE[table]])
+def test_a_damaged_row_is_found_and_its_table_named(table: str, damage: str, whole: Path, path: Path) -> None:
+    shutil.copy(whole, path)
+    connection = apsw.Connection(str(path))
+    for pragma in ("PRAGMA foreign_keys = OFF", "PRAGMA ignore_check_constraints = ON"):
+        connection.execute(pragma)
+    connection.execute(damage)
+    assert connection.total_changes() > 0
+    connection.close()
+    with Archive.open(path, read_only=True) as archive:
+        found = verify(archive).problems
+    assert table in {problem.table for problem in found}, [str(problem) for problem in found]
+
+
+def test_a_finding_names_the_row_and_what_is_wrong(whole: Path, path: Path) -> None:
+    shutil.copy(whole, path)
+    connection = apsw.Connection(str(path))
+    connection.execute("UPDATE messages SET content = 'forged' WHERE message_id = 2")
+    connection.close()
+    with Archive.open(path, read_only=True) as archive:
+        verification = verify(archive)
+    assert not verification.ok
+    assert "error: messages 2: its indexed text is not its text (index)" in map(str, verification.problems)
+
+
+def test_verify_only_reads(whole: Path) -> None:
+    before = whole.read_bytes()
+    with Archive.open(whole, read_only=True) as archive:
+        verification = verify(archive)
+    assert (verification.ok, verification.problems) == (True, ())
+    assert (verification.messages, verification.summaries) == (archive_counts(whole))
+    assert whole.read_bytes() == before
+
+
+def archive_counts(path: Path) -> tuple[int, int]:
+    with Archive.open(path, read_only=True) as archive:
+        counts = archive.care.counts()
+    return counts.messages, counts.summaries
