@@ -1,0 +1,137 @@
+"""`lcm config`: what holds and where it came from; one setting at a time is written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lossless.cli import failures
+from lossless.cli.commands import Group, text
+from lossless.cli.options import bad
+from lossless.settings import to_config
+from lossless.settings.names import by_key, closest, groups, spellings
+from lossless.settings.paths import Places
+from lossless.settings.setting import without_passwords
+from lossless.settings.write import set_value
+
+if TYPE_CHECKING:
+    from lossless.cli.invocation import Invocation
+    from lossless.settings import Loaded
+
+
+@click.group("config", cls=Group)
+def config() -> None:
+    """Show the settings, or set one."""
+
+
+@config.command("show")
+@click.pass_obj
+def show_command(invocation: Invocation) -> None:
+    """Show all settings: what the file says, what holds, and where it came from.
+
+    Passwords in addresses are blotted out.
+    """
+    loaded = invocation.loaded
+    effective = to_config(loaded.settings)
+    data = {
+        "raw": _shown(dict(loaded.config)),
+        "effective": _shown(effective),
+        "sources": {key: str(source) for key, source in loaded.sources.items() if source.kind != "default"},
+        "diagnostics": [
+            {"kind": notice.kind, "name": notice.name, "source": str(notice.source), "message": notice.text}
+            for notice in loaded.warnings
+        ],
+        "environmentOverrides": sorted(source.name for source in loaded.sources.values() if source.kind == "env"),
+    }
+    invocation.emit("config.show", data)
+
+
+@config.command("get")
+@click.argument("path", type=text)
+@click.pass_obj
+def get_command(invocation: Invocation, path: str) -> None:
+    """Show one setting: PATH is its key, such as freshTailCount or autoRotateSessionFiles.enabled."""
+    loaded = invocation.loaded
+    setting = by_key().get(path)
+    if setting is None and path in groups():
+        data = _group(loaded, path)
+    elif setting is None:
+        meant = closest(path, spellings())
+        hint = f"Did you mean {meant}?" if meant else "`lcm config show` shows all."
+        raise failures.fail("not_found", f"There is no setting {path!r}.", failures.NOT_FOUND, hint=hint, path=path)
+    else:
+        given = [loaded.config[name] for name in setting.config_names if name in loaded.config]
+        data = {
+            "path": path,
+            "isSet": bool(given),
+            "rawValue": _shown(given[0]) if given else None,
+            "effectiveValue": _shown(setting.dump(getattr(loaded.settings, setting.attribute))),
+            "source": str(loaded.sources[setting.key]),
+        }
+    invocation.emit("config.get", data)
+
+
+def _group(loaded: Loaded, path: str) -> dict[str, Any]:
+    """A setting that holds others."""
+    name = groups()[path]
+    given = {key.partition(".")[2]: value for key, value in loaded.config.items() if key.startswith(f"{name}.")}
+    return {
+        "path": path,
+        "isSet": bool(given),
+        "rawValue": _shown(given) if given else None,
+        "effectiveValue": _shown(to_config(loaded.settings).get(name)),
+        "source": ", ".join(
+            sorted({str(source) for key, source in loaded.sources.items() if key.startswith(f"{name}.")})
+        ),
+    }
+
+
+@config.command("set")
+@click.argument("path", type=text)
+@click.argument("value", metavar="JSON")
+@click.pass_obj
+def set_command(invocation: Invocation, path: str, value: str) -> None:
+    """Write one setting into the config file: PATH is its key, JSON its value.
+
+    A text needs its quotes: '"openai/gpt-5"'. The value is checked first, the file is replaced as a whole, and a
+    copy of the old one stays beside it. A new lossless.toml is made where there is no config file.
+    """
+    try:
+        wanted = json.loads(value, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        quoted = json.dumps(value, ensure_ascii=False)
+        raise bad("JSON", f"{value!r:.80} is not JSON; a text is written '{quoted:.80}'") from None
+    written = set_value(_file(invocation), path, wanted)
+    data = {
+        "path": written.key,
+        "oldValue": _shown(written.before),
+        "newValue": _shown(written.after),
+        "configPath": str(written.path),
+        "backupPath": None if written.backup is None else str(written.backup),
+    }
+    invocation.config = str(written.path)
+    invocation.emit("config.set", data)
+
+
+def _refuse(word: str) -> None:
+    raise ValueError(word)
+
+
+def _file(invocation: Invocation) -> Path:
+    """The file that is read, else the person's own, which is made."""
+    places = Places.of(openclaw_dir=invocation.openclaw_dir)
+    if invocation.config is not None:
+        return Path(places.expand(invocation.config)).absolute()
+    return (places.find_config() or places.user_config).absolute()
+
+
+def _shown(value: Any) -> Any:
+    """The value without passwords."""
+    if isinstance(value, str):
+        return without_passwords(value)
+    if isinstance(value, dict):
+        return {key: _shown(item) for key, item in value.items()}
+    return [_shown(item) for item in value] if isinstance(value, list | tuple) else value

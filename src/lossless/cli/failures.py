@@ -1,0 +1,115 @@
+"""What went wrong, as one value: a code for programs, a sentence for people, an exit code for scripts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import click
+
+from lossless import errors
+
+OK, INTERNAL, BAD_ARGUMENTS, NOT_FOUND, CONFIG, DATABASE = range(6)
+INTERRUPTED = 130
+
+#: Exit codes by class; the first that fits.
+_EXIT_CODES: tuple[tuple[type[errors.LosslessError], int], ...] = (
+    (errors.BadSetting, CONFIG),
+    (errors.BadInput, BAD_ARGUMENTS),
+    (errors.NotFound, NOT_FOUND),
+    (errors.ArchiveError, DATABASE),
+    (errors.LosslessError, INTERNAL),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A failure as the envelope shows it."""
+
+    code: str
+    message: str
+    exit_code: int
+    details: dict[str, Any] = field(default_factory=dict)
+    #: What a person may do about it.
+    hint: str = ""
+
+    def envelope(self) -> dict[str, Any]:
+        error: dict[str, Any] = {"code": self.code, "message": self.message}
+        details = self.details | ({"hint": self.hint} if self.hint else {})
+        if details:
+            error["details"] = details
+        return {"ok": False, "error": error}
+
+
+class Failure(Exception):
+    """A command cannot go on; carries its outcome."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.message)
+        self.outcome = outcome
+
+
+def fail(code: str, message: str, exit_code: int, *, hint: str = "", **details: Any) -> Failure:
+    """A failure to raise."""
+    return Failure(Outcome(code, message, exit_code, details, hint))
+
+
+def outcome_of(error: errors.LosslessError | click.ClickException | Failure) -> Outcome:
+    """What an error means for the one who typed the command."""
+    if isinstance(error, Failure):
+        return error.outcome
+    if isinstance(error, click.ClickException):
+        return _of_click(error)
+    exit_code = next(code for kind, code in _EXIT_CODES if isinstance(error, kind))
+    return Outcome(error.code, str(error), exit_code, _details(error))
+
+
+def adding(error: errors.LosslessError | Failure, **details: Any) -> Failure:
+    """The same failure with more details."""
+    outcome = outcome_of(error)
+    return Failure(replace(outcome, details=outcome.details | details))
+
+
+def _of_click(error: click.ClickException) -> Outcome:
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    hint = f"See `{context.command_path if context else 'lcm'} --help`."
+    return Outcome("bad_arguments", error.format_message(), BAD_ARGUMENTS, {}, hint)
+
+
+def _details(error: errors.LosslessError) -> dict[str, Any]:
+    if isinstance(error, errors.NotFound):
+        return {"kind": error.kind, "id": error.id}
+    if isinstance(error, errors.BadSetting):
+        return {"key": error.key, "source": error.source, "allowed": error.allowed}
+    if isinstance(error, errors.BadMessage):
+        return {"index": error.index, "field": error.field}
+    return {}
+
+
+def show(outcome: Outcome, *, as_json: bool, pretty: bool = False) -> None:
+    """Print a failure on standard error."""
+    if as_json:
+        click.echo(json.dumps(outcome.envelope(), indent=2 if pretty else None), err=True)
+        return
+    click.secho("Error: ", fg="red", bold=True, nl=False, err=True)
+    click.echo(printable(outcome.message), err=True)
+    if outcome.hint:
+        click.secho(printable(outcome.hint), dim=True, err=True)
+
+
+def printable(text: str) -> str:
+    """The text with everything that would steer a terminal made visible.
+
+    >>> printable("a\\x1b[31mb\\ud800")
+    'a␛[31mb\\ufffd'
+    """
+    return text.translate(_VISIBLE)
+
+
+_VISIBLE = (
+    {code: chr(0x2400 + code) for code in range(32) if chr(code) not in "\t\n"}
+    | {0x7F: "␡"}
+    | dict.fromkeys([*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)], "�")
+    | dict.fromkeys(range(0xD800, 0xE000), "�")
+)

@@ -1,0 +1,189 @@
+"""The command page of the documentation, written from the commands themselves.
+
+`python -m lossless.cli.page docs/reference/cli.md` writes it; with `--check` nothing is written and the exit code
+is 1 when the page is out of date.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lossless.cli.commands import GLOBAL_OPTIONS
+from lossless.cli.main import cli
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+#: One for each command, on an archive that holds a conversation of the session `agent:demo:ferry`.
+_EXAMPLES = {
+    "lcm status": "lcm status",
+    "lcm conversations list": "lcm conversations list --limit 20",
+    "lcm conversations show": "lcm conversations show --session-key agent:demo:ferry",
+    "lcm messages list": "lcm messages list --session-key agent:demo:ferry --role user --limit 5",
+    "lcm messages show": "lcm messages show 12",
+    "lcm messages tail": "lcm messages tail --session-key agent:demo:ferry --count 8",
+    "lcm summaries list": "lcm summaries list --depth 0 --limit 5",
+    "lcm summaries show": """\
+newest='import json, sys; print(json.load(sys.stdin)["data"]["items"][0]["summaryId"])'
+lcm summaries show "$(lcm summaries list --limit 1 | python3 -c "$newest")"
+""",
+    "lcm grep": "lcm grep 'sandbox merchant'",
+    "lcm recall": "lcm recall 'Why did the sandbox merchant fail?'",
+    "lcm describe": "lcm describe msg#12",
+    "lcm expand": "lcm expand --query 'sandbox merchant' --messages --token-cap 1500",
+    "lcm ask": "lcm ask 'Why did the sandbox merchant fail?' --session-key agent:demo:ferry",
+    "lcm append": """\
+lcm append --session-key agent:main:main <<'END'
+{"role": "user", "content": "Where is the build log?"}
+{"message": {"role": "assistant", "content": "In /var/log."}, "id": "e2", "timestamp": "2026-07-01T09:00:00Z"}
+END
+""",
+    "lcm sync": """\
+lcm sync --session-key agent:main:other <<'END'
+[{"role": "user", "content": "hello"}, {"role": "assistant", "content": "Hello! What is to be done?"}]
+END
+""",
+    "lcm context": """\
+lcm context --session-key agent:demo:ferry --budget 8000
+lcm context --session-key agent:demo:ferry --budget 8000 --as anthropic > request.json
+""",
+    "lcm compact": """\
+lcm compact --session-key agent:demo:ferry --budget 8000 --dry-run
+lcm compact --session-key agent:demo:ferry --budget 8000
+""",
+    "lcm worker": "lcm worker --no-model",
+    "lcm debt": "lcm debt",
+    "lcm pin": "lcm pin --session-key agent:demo:ferry 'Never print secrets.'",
+    "lcm unpin": "lcm unpin 1 --session-key agent:demo:ferry",
+    "lcm cost": "lcm cost --recency 30d",
+    "lcm model test": "lcm model test",
+    "lcm new": "lcm new --session-key agent:demo:ferry --retain-depth 1 --yes",
+    "lcm reset": "lcm reset --session-key agent:demo:ferry --yes",
+    "lcm stub": """\
+lcm stub --min-bytes 1000
+lcm stub --min-bytes 1000 --apply
+""",
+    "lcm files list": "lcm files list --limit 20",
+    "lcm files show": """\
+newest='import json, sys; print(json.load(sys.stdin)["data"]["items"][0]["fileId"])'
+lcm files show "$(lcm files list --limit 1 | python3 -c "$newest")"
+""",
+    "lcm files gc": "lcm files gc",
+    "lcm verify": "lcm verify",
+    "lcm adopt": "lcm adopt",
+    "lcm config show": "lcm config show",
+    "lcm config get": "lcm config get freshTailCount",
+    "lcm config set": "lcm config set freshTailCount 96",
+}
+
+_INTRO = """\
+# The `lcm` command
+
+This page is made from the commands; `python -m lossless.cli.page docs/reference/cli.md` writes it anew.
+
+`append`, `sync`, `compact`, `worker`, `pin`, `unpin`, `new`, `reset`, `config set`, and with `--apply` `adopt`, `stub`
+and `files gc` write; `ask` counts the model calls that it makes. All others open the archive for reading only and leave
+its bytes as they are.
+
+## What is printed
+
+At a terminal `lcm` prints tables. When its output goes elsewhere, or with `--format json`, it prints one JSON
+document:
+
+```json
+{"ok": true, "command": "messages.list", "data": {"items": []},
+ "pagination": {"limit": 50, "returned": 0, "hasMore": false, "nextCursor": null},
+ "meta": {"databasePath": "/home/me/.openclaw/lcm.db", "configPath": null}}
+```
+
+Times in JSON are ISO-8601 in UTC; in tables they are in the zone of the setting `timezone`, else of the system. A
+list gives at most `--limit` rows, 1 to 500, newest first; `--cursor` with the `nextCursor` of one page gives the next.
+A cursor is good for the list it came from.
+
+A failure is one JSON document on standard error, or a sentence at a terminal:
+
+```json
+{"ok": false, "error": {"code": "not_found", "message": "…", "details": {}}}
+```
+
+| Exit code | Meaning |
+| --- | --- |
+| 0 | all is well |
+| 1 | something unexpected happened; or `verify` found something wrong, or a window was refused |
+| 2 | a wrong command, option, filter or cursor, or input that holds no message |
+| 3 | there is no such archive, config file, conversation, message, summary or setting |
+| 4 | the config file, or a setting in it, cannot be used |
+| 5 | the archive cannot be opened, read or written |
+| 130 | interrupted |
+
+With `LCM_DEBUG=1` an unexpected error shows where it happened.
+"""
+
+
+def page() -> str:
+    """The page as Markdown."""
+    context = click.Context(cli, info_name="lcm")
+    parts = [_INTRO, f"## Global options\n\nBefore or after the subcommand.\n\n{_options(GLOBAL_OPTIONS, context)}"]
+    parts += [_section(command, context) for command, context in _commands(cli, context)]
+    return "\n".join(parts)
+
+
+def _commands(group: click.Group, context: click.Context) -> Iterator[tuple[click.Command, click.Context]]:
+    """Every command that can be run, with the context that names it."""
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        inner = click.Context(command, context, info_name=name)
+        if isinstance(command, click.Group):
+            yield from _commands(command, inner)
+        else:
+            yield command, inner
+
+
+def _section(command: click.Command, context: click.Context) -> str:
+    """A command: how it is called, what it does, what it takes."""
+    arguments = "".join(
+        f" {param.make_metavar(context)}" for param in command.params if isinstance(param, click.Argument)
+    )
+    options = [param for param in command.params if isinstance(param, click.Option)]
+    call = f"{context.command_path}{' [OPTIONS]' if options else ''}{arguments}"
+    about = "\n\n".join(" ".join(part.split()) for part in (command.help or "").split("\n\n"))
+    table = f"\n{_options(options, context)}" if options else ""
+    example = _EXAMPLES[context.command_path].strip()
+    head = f"## `{context.command_path}`\n\n```text\n{call}\n```"
+    return f"{head}\n\n{about}\n\n```sh\n{example}\n```\n{table}"
+
+
+def _options(options: Iterable[click.Option], context: click.Context) -> str:
+    rows = [("Option", "Meaning"), ("---", "---")]
+    for option in options:
+        record = option.get_help_record(context)
+        assert record is not None
+        rows.append((f"`{record[0]}`", " ".join(record[1].split())))
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n" for row in rows)
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page, or with `--check` say whether it is up to date."""
+    check = "--check" in arguments
+    names = [argument for argument in arguments if argument != "--check"]
+    if len(names) != 1:
+        sys.stderr.write("usage: python -m lossless.cli.page [--check] FILE\n")
+        return 2
+    path, text = Path(names[0]), page()
+    if not check:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return 0
+    if path.exists() and path.read_text(encoding="utf-8") == text:
+        return 0
+    sys.stderr.write(f"{path} is out of date: python -m lossless.cli.page {path}\n")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,152 @@
+"""The terminal: tables, fields and texts that fit its width and never steer it."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+from rich import box
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from lossless.cli.failures import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_STEPS = ((60, 1, "second"), (3600, 60, "minute"), (86_400, 3600, "hour"), (float("inf"), 86_400, "day"))
+_ROLES = {"user": "cyan", "assistant": "green", "tool": "yellow", "system": "magenta"}
+
+
+class Screen:
+    """Prints for a person, with times in their zone."""
+
+    def __init__(self, zone: str | None, now: datetime | None = None) -> None:
+        self._zone = ZoneInfo(zone) if zone else None
+        self._now = now or datetime.now(UTC)
+        self._console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False, soft_wrap=False)
+
+    @property
+    def width(self) -> int:
+        return self._console.width
+
+    def time(self, moment: datetime | None) -> str:
+        """A time to the minute, in the person's zone."""
+        return "–" if moment is None else f"{moment.astimezone(self._zone):%Y-%m-%d %H:%M}"
+
+    def date(self, moment: datetime | None) -> str:
+        """The day of a time."""
+        return self.time(moment)[:10]
+
+    def ago(self, moment: datetime | None) -> str:
+        """How long it is since then."""
+        if moment is None:
+            return "never"
+        seconds = int((self._now - moment).total_seconds())
+        if seconds < 1:
+            return "just now"
+        size, unit = next((size, unit) for below, size, unit in _STEPS if seconds < below)
+        return f"{plural(seconds // size, unit)} ago"
+
+    def line(self, *pieces: str | Text) -> None:
+        """A line; texts from the archive may stand in it."""
+        self._console.print(Text.assemble(*(safe(piece) for piece in pieces)))
+
+    def title(self, text: str, *more: str) -> None:
+        """What the answer is about."""
+        self._console.print(Text.assemble((printable(text), "bold"), *(f"  {printable(piece)}" for piece in more)))
+
+    def prose(self, text: str | Text, indent: int = 2) -> None:
+        """A text from the archive, wrapped."""
+        self._console.print(Padding(safe(text), (0, 0, 0, indent)))
+
+    def fields(self, rows: Iterable[tuple[str, Any]]) -> None:
+        """Names and values below each other."""
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(style="dim", no_wrap=True)
+        grid.add_column(overflow="fold")
+        for name, value in rows:
+            grid.add_row(f"  {name}", safe(value))
+        self._console.print(grid)
+
+    def table(self, columns: Sequence[str | tuple[str, str]], rows: Iterable[Sequence[Any]]) -> None:
+        """A table; a column is a name, alone or with `right`, or with `rest` for the one that takes what is left."""
+        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False, expand=True)
+        table.header_style = "dim"
+        for column in columns:
+            name, kind = column if isinstance(column, tuple) else (column, "")
+            table.add_column(
+                name,
+                justify="right" if kind == "right" else "left",
+                ratio=1 if kind == "rest" else None,
+                no_wrap=True,
+                overflow="ellipsis",
+            )
+        for row in rows:
+            table.add_row(*(safe(cell) for cell in row))
+        self._console.print(table)
+
+    def bars(self, rows: Sequence[tuple[str, int]], width: int = 24) -> None:
+        """Sizes with bars of their share."""
+        total = sum(size for _, size in rows) or 1
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(no_wrap=True)
+        grid.add_column(justify="right", no_wrap=True)
+        grid.add_column(style="cyan", no_wrap=True)
+        for name, size in rows:
+            grid.add_row(f"  {name}", bytes_(size), "█" * round(width * size / total) or "▏")
+        self._console.print(grid)
+
+    def gap(self) -> None:
+        self._console.print()
+
+    def footer(self, pagination: dict[str, Any]) -> None:
+        """How many were shown, and how to go on."""
+        if pagination["hasMore"]:
+            text = f"{pagination['returned']} shown; for more: --cursor {pagination['nextCursor']}"
+            self._console.print(Text(text, "dim"), soft_wrap=True)
+        elif not pagination["returned"]:
+            self._console.print(Text("Nothing found.", "dim"))
+
+
+def safe(value: Any) -> Text:
+    """A cell whose text cannot steer the terminal."""
+    if isinstance(value, Text):
+        return value
+    return Text(printable("–" if value is None else str(value)))
+
+
+def styled(text: str, style: str) -> Text:
+    """A text in a style, which cannot steer the terminal either."""
+    return Text(printable(text), style)
+
+
+def role(name: str) -> Text:
+    """A role in its colour."""
+    return styled(name, _ROLES.get(name, ""))
+
+
+def number(value: int) -> str:
+    """A number that is easy to read."""
+    return f"{value:,}"
+
+
+def plural(count: int, noun: str, nouns: str = "") -> str:
+    """`1 message`, `2 messages`."""
+    return f"{number(count)} {noun if count == 1 else nouns or f'{noun}s'}"
+
+
+def bytes_(size: int) -> str:
+    """A size that is easy to read.
+
+    >>> bytes_(1_536)
+    '1.5 kB'
+    """
+    if size < 1024:
+        return f"{size} B"
+    power = next((power for power in (1, 2) if size < 1000 * 1024**power), 3)
+    return f"{size / 1024**power:.1f} {('kB', 'MB', 'GB')[power - 1]}"

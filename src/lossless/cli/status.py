@@ -1,0 +1,99 @@
+"""`lcm status`: how much is kept, and whether anything is lost on the way."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lossless import __version__
+from lossless.cli.commands import Command
+from lossless.cli.options import by_depth
+
+if TYPE_CHECKING:
+    from lossless.cli.invocation import Invocation
+    from lossless.store.archive import Archive
+    from lossless.store.care import DepthTotals, Liveness
+
+#: Up to this size, what takes the room is always worked out.
+_CHEAP_BYTES = 200 * 1024 * 1024
+
+
+@click.command("status", cls=Command)
+@click.option("--room", is_flag=True, help="Say what takes the room, however large the archive is.")
+@click.pass_obj
+def status(invocation: Invocation, room: bool) -> None:
+    """Show how much is kept, and whether anything is lost on the way.
+
+    Last stored and last compacted, seen versus stored, what is refused and why, and what takes the room (for
+    archives over 200 MB only with --room, as every page is read for it).
+    """
+    settings = invocation.loaded.settings
+    with invocation.archive() as archive, archive.reading():
+        size, free = archive.care.size()
+        data = {
+            "version": __version__,
+            "databasePath": archive.path,
+            "databaseSizeBytes": size,
+            "freeBytes": free,
+            "walBytes": _wal_bytes(archive.path),
+            "freshTail": {"count": settings.fresh_tail_count, "maxTokens": settings.fresh_tail_max_tokens},
+            "status": _totals(archive),
+            "liveness": _liveness(archive.care.liveness(), datetime.now(UTC)),
+            "room": archive.care.room() if room or size < _CHEAP_BYTES else None,
+        }
+    invocation.emit("status", data)
+
+
+def _totals(archive: Archive) -> dict[str, Any]:
+    totals, depths = archive.care.totals(), archive.details.depths()
+    return {
+        "conversations": {"total": totals.counts.conversations, "active": totals.counts.active},
+        "messages": {
+            "count": totals.counts.messages,
+            "tokens": totals.message_tokens,
+            "earliestAt": totals.earliest_at,
+            "latestAt": totals.latest_at,
+        },
+        "summaries": {
+            "count": totals.counts.summaries,
+            "tokens": sum(depth.tokens for depth in totals.depths),
+            "sourceMessageTokens": sum(depth.source_tokens for depth in depths if depth.kind == "leaf"),
+            "earliestAt": _edge(totals.depths, "earliest_at", min),
+            "latestAt": _edge(totals.depths, "latest_at", max),
+            "byDepth": by_depth(depths),
+        },
+        "context": {"items": totals.context_items, "tokens": totals.context_tokens},
+        "maintenance": {"pending": totals.pending, "running": totals.running, "failed": totals.failed},
+        "largeFiles": {"count": totals.counts.files},
+    }
+
+
+def _edge(depths: tuple[DepthTotals, ...], name: str, choose: Any) -> datetime | None:
+    times = [at for depth in depths if (at := getattr(depth, name)) is not None]
+    return choose(times) if times else None
+
+
+def _liveness(liveness: Liveness, now: datetime) -> dict[str, Any]:
+    last = liveness.last_stored_at
+    return {
+        "lastStoredAt": last,
+        "secondsSinceStored": None if last is None else max(0, int((now - last).total_seconds())),
+        "lastCompactedAt": liveness.last_compacted_at,
+        "seen": liveness.seen,
+        "stored": liveness.stored,
+        "replayed": liveness.replayed,
+        "skipped": liveness.skipped,
+        "ambiguous": liveness.ambiguous,
+        "blocked": [
+            {"conversationId": id_, "since": since, "reason": reason} for id_, since, reason in liveness.blocked
+        ],
+    }
+
+
+def _wal_bytes(path: str) -> int:
+    """What is written but not yet moved into the file."""
+    wal = Path(f"{path}-wal")
+    return wal.stat().st_size if wal.exists() else 0

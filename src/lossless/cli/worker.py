@@ -1,0 +1,113 @@
+"""`lcm worker`: pays what conversations owe, once or again and again."""
+
+from __future__ import annotations
+
+import signal
+import time
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lossless.cli.commands import Command
+from lossless.cli.compact import outcome
+from lossless.cli.failures import printable
+from lossless.errors import ArchiveLocked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+    from lossless.cli.invocation import Invocation
+    from lossless.compaction.run import CompactionReport
+    from lossless.engine import Engine
+
+
+@click.command("worker", cls=Command)
+@click.option(
+    "--watch",
+    metavar="SECONDS",
+    type=click.FloatRange(0.05, 86_400),
+    help="Look again after so many seconds, until interrupted.",
+)
+@click.option("--no-model", is_flag=True, help="Ask no model: extract all summaries.")
+@click.pass_obj
+def worker(invocation: Invocation, watch: float | None, no_model: bool) -> None:
+    """Pay the debts that are due in all conversations: sweeps that were put off.
+
+    A debt that cannot be paid stays, with its reason; `lcm debt` shows it. With --watch there is an answer for
+    every round that did something, and an interrupt, or the signal to end, is a good ending. Several workers may
+    run at the same time: one conversation is worked on by one of them.
+    """
+    with invocation.archive() as archive:
+        owed = len(archive.debts.pending())
+    if watch is not None:
+        if invocation.shows_progress:
+            click.echo("Waiting for debts; end with Ctrl-C.", err=True)
+        with _endings(), invocation.engine() as engine:
+            _watch(invocation, engine, watch, may_ask_model=not no_model)
+        return
+    items: list[dict[str, Any]] = []
+    if owed:
+        with _progress(invocation, owed) as advance, invocation.engine() as engine:
+            items = _round(engine, advance, may_ask_model=not no_model)
+    invocation.emit("worker", _data(items))
+
+
+def _watch(invocation: Invocation, engine: Engine, seconds: float, *, may_ask_model: bool) -> None:
+    """Rounds for ever; a file that others hold for long is tried again next time."""
+    while True:
+        try:
+            items = _round(engine, None, may_ask_model=may_ask_model)
+        except ArchiveLocked as error:
+            click.secho(printable(f"Warning: {error}"), fg="yellow", err=True)
+            items = []
+        if items:
+            invocation.emit("worker", _data(items))
+        time.sleep(seconds)
+
+
+def _round(engine: Engine, advance: Any, *, may_ask_model: bool) -> list[dict[str, Any]]:
+    """Pay what is due now, and say what came of each debt; those that are not due yet are left out."""
+    paid = engine.pay_debts(may_ask_model=may_ask_model, progress=lambda *_: advance and advance(1))
+    return [_item(engine, id_, report) for id_, report in paid if report is not None]
+
+
+def _progress(invocation: Invocation, owed: int) -> Any:
+    if not invocation.shows_progress:
+        return nullcontext()
+    from lossless.cli.progress import counting
+
+    return counting("Paying", owed)
+
+
+def _item(engine: Engine, conversation_id: int, report: CompactionReport) -> dict[str, Any]:
+    conversation, left = engine.archive.conversations.get(conversation_id), engine.loop.debt(conversation_id)
+    return {
+        "conversationId": conversation_id,
+        "sessionKey": conversation.session_key,
+        "sessionId": conversation.session_id,
+        **outcome(report),
+        "isPaid": not left.pending,
+        "nextAttemptAfter": left.next_attempt_after,
+    }
+
+
+def _data(items: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"items": items, "paid": sum(item["isPaid"] for item in items)}
+
+
+@contextmanager
+def _endings() -> Iterator[None]:
+    """An interrupt and the signal to end are the way a watch ends, not a failure."""
+
+    def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    except KeyboardInterrupt:
+        pass
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,163 @@
+"""`lcm context`: what the model sees, as a table, as JSON, and as the payload itself."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from rich.cells import cell_len
+
+from lossless.assembly.policy_text import RECALL_POLICY
+
+from .loop import BUDGET, CHAT, LONG, OTHER, bytes_of, open_engine
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .conftest import Lcm
+
+FORMATS = ("openai-chat", "openai-responses", "anthropic", "openclaw")
+NAMED = ("--session-key", LONG.key)
+
+
+@pytest.fixture
+def folded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A long conversation that begins with a system prompt and was folded."""
+    path = tmp_path / "lcm.db"
+    monkeypatch.setenv("LCM_DATABASE_PATH", str(path))
+    monkeypatch.setenv("LCM_FRESH_TAIL_COUNT", "8")
+    with open_engine(path) as engine:
+        engine.append(LONG, [{"role": "system", "content": "You sell tickets."}, *CHAT])
+        engine.compact(LONG, budget=BUDGET, force=True)
+    return path
+
+
+def test_the_data_is_that_of_the_prompt(lcm: Lcm, folded: Path) -> None:
+    before = bytes_of(folded)
+    data = lcm("context", *NAMED, "--budget", 6_000).data
+    with open_engine(folded) as engine:
+        prompt = engine.assemble(LONG, budget=6_000)
+    assert data["conversationId"] == 1
+    assert (data["sessionKey"], data["sessionId"]) == (LONG.key, LONG.id)
+    assert (data["budget"], data["tokens"], data["fits"]) == (6_000, prompt.tokens, True)
+    assert data["stored"]["threshold"] == 4_500
+    assert {share["name"]: share["share"] for share in data["shares"]} == dict(prompt.receipt.shares)
+    assert data["shares"][0] == {
+        "name": "protected tail", "share": prompt.receipt.shares["protected tail"], "aimLow": 0.25, "aimHigh": 0.3,
+    }  # fmt: skip
+    assert data["tokensByKind"] == dict(prompt.receipt.tokens_by_kind)
+    assert bytes_of(folded) == before
+
+
+def test_neighbouring_messages_are_counted_together_unless_all_are_asked_for(lcm: Lcm, folded: Path) -> None:
+    runs = lcm("context", *NAMED).data["items"]
+    every = lcm("context", *NAMED, "--items").data["items"]
+    assert (runs[0]["type"], runs[-1]["type"]) == ("message", "messages")
+    assert {item["type"] for item in every} == {"message", "summary"}
+    assert sum(item.get("count", 1) for item in runs) == len(every)
+    assert sum(item["tokenCount"] for item in runs) == sum(item["tokenCount"] for item in every)
+    last = runs[-1]
+    assert (last["lastId"], last["form"]) == (every[-1]["id"], "verbatim")
+    assert sum(last["byRole"].values()) == last["count"]
+    assert [item["id"] for item in every] == [item["id"] for item in sorted(every, key=_place)]
+
+
+def _place(item: dict[str, Any]) -> tuple[int, str]:
+    """System prompts, then summaries by time, then messages."""
+    if item["type"] == "summary":
+        return 1, item["earliestAt"]
+    return (0 if item["role"] == "system" else 2), f"{item['messageId']:09}"
+
+
+def test_what_does_not_fit_is_named_with_its_reason(lcm: Lcm, folded: Path) -> None:
+    with open_engine(folded) as engine:
+        engine.append(LONG, [{**message, "content": f"again: {message['content']}"} for message in CHAT])
+    data = lcm("context", *NAMED, "--budget", 1_500).data
+    assert data["leftOut"]
+    assert {item["reason"] for item in data["leftOut"]} == {"over budget"}
+    with open_engine(folded) as engine:
+        stored = engine.archive.context.items(1)
+    shown = sum(item.get("count", 1) for item in data["items"])
+    assert shown + len(data["leftOut"]) + data["notRead"] == len(stored) == data["stored"]["items"]
+    assert data["notRead"] > 0
+    assert data["stored"]["isOver"] is True
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_the_payload_is_what_a_host_would_send(lcm: Lcm, folded: Path, format: str) -> None:
+    answer = lcm("context", *NAMED, "--budget", 6_000, "--as", format)
+    assert answer.code == 0, answer.err
+    payload = json.loads(answer.out)
+    assert payload == json.loads(lcm("context", *NAMED, "--budget", 6_000, "--format", format).out)
+    with open_engine(folded) as engine:
+        wire = json.loads(json.dumps(engine.assemble(LONG, budget=6_000, format=format).messages))
+    system = f"You sell tickets.\n\n{RECALL_POLICY}"
+    if format == "openclaw":
+        assert payload["systemPromptAddition"] == RECALL_POLICY
+        assert payload["messages"] == wire
+    elif format == "anthropic":
+        assert payload == {"system": system, "messages": wire}
+        assert {message["role"] for message in payload["messages"]} == {"user", "assistant"}
+    elif format == "openai-responses":
+        assert payload == {"instructions": system, "input": wire[1:]}
+    else:
+        assert payload == {"messages": [{"role": "system", "content": system}, *wire[1:]]}
+
+
+def test_a_prompt_brings_its_quotes(lcm: Lcm, folded: Path) -> None:
+    with open_engine(folded) as engine:
+        engine.append(OTHER, [{"role": "user", "content": "The sandbox merchant is QXR-4471-ZED."}, *CHAT])
+        engine.new(OTHER, retain_depth=9)
+        engine.append(OTHER, [{"role": "user", "content": "hello"}])
+    named = ("--session-key", OTHER.key, "--prompt", "Who was QXR-4471-ZED again?")
+    assert "cue" not in lcm("context", *named[:2]).data["tokensByKind"]
+    assert lcm("context", *named).data["tokensByKind"]["cue"] > 0
+    assert "The sandbox merchant is QXR-4471-ZED." in lcm("context", *named, "--as", "openai-chat").out
+
+
+def test_a_conversation_is_found_by_number_key_and_run(lcm: Lcm, folded: Path) -> None:
+    with open_engine(folded) as engine:
+        engine.reset(LONG)
+    assert lcm("context", "--conversation-id", 1).data["active"] is False
+    assert lcm("context", "--session-key", LONG.key).data["conversationId"] == 2
+    assert lcm("context", "--session-id", LONG.id).data["conversationId"] == 2
+    assert lcm("context", "--session-key", LONG.key, "--session-id", "x").data["items"] == []
+
+
+@pytest.mark.parametrize("arguments", [("--budget", 6_000), ("--budget", 6_000, "--items"), ("--budget", 900)])
+def test_the_table_fits_the_terminal(
+    lcm: Lcm, folded: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[object, ...]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    out = lcm("context", *NAMED, *arguments, "--format", "table").out
+    assert max(map(cell_len, out.splitlines())) <= 80
+    for word in ("Context of conversation 1", "█", "Protected tail", "aims at 25–30 %", "until a fold"):
+        assert word in out
+    assert ("left out" in out) == (arguments[1] == 900)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "name"),
+    [
+        (("context",), 2, "bad_arguments"),
+        (("context", "--session-key", "k", "--conversation-id", 1), 2, "bad_arguments"),
+        (("context", "--session-id", "k", "--conversation-id", 1), 2, "bad_arguments"),
+        (("context", "--session-key", "nobody"), 3, "not_found"),
+        (("context", "--session-id", "nobody"), 3, "not_found"),
+        (("context", "--conversation-id", 9), 3, "not_found"),
+        (("context", "--conversation-id", 1, "--budget", 0), 2, "bad_arguments"),
+        (("context", "--conversation-id", 1, "--as", "xml"), 2, "bad_arguments"),
+        (("context", "--conversation-id", 1, "--format", "xml"), 2, "bad_arguments"),
+        (("--format", "anthropic", "status"), 2, "bad_arguments"),
+        (("--db", "nowhere.db", "context", "--conversation-id", 1), 3, "not_found"),
+    ],
+)
+def test_things_done_wrong(lcm: Lcm, folded: Path, arguments: tuple[Any, ...], code: int, name: str) -> None:
+    answer = lcm(*arguments)
+    assert (answer.code, answer.error["code"]) == (code, name)
+
+
+def test_the_global_format_stands_before_the_command_too(lcm: Lcm, folded: Path) -> None:
+    assert lcm("--format", "table", "context", *NAMED).out.startswith("Context of conversation")
+    assert lcm("--format", "json", "context", *NAMED).data["conversationId"] == 1
