@@ -1,0 +1,67 @@
+# Everything is done in a virtual environment in .venv, which each target sets up by itself.
+# PYTHON=python3.12 chooses an interpreter; any that is 3.11 or newer will do.
+
+VENV := .venv
+RUN := $(VENV)/bin
+PIP := $(RUN)/python -m pip install -qq --constraint constraints.txt
+BENCHES := $(sort $(patsubst bench/%.py,%,$(shell grep -l __main__ bench/*.py)))
+WORKERS ?= 2
+
+# Written bytecode makes every later start faster, whatever the machine's habit is.
+unexport PYTHONDONTWRITEBYTECODE
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test lint types unit format bench docs clean
+
+help: ## say what there is to make
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+
+# What the package itself needs. The build backend is pinned too, so nothing is fetched behind our back.
+$(VENV)/.base: pyproject.toml constraints.txt scripts/venv
+	@echo "Setting up $(VENV)"
+	@scripts/venv $(VENV)
+	@$(PIP) --upgrade pip
+	@$(PIP) hatchling editables
+	@$(PIP) --no-build-isolation --editable .
+	@$(RUN)/python -m compileall -qq -j 0 $(VENV)/lib src || true
+	@touch $@
+
+# What tests, checks and real models need besides.
+$(VENV)/.full: $(VENV)/.base
+	@echo "Adding the tools for tests"
+	@$(PIP) --no-build-isolation --editable '.[dev,llm]'
+	@$(RUN)/python -m compileall -qq -j 0 $(VENV)/lib || true
+	@touch $@
+
+venv: $(VENV)/.full ## set up the environment; `make test` does it by itself
+
+demo: $(VENV)/.base ## show on a made-up conversation what lossless does
+	@$(RUN)/python -W error examples/demo.py
+
+test: lint types unit ## all checks and tests, as the continuous integration runs them
+
+lint: $(VENV)/.full ## style and formatting
+	$(RUN)/ruff check .
+	$(RUN)/ruff format --check .
+
+types: $(VENV)/.full ## the strict type checker
+	$(RUN)/mypy
+
+unit: $(VENV)/.full ## the tests alone; WORKERS=8 for more processes
+	$(RUN)/pytest -n $(WORKERS)
+
+format: $(VENV)/.full ## put the code into shape
+	$(RUN)/ruff check --fix .
+	$(RUN)/ruff format .
+
+bench: $(VENV)/.full ## all benchmarks; figures go to bench/results
+	@set -e; for name in $(BENCHES); do $(RUN)/python -m bench.$$name; done
+
+docs: $(VENV)/.full ## write the generated pages anew
+	$(RUN)/python -m lossless.settings.page docs/reference/settings.md
+	$(RUN)/python -m lossless.cli.page docs/reference/cli.md
+	$(RUN)/python -m lossless.recall.page docs/reference/tools.md
+
+clean: ## remove the environment and everything that was made
+	rm -rf $(VENV) .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build bench/results
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,356 @@
+"""How the house is built: floors import only downwards, SQL has one room, files and functions stay small.
+
+Every rule is a function over a folder of sources, so that the last tests can show it a bad one.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "lossless"
+#: Everything that is written here, and so is held to the same sizes.
+WRITTEN = [PACKAGE, ROOT / "tests", ROOT / "bench", ROOT / "examples"]
+
+#: From the ground up. A room imports rooms of lower floors, never one of its own floor or above.
+FLOORS: tuple[tuple[str, ...], ...] = (
+    ("errors",),
+    ("model",),
+    ("settings",),
+    ("formats", "store", "files", "llm"),
+    ("ingest", "compaction", "assembly", "recall", "surgery"),
+    ("doctor", "verify", "lifecycle", "background"),
+    ("engine",),
+    ("hosts", "serve", "tui", "transfer"),
+    ("cli",),
+)
+FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+#: Shipped for tests and demos: it may look at everything, and nothing in the package may look at it.
+TESTING = "testing"
+#: The package itself: public names, loaded on first use.
+FRONT_DOOR = "__init__"
+
+MAX_FILE_LINES = 450
+MAX_FUNCTION_LINES = 60
+MAX_BROAD_EXCEPTS = 6
+DRIVERS = frozenset({"apsw", "sqlite3", "psycopg", "aiosqlite", "sqlalchemy"})
+UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|X" + r"XX|NotImplemented" + r"Error)\b")
+SQL = re.compile(
+    r"\bSELECT\s[^;]*\sFROM\b"
+    r"|\bINSERT\s+(?:OR\s+\w+\s+)?INTO\s"
+    r"|\bUPDATE\s+\w+\s+SET\s"
+    r"|\bDELETE\s+FROM\s"
+    r"|\b(?:CREATE|DROP|ALTER)\s+(?:VIRTUAL\s+|TEMP\s+|UNIQUE\s+)?(?:TABLE|INDEX|VIEW|TRIGGER)\s"
+    r"|^\s*(?:PRAGMA\s+\w|BEGIN\b|COMMIT\b|ROLLBACK\b|SAVEPOINT\s|VACUUM\b|ATTACH\s|REINDEX\b)",
+)
+
+
+def python_files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*.py") if "__pycache__" not in path.parts)
+
+
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def room_of(path: Path, package: Path) -> str:
+    return path.relative_to(package).parts[0].removesuffix(".py")
+
+
+# --- imports -------------------------------------------------------------------------------------------------
+
+
+def imported_modules(tree: ast.Module, inside: tuple[str, ...]) -> Iterator[tuple[int, str]]:
+    """Line and dotted name of every import, wherever it stands; `inside` is the package of the file."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = inside[: len(inside) - node.level + 1] if node.level else ()
+            module = ".".join((*above, *filter(None, [node.module])))
+            yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            names = (argument.value for argument in node.args if isinstance(argument, ast.Constant))
+            yield from ((node.lineno, str(name)) for name in names)
+
+
+def public_places(package: Path) -> dict[str, str]:
+    """The room of each public name, read from the front door."""
+    for node in parsed(package / "__init__.py").body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_PUBLIC":
+            table: dict[str, tuple[str, str]] = ast.literal_eval(node.value)
+            return {name: module.split(".")[1] for name, (module, _) in table.items()}
+    return {}
+
+
+def rooms_imported(path: Path, package: Path) -> Iterator[tuple[int, str]]:
+    """Line and room of every import of our own package; the package as a whole counts as the engine."""
+    public = public_places(package)
+    inside = (package.name, *path.relative_to(package).parts[:-1])
+    for line, module in imported_modules(parsed(path), inside):
+        top, *rest = module.split(".")
+        if top != package.name or rest[:1] == ["__version__"]:
+            continue
+        yield line, public.get(rest[0], rest[0]) if rest else "engine"
+
+
+def upward_imports(package: Path) -> Iterator[str]:
+    for path in python_files(package):
+        room = room_of(path, package)
+        if room in (FRONT_DOOR, TESTING):
+            continue
+        if room not in FLOOR:
+            yield f"{path}: the room {room!r} has no floor; give it one in this file"
+            continue
+        for line, other in rooms_imported(path, package):
+            if other != room and FLOOR.get(other, len(FLOORS)) >= FLOOR[room]:
+                yield f"{path}:{line}: {room} imports {other}, which is not below it"
+
+
+# --- one room for SQL ----------------------------------------------------------------------------------------
+
+
+def without_docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docs = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, documented) and node.body and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            yield node
+
+
+def sql_outside_the_store(package: Path) -> Iterator[str]:
+    for path in sorted(package.rglob("*.sql")):
+        if room_of(path, package) != "store":
+            yield f"{path}: .sql files belong into store/"
+    for path in python_files(package):
+        room = room_of(path, package)
+        if room == "store":
+            continue
+        tree = parsed(path)
+        for text in without_docstrings(tree):
+            if SQL.search(str(text.value)) and room != TESTING:  # whose made-up conversations speak of SQL
+                yield f"{path}:{text.lineno}: SQL outside of store/"
+        for line, module in imported_modules(tree, ()):
+            if module.split(".")[0] in DRIVERS:
+                yield f"{path}:{line}: only store/ talks to a database"
+
+
+# --- sizes and habits ----------------------------------------------------------------------------------------
+
+
+def long_files(folder: Path) -> Iterator[str]:
+    for path in python_files(folder):
+        count = len(path.read_text(encoding="utf-8").splitlines())
+        if count > MAX_FILE_LINES:
+            yield f"{path}: {count} lines, more than {MAX_FILE_LINES}"
+
+
+def long_functions(folder: Path) -> Iterator[str]:
+    for path in python_files(folder):
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                count = (node.end_lineno or node.lineno) - node.lineno + 1
+                if count > MAX_FUNCTION_LINES:
+                    yield f"{path}:{node.lineno}: {node.name} has {count} lines, more than {MAX_FUNCTION_LINES}"
+
+
+def mocks(folder: Path) -> Iterator[str]:
+    for path in python_files(folder):
+        for line, module in imported_modules(parsed(path), ()):
+            if module.startswith(("unittest.mock", "mock.", "pytest_mock")) or module == "mock":
+                yield f"{path}:{line}: {module}; use real SQLite and lossless.testing"
+
+
+def unfinished(folder: Path) -> Iterator[str]:
+    for path in python_files(folder):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if found := UNFINISHED.search(line):
+                yield f"{path}:{number}: {found[0]}"
+
+
+def broad_excepts(folder: Path) -> list[str]:
+    """Handlers that catch everything; one that only cleans up and raises again is none."""
+    return [
+        f"{path}:{node.lineno}: a broad except"
+        for path in python_files(folder)
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.ExceptHandler) and _is_broad(node) and not _raises_again(node)
+    ]
+
+
+def _is_broad(handler: ast.ExceptHandler) -> bool:
+    if handler.type is None:
+        return True
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(ast.unparse(kind) in ("Exception", "BaseException") for kind in kinds)
+
+
+def _raises_again(handler: ast.ExceptHandler) -> bool:
+    last = handler.body[-1]
+    return isinstance(last, ast.Raise) and last.exc is None
+
+
+def too_many_broad_excepts(folder: Path) -> list[str]:
+    found = broad_excepts(folder)
+    return found if len(found) > MAX_BROAD_EXCEPTS else []
+
+
+# --- the rules hold ------------------------------------------------------------------------------------------
+
+
+def none(problems: Iterable[str]) -> None:
+    """Fails with all problems, one a line."""
+    found = list(problems)
+    assert not found, "\n".join(["", *found])
+
+
+def test_floors_only_import_downwards() -> None:
+    none(upward_imports(PACKAGE))
+
+
+def test_the_house_is_drawn_as_it_is() -> None:
+    drawn = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("## The house")[1].split("```")[1]
+    floors = [re.split(r" {3,}", line)[0].split() for line in drawn.strip().splitlines()]
+    assert floors == [list(rooms) for rooms in reversed(FLOORS)]
+
+
+def test_sql_lives_in_the_store() -> None:
+    none(sql_outside_the_store(PACKAGE))
+
+
+@pytest.mark.parametrize("rule", [long_files, long_functions, mocks, unfinished])
+def test_files_are_small_and_finished(rule: Callable[[Path], Iterator[str]]) -> None:
+    none(problem for folder in WRITTEN for problem in rule(folder))
+
+
+def test_broad_excepts_are_few() -> None:
+    none(too_many_broad_excepts(PACKAGE))
+
+
+def test_every_room_has_an_opening_line() -> None:
+    silent = [path for path in python_files(PACKAGE) if path.stat().st_size and not ast.get_docstring(parsed(path))]
+    assert silent == []
+
+
+def test_constraints_pin_versions_and_nothing_else() -> None:
+    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
+    assert [line for line in lines if not re.fullmatch(r"[A-Za-z0-9][\w.-]*==[\w.]+", line)] == []
+    pinned = {_name(line) for line in lines}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wanted = [*project["project"]["dependencies"], *project["build-system"]["requires"]]
+    for extra in project["project"]["optional-dependencies"].values():
+        wanted += extra
+    assert {_name(line) for line in wanted} <= pinned
+
+
+def _name(requirement: str) -> str:
+    match = re.match(r"[A-Za-z0-9][\w.-]*", requirement)
+    assert match
+    return re.sub(r"[-_.]+", "-", match[0]).lower()
+
+
+# --- and they can fail ---------------------------------------------------------------------------------------
+
+FRONT = '_PUBLIC = {"Engine": ("lossless.engine", "Engine"), "Session": ("lossless.model.conversations", "Session")}\n'
+
+
+def tree(tmp_path: Path, **files: str) -> Path:
+    """A package of the given files; `__` in a name stands for a slash."""
+    package = tmp_path / "lossless"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(FRONT)
+    for name, text in files.items():
+        path = package / f"{name.replace('__', '/')}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return package
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        pytest.param("model__words", "from lossless.store.archive import Archive", id="up"),
+        pytest.param("recall__rank", "import lossless.compaction.plan", id="to a neighbour"),
+        pytest.param("recall__rank", "from lossless import compaction", id="to a neighbour, by name"),
+        pytest.param("ingest__plan", "from ..recall import rank", id="to a neighbour, relative"),
+        pytest.param("store__rows", "def f():\n    from lossless.engine import Engine", id="inside a function"),
+        pytest.param("store__rows", "if TYPE_CHECKING:\n    from lossless.engine import Engine", id="for types"),
+        pytest.param("store__rows", "from lossless import Engine", id="a public name"),
+        pytest.param("store__rows", "import lossless", id="the whole package"),
+        pytest.param("ingest__run", "import_module('lossless.hosts.openclaw')", id="by a string"),
+        pytest.param("engine", "from lossless.testing import Scripted", id="to the testing room"),
+        pytest.param("shed__tools", "import json", id="a room without a floor"),
+        pytest.param("store__rows", "from lossless.shed import tools", id="into a room without a floor"),
+    ],
+)
+def test_a_wrong_import_is_found(tmp_path: Path, name: str, text: str) -> None:
+    assert list(upward_imports(tree(tmp_path, **{name: text})))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        pytest.param("cli__main", "import lossless\nfrom lossless import Engine, __version__", id="from the top"),
+        pytest.param("store__rows", "from lossless import errors, Session\nfrom . import sql", id="downwards, inside"),
+        pytest.param("testing__scripted", "from lossless.cli import main", id="from the testing room"),
+        pytest.param("model__context", "from lossless.model.words import fold", id="among values"),
+    ],
+)
+def test_a_right_import_passes(tmp_path: Path, name: str, text: str) -> None:
+    assert list(upward_imports(tree(tmp_path, **{name: text}))) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "rows = db.run('SELECT content FROM messages')",
+        "db.run(f'DELETE FROM {table}')",
+        "db.run('''\n  INSERT OR IGNORE INTO messages (seq) VALUES (1)''')",
+        "db.run('PRAGMA journal_mode')",
+        "import apsw",
+        "from sqlite3 import connect",
+    ],
+)
+def test_sql_elsewhere_is_found(tmp_path: Path, text: str) -> None:
+    assert list(sql_outside_the_store(tree(tmp_path, recall__grep=text)))
+    assert not list(sql_outside_the_store(tree(tmp_path / "again", store__rows=text)))
+
+
+def test_words_that_are_no_sql_pass(tmp_path: Path) -> None:
+    text = '"""SELECT a FROM b, in a docstring."""\nhelp = "Select what to update, then set it from the table."'
+    assert list(sql_outside_the_store(tree(tmp_path, cli__main=text))) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        pytest.param(long_files, "x = 1\n" * (MAX_FILE_LINES + 1), id="a long file"),
+        pytest.param(long_functions, "def f():\n" + "    x = 1\n" * MAX_FUNCTION_LINES, id="a long function"),
+        pytest.param(mocks, "from unittest.mock import patch", id="a mock"),
+        pytest.param(mocks, "from unittest import mock", id="the mock module"),
+        pytest.param(unfinished, "# TO" + "DO: later", id="a promise"),
+        pytest.param(unfinished, "raise NotImplemented" + "Error", id="a stub"),
+        pytest.param(too_many_broad_excepts, "try:\n    f()\nexcept Exception:\n    pass\n" * 7, id="broad excepts"),
+        pytest.param(too_many_broad_excepts, "try:\n    f()\nexcept:\n    pass\n" * 7, id="bare excepts"),
+    ],
+)
+def test_a_bad_habit_is_found(tmp_path: Path, rule: Callable[[Path], Iterator[str]], text: str) -> None:
+    assert list(rule(tree(tmp_path, engine=text)))
+
+
+def test_a_handler_that_raises_again_is_no_broad_except(tmp_path: Path) -> None:
+    text = "try:\n    f()\nexcept BaseException:\n    close()\n    raise\n"
+    assert broad_excepts(tree(tmp_path, engine=text)) == []
