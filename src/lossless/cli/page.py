@@ -7,13 +7,13 @@ is 1 when the page is out of date.
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from lossless.cli.commands import GLOBAL_OPTIONS
 from lossless.cli.main import cli
+from lossless.settings.writing import write_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -169,20 +169,7 @@ def _options(options: Iterable[click.Option], context: click.Context) -> str:
 
 def main(arguments: list[str]) -> int:
     """Write the page, or with `--check` say whether it is up to date."""
-    check = "--check" in arguments
-    names = [argument for argument in arguments if argument != "--check"]
-    if len(names) != 1:
-        sys.stderr.write("usage: python -m lossless.cli.page [--check] FILE\n")
-        return 2
-    path, text = Path(names[0]), page()
-    if not check:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        return 0
-    if path.exists() and path.read_text(encoding="utf-8") == text:
-        return 0
-    sys.stderr.write(f"{path} is out of date: python -m lossless.cli.page {path}\n")
-    return 1
+    return write_page("lossless.cli.page", page, arguments)
 
 
 if __name__ == "__main__":

@@ -7,10 +7,10 @@ the exit code is 1 when the page is out of date.
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.recall.tools import TOOLS
+from lossless.settings.writing import write_page
 
 if TYPE_CHECKING:
     from lossless.recall.arguments import Parameter
@@ -45,20 +45,7 @@ def page() -> str:
 
 def main(arguments: list[str]) -> int:
     """Write the page, or with `--check` say whether it is up to date."""
-    check = "--check" in arguments
-    names = [argument for argument in arguments if argument != "--check"]
-    if len(names) != 1:
-        sys.stderr.write("usage: python -m lossless.recall.page [--check] FILE\n")
-        return 2
-    path, text = Path(names[0]), page()
-    if not check:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        return 0
-    if path.exists() and path.read_text(encoding="utf-8") == text:
-        return 0
-    sys.stderr.write(f"{path} is out of date: python -m lossless.recall.page {path}\n")
-    return 1
+    return write_page("lossless.recall.page", page, arguments)
 
 
 def _section(tool: Tool) -> str:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import sys
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.settings.declared import SETTINGS
 from lossless.settings.names import PATH_VARIABLES, RETIRED
+from lossless.settings.writing import write_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -106,20 +106,7 @@ def page() -> str:
 
 def main(arguments: list[str]) -> int:
     """Write the page, or with `--check` say whether it is up to date."""
-    check = "--check" in arguments
-    names = [argument for argument in arguments if argument != "--check"]
-    if len(names) != 1:
-        sys.stderr.write("usage: python -m lossless.settings.page [--check] FILE\n")
-        return 2
-    path, text = Path(names[0]), page()
-    if not check:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        return 0
-    if path.exists() and path.read_text(encoding="utf-8") == text:
-        return 0
-    sys.stderr.write(f"{path} is out of date: python -m lossless.settings.page {path}\n")
-    return 1
+    return write_page("lossless.settings.page", page, arguments)
 
 
 def _row(setting: Setting) -> tuple[str, ...]:
