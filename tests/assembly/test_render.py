@@ -15,7 +15,8 @@ from lossless.assembly.render import (
     pins_message,
     summary_message,
 )
-from lossless.assembly.stubs import stub_file, tool_output_stub
+from lossless.assembly.stubs import stub_file
+from lossless.files.references import tool_reference
 from lossless.model.messages import Message, ToolResult
 
 AT = datetime(2026, 1, 5, 9, 0, 3, tzinfo=UTC)
@@ -69,7 +70,7 @@ def test_pins_have_a_share_of_the_budget() -> None:
 
 
 def test_the_stub_for_a_file_is_the_text_that_hosts_know() -> None:
-    assert tool_output_stub("file_0123456789abcdef", "exec", 1_234_567, "S") == (
+    assert tool_reference("file_0123456789abcdef", "exec", 1_234_567, "S") == (
         "[LCM Tool Output: file_0123456789abcdef | tool=exec | 1,234,567 bytes]\n\nExploration Summary:\nS\n\n"
         'Call lcm_describe(id="<file_id above>", expandFile=true) to fetch the full output content from disk.'
     )

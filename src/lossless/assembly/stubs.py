@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lossless.assembly.parts import answers, with_parts
+from lossless.files.references import tool_reference
 from lossless.model.messages import Message, ToolResult
 
 if TYPE_CHECKING:
@@ -22,15 +23,6 @@ def message_ref(message_id: int) -> str:
     'msg#812'
     """
     return f"msg#{message_id}"
-
-
-def tool_output_stub(file_id: str, tool: str | None, byte_size: int, summary: str) -> str:
-    """Stands for a tool's output that lies in a file; the reference's wording, which hosts parse."""
-    return (
-        f"[LCM Tool Output: {file_id} | tool={tool or 'unknown'} | {byte_size:,} bytes]\n\n"
-        f"Exploration Summary:\n{summary}\n\n"
-        'Call lcm_describe(id="<file_id above>", expandFile=true) to fetch the full output content from disk.'
-    )
 
 
 def turn_output_stub(message_id: int, tool: str | None, byte_size: int) -> str:
@@ -58,7 +50,7 @@ def stub_results(message: Message, message_id: int) -> Message:
 def stub_file(message: Message, file_id: str, byte_size: int, summary: str) -> Message:
     """The message with its one result replaced by the reference to the file that holds it."""
     parts = tuple(
-        replace(part, text=tool_output_stub(file_id, part.name, byte_size, summary))
+        replace(part, text=tool_reference(file_id, part.name, byte_size, summary))
         for part in message.parts
         if isinstance(part, ToolResult)
     )
