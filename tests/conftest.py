@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +19,10 @@ from lossless.testing import VirtualClock
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+# Started in the background, a shell has us ignore interrupts, and our child processes would, too.
+if threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _EXAMPLES = os.environ.get("LOSSLESS_EXAMPLES")
 
