@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lossless.assembly.atoms import atoms, drop_unanswered, unanswered
-from lossless.assembly.pairing import SYNTHETIC_RESULT, is_synthetic, repair
+from lossless.assembly.pairing import SYNTHETIC_RESULT, is_paired, is_synthetic, repair
 from lossless.model.messages import File, Message, Opaque, Reasoning, Text, ToolCall, ToolResult
 
 from .streams import assistant, broken_streams, results, tool, user
@@ -219,3 +219,56 @@ def test_in_the_tail_a_call_goes_only_when_its_result_exists_elsewhere() -> None
     messages = (user("q"), assistant("c1"), assistant("c2"))
     assert drop_unanswered(messages, 0) is messages
     assert shape(drop_unanswered(messages, 0, {"c2"})) == ["q", "a:c1"]
+
+
+# --- the proof that there is nothing to repair ----------------------------------------------------
+
+
+@given(broken_streams(), st.booleans())
+@settings(max_examples=400, deadline=None)
+def test_what_is_proven_to_be_paired_needs_no_repair(messages: tuple[Message, ...], item_style: bool) -> None:
+    """The proof may fail on what is in order; it never holds for what is not."""
+    for stream in (messages, repair(messages, item_style=item_style)):
+        if is_paired(stream, item_style=item_style):
+            assert repair(stream, item_style=item_style) is stream
+            assert drop_unanswered(stream, len(stream)) is stream
+
+
+@pytest.mark.parametrize("item_style", [False, True])
+def test_a_usual_talk_is_proven_to_be_paired(item_style: bool) -> None:
+    calls = assistant(Reasoning("hm", "sig"), Text("I look"), "c1", "c2")
+    spoken = (user("q"), calls, tool("c2"), tool("c1"), assistant(Text("so")), user("and?"))
+    inside = (user("q"), assistant("c3"), results("c3", text="go on"), assistant(Text("ok")), user("x"))
+    for talk in (spoken, inside, (*spoken, *inside), (user("a"), assistant(Text("b")), Message("assistant", "c"))):
+        assert is_paired(talk, item_style=item_style)
+
+
+def test_items_of_one_turn_are_proven_to_be_paired() -> None:
+    items = (assistant(Reasoning("hm")), assistant("c1"), Message("assistant", "and"), assistant("c2"))
+    asked = (user("q"), *items, tool("c1"), tool("c2"), assistant(Text("so")))
+    assert is_paired(asked, item_style=True)
+    assert not is_paired(asked)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        (assistant("c1"),),
+        (assistant("c1"), user("x"), tool("c1")),
+        (assistant("c1"), results(text="x"), tool("c1")),
+        (assistant("c1"), assistant("c2"), tool("c1"), tool("c2")),
+        (assistant("c1"), tool("c1"), tool("c1")),
+        (assistant("c1"), tool("c1"), assistant("c1"), tool("c1")),
+        (assistant("c1", "c1"), tool("c1")),
+        (assistant("c1", stop_reason="error"), tool("c1")),
+        (assistant("c1", Reasoning("late")), tool("c1")),
+        (assistant(NAMELESS), tool(None)),
+        (tool("zz"),),
+        (Message("tool", "bare"),),
+        (assistant("c1", "c2"), results("c1", text="too early"), tool("c2")),
+        (assistant("c1", ToolResult("c1", "t", "inside")),),
+        (assistant(ToolResult("c1", "t", "alone")),),
+    ],
+)
+def test_nothing_broken_is_proven_to_be_paired(broken: tuple[Message, ...]) -> None:
+    assert not is_paired((user("q"), *broken, user("x")))

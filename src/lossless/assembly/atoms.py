@@ -38,6 +38,10 @@ def _links(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
     owner: dict[str, int] = {}
     early: dict[str, list[int]] = {}
     for index, message in enumerate(messages):
+        if index and message.role == "assistant" and _thinks_ahead(messages[index - 1]):
+            yield index - 1, index
+        if not message.parts:
+            continue
         for call in open_calls(message):
             if call.id is not None:
                 owner[call.id] = index
@@ -49,8 +53,6 @@ def _links(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
                 early.setdefault(result.call_id, []).append(index)
         for id in _unread_ids(message):
             yield owner.setdefault(id, index), index
-        if index and message.role == "assistant" and _thinks_ahead(messages[index - 1]):
-            yield index - 1, index
 
 
 def _unread_ids(message: Message) -> Iterator[str]:
@@ -63,13 +65,14 @@ def _unread_ids(message: Message) -> Iterator[str]:
 
 
 def _thinks_ahead(message: Message) -> bool:
-    return message.role == "assistant" and bool(message.parts) and not says_something(message)
+    return bool(message.parts) and message.role == "assistant" and not says_something(message)
 
 
 def unanswered(messages: Sequence[Message]) -> frozenset[int]:
     """Indices of the messages with a call that no message answers."""
-    answered = {result.call_id for message in messages for result in answers(message)}
-    calls = ((index, call.id) for index, message in enumerate(messages) for call in open_calls(message))
+    with_parts = [(index, message) for index, message in enumerate(messages) if message.parts]
+    answered = {result.call_id for _, message in with_parts for result in answers(message)}
+    calls = ((index, call.id) for index, message in with_parts for call in open_calls(message))
     return frozenset(index for index, id in calls if id not in answered)
 
 

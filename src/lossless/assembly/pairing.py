@@ -31,6 +31,59 @@ def is_synthetic(result: ToolResult) -> bool:
     return result.text == SYNTHETIC_RESULT
 
 
+def is_paired(messages: Sequence[Message], *, item_style: bool = False) -> bool:
+    """Whether each call surely has its result right after it, so that `repair` would change nothing.
+
+    A cheap proof: False only says that it is for `repair` to find out.
+    """
+    called: set[str | None] = {None}
+    awaited: set[str | None] = set()
+    before = ""
+    for message in messages:
+        if not message.parts:
+            if message.role == "tool" or (awaited and not (item_style and message.role == before == "assistant")):
+                return False
+        elif message.role == "assistant":
+            if (awaited and not (item_style and before == "assistant")) or not _calls_once(message, called, awaited):
+                return False
+        elif not _answers_once(message, awaited):
+            return False
+        before = message.role
+    return not awaited
+
+
+def _calls_once(message: Message, called: set[str | None], awaited: set[str | None]) -> bool:
+    """Whether an assistant's calls are new and in place; they are awaited from now on."""
+    calls = message.tool_calls
+    if not calls:
+        return not message.tool_results
+    ids = {call.id for call in calls}
+    if len(ids) < len(calls) or not called.isdisjoint(ids) or message.stop_reason in BROKEN_OFF:
+        return False
+    if message.tool_results or (len(calls) == 1 and _thinks_after(message.parts, calls[0])):
+        return False
+    called |= ids
+    awaited |= ids
+    return True
+
+
+def _thinks_after(parts: Sequence[Part], call: ToolCall) -> bool:
+    return any(isinstance(part, Reasoning) for part in parts[parts.index(call) :])
+
+
+def _answers_once(message: Message, awaited: set[str | None]) -> bool:
+    """Whether what a tool or a user brings are results that are awaited, and no longer, before all else."""
+    results = message.tool_results
+    if not results:
+        return not awaited and message.role != "tool" and not message.tool_calls
+    ids = {result.call_id for result in results}
+    if message.role == "system" or len(ids) < len(results) or not ids <= awaited:
+        return False
+    awaited -= ids
+    rest = () if message.role == "tool" else message.parts[len(results) :]
+    return not rest or not (awaited or any(isinstance(part, ToolResult) for part in rest))
+
+
 def repair(messages: tuple[Message, ...], *, item_style: bool = False) -> tuple[Message, ...]:
     """Messages in which each call has exactly one result right after it; the same tuple when nothing changed.
 

@@ -77,8 +77,10 @@ class Chosen:
 
     @property
     def tokens_by_kind(self) -> dict[str, int]:
-        kinds = sorted({kept.kind for kept in self.kept})
-        return {kind: sum(kept.tokens for kept in self.kept if kept.kind == kind) for kind in kinds}
+        found: dict[str, int] = {}
+        for kept in self.kept:
+            found[kept.kind] = found.get(kept.kind, 0) + kept.tokens
+        return dict(sorted(found.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +154,8 @@ def _stages(candidates: Sequence[Candidate], zones: _Zones, policy: Policy) -> l
     stand_ins: list[Action] = []
     kept_whole = candidates[zones.widest].covered_by if zones.widest is not None else None
     for unit in _units(candidates, zones.older, policy):
-        tokens = sum(candidates[i].tokens for i in unit)
         stand_in = candidates[unit[0]].covered_by
+        tokens = 0 if stand_in is None else sum(candidates[i].tokens for i in unit)
         if stand_in is None or stand_in == kept_whole or stand_in.tokens >= tokens:
             details.append(_left_out(candidates, unit, OVER_BUDGET))
             continue
@@ -181,6 +183,9 @@ def _units(candidates: Sequence[Candidate], indices: Sequence[int], policy: Poli
 
 
 def _left_out(candidates: Sequence[Candidate], unit: Sequence[int], reason: str) -> Action:
+    if len(unit) == 1:
+        only = candidates[unit[0]]
+        return Action(only.tokens, (Change(unit[0], None, 0, reason),), only.moves)
     changes = tuple(Change(i, None, reason=reason) for i in unit)
     return Action(sum(candidates[i].tokens for i in unit), changes, sum(candidates[i].moves for i in unit))
 
@@ -202,20 +207,22 @@ def _long_turn(
 
 
 def _outcome(candidates: Sequence[Candidate], zones: _Zones, actions: Sequence[Action], policy: Policy) -> Chosen:
-    state = [Change(i, "verbatim", candidate.tokens) for i, candidate in enumerate(candidates)]
-    for action in actions:
-        for change in action.changes:
-            state[change.index] = change
-    in_run = tuple(candidates[c.index] for c in state if c.reason == IN_RUN)
+    changes = {change.index: change for action in actions for change in action.changes}
+    in_run = tuple(candidates[i] for i in sorted(changes) if changes[i].reason == IN_RUN)
     protected = {*zones.tail, *zones.turn}
-    kept = tuple(
-        Kept(candidates[c.index], c.form, c.tokens, c.index in protected, in_run if c.form == "run" else ())
-        for c in state
-        if c.form is not None
-    )
-    left_out = tuple(LeftOut(candidates[c.index], c.reason) for c in state if c.form is None)
+    kept: list[Kept] = []
+    left_out: list[LeftOut] = []
+    for i, candidate in enumerate(candidates):
+        change = changes.get(i)
+        if change is None:
+            kept.append(Kept(candidate, "verbatim", candidate.tokens, i in protected))
+        elif change.form is None:
+            left_out.append(LeftOut(candidate, change.reason))
+        else:
+            stands_for = in_run if change.form == "run" else ()
+            kept.append(Kept(candidate, change.form, change.tokens, i in protected, stands_for))
     widest = None if zones.widest is None else candidates[zones.widest]
-    return Chosen(kept, left_out, policy.limit, _shares(kept, widest, policy.limit))
+    return Chosen(tuple(kept), tuple(left_out), policy.limit, _shares(kept, widest, policy.limit))
 
 
 def _shares(kept: Sequence[Kept], widest: Candidate | None, limit: int) -> dict[str, float]:

@@ -19,8 +19,8 @@ from lossless.assembly.plan import Chosen, Kept, choose
 from lossless.assembly.policy_text import RECALL_POLICY
 from lossless.assembly.receipt import Receipt, receipt
 from lossless.assembly.relevance import relevance
-from lossless.assembly.size import wire_tokens
 from lossless.assembly.validate import make_valid, shape_of
+from lossless.assembly.wire import Sent, clean_text, sent, with_few_marks
 from lossless.formats.summary_xml import render_summary
 from lossless.model.context import MessageItem, SummaryItem, fresh_tail_start, newest_user_index
 from lossless.model.messages import Reasoning
@@ -32,10 +32,11 @@ if TYPE_CHECKING:
     from lossless.assembly.validate import Repair
     from lossless.files.vault import Vault
     from lossless.model.context import ContextItem
-    from lossless.model.messages import Message, ModelIdentity, StoredMessage
+    from lossless.model.messages import Message, ModelIdentity
     from lossless.model.summaries import Summary
     from lossless.store.archive import Archive
     from lossless.store.context import Newest
+    from lossless.store.rows import Sketch
 
 #: Braces, role and quotes around a message, as JSON.
 _FRAME_TOKENS = 10
@@ -89,7 +90,7 @@ class _Material:
     items: tuple[ContextItem, ...]
     #: The weight of older items that were not read because they cannot fit.
     border: int
-    stored: Mapping[int, StoredMessage]
+    stored: Mapping[int, Sketch]
     summaries: Mapping[str, Summary]
     pins: tuple[render.Pin, ...]
     brief: render.FocusBrief | None
@@ -116,7 +117,7 @@ def assemble(
     items, covered = _with_focus(material)
     rendered = {item.ordinal: _rendered(item, material, request) for item in items}
     beside, dropped_pins = _beside(material, request)
-    beside_tokens = wire_tokens(formats.encode(beside, request.format))
+    beside_tokens = sum(sent(message, request.format).tokens for message in beside)
     policy = Policy(
         request.budget,
         tail_start=fresh_tail_start(items, request.fresh_tail_count, request.fresh_tail_max_tokens),
@@ -125,20 +126,20 @@ def assemble(
         is_prompt_aware=request.prompt_aware and bool(request.prompt),
         border=material.border,
     )
-    desk = _Desk(archive, material, request, rendered, beside)
+    desk = _Desk(material, request, rendered, beside)
     candidates = _candidates(items, rendered, material, request)
     prompt, mending = desk.prompt(candidates, policy), 0
     while prompt.tokens > policy.capacity and prompt.mending > mending:
         mending = prompt.mending
         prompt = desk.prompt(candidates, replace(policy, reserved=beside_tokens + mending))
     final, cue_tokens = _with_cue(prompt.messages, policy.capacity - prompt.tokens, request, search)
-    wire = formats.encode(final, request.format) if cue_tokens else prompt.wire
+    wire = desk.wire(final) if cue_tokens else prompt.wire
     left_out = [(pin.id, "no room among the pins") for pin in dropped_pins]
     left_out += [(summary_id, f"covered by {material.brief.id}") for summary_id in covered if material.brief]
     extras = {"pins and focus": beside_tokens, "cue": cue_tokens}
     made = receipt(prompt.chosen, policy, extras=extras, left_out=left_out, repairs=prompt.repairs)
     made = replace(made, tokens=prompt.tokens + cue_tokens)
-    apart = [message.content for message in takewhile(lambda message: message.role == "system", final)]
+    apart = [clean_text(message.content) for message in takewhile(lambda message: message.role == "system", final)]
     if not apart or not shape_of(request.format).system_apart:
         return Assembled(wire, made.tokens, made, parts=final)
     talk = [message for message in wire if message.get("role") != "system"]
@@ -160,20 +161,18 @@ class _Prompt:
 
 @dataclass(frozen=True, slots=True)
 class _Desk:
-    """Where a prompt is put together. Originals that were read, and the sizes of what was built, stay on it."""
+    """Where a prompt is put together. What was rebuilt and measured stays on it."""
 
-    archive: Archive
     material: _Material
     request: Request
     rendered: dict[int, Message]
     beside: Sequence[Message]
-    sizes: dict[int, int] = field(default_factory=dict)
+    #: By the identity of the message, which each entry keeps alive.
+    measured: dict[int, Sent] = field(default_factory=dict)
 
     def prompt(self, candidates: Sequence[Candidate], policy: Policy) -> _Prompt:
         """What fits, mended and measured."""
-        chosen, kept, sizes = self._fitting(candidates, policy)
-        known = {id(message): size for message, size in zip(kept, sizes, strict=True)}
-        known |= {id(message): self._size(message) for message in self.beside}
+        chosen, kept, tokens = self._fitting(candidates, policy)
         valid = make_valid(
             _ordered(kept, self.beside),
             self.request.format,
@@ -181,42 +180,59 @@ class _Desk:
             allow_trailing_assistant=self.request.allow_trailing_assistant,
             answered_elsewhere=_answered_elsewhere(self.material),
         )
-        wire = formats.encode(valid.messages, self.request.format)
-        tokens = sum(known.get(id(message)) or self._size(message) for message in valid.messages)
-        return _Prompt(chosen, valid.messages, valid.repairs, wire, tokens, tokens - sum(known.values()))
+        whole = sum([self._sent(message).tokens for message in valid.messages])
+        meant = tokens + sum(self._sent(message).tokens for message in self.beside)
+        return _Prompt(chosen, valid.messages, valid.repairs, self.wire(valid.messages), whole, whole - meant)
 
-    def _size(self, message: Message) -> int:
-        return wire_tokens(formats.encode([message], self.request.format))
+    def wire(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
+        """The messages as they are sent."""
+        joined = formats.join([self._sent(message).written for message in messages], self.request.format)
+        return with_few_marks(joined) if self.request.format == "anthropic" else joined
 
-    def _fitting(self, candidates: Sequence[Candidate], policy: Policy) -> tuple[Chosen, list[Message], list[int]]:
+    def _sent(self, message: Message) -> Sent:
+        known = self.measured.get(id(message))
+        if known is None:
+            known = self.measured[id(message)] = sent(message, self.request.format)
+        return known
+
+    def _fitting(self, candidates: Sequence[Candidate], policy: Policy) -> tuple[Chosen, list[Message], int]:
         """A choice that fits by its true sizes, as messages; what is chosen by estimates may be larger."""
         chosen = choose(candidates, policy)
         for _ in range(_MEASUREMENTS):
-            kept, sizes = self._built(chosen)
-            if sum(sizes) <= policy.limit:
+            kept = self._built(chosen)
+            tokens = sum([self._sent(message).tokens for message in kept])
+            if tokens <= policy.limit:
                 break
-            known = [replace(c, tokens=self.sizes.get(c.item.ordinal, c.tokens)) for c in candidates]
-            again = choose(known, policy)
+            again = choose([self._as_measured(candidate) for candidate in candidates], policy)
             if again.kept == chosen.kept:
                 break
             chosen = again
-        return chosen, kept, sizes
+        return chosen, kept, tokens
 
-    def _built(self, chosen: Chosen) -> tuple[list[Message], list[int]]:
-        """What was chosen, as messages, and what each of them takes."""
-        self.rendered.update(_originals(self.archive, chosen, self.rendered, self.material, self.request))
-        messages, sizes = [], []
+    def _as_measured(self, candidate: Candidate) -> Candidate:
+        known = self.measured.get(id(self.rendered[candidate.item.ordinal]))
+        return candidate if known is None else replace(candidate, tokens=known.tokens)
+
+    def _built(self, chosen: Chosen) -> list[Message]:
+        """What was chosen, as messages: those in the very format that is asked for exactly as they came."""
+        messages = []
         for kept in chosen.kept:
-            ordinal = kept.candidate.item.ordinal
-            message = _formed(kept, self.rendered[ordinal], self.material, self.request)
-            size = self.sizes.get(ordinal) if kept.form == "verbatim" else None
-            if size is None:
-                size = self._size(message)
-                if kept.form == "verbatim":
-                    self.sizes[ordinal] = size
+            item = kept.candidate.item
+            message = self.rendered[item.ordinal]
+            if kept.form != "verbatim":
+                message = _formed(kept, message, self.material, self.request)
+            elif message.body is None and isinstance(item, MessageItem):
+                message = self.rendered[item.ordinal] = self._original(item, message)
             messages.append(message)
-            sizes.append(size)
-        return messages, sizes
+        return messages
+
+    def _original(self, item: MessageItem, message: Message) -> Message:
+        """A message as it came, where it came in the format that is asked for."""
+        material, known = self.material, self.material.stored[item.message_id]
+        is_own = known.message.format in (self.request.format, "plain")
+        if known.skeleton is None or not is_own or item.ordinal in material.payloads or known.file_id in material.files:
+            return message
+        return _with_its_format(known.exact())
 
 
 def _read(archive: Archive, conversation_id: int, request: Request, vault: Vault | None) -> _Material:
@@ -224,14 +240,14 @@ def _read(archive: Archive, conversation_id: int, request: Request, vault: Vault
     most = int(_READ_SHARE * whole.capacity) if not request.prompt_aware else sys.maxsize
     items, border = _on_a_step(archive.context.newest_items(conversation_id, most), whole.step)
     ids = [item.message_id for item in items if isinstance(item, MessageItem)]
-    messages = archive.messages.many(ids, exact=False)
+    stored = archive.context.sketches(ids)
     summaries = archive.summaries.many([item.summary_id for item in items if isinstance(item, SummaryItem)])
     brief = archive.beside.active_brief(conversation_id)
-    file_ids = [stored.file_id for stored in messages if stored.file_id] if request.stub_payloads else []
+    file_ids = [known.file_id for known in stored.values() if known.file_id] if request.stub_payloads else []
     return _Material(
         items,
         border,
-        {stored.id: stored for stored in messages},
+        stored,
         {summary.id: summary for summary in summaries},
         tuple(render.Pin(f"pin_{pin.id}", pin.content) for pin in archive.beside.pins(conversation_id)),
         _brief(brief) if brief else None,
@@ -258,23 +274,6 @@ def _on_a_step(newest: Newest, step: int) -> tuple[tuple[ContextItem, ...], int]
 def _weight(item: ContextItem) -> int:
     """What an item counts for in steps: by what is stored of it, so that nothing else can change it."""
     return item.tokens + _FRAME_TOKENS
-
-
-def _originals(
-    archive: Archive, chosen: Chosen, rendered: Mapping[int, Message], material: _Material, request: Request
-) -> dict[int, Message]:
-    """The chosen messages that came in the very format that is asked for, exactly as they came."""
-    ordinals = {
-        kept.candidate.item.message_id: kept.candidate.item.ordinal
-        for kept in chosen.kept
-        if isinstance(kept.candidate.item, MessageItem)
-        and kept.form == "verbatim"
-        and rendered[kept.candidate.item.ordinal].body is None
-        and kept.candidate.item.ordinal not in material.payloads
-        and material.stored[kept.candidate.item.message_id].message.format in (request.format, "plain")
-        and material.stored[kept.candidate.item.message_id].file_id not in material.files
-    }
-    return {ordinals[stored.id]: _with_its_format(stored.message) for stored in archive.messages.many(list(ordinals))}
 
 
 def _with_its_format(message: Message) -> Message:
@@ -371,7 +370,7 @@ def _covered(item: ContextItem, material: _Material) -> int:
 def _stub_tokens(item: ContextItem, message: Message, request: Request) -> int | None:
     if not isinstance(item, MessageItem) or not message.tool_results:
         return None
-    return wire_tokens(formats.encode([stubs.stub_results(message, item.message_id)], request.format))
+    return sent(stubs.stub_results(message, item.message_id), request.format).tokens
 
 
 def _ordered(kept: Sequence[Message], beside: Sequence[Message]) -> tuple[Message, ...]:
@@ -395,7 +394,7 @@ def _formed(kept: Kept, message: Message, material: _Material, request: Request)
 
 def _answered_elsewhere(material: _Material) -> frozenset[str]:
     """Call ids whose result is in the context, whether or not it was chosen."""
-    found = (part.call_id for stored in material.stored.values() for part in stored.message.tool_results)
+    found = (part.call_id for known in material.stored.values() for part in known.message.tool_results)
     return frozenset(call_id for call_id in found if call_id)
 
 
@@ -419,7 +418,7 @@ def _with_cue(
                 snippets.append((where, snippet))
                 break
     cue = cue_message(snippets, shown)
-    tokens = 0 if cue is None else wire_tokens(formats.encode([cue], request.format))
+    tokens = 0 if cue is None else sent(cue, request.format).tokens
     if cue is None or tokens > room:
         return messages, 0
     placed = place_cue(messages, cue)

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from lossless.assembly.atoms import drop_unanswered
-from lossless.assembly.pairing import is_synthetic, repair
+from lossless.assembly.pairing import is_paired, is_synthetic, repair
 from lossless.assembly.parts import (
     answers,
     is_blank,
@@ -219,6 +220,7 @@ def make_valid(
     follows it is changed: there, only pairs, empty content and foreign blocks are put right.
     """
     shape = shape_of(provider)
+    paired = partial(is_paired, item_style=shape.item_style)
     log: list[Repair] = []
 
     def step(name: str, work: Callable[[tuple[Message, ...]], tuple[Message, ...]]) -> None:
@@ -227,9 +229,9 @@ def make_valid(
         if messages is not before:
             log.extend(_described(name, before, messages))
 
-    step("unanswered", lambda m: drop_unanswered(m, tail_start, answered_elsewhere))
+    step("unanswered", lambda m: m if paired(m) else drop_unanswered(m, tail_start, answered_elsewhere))
     step("foreign blocks", lambda m: _own_blocks(m, shape, model))
-    step("pairs", lambda m: repair(m, item_style=shape.item_style))
+    step("pairs", lambda m: m if paired(m) else repair(m, item_style=shape.item_style))
     step("empty content", lambda m: _without_blanks(m, shape))
     step("system", lambda m: _system_apart(m) if shape.system_apart else m)
     if not allow_trailing_assistant:
@@ -242,7 +244,7 @@ def _own_blocks(messages: tuple[Message, ...], shape: Shape, model: ModelIdentit
     """Without foreign blocks; a host, which keeps thinking apart itself, only loses loose signatures."""
 
     def change(message: Message) -> Message | None:
-        foreign = _foreign(message, shape, model)
+        foreign = _foreign(message, shape, model) if message.parts else []
         if not foreign:
             return message
         if shape.is_host and message.format in shape.native:
@@ -263,7 +265,7 @@ def _without_blanks(messages: tuple[Message, ...], shape: Shape) -> tuple[Messag
     """Without blank blocks and messages that say nothing; from the end, as thinking leans on what follows."""
     kept: list[Message] = []
     for message in reversed(messages):
-        if any(map(is_blank, message.parts)):
+        if message.parts and any(map(is_blank, message.parts)):
             message = with_parts(message, [part for part in message.parts if not is_blank(part)])
         if says_something(message) or (is_thinking_only(message) and _thinks_for_next([message, *kept[-1:]], 0, shape)):
             kept.append(message)

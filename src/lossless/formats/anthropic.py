@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
 _NOT_IN_ID = re.compile(r"[^A-Za-z0-9_-]")
+#: Letters that the name of a tool may have at most.
+_LONGEST_NAME = 128
 
 
 def decode(body: Raw) -> Message:
@@ -88,7 +90,8 @@ def _words(part: Part) -> str | None:
 def _block(part: Part) -> Raw:
     match part:
         case ToolCall():
-            return {"type": "tool_use", "id": _id(part), "name": part.name, "input": arguments_object(part)}
+            name = _NOT_IN_ID.sub("_", part.name)[:_LONGEST_NAME]
+            return {"type": "tool_use", "id": _id(part), "name": name, "input": arguments_object(part)}
         case Reasoning() if not part.text and part.signature:
             return {"type": "redacted_thinking", "data": part.signature}
         case Reasoning():

@@ -10,13 +10,13 @@ from lossless.errors import BadMessage
 from lossless.formats.shape import check_json
 from lossless.formats.text import is_blank
 from lossless.model.js_json import parse
-from lossless.model.messages import File, Opaque, Reasoning, Text, ToolResult
+from lossless.model.messages import File, Opaque, Reasoning, Text, ToolCall, ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lossless.formats.shape import Raw
-    from lossless.model.messages import Json, Message, Part, ToolCall
+    from lossless.model.messages import Json, Message, Part
 
 
 def _never(_left: Raw, _right: Raw) -> Raw | None:
@@ -35,6 +35,16 @@ class Codec:
     takes_plain: Callable[[Message], bool]
     #: Two neighbours that `encode` made, as one; None when they stay two.
     merge: Callable[[Raw, Raw], Raw | None] = _never
+    #: An object that came in this format, as a strict provider takes it; None when each is taken as it came.
+    strict: Callable[[Raw], Raw] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A message as objects of a format: the one that came, or those that were built from its parts."""
+
+    items: list[Raw]
+    is_built: bool
 
 
 def parts_for(message: Message, format: str) -> tuple[Part, ...]:
@@ -75,6 +85,8 @@ def text_in(parts: tuple[Part, ...]) -> str:
 
 def is_text_only(message: Message) -> bool:
     """Whether the original is a string or a list of plain text blocks: what most formats share."""
+    if not message.parts and message.body is None:
+        return True
     if not all(isinstance(part, Text) for part in message.parts):
         return False
     content = message.original.get("content")
@@ -106,6 +118,12 @@ def arguments_text(call: ToolCall) -> str:
     except ValueError:
         return _json({"input": value})
     return value
+
+
+def with_text_arguments(function: Raw) -> Raw:
+    """A function that is called, its arguments as text; the same object when they are."""
+    given = function.get("arguments")
+    return function if isinstance(given, str) else function | {"arguments": arguments_text(ToolCall(None, "", given))}
 
 
 def call_id_of(part: ToolCall | ToolResult) -> str:

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadMessage
 from lossless.formats.blocks import opaque_text, read_block
-from lossless.formats.codec import Codec, arguments_text, call_id_of, is_text_only, parts_for, results_in, text_in
+from lossless.formats.codec import (
+    Codec,
+    arguments_text,
+    call_id_of,
+    is_text_only,
+    parts_for,
+    results_in,
+    text_in,
+    with_text_arguments,
+)
 from lossless.formats.js_json import serialized_tokens
 from lossless.formats.media import chat_block, words_for
 from lossless.formats.reading import (
@@ -87,6 +96,27 @@ def merge(left: Raw, right: Raw) -> Raw | None:
     return None
 
 
+def strict(body: Raw) -> Raw:
+    """The message with the arguments of its calls as text: some servers give them as objects."""
+    changed: Raw = {}
+    calls = body.get("tool_calls")
+    if calls and isinstance(calls, list):
+        texts = [_strict_call(call) for call in calls]
+        if any(text is not call for text, call in zip(texts, calls, strict=True)):
+            changed["tool_calls"] = texts
+    legacy = body.get("function_call")
+    if isinstance(legacy, dict) and (text := with_text_arguments(legacy)) is not legacy:
+        changed["function_call"] = text
+    return body | changed if changed else body
+
+
+def _strict_call(call: Raw) -> Raw:
+    function = call.get("function")
+    if not isinstance(function, dict) or (text := with_text_arguments(function)) is function:
+        return call
+    return call | {"function": text}
+
+
 def _tool_message(body: Raw, text: str, parts: list[Part], tokens: int) -> Message:
     call_id = string_in(body, "tool_call_id", "", required=False)
     name = string_in(body, "name", "", required=False)
@@ -163,4 +193,4 @@ def _takes_plain(message: Message) -> bool:
     return message.role != "tool" and is_text_only(message)
 
 
-CODEC = Codec(decode, encode, _takes_plain, merge)
+CODEC = Codec(decode, encode, _takes_plain, merge, strict)

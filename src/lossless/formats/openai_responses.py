@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, cast
 
 from lossless.errors import BadMessage
 from lossless.formats.blocks import opaque_text, read_block, result_text
-from lossless.formats.codec import Codec, arguments_text, call_id_of, is_text_only, parts_for, results_in, text_in
+from lossless.formats.codec import (
+    Codec,
+    arguments_text,
+    call_id_of,
+    is_text_only,
+    parts_for,
+    results_in,
+    text_in,
+    with_text_arguments,
+)
 from lossless.formats.js_json import boundary_tokens
 from lossless.formats.media import responses_block
 from lossless.formats.reading import (
@@ -65,6 +74,11 @@ def encode(message: Message) -> list[Raw]:
         wire.append({"role": message.role, "content": text_in(parts)})
     wire += [cast("Raw", part.raw) for part in parts if isinstance(part, Opaque)]
     return [*wire, *(_wire_call(part) for part in parts if isinstance(part, ToolCall))]
+
+
+def strict(body: Raw) -> Raw:
+    """The item; of a call, with its arguments as text."""
+    return with_text_arguments(body) if body.get("type") == "function_call" else body
 
 
 def _message(body: Raw) -> Message:
@@ -136,4 +150,4 @@ def _takes_plain(message: Message) -> bool:
     return message.role != "tool" and is_text_only(message) and isinstance(message.original["content"], str)
 
 
-CODEC = Codec(decode, encode, _takes_plain)
+CODEC = Codec(decode, encode, _takes_plain, strict=strict)

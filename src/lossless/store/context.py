@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lossless.errors import Stale
 from lossless.model.context import ContextItem, MessageItem, SummaryItem, token_sum
 from lossless.model.times import row_time, state_time
+from lossless.store.rows import PartRow, Sketch, sketch, time
 from lossless.store.sql import load
 
 if TYPE_CHECKING:
@@ -22,8 +23,12 @@ if TYPE_CHECKING:
 _QUERIES = load("context")
 _INGEST = load("ingest")
 _PAGE = 512
+#: The column of an item's tokens.
+_TOKENS = 4
 #: A context does not begin with more system prompts than this.
 _MAX_PREAMBLE = 64
+#: Of so many conversations it is remembered how much lies before what was read last.
+_MOST_PASSED = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +58,12 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class Preamble:
-    """A system prompt at the head of a context."""
+    """A system prompt, or a host's notice, at the head of a context."""
 
     ordinal: int
     message_id: int
     fingerprint: bytes
+    is_notice: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,24 @@ class Newest:
     unread_tokens: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Passed:
+    """What lies before an ordinal of a context: items that are never left out, and all its messages."""
+
+    version: Row | None
+    #: The item that stands at the ordinal.
+    item: int | str
+    ordinal: int
+    prompts: tuple[ContextItem, ...]
+    summaries: tuple[ContextItem, ...]
+    messages: int
+    tokens: int
+
+    @property
+    def never_left_out(self) -> tuple[ContextItem, ...]:
+        return self.prompts + self.summaries
+
+
 def item_id(item: ContextItem) -> int | str:
     """What stands at an item's place: a message id or a summary id."""
     return item.message_id if isinstance(item, MessageItem) else item.summary_id
@@ -81,6 +105,7 @@ class Context:
 
     def __init__(self, database: Database) -> None:
         self._db = database
+        self._passed: dict[int, _Passed] = {}
 
     def items(self, conversation_id: int) -> list[ContextItem]:
         """The whole context in order."""
@@ -94,22 +119,86 @@ class Context:
         """
         place = {"conversation_id": conversation_id}
         (user,) = self._db.row(_QUERIES["newest_user"], place) or (sys.maxsize,)
-        newest: list[ContextItem] = []
-        tokens, is_whole = 0, False
-        while not is_whole and (tokens <= most_tokens or newest[-1].ordinal > user < sys.maxsize):
-            rows = self._db.rows(_QUERIES["newest_items"], place | {"limit": _PAGE, "offset": len(newest)})
-            page = [_item(row) for row in rows]
-            newest += page
-            tokens += token_sum(page)
+        rows: list[Row] = []
+        tokens, is_whole, before = 0, False, sys.maxsize
+        while not is_whole and (tokens <= most_tokens or before > user < sys.maxsize):
+            page = self._db.rows(_QUERIES["newest_items"], place | {"limit": _PAGE, "ordinal": before})
+            rows += page
+            tokens += sum([row[_TOKENS] or 0 for row in page])
             is_whole = len(page) < _PAGE
-        while len(newest) > 1 and newest[-1].ordinal < user and tokens - newest[-1].tokens > most_tokens:
-            tokens -= newest.pop().tokens
-        newest.reverse()
-        before = place | {"ordinal": newest[0].ordinal if newest else 0}
-        head = [_item(row) for row in self._db.rows(_QUERIES["prompts_before"], before)]
-        older = head + [_item(row) for row in self._db.rows(_QUERIES["summaries_before"], before)]
-        unread, unread_tokens = self._db.row(_QUERIES["messages_before"], before) or (0, 0)
-        return Newest(older + newest, len(older), unread - len(head), unread_tokens - token_sum(head))
+            before = page[-1][0] if page else before
+        while len(rows) > 1 and rows[-1][0] < user and tokens - (rows[-1][_TOKENS] or 0) > most_tokens:
+            tokens -= rows.pop()[_TOKENS] or 0
+            is_whole = False
+        newest = [_item(row) for row in reversed(rows)]
+        if is_whole:
+            return Newest(newest, 0, 0, 0)
+        passed = self._before(conversation_id, newest[0])
+        older, head = passed.never_left_out, passed.prompts
+        unread = passed.messages - len(head), passed.tokens - token_sum(head)
+        return Newest([*older, *newest], len(older), *unread)
+
+    def _before(self, conversation_id: int, item: ContextItem) -> _Passed:
+        """What lies before an item: from what lay before an earlier one, as long as nothing but appends came since."""
+        version = self._db.row(_QUERIES["version"], {"conversation_id": conversation_id})
+        known = self._still_passed(conversation_id, version)
+        if known is None or any(prompt.ordinal >= item.ordinal for prompt in known.prompts):
+            passed = self._added_up(conversation_id, item, version)
+        else:
+            passed = self._moved(conversation_id, known, item)
+        if passed.messages > len(passed.prompts):
+            if len(self._passed) >= _MOST_PASSED:
+                self._passed.clear()
+            self._passed[conversation_id] = passed
+        return passed
+
+    def _still_passed(self, conversation_id: int, version: Row | None) -> _Passed | None:
+        """What was remembered, if each item that it names stands where it stood."""
+        known = self._passed.get(conversation_id)
+        if known is None or known.version != version:
+            return None
+        ordinals = [*(item.ordinal for item in known.never_left_out), known.ordinal]
+        place = {"conversation_id": conversation_id, "ordinals": json.dumps(ordinals)}
+        there = tuple(_item(row) for row in self._db.rows(_QUERIES["standing"], place))
+        is_same = len(there) == len(ordinals) and there[:-1] == known.never_left_out
+        return known if is_same and item_id(there[-1]) == known.item else None
+
+    def _added_up(self, conversation_id: int, item: ContextItem, version: Row | None) -> _Passed:
+        before = {"conversation_id": conversation_id, "first": -sys.maxsize, "ordinal": item.ordinal}
+        prompts = tuple(_item(row) for row in self._db.rows(_QUERIES["prompts_before"], before))
+        summaries = tuple(_item(row) for row in self._db.rows(_QUERIES["summaries_between"], before))
+        count, tokens = self._db.row(_QUERIES["messages_between"], before) or (0, 0)
+        return _Passed(version, item_id(item), item.ordinal, prompts, summaries, count, tokens)
+
+    def _moved(self, conversation_id: int, known: _Passed, item: ContextItem) -> _Passed:
+        """What lies before another item: the work follows how far it is away."""
+        low, high = sorted((known.ordinal, item.ordinal))
+        between = {"conversation_id": conversation_id, "first": low, "ordinal": high}
+        count, tokens = self._db.row(_QUERIES["messages_between"], between) or (0, 0)
+        if high == item.ordinal:
+            more = tuple(_item(row) for row in self._db.rows(_QUERIES["summaries_between"], between))
+            summaries = known.summaries + more
+        else:
+            count, tokens = -count, -tokens
+            summaries = tuple(summary for summary in known.summaries if summary.ordinal < low)
+        return replace(
+            known,
+            item=item_id(item),
+            ordinal=item.ordinal,
+            summaries=summaries,
+            messages=known.messages + count,
+            tokens=known.tokens + tokens,
+        )
+
+    def sketches(self, message_ids: Sequence[int]) -> dict[int, Sketch]:
+        """Messages by id, their originals not yet rebuilt; unknown ids are left out."""
+        if not message_ids:
+            return {}
+        ids = {"ids": json.dumps(list(message_ids))}
+        parts: defaultdict[int, list[PartRow]] = defaultdict(list)
+        for row in self._db.rows(_QUERIES["parts"], ids):
+            parts[row[0]].append(PartRow(*row[1:]))
+        return {row[0]: sketch(row, parts.get(row[0], ())) for row in self._db.rows(_QUERIES["sketches"], ids)}
 
     def tokens(self, conversation_id: int) -> int:
         """The tokens of all items together."""
@@ -191,13 +280,13 @@ class Context:
         )
 
     def preamble(self, conversation_id: int) -> tuple[list[Preamble], int | None]:
-        """The system prompts that the context begins with, and the ordinal of the item after them."""
+        """The system prompts and notices that the context begins with, and the ordinal of the item after them."""
         head = self._db.rows(_QUERIES["head"], {"conversation_id": conversation_id, "limit": _MAX_PREAMBLE})
         prompts: list[Preamble] = []
-        for ordinal, message_id, role, fingerprint in head:
-            if role != "system":
+        for ordinal, message_id, role, fingerprint, is_preamble in head:
+            if role != "system" and not is_preamble:
                 return prompts, ordinal
-            prompts.append(Preamble(ordinal, message_id, fingerprint))
+            prompts.append(Preamble(ordinal, message_id, fingerprint, role != "system"))
         return prompts, None
 
     def begin_with(self, conversation_id: int, message_ids: Sequence[int], now: datetime) -> None:
@@ -207,10 +296,33 @@ class Context:
         self._db.run(_QUERIES["remove_messages"], place)
         room = len(message_ids) if first is None else first
         if (lacking := len(message_ids) - room) > 0:
-            self._db.run(_QUERIES["shift"], {"conversation_id": conversation_id, "by": lacking})
+            self._db.run(_QUERIES["shift"], {"conversation_id": conversation_id, "by": lacking, "first": 0})
             self._db.run(_QUERIES["shift_back"], {"conversation_id": conversation_id})
             room = len(message_ids)
         for n, id_ in enumerate(message_ids, room - len(message_ids)):
+            self.put_message(conversation_id, n, id_, now)
+
+    def ordinals(self, conversation_id: int, limit: int) -> dict[int, int]:
+        """Where the newest messages of a context stand."""
+        return dict(self._db.rows(_QUERIES["ordinals"], {"conversation_id": conversation_id, "limit": limit}))
+
+    def insert_before(
+        self, conversation_id: int, message_ids: Sequence[int], before: Sequence[int], now: datetime
+    ) -> None:
+        """Move messages to before the first of some others that is in the context; where none is, they stay."""
+        place = {"conversation_id": conversation_id, "items": json.dumps(list(before))}
+        found = self._db.row(_QUERIES["first_of"], place)
+        if found is None or found[0] is None:
+            return
+        self._db.run(_QUERIES["remove_messages"], place | {"items": json.dumps(list(message_ids))})
+        ordinal: int = found[0]
+        row = self._db.row(_QUERIES["previous_ordinal"], {"conversation_id": conversation_id, "ordinal": ordinal})
+        lacking = len(message_ids) - (ordinal - 1 - (row[0] if row else -1))
+        if lacking > 0:
+            self._db.run(_QUERIES["shift"], {"conversation_id": conversation_id, "by": lacking, "first": ordinal})
+            self._db.run(_QUERIES["shift_back"], {"conversation_id": conversation_id})
+            ordinal += lacking
+        for n, id_ in enumerate(message_ids, ordinal - len(message_ids)):
             self.put_message(conversation_id, n, id_, now)
 
     def unhide(self, conversation_id: int, item: int | str) -> None:
@@ -220,6 +332,11 @@ class Context:
     def next_ordinal(self, conversation_id: int) -> int:
         row = self._db.row(_QUERIES["next_ordinal"], {"conversation_id": conversation_id})
         return row[0] if row else 0
+
+    def last_fold_at(self, conversation_id: int) -> datetime | None:
+        """When something was folded last."""
+        row = self._db.row(_QUERIES["last_fold"], {"conversation_id": conversation_id})
+        return None if row is None else time(row[0])
 
     def log(self, conversation_id: int, change: Change, now: datetime) -> None:
         """Write one line about a change, in the transaction of the change."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
+from lossless.errors import ArchiveCorrupt
 from lossless.model.conversations import Conversation
 from lossless.model.messages import (
     File,
@@ -25,6 +27,7 @@ from lossless.model.times import parse_time
 from lossless.store.skeleton import Kept, restore, squeeze, storable, strip, to_json, unsqueeze
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from lossless.store.database import Row
@@ -38,6 +41,8 @@ _RAW_TYPES = {
 }
 _ORIGINAL_ROLES = {"tool": "toolResult"}
 _RESULT_TYPES = ("tool_result", "toolResult", "function_call_output")
+#: Metadata up to this length is mostly the same from part to part.
+_COMMON_CHARS = 240
 _RESULT_ROLES = ("tool", "toolResult")
 
 
@@ -182,6 +187,16 @@ def _object(text: str | None) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def _metadata(text: str) -> dict[str, Any]:
+    """The metadata of a part, not to be changed: most say the same few things, which are read once."""
+    return _common(text) if len(text) <= _COMMON_CHARS and '"raw"' not in text else _object(text)
+
+
+@lru_cache(maxsize=512)
+def _common(text: str) -> dict[str, Any]:
+    return _object(text)
+
+
 def _json(text: str | None) -> Any:
     if text is None:
         return None
@@ -195,13 +210,13 @@ def unpack(
     role: Role,
     content: str,
     tokens: int,
-    rows: list[PartRow],
+    rows: Sequence[PartRow],
     skeleton: bytes | None,
     format: str | None,
     event_key: str | None,
 ) -> Message:
     """The message that `pack` was given; for rows of other programs, as much as they kept."""
-    metadata = [_object(row.metadata) for row in rows]
+    metadata = [_metadata(row.metadata) for row in rows]
     parts = tuple([unpack_part(row, known, content) for row, known in zip(rows, metadata, strict=True)])
     identity = _identity(metadata[0]) if rows and "modelProvider" in metadata[0] else None
     if len(parts) == 1 and metadata[0].get(_IN_CONTENT) and isinstance(parts[0], Text):
@@ -210,7 +225,46 @@ def unpack(
     return Message(role, content, parts, format or "plain", body, tokens=tokens, event_key=event_key, identity=identity)
 
 
-def _kept(content: str, rows: list[PartRow], parts: tuple[Part, ...]) -> Kept:
+@dataclass(frozen=True, slots=True)
+class Sketch:
+    """A stored message as it can be read and counted; its original is only rebuilt when it is asked for."""
+
+    id: int
+    message: Message
+    file_id: str | None
+    parts: Sequence[PartRow] = ()
+    skeleton: bytes | None = None
+
+    def exact(self) -> Message:
+        """The message with its original; raises `ArchiveCorrupt` when that cannot be rebuilt."""
+        message = self.message
+        if self.skeleton is None:
+            return message
+        try:
+            body = restore(unsqueeze(self.skeleton), _kept(message.content, self.parts, message.parts))
+        except ValueError as error:
+            raise _unreadable(self.id, error) from error
+        return replace(message, body=body)
+
+
+def sketch(row: Row, parts: Sequence[PartRow]) -> Sketch:
+    """A message from the columns of `sketches` in `context.sql`, and its parts."""
+    id_, role, content, tokens, event_key, file_id, format_, skeleton = row
+    if not parts:
+        plain = Message(role, content, (), format_ or "plain", None, tokens, event_key)
+        return Sketch(id_, plain, file_id, (), skeleton)
+    try:
+        message = unpack(role, content, tokens, parts, None, format_, event_key)
+    except ValueError as error:
+        raise _unreadable(id_, error) from error
+    return Sketch(id_, message, file_id, parts, skeleton)
+
+
+def _unreadable(message_id: int, error: ValueError) -> ArchiveCorrupt:
+    return ArchiveCorrupt(f"message {message_id} cannot be read back: {error}")
+
+
+def _kept(content: str, rows: Sequence[PartRow], parts: tuple[Part, ...]) -> Kept:
     texts = {row.ordinal: row.text_content for row in rows if row.text_content is not None}
     inputs = {row.ordinal: part.input for row, part in zip(rows, parts, strict=False) if isinstance(part, ToolCall)}
     raws = {row.ordinal: part.raw for row, part in zip(rows, parts, strict=False) if isinstance(part, File | Opaque)}

@@ -53,11 +53,23 @@ DELETE FROM hidden_items
  WHERE conversation_id = :conversation_id AND cause = 'branch' AND item IN (SELECT value FROM json_each(:items));
 
 -- name: shift
--- Make room at the head of a context: first out of the way, then to the new places.
-UPDATE context_items SET ordinal = -1 - ordinal - :by WHERE conversation_id = :conversation_id;
+-- Make room before a place of a context: first out of the way, then to the new places.
+UPDATE context_items SET ordinal = -1 - ordinal - :by WHERE conversation_id = :conversation_id AND ordinal >= :first;
 
 -- name: shift_back
-UPDATE context_items SET ordinal = -1 - ordinal WHERE conversation_id = :conversation_id;
+UPDATE context_items SET ordinal = -1 - ordinal WHERE conversation_id = :conversation_id AND ordinal < 0;
+
+-- name: ordinals
+SELECT message_id, ordinal FROM context_items
+ WHERE conversation_id = :conversation_id AND message_id IS NOT NULL ORDER BY ordinal DESC LIMIT :limit;
+
+-- name: first_of
+-- The place of the first of these messages that is in the context.
+SELECT min(ordinal) FROM context_items
+ WHERE conversation_id = :conversation_id AND message_id IN (SELECT value FROM json_each(:items));
+
+-- name: previous_ordinal
+SELECT ordinal FROM context_items WHERE conversation_id = :conversation_id AND ordinal < :ordinal ORDER BY ordinal DESC LIMIT 1;
 
 -- name: next_ordinal
 SELECT coalesce(max(ordinal), -1) + 1 FROM context_items WHERE conversation_id = :conversation_id;
@@ -85,7 +97,7 @@ SELECT coalesce(s.model, 'unknown'), l.conversation_id, count(*), sum(l.tokens_b
  GROUP BY 1, 2 ORDER BY 1, 2;
 
 -- name: head
-SELECT c.ordinal, c.message_id, m.role, x.fingerprint
+SELECT c.ordinal, c.message_id, m.role, x.fingerprint, x.preamble
   FROM context_items c
   LEFT JOIN messages m ON m.message_id = c.message_id
   LEFT JOIN message_extras x ON x.message_id = c.message_id
@@ -100,21 +112,21 @@ SELECT c.ordinal, c.message_id, c.summary_id, m.role, coalesce(m.token_count, s.
   FROM context_items c
   LEFT JOIN messages m ON m.message_id = c.message_id
   LEFT JOIN summaries s ON s.summary_id = c.summary_id
- WHERE c.conversation_id = :conversation_id
- ORDER BY c.ordinal DESC LIMIT :limit OFFSET :offset;
-
--- name: summaries_before
-SELECT c.ordinal, NULL, c.summary_id, NULL, s.token_count, NULL, s.depth
-  FROM context_items c JOIN summaries s USING (summary_id)
- WHERE c.conversation_id = :conversation_id AND c.ordinal < :ordinal ORDER BY c.ordinal;
+ WHERE c.conversation_id = :conversation_id AND c.ordinal < :ordinal
+ ORDER BY c.ordinal DESC LIMIT :limit;
 
 -- name: newest_user
 SELECT c.ordinal FROM context_items c JOIN messages m USING (message_id)
  WHERE c.conversation_id = :conversation_id AND m.role = 'user' ORDER BY c.ordinal DESC LIMIT 1;
 
--- name: messages_before
+-- name: summaries_between
+SELECT c.ordinal, NULL, c.summary_id, NULL, s.token_count, NULL, s.depth
+  FROM context_items c JOIN summaries s USING (summary_id)
+ WHERE c.conversation_id = :conversation_id AND c.ordinal >= :first AND c.ordinal < :ordinal ORDER BY c.ordinal;
+
+-- name: messages_between
 SELECT count(*), coalesce(sum(m.token_count), 0) FROM context_items c JOIN messages m USING (message_id)
- WHERE c.conversation_id = :conversation_id AND c.ordinal < :ordinal;
+ WHERE c.conversation_id = :conversation_id AND c.ordinal >= :first AND c.ordinal < :ordinal;
 
 -- name: prompts_before
 -- The system prompts that a context begins with.
@@ -125,3 +137,31 @@ SELECT c.ordinal, c.message_id, NULL, m.role, m.token_count, m.seq, NULL
        SELECT o.ordinal FROM context_items o LEFT JOIN messages n USING (message_id)
         WHERE o.conversation_id = :conversation_id AND n.role IS NOT 'system' ORDER BY o.ordinal LIMIT 1), :ordinal)
  ORDER BY c.ordinal;
+
+-- name: standing
+-- The items at these ordinals, as they stand now.
+SELECT c.ordinal, c.message_id, c.summary_id, m.role, coalesce(m.token_count, s.token_count), m.seq, s.depth
+  FROM context_items c
+  LEFT JOIN messages m ON m.message_id = c.message_id
+  LEFT JOIN summaries s ON s.summary_id = c.summary_id
+ WHERE c.conversation_id = :conversation_id AND c.ordinal IN (SELECT value FROM json_each(:ordinals))
+ ORDER BY c.ordinal;
+
+-- name: version
+-- What is another after every change of a context but an append, whichever program made it.
+SELECT (SELECT max(log_id) FROM context_log WHERE conversation_id = :conversation_id),
+       (SELECT rowid FROM summaries WHERE conversation_id = :conversation_id ORDER BY created_at DESC, rowid DESC LIMIT 1);
+
+-- name: sketches
+SELECT m.message_id, m.role, m.content, m.token_count, m.stable_event_key, m.large_content, x.format, x.skeleton
+  FROM messages m LEFT JOIN message_extras x USING (message_id)
+ WHERE m.message_id IN (SELECT value FROM json_each(:ids));
+
+-- name: parts
+SELECT message_id, ordinal, part_type, text_content, tool_call_id, tool_name, tool_input, tool_output,
+       coalesce(metadata, '{}')
+  FROM message_parts WHERE message_id IN (SELECT value FROM json_each(:ids))
+ ORDER BY message_id, ordinal;
+
+-- name: last_fold
+SELECT max(at) FROM context_log WHERE conversation_id = :conversation_id AND action = 'fold';

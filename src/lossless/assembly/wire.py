@@ -1,0 +1,90 @@
+"""Messages as a model gets them: what strict providers refuse inside an object is put right, and it is measured.
+
+The archive keeps every original as it came; only what is sent is changed, and only where it has to be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from lossless import formats
+from lossless.assembly.size import item_tokens, json_text
+from lossless.model.js_json import utf8
+
+if TYPE_CHECKING:
+    from lossless.formats import Written
+    from lossless.model.messages import Message
+
+#: So many blocks of an Anthropic prompt may carry `cache_control`.
+MOST_CACHE_MARKS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A message as it is sent, and the tokens that it takes with the commas behind it."""
+
+    message: Message
+    written: Written
+    tokens: int
+
+
+def sent(message: Message, format: str) -> Sent:
+    """A message as a model may get it: in the strict shape of its format, every text valid Unicode."""
+    written = formats.written(message, format)
+    if message.parts:
+        written = formats.strict(written, format)
+    tokens, is_clean = 0, True
+    for item in written.items:
+        text = json_text(item)
+        if not text.isascii() and not _is_unicode(text):
+            is_clean = False
+        tokens += item_tokens(item, text)
+    if is_clean:
+        return Sent(message, written, tokens)
+    items = [_clean(item) for item in written.items]
+    return Sent(message, replace(written, items=items), sum(item_tokens(item, json_text(item)) for item in items))
+
+
+def with_few_marks(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Messages with at most as many cache marks as Anthropic takes: the newest ones."""
+    left = MOST_CACHE_MARKS
+    for n in range(len(messages) - 1, -1, -1):
+        content = messages[n].get("content")
+        if not isinstance(content, list) or not any("cache_control" in block for block in content):
+            continue
+        kept = []
+        for block in reversed(content):
+            if "cache_control" in block:
+                left -= 1
+                block = block if left >= 0 else {key: block[key] for key in block if key != "cache_control"}
+            kept.append(block)
+        messages[n] = messages[n] | {"content": kept[::-1]}
+    return messages
+
+
+def clean_text(text: str) -> str:
+    """`text` in valid Unicode: a surrogate without its other half is U+FFFD.
+
+    >>> clean_text("a\\ud83d\\ude00 \\ud800")
+    'a😀 �'
+    """
+    return text if text.isascii() else utf8(text).decode()
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, dict):
+        return {clean_text(key): _clean(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_clean(item) for item in value]
+    return value
