@@ -16,9 +16,11 @@ from lossless.compaction.plan import (
     after_pass,
     after_unshrinkable,
     begin_sweep,
+    expected_tokens,
     folded,
     leaf_batch,
     next_pass,
+    wants_leaf,
 )
 from lossless.compaction.policy import CompactionPolicy
 from lossless.compaction.trigger import evaluate
@@ -182,3 +184,30 @@ def test_a_batch_keeps_the_same_promises_and_shares_no_source(
         world.check(work, policy, state)
     sources = world.covered([item for work in batch for item in work.items])
     assert sources == sorted(set(sources))
+
+
+@settings(max_examples=150, deadline=None)
+@given(policies, st.lists(appends, max_size=40), st.integers(20, 400))
+def test_leaves_planned_at_once_are_those_planned_one_by_one(
+    policy: CompactionPolicy, said: list[tuple[str, int, int]], budget: int
+) -> None:
+    world = World()
+    for letter, tokens, reuse in said:
+        world.append(letter, tokens, reuse)
+    context: Sequence[ContextItem] = world.context
+    state = begin_sweep(context, policy, evaluate(token_sum(context), None, budget, policy))
+    batch = leaf_batch(context, policy, state, 400, call_ids=world.call_ids, isolated=False)
+    for number, planned in enumerate(batch):
+        assert wants_leaf(state, policy, 0.0)
+        work = next_pass(context, policy, state, call_ids=world.call_ids)
+        assert work is not None
+        assert (work.items, work.target_tokens, work.within_turn) == (
+            planned.items,
+            planned.target_tokens,
+            planned.within_turn,
+        )
+        assert not planned.batched
+        if expected_tokens(work) >= work.tokens:
+            break
+        context = folded(context, work, f"leaf-{number}", expected_tokens(work))
+        state = after_pass(state, work, f"leaf-{number}", expected_tokens(work))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from lossless.compaction import debt as debts
 from lossless.compaction import plan
-from lossless.compaction.policy import policy_for, possible_policies
+from lossless.compaction.policy import first_import_policy, policy_for, possible_policies
 from lossless.compaction.run import CompactionReport, Job, compact, lease_name, planned
 from lossless.compaction.trigger import Decision, Outcome, Reason, bill, evaluate, recovery_chain, threshold_chain
 from lossless.model.times import parse_time
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from lossless.settings import Settings
     from lossless.store.archive import Archive
 
+#: Sessions whose numbers are remembered.
+_MOST_POLICIES = 1000
 #: What a turn may spend on folding when its context is at the budget.
 _TURN_SECONDS = 2.0
 #: Stops after which a debt is worth its reason.
@@ -64,11 +66,17 @@ class Loop:
     clock: Callable[[], datetime]
     #: Names this process in leases.
     owner: str
+    _policies: dict[tuple[str | None, int | None, str], CompactionPolicy] = field(default_factory=dict)
 
     def policy(self, situation: Situation) -> CompactionPolicy:
         """The numbers that hold for a session, by the most specific rule."""
-        name = situation.conversation.session.name
-        return policy_for(self.settings, model=situation.model, window=situation.window, session=name)
+        who = (situation.model, situation.window, situation.conversation.session.name)
+        found = self._policies.get(who)
+        if found is None:
+            found = policy_for(self.settings, model=who[0], window=who[1], session=who[2])
+            if len(self._policies) < _MOST_POLICIES:
+                self._policies[who] = found
+        return found
 
     def evaluate(self, situation: Situation) -> Decision:
         """How full the context is; exact where it matters, counted along where it does not."""
@@ -141,6 +149,27 @@ class Loop:
         else:
             chain = threshold_chain(decision, policy, now)
         report = compact(job, chain)
+        self._after_compaction(situation, report)
+        return report
+
+    def fold_import(
+        self,
+        situation: Situation,
+        *,
+        may_ask_model: bool = False,
+        most: int | None = None,
+        progress: Callable[[plan.Pass, Written | None], None] | None = None,
+    ) -> CompactionReport:
+        """Fold an imported history, in one sweep however long it is; its newest `bootstrapMaxTokens` stay raw.
+
+        Extracted unless a model may be asked: nobody has read it yet, and it may be years. `most` is how many
+        summaries are made at most.
+        """
+        policy, decision = first_import_policy(self.policy(situation)), self.evaluate(situation)
+        policy = policy if most is None else replace(policy, max_sweep_iterations=most)
+        job = self._job(situation, policy, decision, may_ask_model=may_ask_model, actor="import", manual=True)
+        job = replace(job, progress=progress, is_forced=True)
+        report = compact(job, threshold_chain(decision, policy, time.monotonic()))
         self._after_compaction(situation, report)
         return report
 

@@ -167,8 +167,13 @@ def leaf_batch(
     *,
     call_ids: CallIds = NO_CALLS,
     now: float = 0.0,
+    isolated: bool = True,
 ) -> tuple[Pass, ...]:
-    """Up to `size` leaves over disjoint sources, to be written side by side; no more than are wanted."""
+    """Up to `size` leaves over disjoint sources, to be written side by side; no more than are wanted.
+
+    Linear in the context. Unless they are `isolated` they are those that `next_pass` would give one by one, as long
+    as each is folded.
+    """
     if stop_reason(state, policy, now):
         return ()
     batch: list[Pass] = []
@@ -176,9 +181,14 @@ def leaf_batch(
     for _, work in islice(_leaf_passes(context, policy, state, call_ids), room):
         if batch and (work.within_turn or _has_reached(state.stop_at, state.tokens)):
             break
-        batch.append(replace(work, batched=size > 1))
+        batch.append(replace(work, batched=isolated and size > 1))
         state = replace(state, tokens=state.tokens - work.tokens + expected_tokens(work))
     return tuple(batch)
+
+
+def wants_leaf(state: SweepState, policy: CompactionPolicy, now: float) -> bool:
+    """Whether a leaf that was planned a while ago would still be planned now."""
+    return stop_reason(state, policy, now) is None and not _has_reached(state.stop_at, state.tokens)
 
 
 def after_pass(state: SweepState, work: Pass, summary_id: str, added_tokens: int) -> SweepState:

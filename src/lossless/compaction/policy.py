@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from lossless.compaction.prompts import condensed_target, leaf_target
 from lossless.settings.overrides import choose
 
 if TYPE_CHECKING:
@@ -66,11 +67,11 @@ class CompactionPolicy:
 
     def leaf_target(self, source_tokens: int) -> int:
         """How long a leaf over so many tokens should be."""
-        return max(192, min(max(192, self.leaf_target_tokens), int(0.35 * source_tokens)))
+        return leaf_target(source_tokens, self.leaf_target_tokens)
 
     def condensed_target(self) -> int:
         """How long a condensed summary should be."""
-        return max(512, self.condensed_target_tokens)
+        return condensed_target(self.condensed_target_tokens)
 
     def condensed_least_tokens(self) -> int:
         """Fewer source tokens than this are not worth condensing."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from math import inf
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from lossless.compaction import plan
+from lossless.compaction.crew import Crew, cores
 from lossless.compaction.escalate import Source, Written, summarise
 from lossless.compaction.source_text import line_of, section_of
 from lossless.compaction.trigger import Reason, Stop, after_round, another_round, conclude
@@ -26,7 +28,8 @@ from lossless.model.summaries import NewSummary
 from lossless.store.context import Change, item_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
     from datetime import datetime
 
     from lossless.compaction.escalate import Ask, OnFailure
@@ -39,6 +42,8 @@ if TYPE_CHECKING:
 
 #: How long a lease outlives the longest call.
 _LEASE = timedelta(minutes=1)
+#: With less to extract than this, starting processes takes longer than they save.
+_CREW_TOKENS = 1_000_000
 #: After a sweep that stopped for one of these, another one may help.
 _GO_ON: frozenset[Stop] = frozenset(("nothing left", "iterations", "no progress"))
 
@@ -97,6 +102,8 @@ class _Sweeping:
     context: list[ContextItem]
     call_ids: dict[int, frozenset[str]]
     state: plan.SweepState
+    #: Of the whole compaction, of which this sweep is a part.
+    deadline: float
     summary_ids: list[str] = field(default_factory=list)
     calls: int = 0
     stop: Stop = "nothing left"
@@ -125,17 +132,18 @@ def compact(job: Job, chain: Chain) -> CompactionReport:
     try:
         if job.lifts_spend_limit:
             _gate(job).reset()
-        return _compact(job, chain, deadline)
+        with _crew(job, chain, sweeping) as crew:
+            return _compact(job, chain, sweeping, crew)
     finally:
         with job.archive.writing():
             job.archive.guards.drop_lease(lease_name(job.conversation_id), job.owner)
 
 
-def _compact(job: Job, chain: Chain, deadline: float) -> CompactionReport:
-    sweeping = _begin(job, deadline, None if job.is_forced else job.stop_at)
-    before = sweeping.state.tokens
+def _compact(job: Job, chain: Chain, sweeping: _Sweeping, crew: Crew | None) -> CompactionReport:
+    """Sweep after sweep; the first goes on from what was read before the lease, since each fold looks again."""
+    before, deadline = sweeping.state.tokens, sweeping.deadline
     while True:
-        _sweep(job, sweeping)
+        _sweep(job, sweeping, crew)
         chain = after_round(chain, sweeping.state.tokens)
         if job.manual or sweeping.stop not in _GO_ON or not another_round(chain, time.monotonic()):
             break
@@ -175,25 +183,42 @@ def _begin(job: Job, deadline: float, stop_at: int | None) -> _Sweeping:
     if job.leaf_only:
         state = replace(state, leaf_only=True, stop_at=None)
     stop = plan.stop_reason(state, job.policy, now) or "nothing left"
-    return _Sweeping(context, call_ids, state, stop=stop)
+    return _Sweeping(context, call_ids, state, deadline, stop=stop)
 
 
 def _gate(job: Job) -> ArchiveGate:
     return job.summariser.gate(job.archive, job.conversation_id, job.clock)
 
 
-def _sweep(job: Job, sweeping: _Sweeping) -> None:
+def _asks(job: Job) -> bool:
+    return job.may_ask_model and job.summariser.has_model
+
+
+def _crew(job: Job, chain: Chain, sweeping: _Sweeping) -> AbstractContextManager[Crew | None]:
+    """Processes to extract with, when there is so much to extract that starting them pays."""
+    size = job.summariser.settings.summary_processes or cores()
+    if size < 2 or sweeping.state.tokens < _CREW_TOKENS or _asks(job):
+        return nullcontext()
+    rounds = 1 if job.manual else chain.max_rounds
+    most = min(job.policy.max_sweep_iterations * rounds, len(sweeping.context))
+    policy = replace(job.policy, max_sweep_iterations=most)
+    leaves = plan.leaf_batch(sweeping.context, policy, sweeping.state, most, call_ids=sweeping.call_ids)
+    tokens = sum(work.tokens for work in leaves)
+    return Crew(min(size, len(leaves))) if tokens >= _CREW_TOKENS else nullcontext()
+
+
+def _sweep(job: Job, sweeping: _Sweeping, crew: Crew | None) -> None:
     """Passes until none is left or a bound is met; `sweeping.stop` says which."""
     gate = replace(_gate(job), is_wanted=lambda: _take_lease(job))
-    asks = job.may_ask_model and job.summariser.has_model
-    ask = job.summariser.ask(gate) if asks else None
-    parallel = job.summariser.settings.summary_parallelism if asks else 1
+    ask = job.summariser.ask(gate) if _asks(job) else None
+    parallel = job.summariser.settings.summary_parallelism if ask else None
     while batch := _next(job, sweeping, parallel):
         if not _renew(job):
             sweeping.stop = "stale"
             break
-        error = _write_all(job, sweeping, batch, ask)
-        if error is not None:
+        if ask is None:
+            _extract_all(job, sweeping, batch, crew)
+        elif (error := _write_all(job, sweeping, batch, ask)) is not None:
             sweeping.stop = _stop_of(error)
             sweeping.until = error.until if isinstance(error, GuardOpen) else None
             sweeping.state = replace(sweeping.state, stopped=sweeping.stop)
@@ -203,11 +228,18 @@ def _sweep(job: Job, sweeping: _Sweeping) -> None:
     sweeping.calls += len(gate.tickets)
 
 
-def _next(job: Job, sweeping: _Sweeping, parallel: int) -> tuple[plan.Pass, ...]:
+def _next(job: Job, sweeping: _Sweeping, parallel: int | None) -> tuple[plan.Pass, ...]:
+    """The next summary to write, or several leaves: `parallel` side by side, or without a model (None) all of them."""
     now = time.monotonic()
-    if parallel > 1:
+    if parallel != 1:
         batch = plan.leaf_batch(
-            sweeping.context, job.policy, sweeping.state, parallel, call_ids=sweeping.call_ids, now=now
+            sweeping.context,
+            job.policy,
+            sweeping.state,
+            parallel or job.policy.max_sweep_iterations,
+            call_ids=sweeping.call_ids,
+            now=now,
+            isolated=parallel is not None,
         )
         if batch:
             return batch
@@ -226,8 +258,27 @@ def _take_lease(job: Job) -> bool:
     return job.archive.guards.take_lease(lease_name(job.conversation_id), job.owner, job.clock(), length)
 
 
+def _extract_all(job: Job, sweeping: _Sweeping, batch: Sequence[plan.Pass], crew: Crew | None) -> None:
+    """Extract a batch of summaries, in processes when there are some, and place them one by one.
+
+    What a placed one changes of the plan, the rest is planned anew: the outcome is the same as one at a time.
+    """
+    sizes, wording = job.summariser.sizes, job.summariser.wording
+    sources = (source_of(job.archive, work, job.summariser) for work in batch)
+    written: Iterator[Written | None]
+    if crew is None or len(batch) == 1:
+        written = (summarise(source, sizes=sizes, wording=wording) for source in sources)
+    else:
+        written = crew.extracted(sources, sizes, wording)
+    for work in batch:
+        if work.depth == 0 and not plan.wants_leaf(sweeping.state, job.policy, time.monotonic()):
+            break
+        if not _place(job, sweeping, work, next(written)):
+            break
+
+
 def _write_all(
-    job: Job, sweeping: _Sweeping, batch: Sequence[plan.Pass], ask: Ask | None
+    job: Job, sweeping: _Sweeping, batch: Sequence[plan.Pass], ask: Ask
 ) -> ModelError | GuardOpen | Stale | None:
     """Write a batch of summaries, side by side when there are several, and place them.
 
@@ -261,7 +312,8 @@ def source_of(archive: Archive, work: plan.Pass, summariser: Summariser) -> Sour
     """What a pass is about, in words: its messages or its summaries, and what came before."""
     tags = summariser.settings.strip_injected_context_tags
     with archive.reading():
-        messages = archive.messages.many([item.message_id for item in work.items if isinstance(item, MessageItem)])
+        ids = [item.message_id for item in work.items if isinstance(item, MessageItem)]
+        messages = archive.messages.many(ids, exact=False)
         summaries = archive.summaries.many([item.summary_id for item in work.items if isinstance(item, SummaryItem)])
         previous = archive.summaries.many(list(work.previous))
     lines = tuple(line_of(message, tags) for message in messages)
@@ -270,25 +322,30 @@ def source_of(archive: Archive, work: plan.Pass, summariser: Summariser) -> Sour
     return Source(lines or sections, work.depth, work.tokens, earlier, work.batched)
 
 
-def _place(job: Job, sweeping: _Sweeping, work: plan.Pass, written: Written | None) -> None:
-    """Put a written summary into the context, or remember that the chunk stays as it is."""
+def _place(job: Job, sweeping: _Sweeping, work: plan.Pass, written: Written | None) -> bool:
+    """Put a written summary into the context, or remember that the chunk stays as it is; whether it is in place."""
     if written is None:
         _leave_raw(job, sweeping, work)
     else:
         id_ = summary_id(written.text, str(uuid4()))
         new = NewSummary(id_, work.depth, written.text, written.tokens, written.model, written.file_ids)
         try:
-            fold(job.archive, job.conversation_id, work.items, new, job.clock(), actor=job.actor)
+            with job.archive.writing():
+                if not _take_lease(job):
+                    sweeping.state = replace(sweeping.state, stopped="stale")
+                    return False
+                fold(job.archive, job.conversation_id, work.items, new, job.clock(), actor=job.actor)
         except Stale:
             sweeping.context = job.archive.context.items(job.conversation_id)
             sweeping.call_ids = job.archive.context.call_ids(job.conversation_id)
             sweeping.state = plan.after_stale(sweeping.state, sweeping.context)
-            return
+            return False
         sweeping.summary_ids.append(id_)
         sweeping.context = list(plan.folded(sweeping.context, work, id_, written.tokens))
         sweeping.state = plan.after_pass(sweeping.state, work, id_, written.tokens)
     if job.progress:
         job.progress(work, written)
+    return written is not None
 
 
 def _leave_raw(job: Job, sweeping: _Sweeping, work: plan.Pass) -> None:

@@ -35,6 +35,7 @@ _BASE64_LINE = re.compile(r"^[ \t]*([A-Za-z0-9+/]{254,}={0,2})[ \t]*$\n?", re.MU
 _MEDIA_LINE = re.compile(r"^[ \t]*MEDIA:\s*/.*$\n?", re.MULTILINE)
 _METADATA_LINE = re.compile(r"^[ \t]*Untrusted context \(metadata.*$\n?", re.MULTILINE)
 _FORGED_HEADER = re.compile(r"^(?=\[\d{4}-\d\d-\d\d \d\d:\d\d )", re.MULTILINE)
+_THINK_TAG = re.compile("<(?:think|thinking|reasoning)>", re.IGNORECASE)
 _THINK_OPEN = re.compile(r"(^[ \t]*)?(?<!`)<(think|thinking|reasoning)>", re.IGNORECASE | re.MULTILINE)
 _THINK_CLOSE = {tag: re.compile(f"</{tag}>", re.IGNORECASE) for tag in ("think", "thinking", "reasoning")}
 _TEXT_KEYS = (
@@ -172,7 +173,7 @@ def stamp(moment: datetime, timezone: str = "UTC") -> str:
     name = local.tzname() or "UTC"
     if name[0] in "+-":
         name = f"GMT{name[0]}{name[1:3].lstrip('0') or '0'}{':' + name[3:5] if name[3:5].strip('0') else ''}"
-    return f"{local:%Y-%m-%d %H:%M} {name}"
+    return f"{local.isoformat(' ', 'minutes')[:16]} {name}"
 
 
 def local_time(moment: datetime, timezone: str = "UTC") -> datetime:
@@ -189,7 +190,7 @@ def span(section: Section, timezone: str = "UTC") -> str:
 
 def clean(text: str, tags: Sequence[str] = INJECTED_TAGS) -> str:
     """Text without injected blocks, host metadata lines and raw media; linear in its length."""
-    for tag in tags:
+    for tag in tags if "<" in text else ():
         text = _without_blocks(text, tag)
     if "Untrusted context (metadata" in text:
         text = _METADATA_LINE.sub("", text)
@@ -197,7 +198,7 @@ def clean(text: str, tags: Sequence[str] = INJECTED_TAGS) -> str:
         text = _DATA_URL.sub(MEDIA_OMITTED, text)
     if "MEDIA:" in text:
         text = _MEDIA_LINE.sub("", text)
-    if len(text) >= 256:
+    if len(text) >= 256 and any(len(row) >= 256 and " " not in row.strip() for row in text.split("\n")):
         text = _BASE64_LINE.sub(lambda m: m[0] if len(m[1]) < 256 or len(m[1]) % 4 else "", text)
     return text.strip()
 
@@ -207,6 +208,8 @@ def without_reasoning(text: str) -> str:
 
     Tags in backquotes are talk about tags, and stay.
     """
+    if _THINK_TAG.search(text) is None:
+        return text
     kept: list[str] = []
     never_closed: set[str] = set()
     position = search = 0
@@ -295,7 +298,7 @@ def _without_blocks(text: str, tag: str) -> str:
 
 def _unforged(body: str) -> str:
     """History must not look like a header of ours."""
-    return _FORGED_HEADER.sub("> ", body)
+    return _FORGED_HEADER.sub("> ", body) if body[:1] == "[" or "\n[" in body else body
 
 
 def _one_line(text: str) -> str:

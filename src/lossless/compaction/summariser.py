@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.compaction.escalate import Answer, Sizes, Wording
@@ -20,7 +21,6 @@ from lossless.settings.paths import Places
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
-    from pathlib import Path
 
     from lossless.compaction.prompts import SummaryPrompt
     from lossless.llm.base import Complete, Completion
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 #: Room for a model to think before it writes.
 _THINKING_TOKENS = 2048
+_FILE = "file"
+_DESCRIBE = "You describe stored files for people and agents who have not read them."
+#: Room for the 300 words that are asked for.
+_WORDS = 600
 _HOST = Candidate("host", "model", "settings")
 
 
@@ -54,7 +58,9 @@ class Summariser:
 
     @property
     def wording(self) -> Wording:
-        return Wording(self.settings.custom_instructions, self.prompt_folder, self.settings.timezone or "UTC")
+        settings = self.settings
+        folder = self.prompt_folder or (Path(settings.prompt_dir).expanduser() if settings.prompt_dir else None)
+        return Wording(settings.custom_instructions, folder, settings.timezone or "UTC")
 
     def candidates(self) -> Sequence[Candidate]:
         """The models that would be asked, in order; the host's own goes alone, and its denial is final."""
@@ -120,6 +126,25 @@ class Summariser:
             return Answer(completion.text, completion.model, completion.incomplete)
 
         return ask
+
+    @property
+    def describers(self) -> Sequence[Candidate]:
+        """The model that describes stored files: only when both settings name one. A host's own goes in its place."""
+        model, provider = self.settings.large_file_summary_model, self.settings.large_file_summary_provider
+        if not model.strip() or not provider.strip():
+            return ()
+        named = Choices(summary_model=model, summary_provider=provider)
+        return (_HOST,) if self.complete is not None else configured(candidate_order(named))
+
+    def describe_with(self, gate: ArchiveGate) -> Callable[[str], str]:
+        """Asks the describing model about a file, behind breaker and spend limit of files."""
+        own = replace(gate, scope=_FILE, purpose=_FILE, conversation_id=None, tickets=[])
+        chain = Chain(self.describers, self._connect, self.settings.summary_timeout_ms / 1000, own)
+
+        def describe(question: str, /) -> str:
+            return chain(Prompt(_DESCRIBE, question, 2 * _WORDS, 0.2, _FILE, target_tokens=_WORDS)).text
+
+        return describe
 
     def _connect(self, candidate: Candidate) -> Complete:
         if candidate is _HOST and self.complete is not None:

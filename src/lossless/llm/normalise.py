@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 
 from lossless.llm.base import Completion, Usage
+from lossless.model.js_json import utf8
 
 #: Where an object keeps its words. The keys of one object are spellings of the same thing: the first that
 #: yields text wins.
@@ -25,14 +26,15 @@ _TEXT_KEYS = (
 _ALTERNATIVES = ("choices", "candidates")
 _NOT_WORDS = re.compile(r"reason|think|thought|tool|function|image|audio|refusal", re.IGNORECASE)
 _TAG = re.compile(r"<(/?)(think|thinking|reasoning)\b[^<>]*>", re.IGNORECASE)
-_LONE_CLOSE = re.compile(r"^[ \t]*</(?:think|thinking|reasoning)>[ \t]*$", re.IGNORECASE | re.MULTILINE)
+#: Quoted, a tag is what the answer speaks of.
+_LONE_CLOSE = re.compile(r"(?<![`'\"])</(?:think|thinking|reasoning)>(?![`'\"])", re.IGNORECASE)
 _STOP_KEYS = ("finish_reason", "stop_reason", "finishReason", "stopReason")
 _INCOMPLETE = frozenset({"length", "max_tokens", "max_output_tokens", "model_length", "incomplete"})
 _MAX_DEPTH = 12
 
 
 def answer_text(response: object) -> str:
-    """The words of an answer: blocks joined by line breaks, repeats once, no thinking.
+    """The words of an answer: blocks joined by line breaks, repeats once, no thinking, valid Unicode.
 
     >>> answer_text({"content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Yes."}]})
     'Yes.'
@@ -41,7 +43,7 @@ def answer_text(response: object) -> str:
     for fragment in _fragments(response, 0):
         if words := strip_reasoning(fragment):
             fragments.setdefault(words)
-    return "\n".join(fragments)
+    return utf8("\n".join(fragments)).decode()
 
 
 def _fragments(value: object, depth: int) -> Iterator[str]:
@@ -78,7 +80,7 @@ def strip_reasoning(text: str) -> str:
     """`text` without closed thinking blocks; a text that is nothing but thinking is empty.
 
     Thinking that was cut off (opened at the start, never closed) and thinking whose opening tag the server
-    swallowed (a closing tag alone on its line) count as thinking too.
+    swallowed (a closing tag that is not quoted) count as thinking too.
 
     >>> strip_reasoning("<think>first this</think>Done."), strip_reasoning("<think>first th")
     ('Done.', '')

@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 
-def row_time(moment: datetime) -> str:
+def row_time(moment: datetime, between: str = " ") -> str:
     """`YYYY-MM-DD HH:MM:SS` in UTC, as SQLite's `datetime('now')` writes it.
 
     >>> row_time(datetime(2026, 1, 5, 9, 0, 3, 999_000, tzinfo=UTC))
     '2026-01-05 09:00:03'
     """
-    return _utc(moment).isoformat(" ", "seconds")[:19]
+    return _utc(moment).isoformat(between, "seconds")[:19]
 
 
 def state_time(moment: datetime) -> str:

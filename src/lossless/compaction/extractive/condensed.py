@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from lossless.compaction.extractive import files
-from lossless.compaction.extractive.draft import EXPAND, NOTHING_ELSE, Entry, Unit, compose
+from lossless.compaction.extractive.draft import EXPAND, NOTHING_ELSE, Entry, Units, compose
 from lossless.compaction.extractive.split import units
 from lossless.compaction.fallback import DIRECTIVE_MARKER, DIRECTIVE_OMITTED, FALLBACK_MARKER, is_directive
 from lossless.compaction.source_text import span
@@ -42,7 +42,7 @@ def condense(
     if limit <= 0:
         return None
     entries: list[Entry] = []
-    found: list[Unit] = []
+    found = Units()
     touched: dict[str, str] = {}
     topics: dict[str, None] = {}
     for section in sections:
@@ -57,7 +57,8 @@ def condense(
                 heading = time[1]
             else:
                 entry, said, factor = _voice(row, heading)
-                found += [Unit(len(entries), unit, factor) for piece in _GAP.split(said) for unit in units(piece)]
+                texts = [unit for piece in _GAP.split(said) for unit in units(piece)]
+                found.add(len(entries), texts, [factor] * len(texts))
                 entries.append(entry)
     files_line = files.files_line(touched, int(_FILES_SHARE * limit))
     return compose(entries, found, files_line, list(topics), limit)

@@ -5,14 +5,14 @@ Costs are counted in quarters of a token, the weight of one plain character.
 
 from __future__ import annotations
 
-import re
+from dataclasses import dataclass, field
 from itertools import chain, groupby, islice, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from lossless.compaction.extractive.pick import Picker
-from lossless.compaction.extractive.terms import Vocabulary, is_decision, is_error, tokens_of, weigh
+from lossless.compaction.extractive.terms import DECISION_TERMS, ERROR_TERMS, chunk_of, pieces_of
 from lossless.compaction.extractive.topics import key_phrase
-from lossless.compaction.fallback import DIRECTIVE_WORDS, is_directive, is_imperative, is_override
+from lossless.compaction.fallback import is_directive, is_imperative, is_override
 from lossless.model.tokens import estimate_tokens
 
 if TYPE_CHECKING:
@@ -32,10 +32,12 @@ _TOOL_SHARE = 0.3
 _TOPIC_SHARE = 0.08
 _MAX_TRIES = 100
 _LEAST_ROOM = 12
+#: After so many units that did not fit, see whether any other still can.
+_LOOK_AHEAD = 32
 #: So far back a run of commands is followed to the directive that it may belong to.
 _MAX_STEPS = 4
 _OVERHEAD = 16
-_PIECES = re.compile(r"[^\W_]+")
+_SPECIAL_TERMS = DECISION_TERMS | ERROR_TERMS
 
 
 class Entry(NamedTuple):
@@ -47,17 +49,27 @@ class Entry(NamedTuple):
     role: Role = "assistant"
 
 
-class Unit(NamedTuple):
-    """A piece of text that is taken whole or not at all."""
+@dataclass(frozen=True, slots=True)
+class Units:
+    """Pieces of text that are taken whole or not at all: under which entry, their words, and how much they count.
 
-    entry: int
-    text: str
-    factor: float
+    Columns, because there are many.
+    """
+
+    entries: list[int] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    factors: list[float] = field(default_factory=list)
+
+    def add(self, entry: int, texts: Sequence[str], factors: Sequence[float]) -> None:
+        """Add the units of an entry."""
+        self.entries.extend([entry] * len(texts))
+        self.texts.extend(texts)
+        self.factors.extend(factors)
 
 
 def compose(
     entries: Sequence[Entry],
-    units: Sequence[Unit],
+    units: Units,
     files: str,
     topics: Sequence[str],
     limit_tokens: int,
@@ -82,21 +94,13 @@ def quarters(text: str) -> int:
 class _Draft:
     """Which units are taken, and how much room is left."""
 
-    def __init__(self, entries: Sequence[Entry], units: Sequence[Unit], files: str, budget: int) -> None:
+    def __init__(self, entries: Sequence[Entry], units: Units, files: str, budget: int) -> None:
         self.entries, self.units = entries, units
-        self.vocabulary = Vocabulary()
-        self.tokens = [tokens_of(unit.text) for unit in units]
-        self.terms = list(map(self.vocabulary.terms, self.tokens))
-        self.weights = weigh(self.vocabulary, self.tokens, self.terms)
-        self.trigger_tokens = set(filter(_triggers, self.vocabulary))
-        self.suspects = {
-            unit.entry
-            for unit, tokens in zip(units, self.tokens, strict=True)
-            if not self.trigger_tokens.isdisjoint(tokens)
-        }
-        self.costs = [quarters(unit.text) for unit in units]
-        factors = [self._factor(unit, terms) for unit, terms in zip(units, self.terms, strict=True)]
-        self.picker = Picker(self.terms, self.weights, factors, [cost + _OVERHEAD for cost in self.costs])
+        self.vocabulary, self.terms, weights, self.suspects = chunk_of(units.texts)
+        self.is_output = [entries[entry].role == "tool" for entry in units.entries]
+        self.suspect_entries = {units.entries[index] for index in self.suspects}
+        self.costs = [len(text) if text.isascii() else quarters(text) for text in units.texts]
+        self.picker = Picker(self.terms, weights, self._factors(), [cost + _OVERHEAD for cost in self.costs])
         self.taken: set[int] = set()
         self.passed_over: list[int] = []
         self.voices: set[int] = set()
@@ -106,65 +110,77 @@ class _Draft:
         self.topic_room = max(0, int(_TOPIC_SHARE * budget))
         self.tool_room = int(_TOOL_SHARE * budget)
 
-    def _factor(self, unit: Unit, terms: frozenset[str]) -> float:
-        if self.entries[unit.entry].role == "tool":
-            return unit.factor * (_TOOL_ERROR_FACTOR if is_error(terms) else 1.0)
-        if is_error(terms):
-            return unit.factor * _ERROR_FACTOR
-        return unit.factor * (_DECISION_FACTOR if is_decision(terms) else 1.0)
+    def _factors(self) -> list[float]:
+        """How much each unit counts; one that speaks of a failure or a decision counts more."""
+        factors = list(self.units.factors)
+        for index, terms in enumerate(self.terms):
+            if not _SPECIAL_TERMS.isdisjoint(terms):
+                if not ERROR_TERMS.isdisjoint(terms):
+                    factors[index] *= _TOOL_ERROR_FACTOR if self.is_output[index] else _ERROR_FACTOR
+                elif not self.is_output[index]:
+                    factors[index] *= _DECISION_FACTOR
+        return factors
 
     def fill(self) -> None:
         """Take units until the room is used or nothing new is left to say."""
         room = self.left - min(self.topic_room, self.left // 4)
         while room > 0 and (index := self.picker.next()) is not None:
-            if self._is_order(index):
-                continue
             cost = self._cost(index)
-            is_output = self.entries[self.units[index].entry].role == "tool"
+            is_output = self.is_output[index]
             if cost > room or (is_output and cost > self.tool_room):
                 self.passed_over.append(index)
+                if not len(self.passed_over) % _LOOK_AHEAD and not self._may_go_on(room):
+                    break
+                continue
+            if self._is_order(index):
                 continue
             room -= cost
             self.left -= cost
             self.tool_room -= cost if is_output else 0
             self._take(index)
 
+    def _may_go_on(self, room: int) -> bool:
+        """Whether any unit that waits is short enough for the room that is left."""
+        room -= len(_GAP)
+        short = [index for index in self.picker.waiting() if self.costs[index] <= room]
+        return any(not self.is_output[index] or self.costs[index] + len(_GAP) <= self.tool_room for index in short)
+
     def _is_order(self, index: int) -> bool:
         """Whether a unit would order a model about, or goes on with commands after one that would."""
-        entry = self.units[index].entry
-        if entry not in self.suspects:
+        entry = self.units.entries[index]
+        if entry not in self.suspect_entries:
             return False
         for place in range(index, max(-1, index - _MAX_STEPS), -1):
-            if self.units[place].entry != entry:
+            if self.units.entries[place] != entry:
                 return False
             if self._directs(place):
-                return all(is_imperative(unit.text) for unit in self.units[place + 1 : index + 1])
+                return all(map(is_imperative, self.units.texts[place + 1 : index + 1]))
         return False
 
     def _directs(self, index: int) -> bool:
         """A user's own wish for the time to come is no order: it is kept, as a quotation."""
-        if self.trigger_tokens.isdisjoint(self.tokens[index]):
+        if index not in self.suspects:
             return False
-        text = self.units[index].text
-        return is_override(text) if self.entries[self.units[index].entry].role == "user" else is_directive(text)
+        text = self.units.texts[index]
+        return is_override(text) if self.entries[self.units.entries[index]].role == "user" else is_directive(text)
 
     def _shown(self, index: int) -> str:
-        text = self.units[index].text
-        if self.trigger_tokens.isdisjoint(self.tokens[index]) or text.startswith("“") or not is_directive(text):
+        text = self.units.texts[index]
+        if index not in self.suspects or text.startswith("“") or not is_directive(text):
             return text
         return f"“{text}”"
 
     def _cost(self, index: int) -> int:
         """What a unit adds to the text: itself, and whatever must be written around it first."""
-        place = self.units[index].entry
+        place = self.units.entries[index]
         entry = self.entries[place]
         cost = self.costs[index] + (len(_GAP) if place in self.voices else quarters(entry.label) + 3)
         if self.blocks[place] not in self.headed:
             cost += quarters(entry.heading) + 3
-        return cost if self.trigger_tokens.isdisjoint(self.tokens[index]) else cost + 2
+        return cost if index not in self.suspects else cost + 2
 
     def _take(self, index: int) -> None:
-        place = self.units[index].entry
+        place = self.units.entries[index]
         self.picker.take(self.terms[index])
         self.taken.add(index)
         self.voices.add(place)
@@ -174,9 +190,9 @@ class _Draft:
         """The taken units in order: a heading where the time changes, a row for each voice."""
         heading, row, previous = "", "", -1
         for index in sorted(self.taken):
-            unit = self.units[index]
-            entry = self.entries[unit.entry]
-            if row and self.units[previous].entry == unit.entry:
+            place = self.units.entries[index]
+            entry = self.entries[place]
+            if row and self.units.entries[previous] == place:
                 row += (" " if previous == index - 1 else _GAP) + self._shown(index)
             else:
                 if row:
@@ -193,30 +209,23 @@ class _Draft:
         """Phrases of what was left out, the weightiest first, in turn with those of older summaries."""
         room = min(self.topic_room, self.left) + quarters(NOTHING_ELSE)
         found: list[str] = []
-        for phrase in islice(_in_turn(self._phrases(), older), _MAX_TRIES):
+        said, worth = set(self.picker.said), dict(self.picker.worth)
+        for phrase in islice(_in_turn(self._phrases(worth), older), _MAX_TRIES):
             if room < _LEAST_ROOM:
                 break
-            terms = self.vocabulary.terms(tokens_of(phrase))
+            terms = self.vocabulary.terms(pieces_of(phrase))
             cost = quarters(phrase) + 2
-            if cost <= room and not terms <= self.picker.said:
+            if cost <= room and not terms <= said:
                 room -= cost
                 found.append(phrase)
-                self.picker.take(terms)
+                said |= terms
+                worth.update(dict.fromkeys(terms, 0))
         return found or [NOTHING_ELSE]
 
-    def _phrases(self) -> Iterator[str]:
+    def _phrases(self, worth: dict[str, int]) -> Iterator[str]:
         for index in chain(self.passed_over, iter(self.picker.next, None)):
-            if self.entries[self.units[index].entry].role != "tool" and not self._is_order(index):
-                yield key_phrase(self.units[index].text, self.vocabulary, self._worth)
-
-    def _worth(self, term: str) -> int:
-        return 0 if term in self.picker.said else self.weights.get(term, 0)
-
-
-def _triggers(token: str) -> bool:
-    """Whether a unit with this token has to be looked at as a possible directive."""
-    word = token.lower()
-    return word in DIRECTIVE_WORDS if word.isalnum() else not DIRECTIVE_WORDS.isdisjoint(_PIECES.findall(word))
+            if not self.is_output[index] and not self._is_order(index):
+                yield key_phrase(self.units.texts[index], self.vocabulary, worth)
 
 
 def _blocks(entries: Iterable[Entry]) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from lossless.compaction.fallback import is_directive
@@ -108,8 +109,8 @@ def _operations(call: ToolInput) -> list[tuple[str, str]]:
     command = next((given[key] for key in _COMMAND_KEYS if isinstance(given.get(key), str)), None)
     path = _first_path(given, _NEW_PATH_KEYS) or _first_path(given, PATH_KEYS)
     if path is not None:
-        kinds = [kind for kind, pattern in _OPERATIONS if pattern.search(f"{call.name} {command or ''}"[:80])]
-        return [(path, kinds[0])] if kinds else []
+        kind = _operation(f"{call.name} {command or ''}"[:80])
+        return [(path, kind)] if kind else []
     if not isinstance(command, str):
         return []
     rows = command[:1000]
@@ -119,6 +120,12 @@ def _operations(call: ToolInput) -> list[tuple[str, str]]:
         for match in pattern.finditer(rows)
         if (target := next(filter(None, match.groups()), "")) and not target.startswith(("/dev/", "$", "-"))
     ]
+
+
+@lru_cache(maxsize=1024)
+def _operation(words: str) -> str:
+    """What a tool of this name does to a file; '' when its name does not say."""
+    return next((kind for kind, pattern in _OPERATIONS if pattern.search(words)), "")
 
 
 def _first_path(given: Mapping[str, Json], keys: Iterable[str]) -> str | None:

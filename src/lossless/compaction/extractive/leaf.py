@@ -8,14 +8,14 @@ from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from lossless.compaction.extractive.draft import Entry, Unit, compose
+from lossless.compaction.extractive.draft import Entry, Units, compose
 from lossless.compaction.extractive.files import PATH_KEYS, arguments, files_line, touched
 from lossless.compaction.extractive.split import units, without_interjection
 from lossless.compaction.fallback import is_directive
 from lossless.compaction.source_text import local_time, stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from lossless.compaction.source_text import Line, ToolInput
@@ -28,6 +28,8 @@ _QUESTION_FACTOR = 0.6
 _CODE_FACTOR = 0.4
 _INPUT_FACTOR = 0.8
 _EDGE_FACTOR = 2.0
+#: So many units at either end of an output are its edges.
+_FIRST, _LAST = 2, 3
 #: Of a long output this many rows at either end are looked at.
 _EDGE_ROWS = 60
 _FAILURE_SIGNS = ("rror", "RROR", "ail", "FAIL", "xception", "enied", "atal", "anic", "arning")
@@ -51,49 +53,54 @@ def extract(
         return None
     user_factor = _user_factor(lines)
     entries: list[Entry] = []
-    found: list[Unit] = []
+    found = Units()
     for line, heading in zip(lines, _headings(lines, timezone), strict=True):
-        for entry, said in _voices(line, heading, user_factor):
-            found += [Unit(len(entries), unit, factor) for unit, factor in said]
+        for entry, texts, factors in _voices(line, heading, user_factor):
+            found.add(len(entries), texts, factors)
             entries.append(entry)
     return compose(entries, found, files_line(touched(lines), int(_FILES_SHARE * limit)), (), limit)
 
 
-def _voices(line: Line, heading: str, user_factor: float) -> Iterator[tuple[Entry, Iterable[tuple[str, float]]]]:
-    """Who speaks in a line, each with the weighted units of what it says."""
+def _voices(line: Line, heading: str, user_factor: float) -> Iterator[tuple[Entry, list[str], list[float]]]:
+    """Who speaks in a line, each with the units of what it says and their weights."""
     if line.role == "tool":
-        yield Entry("tool output", heading, "tool"), _printed(line.text)
+        yield Entry("tool output", heading, "tool"), *_printed(line.text)
     elif line.text:
         label = f"{line.role} ({name})" if (name := sender_name(line.sender)) else line.role
-        yield Entry(label, heading, line.role), _said(line, user_factor)
+        yield Entry(label, heading, line.role), *_said(line, user_factor)
     for call in line.inputs:
-        yield Entry(f"ran {_one_line(call.name, 40)}", heading), [(_asked(call), _INPUT_FACTOR)]
+        yield Entry(f"ran {_one_line(call.name, 40)}", heading), [_asked(call)], [_INPUT_FACTOR]
     for output in line.outputs:
         label = f"{_one_line(output.name or 'tool', 40)} {'failed' if output.is_error else 'output'}"
-        yield Entry(label, heading, "assistant" if output.is_error else "tool"), _printed(output.text)
+        yield Entry(label, heading, "assistant" if output.is_error else "tool"), *_printed(output.text)
 
 
-def _said(line: Line, user_factor: float) -> Iterator[tuple[str, float]]:
+def _said(line: Line, user_factor: float) -> tuple[list[str], list[float]]:
     """What a person or a model said; code in it counts less, and so do a model's questions."""
     is_user = line.role == "user"
     factor = user_factor if is_user else _FACTORS[line.role]
+    texts: list[str] = []
+    factors: list[float] = []
     for place, passage in enumerate(line.text.split("```")):
         share = factor * _CODE_FACTOR if place % 2 else factor
-        for unit in units(passage):
-            is_question = unit[-1] in "?？" and not is_user
-            yield without_interjection(unit), share * _QUESTION_FACTOR if is_question else share
+        found = units(passage)
+        texts += map(without_interjection, found)
+        asked = share if is_user else share * _QUESTION_FACTOR
+        factors += [asked if unit[-1] in "?？" else share for unit in found]
+    return texts, factors
 
 
-def _printed(text: str) -> Iterator[tuple[str, float]]:
+def _printed(text: str) -> tuple[list[str], list[float]]:
     """What a tool printed: its first and last rows, and those between that may speak of a failure."""
     rows = text.splitlines()
     if len(rows) > 2 * _EDGE_ROWS:
         middle = (row for row in rows[_EDGE_ROWS:-_EDGE_ROWS] if any(sign in row for sign in _FAILURE_SIGNS))
         text = "\n".join(chain(rows[:_EDGE_ROWS], middle, rows[-_EDGE_ROWS:]))
-    pieces = list(units(text))
-    for place, piece in enumerate(pieces):
-        is_edge = place < 2 or place >= len(pieces) - 3
-        yield piece, _FACTORS["tool"] * (_EDGE_FACTOR if is_edge else 1.0)
+    pieces = units(text)
+    edge, inner = _FACTORS["tool"] * _EDGE_FACTOR, _FACTORS["tool"]
+    if len(pieces) <= _FIRST + _LAST:
+        return pieces, [edge] * len(pieces)
+    return pieces, [edge] * _FIRST + [inner] * (len(pieces) - _FIRST - _LAST) + [edge] * _LAST
 
 
 @lru_cache(maxsize=256)

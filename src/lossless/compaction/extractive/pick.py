@@ -26,35 +26,40 @@ class Picker:
         factors: Sequence[float],
         costs: Sequence[int],
     ) -> None:
-        self._terms, self._weights, self._factors = terms, weights, factors
+        self._terms, self._factors = terms, factors
         self._divisors = [cost**_COST_POWER for cost in costs]
         #: The terms that what was taken says.
         self.said: set[str] = {""}
+        #: What each term is worth now: nothing, once it is said.
+        self.worth = dict(weights)
         weight = weights.__getitem__
-        rated = (
+        rated = [
             (-sum(map(weight, unit)) * factor / divisor, index)
-            for index, (unit, factor, divisor) in enumerate(zip(terms, factors, self._divisors, strict=True))
-        )
+            for index, unit, factor, divisor in zip(range(len(terms)), terms, factors, self._divisors, strict=True)
+        ]
         self._queue = [item for item in rated if item[0] < 0]
         heapq.heapify(self._queue)
 
     def next(self) -> int | None:
         """The unit that adds most now; it will not come again. None when no unit adds anything."""
-        queue = self._queue
+        queue, worth = self._queue, self.worth.__getitem__
         while queue:
-            rating, index = heapq.heappop(queue)
-            worth = -self.worth(index) * self._factors[index] / self._divisors[index]
-            if worth <= rating or not queue or (worth, index) < queue[0]:
-                if worth < 0:
-                    return index
-            elif worth < 0:
-                heapq.heappush(queue, (worth, index))
+            before, index = queue[0]
+            now = -sum(map(worth, self._terms[index])) * self._factors[index] / self._divisors[index]
+            if before < now < 0:
+                heapq.heapreplace(queue, (now, index))
+                if queue[0][1] != index:
+                    continue
+            heapq.heappop(queue)
+            if now < 0:
+                return index
         return None
+
+    def waiting(self) -> list[int]:
+        """The units that may still come, in no order that means anything."""
+        return [index for _, index in self._queue]
 
     def take(self, terms: frozenset[str]) -> None:
         """From now on these terms are said."""
         self.said.update(terms)
-
-    def worth(self, index: int) -> int:
-        """What the terms of a unit weigh that are not yet said."""
-        return sum(map(self._weights.__getitem__, self._terms[index] - self.said))
+        self.worth.update(dict.fromkeys(terms, 0))

@@ -13,15 +13,22 @@ LONG_CHARS = 160
 MAX_CHARS = 240
 _LEAST_CHARS = 40
 
-#: The blank after a sentence. It comes first, so that the search runs from blank to blank.
+#: The blank after a sentence. It comes first, so that the search runs from blank to blank, and then one look back.
 _SENTENCE = re.compile(
-    r" (?:(?<=[.!?…] )(?<![ (.][A-Z]\. )(?<!\b(?:Dr|Mr|Ms|St|vs)\. )(?<!\bMrs\. )(?<!e\.g\. )(?<!i\.e\. )"
+    r" (?<=[.!?…\"'”’)\]*] )"
+    r"(?:(?<=[.!?…] )(?<![ (.][A-Z]\. )(?<!\b(?:Dr|Mr|Ms|St|vs)\. )(?<!\bMrs\. )(?<!e\.g\. )(?<!i\.e\. )"
     r"|(?<=[.!?…][\"'”’)\]*] ))"
 )
-_UNSPACED_SENTENCE = re.compile(r"(?<=[。！？｡])(?![」』”’）]) ?")
+_UNSPACED_STOPS = "。！？｡"
+_UNSPACED_SENTENCE = re.compile(rf"(?<=[{_UNSPACED_STOPS}])(?![」』”’）]) ?")
 _CLAUSE = re.compile(
     r"(?<=[,;:])\s+|(?<=[，、；：])|(?<=\S)\s+[–—-]+\s+"
     r"|(?<=\S)\s+(?=(?:and|but|because|so|which|who|since|while|when|after|before|although|though|where|plus)\s)"
+)
+#: The same in ASCII with single blanks. It comes first, again.
+_PLAIN_CLAUSE = re.compile(
+    r" (?:(?<=[,;:] )|-+ "
+    r"|(?=(?:and|but|because|so|which|who|since|while|when|after|before|although|though|where|plus) ))"
 )
 _MARKS = " \t\r\f\v*#>•·–—-|"
 _INTERJECTION = re.compile(
@@ -31,12 +38,13 @@ _INTERJECTION = re.compile(
 _PAUSES = frozenset(",!.")
 
 
-def units(text: str) -> Iterator[str]:
+def units(text: str) -> list[str]:
     """The sentences and clauses of a text in order, each at most `MAX_CHARS` long.
 
-    >>> list(units("# Plan\\n- Use apsw. It bundles SQLite!\\n\\n好的。我们明天回滚。"))
+    >>> units("# Plan\\n- Use apsw. It bundles SQLite!\\n\\n好的。我们明天回滚。")
     ['Plan', 'Use apsw.', 'It bundles SQLite!', '好的。', '我们明天回滚。']
     """
+    found: list[str] = []
     for row in text.splitlines():
         bare = row.strip(_MARKS)
         if not bare:
@@ -44,13 +52,17 @@ def units(text: str) -> Iterator[str]:
         if "  " in bare or "\t" in bare:
             bare = " ".join(bare.split())
         sentences = _SENTENCE.split(bare)
-        if not bare.isascii():
+        if not bare.isascii() and any(stop in bare for stop in _UNSPACED_STOPS):
             sentences = [part for whole in sentences for part in _UNSPACED_SENTENCE.split(whole) if part]
+        if len(bare) <= LONG_CHARS:
+            found += sentences
+            continue
         for sentence in sentences:
             if len(sentence) <= LONG_CHARS:
-                yield sentence
+                found.append(sentence)
             else:
-                yield from _clauses(sentence)
+                found.extend(_clauses(sentence))
+    return found
 
 
 def without_interjection(unit: str) -> str:
@@ -68,7 +80,7 @@ def without_interjection(unit: str) -> str:
 def _clauses(sentence: str) -> Iterator[str]:
     """Pieces of a long sentence, cut where a clause ends and neither side is short."""
     start = 0
-    for boundary in _CLAUSE.finditer(sentence):
+    for boundary in (_PLAIN_CLAUSE if sentence.isascii() else _CLAUSE).finditer(sentence):
         cut, resume = boundary.span()
         if cut - start >= 2 * _LEAST_CHARS and len(sentence) - resume >= _LEAST_CHARS:
             yield from _cut(sentence[start:cut])

@@ -10,17 +10,26 @@ from collections import Counter
 from functools import lru_cache
 from itertools import chain
 from math import log
-from operator import add
-from typing import TYPE_CHECKING
+from operator import add, itemgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+from lossless.compaction.fallback import DIRECTIVE_WORDS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-WORD = re.compile(r"\w+(?:[./:@+~#%&=?'’-]+\w+)*")
+#: Marks that may stand inside a word.
+_JOINERS = "./:@+~#%&=?'’-"
+WORD = re.compile(rf"\w+(?:[{_JOINERS}]+\w+)*")
+#: Every other mark of ASCII parts words.
+_BREAKS = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) in "_" + _JOINERS)}
 #: Scripts that are written without blanks between words.
 UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
+_BREAKS_IN_ROWS = {**_BREAKS, ord("\n"): "\n"}
+_EDGES = " " + _JOINERS
 _SEPARATOR = re.compile(r"[./:@_=#]|[a-z][A-Z]")
 _HUMP = re.compile(r"[a-z][A-Z]")
+_PARTS = re.compile(r"[^\W_]+")
 _NUMBER = re.compile(r"\d")
 _ENDINGS = ("ing", "ed", "es", "s")
 _CONTRACTED = frozenset(("s", "t", "m", "re", "ve", "ll", "d", ""))
@@ -63,77 +72,121 @@ _ERRORS = """
     enoent segfault fehler erreur fallo ошибка 错误 失败 エラ 失敗"""
 
 
-class Vocabulary(dict[str, str]):
-    """Tokens as they are written → the term that stands for them; '' for a stop word. Fills itself."""
+class Word(NamedTuple):
+    """A word without the marks around it, and what is known of it wherever it stands."""
 
-    def __missing__(self, token: str) -> str:
-        term = self[token] = _term(token)
+    text: str
+    #: What stands for all forms of the word; '' for a stop word.
+    term: str
+    #: How much its look alone says.
+    salience: float
+    #: Whether a unit with this word has to be looked at as a possible directive.
+    is_suspect: bool
+
+
+class Vocabulary(dict[str, str]):
+    """Pieces of text → the term that stands for their word; '' for a stop word. Fills itself."""
+
+    def __missing__(self, piece: str) -> str:
+        term = self[piece] = word_of(piece).term
         return term
 
-    def terms(self, tokens: Sequence[str]) -> frozenset[str]:
-        """The terms that stand for some tokens, each once; '' may be among them and weighs nothing."""
-        return frozenset(map(self.__getitem__, tokens))
+    def terms(self, pieces: Iterable[str]) -> frozenset[str]:
+        """The terms that stand for some pieces, each once; '' may be among them and weighs nothing."""
+        return frozenset(map(self.__getitem__, pieces))
 
 
-def tokens_of(unit: str) -> list[str]:
-    """The words of a unit as they are written: a path, a URL or a date is one.
+class Chunk(NamedTuple):
+    """What the units of a chunk are made of."""
 
-    Where a script has no blanks between words, each pair of neighbours is one.
+    vocabulary: Vocabulary
+    #: The terms of each unit.
+    terms: list[frozenset[str]]
+    #: What each term weighs.
+    weights: dict[str, int]
+    #: The units with a word that directives have.
+    suspects: set[int]
 
-    >>> tokens_of("edit src/a.py on 2026-01-05"), tokens_of("明天回滚v2")
-    (['edit', 'src/a.py', 'on', '2026-01-05'], ['v2', '明天', '天回', '回滚'])
+
+def chunk_of(texts: Sequence[str]) -> Chunk:
+    """The words of some units; the work is linear in their length."""
+    pieces = _all_pieces(texts)
+    inner = set(chain.from_iterable([unit[1:] for unit in pieces]))
+    words = {piece: word_of(piece) for piece in inner.union([unit[0] for unit in pieces if unit])}
+    vocabulary = Vocabulary(zip(words, map(itemgetter(1), words.values()), strict=True))
+    term_of = vocabulary.__getitem__
+    terms = [frozenset(map(term_of, unit)) for unit in pieces]
+    marks = {piece for piece, word in words.items() if word.is_suspect}
+    suspects = {index for index, unit in enumerate(pieces) if not marks.isdisjoint(unit)} if marks else set()
+    return Chunk(vocabulary, terms, _weights(words, inner, terms), suspects)
+
+
+def _all_pieces(texts: Sequence[str]) -> list[list[str]]:
+    """The pieces of each text; the texts have one row each, so that those of ASCII are parted in one go."""
+    rows = iter("\n".join(filter(str.isascii, texts)).translate(_BREAKS_IN_ROWS).split("\n"))
+    return [next(rows).lstrip(_EDGES).split() if text.isascii() else pieces_of(text) for text in texts]
+
+
+def pieces_of(unit: str) -> list[str]:
+    """The words of a unit as they are written, some with marks at their ends: a path, a URL or a date is one.
+
+    The first is a word. Where a script has no blanks between words, each pair of neighbours is one.
+
+    >>> pieces_of("edit src/a.py on 2026-01-05."), pieces_of("明天回滚v2")
+    (['edit', 'src/a.py', 'on', '2026-01-05.'], ['v2', '明天', '天回', '回滚'])
     """
-    if unit.isascii() or not (runs := UNSPACED.findall(unit)):
+    if unit.isascii():
+        return unit.translate(_BREAKS).lstrip(_EDGES).split()
+    if not (runs := UNSPACED.findall(unit)):
         return WORD.findall(unit)
-    tokens = WORD.findall(UNSPACED.sub(" ", unit))
+    pieces = WORD.findall(UNSPACED.sub(" ", unit))
     for run in runs:
-        tokens.extend(map(add, run, run[1:]) if len(run) > 1 else run)
-    return tokens
+        pieces.extend(map(add, run, run[1:]) if len(run) > 1 else run)
+    return pieces
 
 
-def is_error(terms: frozenset[str]) -> bool:
-    """Whether a unit speaks of something that failed."""
-    return not _ERROR_TERMS.isdisjoint(terms)
-
-
-def is_decision(terms: frozenset[str]) -> bool:
-    """Whether a unit speaks of something decided or done."""
-    return not _DECISION_TERMS.isdisjoint(terms)
-
-
-def weigh(vocabulary: Vocabulary, tokens: Sequence[Sequence[str]], terms: Sequence[frozenset[str]]) -> dict[str, int]:
-    """The weight of each term of a chunk, from the tokens and terms of its units.
+def _weights(words: dict[str, Word], inner: Iterable[str], terms: Sequence[frozenset[str]]) -> dict[str, int]:
+    """The weight of each term of a chunk; a word that is only written large, and not just at a beginning, is a name.
 
     Whole numbers, so that sums do not depend on the order of a set.
     """
-    frequency = Counter(chain.from_iterable(terms))
-    inner = set(chain.from_iterable(unit[1:] for unit in tokens))
+    known = {word[0] for word in words.values()}
+    within = {words[piece][0] for piece in inner}
     salience: dict[str, float] = {}
-    for token, term in vocabulary.items():
-        if token.islower() and token.isalpha():
-            continue
-        found = _salience(token, inner, vocabulary)
+    for text, term, found, _ in words.values():
+        if text[:1].isupper() and text in within and text.lower() not in known:
+            found = NAME_WEIGHT
         if found > salience.get(term, 1.0):
             salience[term] = found
+    frequency = Counter(chain.from_iterable(terms))
     rarity = {count: 1000 * log(1 + len(terms) / count) for count in set(frequency.values())}
     weights = {term: round(rarity[count] * salience.get(term, 1.0)) for term, count in frequency.items()}
     weights[""] = 0
     return weights
 
 
-def _salience(token: str, inner: set[str], vocabulary: Vocabulary) -> float:
-    if token[0].isupper() and token in inner and token.lower() not in vocabulary:
-        return NAME_WEIGHT
-    if token.isalpha():
-        return _IDENTIFIER_WEIGHT if _HUMP.search(token) else 1.0
-    if _SEPARATOR.search(token):
-        return _IDENTIFIER_WEIGHT
-    return _NUMBER_WEIGHT if len(token) > 1 and _NUMBER.search(token) else 1.0
-
-
 @lru_cache(maxsize=32_768)
-def _term(token: str) -> str:
-    word = token.lower()
+def word_of(piece: str) -> Word:
+    """The word in a piece of text; without text when there is none."""
+    text = piece.strip(_JOINERS)
+    return Word(text, _term(text), _salience(text), _is_suspect(text))
+
+
+def _salience(word: str) -> float:
+    if word.isalpha():
+        return 1.0 if word.islower() or not _HUMP.search(word) else _IDENTIFIER_WEIGHT
+    if _SEPARATOR.search(word):
+        return _IDENTIFIER_WEIGHT
+    return _NUMBER_WEIGHT if len(word) > 1 and _NUMBER.search(word) else 1.0
+
+
+def _is_suspect(text: str) -> bool:
+    word = text.lower()
+    return word in DIRECTIVE_WORDS if word.isalnum() else not DIRECTIVE_WORDS.isdisjoint(_PARTS.findall(word))
+
+
+def _term(text: str) -> str:
+    word = text.lower()
     if not word.isalnum():
         head, mark, tail = word.replace("’", "'").partition("'")
         word = head if mark and tail in _CONTRACTED else word
@@ -146,5 +199,6 @@ def _term(token: str) -> str:
     return word
 
 
-_DECISION_TERMS = frozenset(map(_term, _DECISIONS.split()))
-_ERROR_TERMS = frozenset(map(_term, _ERRORS.split()))
+#: Terms of units that speak of something decided or done, and of something that failed.
+DECISION_TERMS = frozenset(map(_term, _DECISIONS.split()))
+ERROR_TERMS = frozenset(map(_term, _ERRORS.split()))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from lossless.compaction.extractive.terms import UNSPACED, WORD, tokens_of
+from lossless.compaction.extractive.terms import UNSPACED, WORD, pieces_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
 
     from lossless.compaction.extractive.terms import Vocabulary
 
@@ -18,13 +18,13 @@ _UNSPACED_CHARS = 8
 _MARKED = re.compile(r"[^\W\d].*[\d./:@_#]|[\d./:@_#].*[^\W\d]|[a-z][A-Z]|[A-Z]{2}")
 
 
-def key_phrase(text: str, vocabulary: Vocabulary, worth: Callable[[str], int]) -> str:
+def key_phrase(text: str, vocabulary: Vocabulary, worth: Mapping[str, int]) -> str:
     """The words around the weightiest term of a text, as they stand there; '' when there is no such phrase.
 
-    `worth` gives the weight of a term, 0 for one that needs no naming. A lone plain word is no phrase.
+    `worth` has the weights of terms, 0 for one that needs no naming. A lone plain word is no phrase.
     """
     words = list(WORD.finditer(text))
-    best, place = max(((worth(vocabulary[word[0]]), -at) for at, word in enumerate(words)), default=(0, 0))
+    best, place = max(((worth.get(vocabulary[word[0]], 0), -at) for at, word in enumerate(words)), default=(0, 0))
     if best <= 0:
         return _unspaced_phrase(text, worth)
     first = last = -place
@@ -48,9 +48,9 @@ def _continues(text: str, words: Sequence[re.Match[str]], place: int, vocabulary
     return bool(text[one.end() : other.start()] == " " and vocabulary[one[0]] and vocabulary[other[0]])
 
 
-def _unspaced_phrase(text: str, worth: Callable[[str], int]) -> str:
+def _unspaced_phrase(text: str, worth: Mapping[str, int]) -> str:
     for run in UNSPACED.findall(text):
-        best, place = max((worth(pair), -at) for at, pair in enumerate(tokens_of(run)))
+        best, place = max((worth.get(pair, 0), -at) for at, pair in enumerate(pieces_of(run)))
         if best > 0:
             return str(run[-place : -place + _UNSPACED_CHARS])
     return ""
