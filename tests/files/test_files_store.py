@@ -6,7 +6,6 @@ import json
 import multiprocessing
 import os
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,7 @@ from lossless.model.conversations import Session
 from lossless.model.files import StoredFile
 from lossless.model.identity import file_ids_in, fingerprint
 from lossless.model.summaries import NewSummary
+from lossless.store.texts import Where
 
 from .archives import NOW, Kept
 from .payloads import LARGE, Body, b64, bodies, caught, png
@@ -142,19 +142,43 @@ def test_a_lost_file_is_written_again_when_it_comes_again(kept: Kept) -> None:
     assert kept.original(id_).content.endswith("</file>")
 
 
+def test_pages_of_files_join_up_whatever_their_times(kept: Kept) -> None:
+    for n in range(7):
+        kept.append({"role": "user", "content": LARGE + str(n)}, key=f"agent:{n % 2}:main")
+    times = ["2026-01-05 09:00:00", "2026-01-05T09:00:00.000Z", "no time", "2026-01-05 08:59:59"]
+    for n, file in enumerate(kept.files.listed()):
+        row = (times[n % len(times)], file.id)
+        kept.archive.database.run("UPDATE large_files SET created_at = ? WHERE file_id = ?", row)
+    whole = kept.files.listed()
+    assert [file.created_at for file in whole] == sorted((file.created_at for file in whole), reverse=True)
+    for limit in (1, 2, 3, 7):
+        found: list[StoredFile] = []
+        place = None
+        while True:
+            page = kept.files.page(Where(), limit, place)
+            found += page.rows
+            place = page.next
+            if place is None:
+                break
+        assert found == whole
+
+
 def test_lists(kept: Kept) -> None:
     kept.append({"role": "user", "content": LARGE})
     kept.append({"role": "user", "content": LARGE + "x"}, key="agent:other:main")
     rows = kept.files.listed()
     assert len(rows) == 2
     assert {file.conversation_id for file in rows} == {1, 2}
-    assert [file.conversation_id for file in kept.files.listed([2])] == [2]
-    assert kept.files.listed([]) == []
+    assert [file.conversation_id for file in kept.files.listed(Where((2,)))] == [2]
+    assert kept.files.listed(Where(())) == []
     assert len(kept.files.listed(file_ids=[rows[0].id])) == 1
-    assert len(kept.files.listed(limit=1)) == 1
-    assert len(kept.files.listed(since=NOW)) == 2
-    assert kept.files.listed(before=NOW) == []
-    assert kept.files.listed(since=NOW + timedelta(seconds=1)) == []
+    assert kept.files.page(Where(), 2).next is None
+    assert kept.files.totals(Where()) == (2, sum(file.byte_size or 0 for file in rows))
+    now = round(NOW.timestamp() * 1000)
+    assert len(kept.files.listed(Where(since=now))) == kept.files.totals(Where(since=now))[0] == 2
+    assert kept.files.listed(Where(before=now)) == []
+    assert kept.files.totals(Where(before=now)) == (0, 0)
+    assert kept.files.listed(Where(since=now + 1000)) == []
     with pytest.raises(NotFound, match="file_0000000000000000"):
         kept.files.get("file_0000000000000000")
     with pytest.raises(NotFound, match="file_0000000000000000"):

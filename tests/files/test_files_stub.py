@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -69,8 +70,8 @@ def test_large_answers_get_a_file_and_keep_their_text(kept: Kept) -> None:
     stored = kept.archive.messages.many(ids)
     assert [message.message for message in stored] == before
     assert [message.file_id for message in stored] == [None, file.id, None, None, None]
-    assert kept.files.stubbed_content(file.id) == (ids[1], LARGE * 2)
-    assert kept.files.stubbed_content("file_0000000000000000") is None
+    assert kept.files.text_of(file) == LARGE * 2
+    assert kept.files.text_of(replace(file, id="file_0000000000000000")) is None
 
 
 def test_doing_it_again_does_nothing(kept: Kept) -> None:

@@ -31,6 +31,8 @@ from lossless.recall.regexes import MAX_CHARS, Regex, shape_of
         ("(?i)kiss", ()),
         ("xyz(?i:abc)defg", ("xyz", "defg")),
         ("abc{e<=1}", ()),
+        ("abc{1<=e<=2}", ()),
+        ("[[:alpha:]]xyz", ()),
         ("ab", ()),
         ("a{3}bcd", ("bcd",)),
         ("(?x) a b c d", ("abcd",)),

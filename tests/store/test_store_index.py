@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 
 import lossless
 from lossless.model.summaries import NewSummary
+from lossless.store.archive import Archive
+from lossless.store.index import MARK_STEP
+from lossless.store.texts import Where
 from lossless.testing import VirtualClock
 from lossless.testing.strategies import hostile_text
 from tests.faults import SESSION, contents, open_engine, problems
@@ -166,3 +169,34 @@ def test_long_messages_are_indexed_by_passage(engine: lossless.Engine) -> None:
     where = "SELECT message_id FROM message_passages WHERE passage_id = ?"
     assert engine.archive.database.rows(where, [rest[0] - (1 << 40)]) == [(1,)]
     assert problems(engine) == []
+
+
+def test_the_mark_follows_what_is_stored(path: Path) -> None:
+    """So that nobody who only reads has to look for rows that are not indexed."""
+    said = [{"role": "user", "content": f"said {n}"} for n in range(MARK_STEP + 1)]
+    with open_engine(path) as engine:
+        for _ in range(2):
+            engine.append(SESSION, said)
+            engine.append(SESSION, [{"role": "user", "content": "one more"}])
+        assert engine.archive.search.unmarked()[0] <= MARK_STEP + 2
+        engine.archive.database.run("UPDATE archive_state SET value = 0 WHERE name = 'indexed_through'")
+    with open_engine(path) as engine:
+        newest = 2 * MARK_STEP + 4
+        assert engine.archive.search.unmarked() == (0, newest)
+    upstream(path, *add_message(newest + 1, "user", "theirs"))
+    with Archive.open(path, read_only=True) as archive:
+        assert archive.search.unread(Where()) == [newest + 1]
+        assert archive.search.unmarked() == (1, newest + 1)
+    with open_engine(path) as engine:
+        assert engine.archive.search.unmarked() == (0, newest + 1)
+        assert engine.archive.search.unread(Where()) == []
+
+
+def test_the_mark_stops_before_what_is_not_indexed(path: Path) -> None:
+    with open_engine(path) as engine:
+        engine.append(SESSION, [{"role": "user", "content": "one"}])
+        upstream(path, *add_message(2, "user", "theirs"))
+        for _ in range(2):
+            engine.append(SESSION, [{"role": "user", "content": f"said {n}"} for n in range(MARK_STEP)])
+        assert engine.archive.search.unread(Where()) == [2]
+        assert engine.archive.search.unmarked()[0] > MARK_STEP

@@ -45,6 +45,6 @@ def existing(archive: Archive, scope: Scope, references: Iterable[Reference]) ->
     homes |= {node.id: node.conversation_id for node in summaries.values()}
     places = archive.lineage.places(known.message_id for known in named if known.kind == "message")
     homes |= {f"msg#{id_}": place[0] for id_, place in places.items()}
-    files = archive.lineage.files(known.id for known in named if known.kind == "file")
+    files = archive.files.many(known.id for known in named if known.kind == "file")
     homes |= {stored.id: stored.conversation_id for stored in files.values()}
     return {id_ for id_, conversation_id in homes.items() if scope.allows(conversation_id)}

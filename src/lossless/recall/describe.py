@@ -213,7 +213,7 @@ def _text_page(name: str, text: str, cursor: str | None, room: Room) -> TextPage
 def _file(
     archive: Archive, file_id: str, scope: Scope, request: DescribeRequest, room: Room, open_file: OpenFile | None
 ) -> FileDescription:
-    stored = archive.lineage.files([file_id]).get(file_id)
+    stored = archive.files.many([file_id]).get(file_id)
     if stored is None:
         raise not_in_scope(scope, file_id)
     must_see(scope, stored.conversation_id, file_id)
@@ -232,7 +232,7 @@ def _file(
 
 def _from_message(archive: Archive, stored: StoredFile) -> ReadAt | None:
     """The text of the message whose payload the file holds, unless that is a reference to the file again."""
-    text = archive.lineage.text_of_file(stored.conversation_id, stored.id)
+    text = archive.files.text_of(stored)
     if text is None or (text.startswith(_REFERENCE_HEAD) and stored.id in text[:200]):
         return None
     data = text.encode("utf-8", "surrogateescape")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from lossless.model.times import state_time
 from lossless.recall.said import moment, part_line, span
@@ -29,8 +29,7 @@ _MOST_LISTED, _MOST_LINES, _MOST_SUMMARY_CHARS = 64, 40, 8_000
 BudgetSource: TypeAlias = Literal["request", "delegated_grant_remaining", "config_default"]
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(NamedTuple):
     """A summary of the subtree, so many layers below the one that is described."""
 
     node: Node
@@ -293,7 +292,8 @@ def time_or_none(at: datetime | None) -> str | None:
 
 
 def _branch_line(branch: Branch, manifest: Manifest) -> str:
-    node, small, large = branch.node, branch.summary_cost, branch.message_cost
+    node, small = branch.node, branch.summary_cost
+    large = small + node.source_message_tokens
     return (
         f"d{branch.level} {node.id} k={node.kind} tok={node.tokens} descTok={node.descendant_tokens} "
         f"srcTok={node.source_message_tokens} desc={node.descendant_count} child={node.source_count} "

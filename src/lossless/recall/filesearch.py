@@ -39,7 +39,7 @@ def in_files(
     most, end = bounds.most, time.monotonic() + bounds.seconds
     found: list[Finding] = []
     is_whole = True
-    for file in archive.search.texts.files(where, file_ids):
+    for file in archive.files.listed(where, file_ids):
         if time.monotonic() > end:
             return found[:most], False
         try:
@@ -63,7 +63,7 @@ def _matches(
             scan = None
         else:
             return (scan.matches, scan.is_cut) if scan is not None else ((), False)
-    text = archive.lineage.text_of_file(file.conversation_id, file.id)
+    text = archive.files.text_of(file)
     if text is None or (text.startswith(_REFERENCE_HEAD) and file.id in text[:200]):
         return (), vault is None
     return inside.matches_in(file.id, text, find), False

@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 
 MAX_LIMIT = 200
 MAX_CHARS = 8_000
-#: What a look for the letters themselves may take when words were found.
+#: What a look for the letters themselves may take when words were found; and when they cannot be what was asked for.
 _GLANCE_SECONDS = 0.03
+_LOOK_SECONDS = 0.5
 _BUILDING_SECONDS = 1.0
 _LATE = "Not all was looked at in time; go on with the cursor, or narrow the search."
 _UNREAD = "Of the messages that are not indexed yet, the newest {} were looked at."
@@ -281,16 +282,17 @@ def _marked(snippet: Snippet, letters: literal.Literal) -> Snippet:
 
 
 def _with_letters(asked: _Asked, page: _Page, letters: literal.Literal) -> _Page:
-    """A first page with the texts that hold the letters as they are, when no hit does; else they come last."""
+    """A first page with the texts that hold the letters as they are: before all others when no hit does, else last."""
     has_them = any(letters.is_in(text) for text in page.texts)
-    is_small = asked.archive.search.size(asked.where)[0] <= FEW
-    if has_them and (page.rest is not None or not is_small):
-        return page if page.rest is not None else replace(page, beyond=Start(is_scan=True))
-    done = _letters(asked, letters, thorough=is_small or not page.found)
+    if has_them and page.rest is not None:
+        return page
+    done = _letters(asked, letters, is_known=has_them, has_hits=bool(page.found))
     known = {hit.id for hit in page.found}
     fresh = [hit for hit in map(_spotted, done.spots) if hit.id not in known]
     if has_them:
         found = [*page.found, *fresh]
+    elif page.is_any and fresh:  # some of the words are not needed where the letters stand as they are
+        found, page = fresh, replace(page, total=0, rest=None)
     elif asked.request.sort == "recency":
         found = sorted([*page.found, *fresh], key=lambda hit: -hit.created_at.timestamp())
     else:
@@ -303,16 +305,33 @@ def _with_letters(asked: _Asked, page: _Page, letters: literal.Literal) -> _Page
     return replace(page, beyond=Start(place=done.stopped, is_scan=True), hint=hint)
 
 
-def _letters(asked: _Asked, letters: literal.Literal, *, thorough: bool) -> Scan:
-    """The texts that hold the letters as they are: all of them, or as far as that is cheap."""
-    if thorough:
-        return _scan(asked, letters, asked.means.seconds)
+def _letters(asked: _Asked, letters: literal.Literal, *, is_known: bool, has_hits: bool) -> Scan:
+    """The texts that hold the letters as they are: all of them, or as far as what is found already makes it worth."""
     search, request = asked.archive.search, asked.request
+    if not has_hits or search.size(asked.where)[0] <= FEW:
+        return _scan(asked, letters, asked.means.seconds)
     likely = literal.likely_messages(search, literal.inner_words(letters.text))
-    if likely is None:
-        return scan.scan(asked.archive, asked.where, request.search_in, letters, request.limit, _GLANCE_SECONDS)
-    texts = wordsearch.visible(search.texts.messages(likely), asked.where)
-    return scan.Scan(tuple(scan.look_at(texts, letters, request.limit)))
+    if likely is not None:
+        return _among(asked, letters, likely)
+    if (phrase := literal.phrase_of(letters.text)) and (ids := literal.messages_with_phrase(search, phrase)):
+        found = _among(asked, letters, ids)
+        if found.spots:
+            return replace(found, is_late=True)
+    is_strange = not is_known and literal.is_strange(search, letters.text)
+    seconds = min(_LOOK_SECONDS, asked.means.seconds) if is_strange else _GLANCE_SECONDS
+    return scan.scan(asked.archive, asked.where, request.search_in, letters, request.limit, seconds)
+
+
+def _among(asked: _Asked, letters: literal.Literal, ids: list[int]) -> Scan:
+    """The texts that hold the letters: of these messages, and of all summaries."""
+    search, request = asked.archive.search, asked.request
+    spots: list[Spot] = []
+    if request.search_in != "summaries":
+        spots = scan.look_at(wordsearch.visible(search.texts.messages(ids), asked.where), letters, request.limit)
+    if request.search_in == "messages":
+        return scan.Scan(tuple(spots))
+    summaries = scan.scan(asked.archive, asked.where, "summaries", letters, request.limit, _GLANCE_SECONDS)
+    return scan.merged(scan.Scan(tuple(spots)), summaries, request.limit)
 
 
 def _finding(text: AnyText, score: float, snippet: Snippet) -> Finding:

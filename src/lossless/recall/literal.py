@@ -33,6 +33,9 @@ class Literal:
     def ignores_case(self) -> bool:
         return True
 
+    def sieve(self) -> None:
+        """It is looked for quickly enough in each text."""
+
     def find(self, text: str, seconds: float = 0.0) -> tuple[int, int] | None:  # noqa: ARG002
         """Where it stands first, or None. The time is never short."""
         at = text.find(self.text)
@@ -64,3 +67,27 @@ def likely_messages(search: Search, words: Sequence[str]) -> list[int] | None:
     if not counted or counted[0][0] > _MOST:
         return None
     return search.having(f'body: "{counted[0][1]}"')
+
+
+def phrase_of(text: str) -> str | None:
+    """The whole words inside of a text, with what stands between them; None when there are not two of them.
+
+    >>> phrase_of("ploy the new ser"), phrase_of("two words")
+    ('the new', None)
+    """
+    words = [word for word in WORD.finditer(text) if word.start() > 0 and word.end() < len(text)]
+    return text[words[0].start() : words[-1].end()] if len(words) > 1 else None
+
+
+def messages_with_phrase(search: Search, phrase: str) -> list[int]:
+    """Messages that hold these words in a row, if there are not too many; those that break within may be missing."""
+    quoted = phrase.replace("\0", " ").replace('"', '""')
+    match = f'body: "{quoted}"'
+    return search.having(match) if search.count(match, _MOST) <= _MOST else []
+
+
+def is_strange(search: Search, text: str) -> bool:
+    """Whether a text begins or ends with letters that are no word anywhere, so that it must be a piece of something."""
+    words = list(WORD.finditer(text))
+    ends = [word.group() for word in (words[:1] + words[-1:]) if word.start() == 0 or word.end() == len(text)]
+    return any(search.count(f'body: "{word}"', 0) == 0 for word in ends)

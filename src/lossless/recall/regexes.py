@@ -13,6 +13,7 @@ from typing import Any, Literal
 import regex  # type: ignore[import-untyped]
 
 from lossless.errors import BadPattern
+from lossless.recall.sieve import Sieve
 
 MAX_CHARS = 4000
 #: A pattern that calls itself, or a part of it, fills the memory before the time is over.
@@ -23,8 +24,8 @@ _STEPS = 4_000_000
 _REPEATS = (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT)
 _ONE_LETTER = (sre.LITERAL, sre.NOT_LITERAL, sre.IN, sre.ANY)
 _WILD = (sre.GROUPREF, sre.GROUPREF_EXISTS, sre.ASSERT, sre.ASSERT_NOT, sre.ATOMIC_GROUP)
-#: Braces that only the `regex` library gives a meaning: fuzzy matches.
-_FUZZY = re.compile(r"\{[^}\d,]")
+#: What only the `regex` library gives a meaning: fuzzy matches in braces, and classes with names.
+_FOREIGN = re.compile(r"\{(?!\d*(?:,\d*)?\})|\[:")
 
 
 class Regex:
@@ -40,7 +41,6 @@ class Regex:
         self.pattern = pattern
         self._linear: Any = _re2(pattern) if engine == "re2" else None
         self._compiled = None if engine == "re2" else _compile(pattern)
-
         self.shape = shape_of(pattern)
 
     @property
@@ -52,6 +52,11 @@ class Regex:
     def ignores_case(self) -> bool:
         """Whether those texts are in lower case and stand for any."""
         return self.shape.ignores_case
+
+    def sieve(self) -> Sieve | None:
+        """What passes texts that it can match; None where each has to be looked at on its own."""
+        is_possible = self._compiled is not None and self.shape.is_local
+        return Sieve(self.pattern, self._compiled, self.shape.harmless_chars) if is_possible else None
 
     def find(self, text: str, seconds: float) -> tuple[int, int] | None:
         """Where it matches first, or None; `TimeoutError` when that cannot be said in time.
@@ -104,15 +109,19 @@ class Shape:
     needed: tuple[str, ...] = ()
     ignores_case: bool = False
     harmless_chars: int = 0
+    #: Whether a match depends on nothing around it, and other texts may stand there.
+    is_local: bool = False
 
 
 def shape_of(pattern: str) -> Shape:
     """Texts of three letters and more that stand in all matches, and the length up to which no text takes long.
 
-    >>> shape_of(r"ERR-\\d+ (?:in|at) worker").needed, shape_of("(?i)Kick it off").needed, shape_of("(a+)+b")
-    (('ERR-', ' worker'), ('t off',), Shape(needed=(), ignores_case=False, harmless_chars=0))
+    >>> shape_of(r"ERR-\\d+ (?:in|at) worker").needed, shape_of("(?i)Kick it off").needed
+    (('ERR-', ' worker'), ('t off',))
+    >>> shape_of("(a+)+b").harmless_chars
+    0
     """
-    if _FUZZY.search(pattern):
+    if _FOREIGN.search(pattern):
         return Shape()
     try:
         with warnings.catch_warnings():
@@ -123,7 +132,8 @@ def shape_of(pattern: str) -> Shape:
     walk = _Walk(bool(parsed.state.flags & re.IGNORECASE))
     walk.through(parsed)
     needed = tuple(run for run in walk.runs if len(run) >= _MIN_NEEDED)
-    return Shape(needed, walk.ignores_case, walk.harmless_chars)
+    is_local = walk.is_local and not parsed.state.flags & re.VERBOSE
+    return Shape(needed, walk.ignores_case, walk.harmless_chars, is_local)
 
 
 class _Walk:
@@ -133,6 +143,8 @@ class _Walk:
         self.runs, self.ignores_case = [""], ignores_case
         #: Places where a search may try another way: each multiplies its steps by the length of the text.
         self.choices, self.is_wild = 0, False
+        #: Whether nothing in it looks at what stands around a match, but for ends of words.
+        self.is_local = True
 
     @property
     def harmless_chars(self) -> int:
@@ -147,16 +159,19 @@ class _Walk:
             elif kind is sre.SUBPATTERN:
                 self._group(value[1], value[2], value[3])
             elif kind in _REPEATS:
+                self.is_local &= kind is not sre.POSSESSIVE_REPEAT
                 self._repeat(value[0], value[1], value[2])
             elif kind is sre.BRANCH:
                 self.choices += 1
                 self._aside(value[1])
             else:
                 self.is_wild |= kind in _WILD
+                self.is_local &= kind not in _WILD and (kind is not sre.AT or value is sre.AT_BOUNDARY)
                 self.runs += [""] if kind is not sre.AT else []
 
     def _group(self, added: int, removed: int, inner: Any) -> None:
         """A group, unless it reads case in its own way."""
+        self.is_local &= not added | removed
         if (added | removed) & re.IGNORECASE:
             self.is_wild = True
             self.runs.append("")

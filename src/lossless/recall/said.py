@@ -75,8 +75,10 @@ def span(earliest: datetime | None, latest: datetime | None) -> str:
     >>> span(None, None)
     'unknown'
     """
-    ends = [f"{row_time(at)}Z".replace(" ", "T") for at in (earliest, latest) if at]
-    return "..".join(ends) if len(ends) == 2 else ends[0] if ends else "unknown"
+    if earliest is not None and latest is not None:
+        return f"{row_time(earliest, 'T')}Z..{row_time(latest, 'T')}Z"
+    known = earliest or latest
+    return "unknown" if known is None else f"{row_time(known, 'T')}Z"
 
 
 def _part_text(part: Part) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 from lossless.store.texts import is_behind, newest_first
@@ -12,13 +13,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from lossless.recall.scope import SearchIn
+    from lossless.recall.sieve import Sieve
     from lossless.store.archive import Archive
-    from lossless.store.texts import AnyText, Place, Where
+    from lossless.store.texts import AnyText, Place, Texts, Where
 
 #: The part of the time that one text may take.
 _SHARE = 0.2
 #: So many messages are narrowed down at a time.
 _STEP = 4000
+#: So many whole texts are sifted at a time.
+_SIFTED = 500
+#: As many as most searches show.
+_A_PAGE = 51
 
 
 class Pattern(Protocol):
@@ -32,6 +38,10 @@ class Pattern(Protocol):
     @property
     def ignores_case(self) -> bool:
         """Whether what is needed is in lower case, and upper case will do."""
+        ...
+
+    def sieve(self) -> Sieve | None:
+        """What passes many texts at once that may hold it; None where that is not known."""
         ...
 
     def find(self, text: str, seconds: float) -> tuple[int, int] | None:
@@ -78,7 +88,7 @@ def scan(
         found = _scanned(_messages(archive, where, pattern, start, end), pattern, most, end, seconds * _SHARE)
     if search_in != "messages":
         summaries = archive.search.texts.all_summaries(where, start)
-        found = _merged(found, _scanned(iter(summaries), pattern, most, end, seconds * _SHARE), most)
+        found = merged(found, _scanned(iter(summaries), pattern, most, end, seconds * _SHARE), most)
     return found
 
 
@@ -118,7 +128,7 @@ def _scanned(texts: Iterator[AnyText], pattern: Pattern, most: int, end: float, 
     return Scan(tuple(spots), slow=slow)
 
 
-def _merged(messages: Scan, summaries: Scan, most: int) -> Scan:
+def merged(messages: Scan, summaries: Scan, most: int) -> Scan:
     """Both in one order; of summaries only those that come before the place where the messages broke off."""
     spots = sorted((*messages.spots, *summaries.spots), key=_newest_first)
     stops = [part.stopped for part in (messages, summaries) if part.stopped is not None]
@@ -145,18 +155,30 @@ def _spot(source: AnyText, pattern: Pattern, seconds: float) -> Spot | None:
 
 
 def _messages(archive: Archive, where: Where, pattern: Pattern, start: Place | None, end: float) -> Iterator[AnyText]:
-    """The messages that can hold the pattern; those that cannot are passed over without reading them here."""
+    """The messages that can hold the pattern; those that cannot are passed over without reading all of them."""
     texts, trigrams = archive.search.texts, archive.search.trigrams
     ids = texts.order(where, start)
     through = trigrams.through
     having = trigrams.having(pattern.needed) if through else None
     if having is not None:
         ids = [id_ for id_ in ids if id_ > through or id_ in having]
-    needed = max(pattern.needed, key=len, default="")
-    for first in range(0, len(ids), _STEP):
+    needed, sieve = max(pattern.needed, key=len, default=""), pattern.sieve()
+    size = _STEP if needed else _SIFTED
+    for first in range(0, len(ids), size):
         if first and time.monotonic() > end:
-            raise _Late(texts.messages(ids[first - 1 : first])[0].place)
-        step = ids[first : first + _STEP]
+            raise _Late(next((text.place for text in texts.messages(ids[first - 1 : first])), start))
+        step = ids[first : first + size]
         if needed:
             step = texts.holding(step, needed, ignore_case=pattern.ignores_case)
-        yield from texts.read(step)
+        if sieve is None or sieve.is_slow or len(step) > _SIFTED:
+            yield from texts.read(step)
+        else:
+            yield from _sifted(texts, step, sieve)
+
+
+def _sifted(texts: Texts, ids: list[int], sieve: Sieve) -> Iterator[AnyText]:
+    """Of these messages those that pass; read a few at a time, as it may be that no more are wanted."""
+    bodies = texts.bodies(ids)
+    passing = (bodies[index][0] for index in sieve.passing([body for _, body in bodies]))
+    while some := list(islice(passing, _A_PAGE)):
+        yield from texts.messages(some)

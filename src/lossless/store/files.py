@@ -9,14 +9,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 from lossless.errors import NotFound
 from lossless.model.files import StoredFile
 from lossless.model.identity import file_ids_in
-from lossless.model.times import parse_time, row_time
+from lossless.model.times import from_epoch, parse_time, row_time, state_time
 from lossless.store.database import Database
+from lossless.store.foreign import text
+from lossless.store.listings import Page, Place
+from lossless.store.scope import numbers
 from lossless.store.skeleton import to_json
 from lossless.store.sql import load
+from lossless.store.texts import Where
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
 
     from lossless.model.messages import Json, Role
     from lossless.store.database import Params, Row
@@ -81,24 +84,32 @@ class Files:
         found = self._db.rows(_QUERIES["by_ids"], {"ids": json.dumps(list(file_ids))})
         return {row[0]: _file(row) for row in found}
 
-    def listed(
-        self,
-        conversation_ids: Sequence[int] | None = None,
-        *,
-        file_ids: Sequence[str] | None = None,
-        since: datetime | None = None,
-        before: datetime | None = None,
-        limit: int = -1,
-    ) -> list[StoredFile]:
-        """Files of some conversations, or of all, newest first."""
-        values = {
-            "conversations": None if conversation_ids is None else json.dumps(list(conversation_ids)),
-            "ids": None if file_ids is None else json.dumps(list(file_ids)),
-            "since": None if since is None else row_time(since),
-            "before": None if before is None else row_time(before),
+    def listed(self, where: Where | None = None, file_ids: Sequence[str] = ()) -> list[StoredFile]:
+        """Files of a scope, newest first; only some when ids are given."""
+        return self._newest(where or Where(), -1, None, file_ids)
+
+    def page(self, where: Where, limit: int, start: Place | None = None) -> Page[StoredFile]:
+        """Some files of a scope, newest first, behind a place."""
+        found = self._newest(where, limit + 1, start)
+        rows = tuple(found[:limit])
+        more = len(found) > limit
+        return Page(rows, Place(state_time(rows[-1].created_at), rows[-1].id) if more else None)
+
+    def _newest(self, where: Where, limit: int, start: Place | None, file_ids: Sequence[str] = ()) -> list[StoredFile]:
+        values = where.values | {
+            "ids": json.dumps(list(file_ids)) if file_ids else None,
+            "from_at": None if start is None else round(parse_time(start.at).timestamp() * 1000),
+            "from_id": None if start is None else start.id,
             "limit": limit,
         }
-        return [_file(row) for row in self._db.rows(_QUERIES["in_conversations"], values)]
+        ids = [row[0] for row in self._db.rows(_QUERIES["newest"], values)]
+        found = self.many(ids)
+        return [found[id_] for id_ in ids]
+
+    def totals(self, where: Where) -> tuple[int, int]:
+        """How many files a scope has, and their bytes."""
+        row = self._db.row(_QUERIES["totals"], where.values)
+        return (row[0], row[1]) if row else (0, 0)
 
     def ids(self) -> frozenset[str]:
         """The ids of all rows."""
@@ -108,13 +119,33 @@ class Files:
         """Delete rows; on a person's command only."""
         self._db.run_many(_QUERIES["delete"], [{"id": id_} for id_ in file_ids])
 
+    # --- what is said about them ----------------------------------------------------------------------
+
+    def plain(self, limit: int, conversation_id: int | None = None, but: Iterable[str] = ()) -> list[StoredFile]:
+        """Files of prose that no model has described yet, oldest first."""
+        values = numbers(conversation_id) | {"limit": limit, "but": json.dumps(list(but))}
+        ids = [row[0] for row in self._db.rows(_QUERIES["plain"], values)]
+        found = self.many(ids)
+        return [found[id_] for id_ in ids]
+
+    def count_plain(self, conversation_id: int | None = None) -> int:
+        """How many files of prose no model has described yet."""
+        row = self._db.row(_QUERIES["count_plain"], numbers(conversation_id))
+        return row[0] if row else 0
+
+    def set_summary(self, file: StoredFile, summary: str) -> bool:
+        """Say something better about a file; False when its summary is another one by now. Needs a transaction."""
+        values = {"id": file.id, "known": file.exploration_summary, "summary": summary}
+        self._db.run(_QUERIES["set_summary"], values)
+        return self._db.changes() > 0
+
     # --- who refers to them ---------------------------------------------------------------------------
 
     def referenced_ids(self) -> frozenset[str]:
         """Every file id that a message, a part, a summary, a pin or a brief names; reads all of them."""
         found: set[str] = set()
-        for (text,) in self._db.stream(_QUERIES["mentions"]):
-            found.update(file_ids_in(text if isinstance(text, str) else ""))
+        for (said,) in self._db.stream(_QUERIES["mentions"]):
+            found.update(file_ids_in(said if isinstance(said, str) else ""))
         return frozenset(found)
 
     def orphans(self) -> list[StoredFile]:
@@ -150,10 +181,10 @@ class Files:
                 found.setdefault(message_id, recipe)
         return found
 
-    def stubbed_content(self, file_id: str) -> tuple[int, str] | None:
-        """The message whose text a back-filled file repeats: its id and its text."""
-        row = self._db.row(_QUERIES["stubbed_content"], {"id": file_id})
-        return None if row is None else (row[0], row[1])
+    def text_of(self, file: StoredFile) -> str | None:
+        """The text of the message whose payload a file holds, when there is such a message."""
+        row = self._db.row(_QUERIES["text_of"], {"id": file.id, "conversation_id": file.conversation_id})
+        return None if row is None else text(row[0])
 
     def call(self, conversation_id: int, call_id: str, before_seq: int | None = None) -> CallRow | None:
         """The newest call with this id among the messages shortly before a place, or before the end."""
@@ -202,5 +233,6 @@ def _values(file: StoredFile) -> dict[str, object]:
 
 
 def _file(row: Row) -> StoredFile:
-    id_, conversation_id, name, mime, size, lines, place, summary, created = row
-    return StoredFile(id_, conversation_id, name, mime, size, lines, place, summary, parse_time(created))
+    id_, conversation_id, name, mime, size, lines, place, summary, at = row
+    name, mime, summary = (None if raw is None else text(raw) for raw in (name, mime, summary))
+    return StoredFile(id_, conversation_id, name, mime, size, lines, text(place), summary, from_epoch(at / 1000))

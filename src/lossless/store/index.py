@@ -23,6 +23,8 @@ _MIGRATE = load("migrate")
 #: Index rows of passages beyond the first live above this; below it a row has its message's id.
 PASSAGE_BASE = 1 << 40
 _CAUGHT_UP = "indexed_through"
+#: The mark up to which all rows are known to be indexed moves on in steps of this.
+MARK_STEP = 1000
 _BATCH = 500
 _ROWS_A_STATEMENT = 500
 _SALT = str(INDEX_VERSION).encode()
@@ -64,11 +66,14 @@ class SearchIndex:
 
     def add_messages(self, first: int, texts: Sequence[str], contents: Sequence[str]) -> None:
         """Index messages that were just stored under consecutive ids."""
-        self._add_texts((first + n, text) for n, text in enumerate(texts))
+        self.add_texts((first + n, text) for n, text in enumerate(texts))
+        if first // MARK_STEP != (first + len(texts)) // MARK_STEP:
+            self.mark_if_caught_up(first - 1)
         if "messages_fts" in self.upstream:
-            self._add_upstream((first + n, content) for n, content in enumerate(contents))
+            self.add_upstream((first + n, content) for n, content in enumerate(contents))
 
-    def _add_texts(self, texts: Iterable[tuple[int, str]]) -> None:
+    def add_texts(self, texts: Iterable[tuple[int, str]]) -> None:
+        """Index texts that are not indexed yet, each under its message's id."""
         heads: list[tuple[int, str, str]] = []
         rest: list[tuple[int, int, str]] = []
         for message_id, text in texts:
@@ -95,7 +100,7 @@ class SearchIndex:
             sql = _QUERIES["add_messages"] + ", (?, ?, ?)" * (len(some) - 1)
             self._db.run(sql, [value for row in some for value in row])
 
-    def _add_upstream(self, contents: Iterable[tuple[int, str]]) -> None:
+    def add_upstream(self, contents: Iterable[tuple[int, str]]) -> None:
         """Upstream indexes content as it is, references to files as header and exploration summary."""
         indexed = [(id_, index_text_of(content)) for id_, content in contents]
         self._db.run_many(_QUERIES["upstream_message"], [row for row in indexed if row[1].strip()])
@@ -111,7 +116,7 @@ class SearchIndex:
         """Index a row anew, or for the first time when another program wrote it."""
         self.drop_message(message_id)
         text = indexed_text(content, message)
-        self._add_texts([(message_id, text)])
+        self.add_texts([(message_id, text)])
         values: dict[str, Any] = {
             "message_id": message_id,
             "fingerprint": fingerprint(message),
@@ -145,9 +150,13 @@ class SearchIndex:
         summaries = self._db.rows(_QUERIES["unindexed_summaries"], {"limit": limit})
         return [row[0] for row in messages], [(row[0], row[1]) for row in summaries]
 
-    def mark_caught_up(self, through: int | None = None) -> None:
-        """Remember up to which message all are indexed; None means the newest."""
-        if through is None:
-            row = self._db.row(_QUERIES["newest_message"])
-            through = row[0] if row else 0
+    def mark_if_caught_up(self, through: int) -> None:
+        """Remember that all messages up to one are indexed, if they are; needs a transaction."""
+        mark = self._db.row(_MIGRATE["state"], {"name": _CAUGHT_UP})
+        after = mark[0] if mark else 0
+        if after < through and not self._db.row(_QUERIES["gap"], {"after": after, "through": through}):
+            self.mark_caught_up(through)
+
+    def mark_caught_up(self, through: int) -> None:
+        """Remember up to which message all are indexed."""
         self._db.run(_MIGRATE["set_state"], {"name": _CAUGHT_UP, "value": through})

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from lossless.model.files import StoredFile
-from lossless.model.times import parse_time
 from lossless.store.rows import time
 from lossless.store.sql import load
 
@@ -22,8 +19,7 @@ if TYPE_CHECKING:
 _QUERIES = load("lineage")
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(NamedTuple):
     """A summary as the graph sees it: sizes and span, no text."""
 
     id: str
@@ -88,26 +84,10 @@ class Lineage:
         place = {"conversation_id": conversation_id, "seq": seq, "limit": limit}
         return [row[0] for row in self._db.rows(_QUERIES[query], place)]
 
-    def files(self, file_ids: Iterable[str]) -> dict[str, StoredFile]:
-        """What is known of stored files, by id; unknown ids are left out."""
-        return {row[0]: _file(row) for row in self._db.rows(_QUERIES["files"], _ids(file_ids))}
-
-    def text_of_file(self, conversation_id: int, file_id: str) -> str | None:
-        """The content of the message whose payload a file holds, when there is such a message."""
-        place = {"conversation_id": conversation_id, "file_id": file_id}
-        row = self._db.row(_QUERIES["message_of_file"], place)
-        return None if row is None else row[0]
-
 
 def _ids(ids: Iterable[int | str]) -> dict[str, object]:
     return {"ids": json.dumps(list(ids))}
 
 
 def _node(row: Row) -> Node:
-    id_, conversation_id, depth, tokens, below, source, count, sources, earliest, latest = row
-    return Node(id_, conversation_id, depth, tokens, below, source, count, sources, time(earliest), time(latest))
-
-
-def _file(row: Row) -> StoredFile:
-    id_, conversation_id, name, mime, size, lines, uri, summary, created = row
-    return StoredFile(id_, conversation_id, name, mime, size, lines, uri, summary, parse_time(created))
+    return Node(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], time(row[8]), time(row[9]))

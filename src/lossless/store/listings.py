@@ -1,45 +1,31 @@
-"""Lists for people who look through an archive: pages, newest first, and every place where a text stands."""
+"""Lists for people who look through an archive: pages, newest first."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lossless.model.context import ContextItem, MessageItem, SummaryItem, fresh_tail_start, newest_user_index
 from lossless.model.times import state_time
-from lossless.store.database import Database
 from lossless.store.foreign import record, text
-from lossless.store.scan import Scan, Spot
 from lossless.store.scope import numbers
 from lossless.store.sql import load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
-    from lossless.store.database import Params, Row
-    from lossless.store.scan import Matcher, What
+    from lossless.store.database import Database, Row
 
 _QUERIES = load("listings")
 #: A beginning has at most so many characters, none of which takes more than four bytes.
 _BEGINNING = 1024
 #: More bytes than a text has.
 _WHOLE = 2**31 - 1
-#: Times begin with a digit; what stands in their place and is none comes behind them. To SQLite, bytes end all texts.
-_DATED: tuple[object, object] = ("", ":")
-_UNDATED: tuple[object, object] = (":", b"")
 
 T = TypeVar("T")
-
-
-class StreamingDatabase(Database, Protocol):
-    """A database that also gives the rows of a query one by one."""
-
-    def stream(self, sql: str, params: Params = ()) -> Iterator[Row]:
-        """The rows of a query, never all of them in memory."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,24 +122,11 @@ class SummaryRow:
     content: str
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """A text that holds what was looked for: the piece of it that matched, and where in the piece."""
-
-    what: What
-    place: Place
-    row: MessageRow | SummaryRow
-    text: str
-    start: int
-    end: int
-
-
 class Listings:
-    """Pages of rows, rows by id, fresh tails, and literal search; never writes."""
+    """Pages of rows, rows by id, and fresh tails; never writes."""
 
-    def __init__(self, database: StreamingDatabase) -> None:
+    def __init__(self, database: Database) -> None:
         self._db = database
-        self._scan = Scan(database)
 
     # --- conversations ----------------------------------------------------------------------------------
 
@@ -212,35 +185,21 @@ class Listings:
         span: Span | None = None,
         whole: bool = False,
     ) -> Page[MessageRow]:
-        """Messages of one conversation."""
+        """Messages of one conversation, the last said first: in the order of the conversation, not of clocks."""
         values = {
             "conversation_id": conversation_id,
             "roles": json.dumps(roles) if roles else None,
             "since": span.since if span else None,
             "before": span.before if span else None,
+            "from_id": start.id if start else None,
+            "limit": limit + 1,
         }
-        ids: list[int] = []
-        for stretch in self._stretches(start, is_spanned=span is not None):
-            if len(ids) <= limit:
-                left = limit + 1 - len(ids)
-                ids += [row[0] for row in self._db.rows(_QUERIES["message_page"], values | stretch | {"limit": left})]
+        ids = [row[0] for row in self._db.rows(_QUERIES["message_page"], values)]
         rows = self.messages_by_id(ids[:limit], whole=whole)
         if len(ids) <= limit:
             return Page(tuple(rows), None)
         last = rows[-1]
         return Page(tuple(rows), Place(state_time(last.created_at) if last.created_at else "", last.message_id))
-
-    def _stretches(self, start: Place | None, *, is_spanned: bool) -> list[dict[str, object]]:
-        """What is left behind a place: of the rows with times, and unless times are asked for, of those without."""
-        stretches = [_stretch(_DATED)] if is_spanned else [_stretch(_DATED), _stretch(_UNDATED)]
-        if start is None:
-            return stretches
-        row = self._db.row(_QUERIES["is_dated"], {"id": start.id})
-        is_dated = bool(row[0]) if row else start.at != ""
-        behind = {"from_id": start.id, "from_at": start.at[:19].replace("T", " ")}
-        if is_dated:
-            return [stretches[0] | behind, *stretches[1:]]
-        return [stretch | behind for stretch in stretches[1:]]
 
     def messages_by_id(self, ids: Sequence[int], *, whole: bool = True) -> list[MessageRow]:
         """Messages in the order asked for; unknown ids are left out."""
@@ -319,26 +278,6 @@ class Listings:
             found[row[0]] = record(SummaryRow, (*row, content if whole else content[:_BEGINNING]))
         return [found[id_] for id_ in ids if id_ in found]
 
-    # --- grep -------------------------------------------------------------------------------------------
-
-    def grep(
-        self, matches: Matcher, *, conversation_id: int | None = None, start: tuple[What, Place] | None = None
-    ) -> Iterator[Hit]:
-        """Messages (their text, then their tool calls' inputs) and summaries that match, newest first.
-
-        A scan that holds a few texts at a time; take from it as many as wanted.
-        """
-        spot = None if start is None else Spot(start[1].at, start[0], start[1].id)
-        for step in self._scan.found(matches, conversation_id, spot):
-            messages = self.messages_by_id([found.spot.id for found in step if found.spot.what == "message"])
-            summaries = self.summaries_by_id([found.spot.id for found in step if found.spot.what == "summary"])
-            rows: dict[int | str, MessageRow | SummaryRow] = {row.message_id: row for row in messages}
-            rows |= {row.summary_id: row for row in summaries}
-            for found in step:
-                at, what, id_ = found.spot
-                if id_ in rows:
-                    yield Hit(what, Place(at, id_), rows[id_], found.text, found.start, found.end)
-
 
 def _behind(start: Place | None) -> dict[str, object]:
     return {"from_at": start.at if start else None, "from_id": start.id if start else None}
@@ -347,10 +286,6 @@ def _behind(start: Place | None) -> dict[str, object]:
 def _next(found: Sequence[Row], limit: int) -> Place | None:
     """Where the next page begins; one row more was read to know whether there is one."""
     return Place(found[limit - 1][1], found[limit - 1][0]) if len(found) > limit else None
-
-
-def _stretch(ends: tuple[object, object]) -> dict[str, object]:
-    return {"low": ends[0], "top": ends[1], "from_id": None, "from_at": None}
 
 
 def _wanted(ids: Sequence[int | str], *, whole: bool) -> dict[str, object]:

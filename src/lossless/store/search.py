@@ -29,8 +29,6 @@ _CATCH_UP = 2000
 MOST_UNREAD = 20_000
 #: Why a search may be unable to write what it learned; it goes on without.
 UNWRITABLE = (ArchiveDenied, ArchiveFull, ArchiveLocked)
-#: The mark up to which all rows are known to be indexed moves on in steps of this.
-_MARK_STEP = 1000
 
 
 class Search:
@@ -51,10 +49,10 @@ class Search:
 
     # --- counts -------------------------------------------------------------------------------------
 
-    def unmarked(self) -> int:
-        """How many messages, about, were stored since all were known to be indexed."""
-        mark = self._number("marked", {})
-        return self._sizes()[0] - mark
+    def unmarked(self) -> tuple[int, int]:
+        """How many messages, about, were stored since all were known to be indexed; and the newest of them."""
+        newest = self._sizes()[0]
+        return newest - self._number("marked", {}), newest
 
     def size(self, where: Where, what: What = "message") -> tuple[int, int]:
         """How many index rows the scope has and the whole archive, about."""
@@ -171,11 +169,5 @@ def keep_up(archive: Archive) -> bool:
     if archive.read_only:
         return False
     with suppress(*UNWRITABLE):
-        if archive.catch_up(limit=_CATCH_UP) >= _CATCH_UP:
-            return False
-        if archive.search.unmarked() > _MARK_STEP:
-            with archive.writing():
-                if not archive.index.unindexed(1)[0]:
-                    archive.index.mark_caught_up()
-        return True
+        return archive.catch_up(limit=_CATCH_UP) < _CATCH_UP
     return False

@@ -9,17 +9,15 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from lossless.model.files import StoredFile
 from lossless.model.index_text import index_text_of
 from lossless.model.messages import ToolCall
-from lossless.model.times import from_epoch
 from lossless.store.index import PASSAGE_BASE, digest
 from lossless.store.rows import PartRow, unpack_part
 from lossless.store.skeleton import storable
 from lossless.store.sql import load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lossless.model.messages import Json
     from lossless.store.database import Database
@@ -30,6 +28,8 @@ What: TypeAlias = Literal["message", "summary"]
 _BATCH = 500
 #: Above every summary's id.
 _LAST_ID = "\U0010ffff"
+#: Reads JSON from a place on, without what stands around it: quicker for short texts.
+_READ: Callable[[str, int], tuple[Json, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 #: Letters that stand in JSON as they are, whoever wrote it.
 _PLAIN_JSON = re.compile(r'[^"\\/\x00-\x1f\x7f-\U0010ffff]+')
 
@@ -131,12 +131,8 @@ class Texts:
 
     def messages(self, ids: Iterable[int]) -> list[MessageText]:
         """Messages by id, in the order asked for; unknown ids are left out."""
-        order = list(ids)
-        wanted = {"ids": json.dumps(order)}
-        calls: dict[int, tuple[str, ...]] = {}
-        for id_, raw, metadata in self._db.rows(_QUERIES["calls"], wanted):
-            if _is_call(metadata):
-                calls[id_] = (*calls.get(id_, ()), text_of(raw))
+        wanted = {"ids": json.dumps(list(ids))}
+        calls = self._calls(wanted)
         return [
             MessageText(
                 id_, conversation_id, seq, role, at, tokens, text_of(content), calls.get(id_, ()), known, sender
@@ -145,6 +141,21 @@ class Texts:
                 _QUERIES["texts"], wanted
             )
         ]
+
+    def _calls(self, wanted: dict[str, Any]) -> dict[int, tuple[str, ...]]:
+        """What messages called tools with, as JSON."""
+        calls: dict[int, tuple[str, ...]] = {}
+        for id_, raw, metadata in self._db.rows(_QUERIES["calls"], wanted):
+            if _is_call(metadata):
+                calls[id_] = (*calls.get(id_, ()), text_of(raw))
+        return calls
+
+    def bodies(self, ids: Sequence[int]) -> list[tuple[int, str]]:
+        """Messages in this order, each with its content and the texts it called tools with as one text."""
+        wanted = {"ids": json.dumps(ids)}
+        calls = {id_: "\n".join(_strings(some)) for id_, some in self._calls(wanted).items()}
+        found = ((id_, text_of(raw)) for id_, raw in self._db.rows(_QUERIES["contents"], wanted))
+        return [(id_, f"{text}\n{calls[id_]}" if id_ in calls else text) for id_, text in found]
 
     def summaries(self, ids: Iterable[str]) -> list[SummaryText]:
         """Summaries by id, in the order asked for; unknown ids are left out."""
@@ -156,18 +167,6 @@ class Texts:
             )
         }
         return [found[id_] for id_ in order if id_ in found]
-
-    def files(self, where: Where, ids: Sequence[str] = ()) -> list[StoredFile]:
-        """Stored files of a scope, newest first; only some when ids are given."""
-        values = where.values | {"ids": json.dumps(list(ids)) if ids else None}
-        found = []
-        for id_, conversation_id, name, mime, size, lines, uri, about, at in self._db.rows(_QUERIES["files"], values):
-            texts = [None if raw is None else text_of(raw) for raw in (name, mime, about)]
-            made = from_epoch((at or 0) / 1000)
-            found.append(
-                StoredFile(id_, conversation_id, texts[0], texts[1], size, lines, text_of(uri), texts[2], made)
-            )
-        return found
 
     # --- newest first -------------------------------------------------------------------------------
 
@@ -249,22 +248,26 @@ def _is_call(metadata: str | None) -> bool:
 
 def _json(text: str) -> Json:
     try:
-        value: Json = json.loads(text)
-    except (ValueError, RecursionError):
+        value, end = _READ(text, 0)
+        if end < len(text):
+            value = json.loads(text)
+    except (StopIteration, ValueError, RecursionError):
         return text
     return value
 
 
-def _strings(calls: Iterable[str]) -> Iterator[str]:
+def _strings(calls: Iterable[str]) -> list[str]:
     """The texts inside of calls; JSON that was sent as text is read, too."""
+    found: list[str] = []
     for call in calls:
         value = _json(call)
         pending: list[Any] = [_json(value) if isinstance(value, str) else value]
         while pending:
             item = pending.pop()
             if isinstance(item, str):
-                yield item
+                found.append(item)
             elif isinstance(item, dict):
                 pending.extend(reversed(item.values()))
             elif isinstance(item, list):
                 pending.extend(reversed(item))
+    return found

@@ -8,6 +8,8 @@ from lossless.files.explore.logs import log_lines
 from lossless.files.explore.shapes import looks_like_json
 from lossless.files.explore.words import SMALL_CHARS, item, listed, one_line, plural
 
+#: How every summary of prose begins that is made here.
+HEADING = "Text exploration summary ("
 _EXCERPT_CHARS = 500
 _MAX_HEADERS = 18
 _HEAD_BYTES = 65_536
@@ -42,7 +44,7 @@ def decoded_text(data: bytes) -> str:
 def text_summary(text: str, name: str | None) -> str:
     """Size, section headers, beginning and end; for more than a few lines also what kind of text it looks like."""
     lines = [
-        f"Text exploration summary ({item(name or 'unnamed')}):",
+        f"{HEADING}{item(name or 'unnamed')}):",
         f"Characters: {len(text):,}.",
         f"Words: {len(text.split()):,}.",
         f"Lines: {text.count(chr(10)) + 1:,}.",

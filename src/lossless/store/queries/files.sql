@@ -6,19 +6,43 @@ VALUES (:id, :conversation_id, :name, :mime, :size, :lines, :place, :summary, :c
 ON CONFLICT (file_id) DO NOTHING;
 
 -- name: by_ids
-SELECT file_id, conversation_id, file_name, mime_type, byte_size, line_count, storage_uri, exploration_summary, created_at
+SELECT file_id, conversation_id, CAST(file_name AS BLOB), CAST(mime_type AS BLOB), byte_size, line_count,
+       CAST(storage_uri AS BLOB), CAST(exploration_summary AS BLOB),
+       coalesce(CAST(round(unixepoch(created_at, 'subsec') * 1000) AS INTEGER), 0)
   FROM large_files WHERE file_id IN (SELECT value FROM json_each(:ids));
 
--- name: in_conversations
--- Newest first; times of both forms compare.
-SELECT file_id, conversation_id, file_name, mime_type, byte_size, line_count, storage_uri, exploration_summary, created_at
-  FROM large_files
+-- name: newest
+-- The ids of files, newest first, behind a place; a time that is none counts as the beginning of 1970.
+SELECT file_id FROM (
+    SELECT file_id, coalesce(CAST(round(unixepoch(created_at, 'subsec') * 1000) AS INTEGER), 0) AS at FROM large_files
+     WHERE (:conversations IS NULL OR conversation_id IN (SELECT value FROM json_each(:conversations)))
+       AND (:ids IS NULL OR file_id IN (SELECT value FROM json_each(:ids))))
+ WHERE (:since IS NULL OR at >= :since) AND (:before IS NULL OR at < :before)
+   AND (:from_at IS NULL OR at < :from_at OR (at = :from_at AND file_id > :from_id))
+ ORDER BY at DESC, file_id LIMIT :limit;
+
+-- name: totals
+SELECT count(*), coalesce(sum(byte_size), 0) FROM large_files
  WHERE (:conversations IS NULL OR conversation_id IN (SELECT value FROM json_each(:conversations)))
-   AND (:ids IS NULL OR file_id IN (SELECT value FROM json_each(:ids)))
-   AND (:since IS NULL OR julianday(created_at) >= julianday(:since))
-   AND (:before IS NULL OR julianday(created_at) < julianday(:before))
- ORDER BY julianday(created_at) DESC, file_id
- LIMIT :limit;
+   AND (:since IS NULL OR coalesce(unixepoch(created_at, 'subsec') * 1000, 0) >= :since)
+   AND (:before IS NULL OR coalesce(unixepoch(created_at, 'subsec') * 1000, 0) < :before);
+
+-- name: plain
+-- The oldest files with a summary that was made here of prose, which a model can describe better.
+SELECT file_id FROM large_files
+ WHERE conversation_id BETWEEN :first AND :last AND file_id NOT IN (SELECT value FROM json_each(:but))
+   AND (exploration_summary LIKE 'Text exploration summary (%'
+        OR exploration_summary LIKE 'Tool input: %' || char(10) || 'Text exploration summary (%')
+ ORDER BY created_at, file_id LIMIT :limit;
+
+-- name: count_plain
+SELECT count(*) FROM large_files
+ WHERE conversation_id BETWEEN :first AND :last
+   AND (exploration_summary LIKE 'Text exploration summary (%'
+        OR exploration_summary LIKE 'Tool input: %' || char(10) || 'Text exploration summary (%');
+
+-- name: set_summary
+UPDATE large_files SET exploration_summary = :summary WHERE file_id = :id AND exploration_summary IS :known;
 
 -- name: ids
 SELECT file_id FROM large_files;
@@ -57,9 +81,9 @@ UPDATE message_parts SET metadata = :metadata WHERE message_id = :message_id AND
 INSERT INTO message_parts (part_id, message_id, session_id, part_type, ordinal, metadata)
 VALUES (:part_id, :message_id, '', 'text', 0, :metadata);
 
--- name: stubbed_content
--- The text of the message that a stub's file repeats.
-SELECT message_id, content FROM messages WHERE large_content = :id ORDER BY message_id LIMIT 1;
+-- name: text_of
+-- The text of the message whose payload a file holds, where the message still has it.
+SELECT CAST(content AS BLOB) FROM messages WHERE conversation_id = :conversation_id AND large_content = :id ORDER BY seq LIMIT 1;
 
 -- name: tool_of_call
 -- The newest call with this id before a place: its tool and its input.

@@ -25,8 +25,10 @@ SELECT m.message_id FROM messages m LEFT JOIN message_extras x USING (message_id
  WHERE m.message_id > :after AND x.digest IS NULL
  ORDER BY m.message_id LIMIT :limit;
 
--- name: newest_message
-SELECT coalesce(max(message_id), 0) FROM messages;
+-- name: gap
+-- Whether a message between two is not indexed.
+SELECT 1 FROM messages m LEFT JOIN message_extras x USING (message_id)
+ WHERE m.message_id > :after AND m.message_id <= :through AND x.digest IS NULL LIMIT 1;
 
 -- name: set_extras
 INSERT INTO message_extras (message_id, fingerprint, digest, claimed, format, skeleton)

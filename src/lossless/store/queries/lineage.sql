@@ -35,11 +35,3 @@ SELECT message_id FROM messages WHERE conversation_id = :conversation_id AND seq
 
 -- name: after
 SELECT message_id FROM messages WHERE conversation_id = :conversation_id AND seq > :seq ORDER BY seq LIMIT :limit;
-
--- name: files
-SELECT file_id, conversation_id, file_name, mime_type, byte_size, line_count, storage_uri, exploration_summary, created_at
-  FROM large_files WHERE file_id IN (SELECT value FROM json_each(:ids));
-
--- name: message_of_file
--- The text that a stub stands for, where the message still has it.
-SELECT content FROM messages WHERE conversation_id = :conversation_id AND large_content = :file_id ORDER BY seq LIMIT 1;

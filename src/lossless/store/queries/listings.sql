@@ -45,22 +45,18 @@ SELECT conversation_id FROM conversations WHERE session_key = :key
  ORDER BY active DESC, created_at DESC, conversation_id DESC LIMIT 1;
 
 -- name: message_page
--- One stretch of times as they are written, from :low on and behind the row :from_id, else from :top down. An index over
--- conversation and time answers this without a sort. The days around a span only say where to look.
+-- The last said first, behind the message :from_id; where that is gone, behind the place that it had.
 SELECT message_id FROM messages
  WHERE conversation_id = :conversation_id
-   AND created_at >= coalesce(date(:since, '-1 day'), :low)
-   AND (created_at, message_id) < (
-       coalesce((SELECT created_at FROM messages WHERE message_id = :from_id), :from_at, date(:before, '+2 days'), :top),
-       coalesce(:from_id, 0))
+   AND seq < coalesce(
+       CASE WHEN :from_id IS NULL THEN 9223372036854775807 END,
+       (SELECT seq FROM messages WHERE message_id = :from_id AND +conversation_id = :conversation_id),
+       (SELECT min(seq) FROM messages WHERE conversation_id = :conversation_id AND message_id > :from_id),
+       9223372036854775807)
    AND (:since IS NULL OR strftime('%Y-%m-%dT%H:%M:%fZ', created_at) >= :since)
    AND (:before IS NULL OR strftime('%Y-%m-%dT%H:%M:%fZ', created_at) < :before)
    AND (:roles IS NULL OR role IN (SELECT value FROM json_each(:roles)))
- ORDER BY created_at DESC, message_id DESC LIMIT :limit;
-
--- name: is_dated
--- Whether what stands as a message's time begins like one.
-SELECT created_at < ':' FROM messages WHERE message_id = :id;
+ ORDER BY seq DESC LIMIT :limit;
 
 -- name: messages
 SELECT message_id, conversation_id, seq, role, token_count, CAST(created_at AS BLOB), CAST(large_content AS BLOB),

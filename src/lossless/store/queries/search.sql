@@ -179,6 +179,9 @@ SELECT m.message_id, m.conversation_id, m.seq, m.role, coalesce(CAST(round(unixe
        m.token_count, CAST(m.content AS BLOB), x.digest, m.openclaw_sender_metadata
   FROM json_each(:ids) w JOIN messages m ON m.message_id = w.value LEFT JOIN message_extras x USING (message_id);
 
+-- name: contents
+SELECT m.message_id, CAST(m.content AS BLOB) FROM json_each(:ids) w JOIN messages m ON m.message_id = w.value;
+
 -- name: calls
 -- What messages called tools with, and what tells a call from a result.
 SELECT message_id, CAST(tool_input AS BLOB), metadata FROM message_parts
@@ -198,13 +201,3 @@ SELECT message_id FROM message_parts
 SELECT s.summary_id, s.conversation_id, s.depth, coalesce(CAST(round(unixepoch(coalesce(s.latest_at, s.created_at), 'subsec') * 1000) AS INTEGER), 0),
        s.token_count, CAST(s.content AS BLOB), x.digest
   FROM json_each(:ids) w JOIN summaries s ON s.summary_id = w.value LEFT JOIN summary_extras x USING (summary_id);
-
--- name: files
-SELECT file_id, conversation_id, CAST(file_name AS BLOB), CAST(mime_type AS BLOB), byte_size, line_count, CAST(storage_uri AS BLOB),
-       CAST(exploration_summary AS BLOB), CAST(round(unixepoch(created_at, 'subsec') * 1000) AS INTEGER)
-  FROM large_files
- WHERE (:conversations IS NULL OR conversation_id IN (SELECT value FROM json_each(:conversations)))
-   AND (:ids IS NULL OR file_id IN (SELECT value FROM json_each(:ids)))
-   AND (:since IS NULL OR unixepoch(created_at, 'subsec') * 1000 >= :since)
-   AND (:before IS NULL OR unixepoch(created_at, 'subsec') * 1000 < :before)
- ORDER BY created_at DESC, file_id DESC;
