@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lossless.ingest.align import Alignment, align
+from lossless.ingest.align import Alignment, align, overlap
 
 
 def lay(window: str, stored: str, last: str | None = None) -> Alignment:
@@ -44,6 +44,12 @@ def drawn(alignment: Alignment, stored: str) -> str:
         pytest.param("abcnijkl", "abcdefghijk", None, "abc.ijk.", id="a notice in place of the middle"),
         pytest.param("oxz", "oxyo", None, "ox.|yo", id="a regenerated reply, though the end is like the beginning"),
         pytest.param("ab", "xabyab", None, "ab", id="in several places"),
+        pytest.param("xbcd", "abcd", "abcd", ".bcd", id="the first one edited"),
+        pytest.param("xyzde", "abcde", "abcde", "...de", id="the first three edited"),
+        pytest.param("xyzd", "abcfd", "abcfd", "....", id="a stranger with one word in common"),
+        pytest.param("abxde", "abcde", "abcde", "ab.de", id="one edited in the middle"),
+        pytest.param("abxyef", "abcde", "abcde", "ab..e.", id="two edited, one kept"),
+        pytest.param("abce", "abxcye", "abxcye", "abce", id="single ones left out"),
     ],
 )
 def test_a_window_is_laid_over_the_rows(window: str, stored: str, last: str | None, expected: str) -> None:
@@ -70,6 +76,15 @@ def test_rows_are_matched_once_and_by_what_they_say(stored: str, window: str) ->
     known = [place for place in places if place is not None]
     assert len(known) == len(set(known))
     assert all(place is None or stored[place] == letter for place, letter in zip(places, window, strict=True))
+
+
+@given(stored=st.text("abcdefgh", max_size=10), window=st.text("abcdefghxyz", max_size=10), data=st.data())
+def test_a_plain_overlap_is_what_weighing_up_finds(stored: str, window: str, data: st.DataObject) -> None:
+    """Oracle: the quick answer, where there is one, is the answer."""
+    kept = stored[data.draw(st.integers(0, len(stored))) :]
+    marks = [letter.encode() for letter in kept + window], [letter.encode() for letter in stored]
+    quick = overlap(*marks)
+    assert quick is None or quick == align(*marks)
 
 
 @given(stored=st.text("abcdefgh", max_size=12), data=st.data())

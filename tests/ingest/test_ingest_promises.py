@@ -20,6 +20,7 @@ from tests.faults import contents, context, open_engine, problems
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
+    from random import Random
 
     import lossless
     from lossless.ingest.run import AppendReport
@@ -290,3 +291,66 @@ def test_counted_tokens_are_those_of_the_context(desk: Desk, tokens: list[str], 
         assert conversation is not None
         expected = desk.engine.archive.context.tokens(conversation.id)
         assert desk.engine.archive.context_tokens(conversation.id) == expected
+
+
+def _speaks(text: str) -> Body:
+    return {"role": "user" if text.startswith("u") else "assistant", "content": text}
+
+
+@given(data=st.data(), with_ids=st.booleans(), random=st.randoms(use_true_random=False))
+def test_edits_take_the_place_of_what_was_said(desk: Desk, data: st.DataObject, with_ids: bool, random: Random) -> None:
+    """Rule: a window with something in common is the context, whatever was edited in it; every text is stored once."""
+
+    def new(who: str) -> str:
+        return f"{who}{next(numbers)} {random.getrandbits(64):x}"
+
+    session, numbers = desk.session(), count()
+    path = [new("ua"[n % 2]) for n in range(data.draw(st.integers(2, 8)))]
+    paths: list[list[str]] = []
+    shown = path
+    for how in ["show", *data.draw(st.lists(st.sampled_from(("grow", "head", "edit", "two", "return")), max_size=6))]:
+        path = list(shown)
+        at = data.draw(st.integers(0, len(path) - 2))
+        match how:
+            case "grow":
+                path += [new("ua"[len(path) % 2])]
+            case "head":
+                path[0] = new("u")
+            case "edit":
+                path[at] = new(path[at][0])
+            case "two" if at + 2 < len(path):
+                path[at : at + 2] = [new(text[0]) for text in path[at : at + 2]]
+            case "return" if any(set(old) & set(path) and old != path[: len(old)] for old in paths):
+                path = data.draw(st.sampled_from([old for old in paths if set(old) & set(path)]))
+        shown = shown if shown[: len(path)] == path and paths else path
+        paths.append(path)
+        messages = [_speaks(text) for text in path]
+        window = [Incoming(message, entry_id=message["content"]) for message in messages] if with_ids else messages
+        desk.engine.sync(session, window)
+        assert context(desk.engine, session) == shown
+        assert sorted(contents(desk.engine, session)) == sorted({text for path in paths for text in path})
+
+
+@given(data=st.data(), log=UNIQUE, notices=st.integers(1, 2), prompt=st.booleans())
+def test_a_changing_notice_stands_in_the_context_once(
+    desk: Desk, data: st.DataObject, log: list[str], notices: int, prompt: bool
+) -> None:
+    """Rule: whatever a window begins with, the context holds its newest notices, then the log; no message is lost.
+
+    The window grows, then it slides by any step as long as something stays in common.
+    """
+    session, last = desk.session(), 0
+    start = 0
+    for turn, end in enumerate(data.draw(pieces(len(log)))):
+        slides = turn > 1 and data.draw(st.booleans())
+        start = data.draw(st.integers(start, max(start, last - 1))) if slides else start
+        last = end
+        if start == end:
+            continue
+        heads = [f"clock {n}: it is {turn} past noon" for n in range(notices)]
+        window = [{"role": "user", "content": text} for text in heads] + said(log[start:end])
+        desk.engine.sync(session, [{"role": "system", "content": "be kind"}, *window] if prompt else window)
+        shown = context(desk.engine, session)
+        assert Counter(text for text in shown if text.startswith("clock")) == Counter(heads)
+        stored = [text for text in contents(desk.engine, session) if text.startswith("message")]
+        assert stored == log[:end]

@@ -212,6 +212,118 @@ def test_a_window_without_its_middle_is_understood(engine: lossless.Engine) -> N
     assert [text for text in contents(engine) if "messages]" not in text] == [f"message {n}" for n in range(30)]
 
 
+# --- edits ----------------------------------------------------------------------------------------
+
+LOG = (
+    "u: where is the cat",
+    "a: on the mat",
+    "u: and the dog",
+    "a: in the yard",
+    "u: who feeds them",
+    "a: nobody does",
+)
+
+
+@pytest.mark.parametrize("grows", [False, True])
+@pytest.mark.parametrize("place", range(5))
+@pytest.mark.parametrize("edit", ["something else altogether", None], ids=["all words", "one word"])
+def test_an_edited_message_takes_the_place_of_the_old_one(
+    engine: lossless.Engine, place: int, edit: str | None, grows: bool
+) -> None:
+    engine.sync(SESSION, said(*LOG))
+    who, _, words = LOG[place].partition(": ")
+    window = [*LOG, "u: one more"] if grows else [*LOG]
+    window[place] = f"{who}: {edit or words.replace(words.split()[-1], 'bird')}"
+    for stored, abandoned in ((1 + grows, 1), (0, 0)):
+        report = engine.sync(SESSION, said(*window))
+        assert (report.stored, report.abandoned) == (stored, abandoned)
+        assert context(engine) == [text.partition(": ")[2] for text in window]
+    hidden = engine.archive.database.rows("SELECT item, cause FROM hidden_items")
+    assert hidden == [(place + 1, "branch")]
+    engine.sync(SESSION, said(*LOG))
+    assert context(engine) == [text.partition(": ")[2] for text in LOG]
+    assert len(contents(engine)) == 7 + grows
+
+
+def test_an_edited_first_message_may_be_followed_by_other_ones(engine: lossless.Engine) -> None:
+    engine.sync(SESSION, said(*LOG))
+    report = engine.sync(SESSION, said("u: look at the cat", LOG[1], "u: is it asleep"))
+    assert (report.stored, report.abandoned, report.cause) == (2, 5, "branch")
+    assert context(engine) == ["look at the cat", "on the mat", "is it asleep"]
+
+
+def test_a_longer_head_may_be_edited(engine: lossless.Engine) -> None:
+    engine.sync(SESSION, said(*LOG))
+    engine.sync(SESSION, said("u: one", "a: two", "u: three", *LOG[3:]))
+    assert context(engine) == ["one", "two", "three", "in the yard", "who feeds them", "nobody does"]
+    assert len(contents(engine)) == 9
+
+
+def test_a_message_below_a_summary_is_edited_behind_it(engine: lossless.Engine) -> None:
+    engine.sync(SESSION, said(*LOG))
+    items = engine.archive.context.items(1)[:3]
+    with engine.archive.writing():
+        engine.archive.summaries.insert(1, items, NewSummary("sum_a", 0, "said", 1, "test"), CLOCK())
+        engine.archive.context.replace(1, items, "sum_a", CLOCK())
+    for _ in range(2):
+        engine.sync(SESSION, said(LOG[0], "a: under the bed", *LOG[2:]))
+        assert context(engine) == ["sum_a", "under the bed", "in the yard", "who feeds them", "nobody does"]
+
+
+def test_a_message_that_came_in_between_stands_in_between(engine: lossless.Engine) -> None:
+    engine.sync(SESSION, said(*LOG))
+    engine.sync(SESSION, said(*LOG[:2], "u: by the way", *LOG[2:]))
+    assert context(engine)[1:4] == ["on the mat", "by the way", "and the dog"]
+
+
+def test_many_messages_shown_in_another_way_are_copies(engine: lossless.Engine) -> None:
+    """A host that tells the time beside each message brings no new message."""
+    engine.sync(SESSION, said(*(f"u: message {n} of a long day, 1 minute ago" for n in range(9))))
+    report = engine.sync(SESSION, said(*(f"u: message {n} of a long day, {2 - n // 8} minute ago" for n in range(9))))
+    assert (report.stored, report.abandoned) == (0, 0)
+
+
+def test_rows_of_another_producer_are_not_edited_away(engine: lossless.Engine) -> None:
+    engine.sync(SESSION, said(*LOG[:3]))
+    engine.append(SESSION, said("u: from elsewhere", LOG[3]))
+    report = engine.sync(SESSION, said(*LOG[:3], "u: from the host", *LOG[3:]))
+    assert (report.stored, report.abandoned) == (3, 0)
+    assert "from elsewhere" in context(engine)
+
+
+# --- notices --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [400, 10, 9])
+@pytest.mark.parametrize(
+    "head", ["u: it is 12:{0:02}", "s: be kind|u: this is day {0}", "u: {0} left out|u: this is day {0}"]
+)
+def test_a_changing_notice_does_not_pile_up(engine: lossless.Engine, width: int, head: str) -> None:
+    log = [f"{'ua'[n % 2]}: message {n}" for n in range(120)]
+    for turn in range(1, 61):
+        notices = head.format(turn).split("|")
+        engine.sync(SESSION, said(*notices, *log[: 2 * turn][-width:]))
+    assert context(engine) == [text.partition(": ")[2] for text in (*notices, *log)]
+    assert len([text for text in contents(engine) if text.startswith("message")]) == 120
+
+
+def test_a_notice_with_an_id_is_known_by_its_words(engine: lossless.Engine) -> None:
+    log = [f"u: message {n}" for n in range(8)]
+    ids = [f"e{n}" for n in range(8)]
+    engine.sync(SESSION, named(ids[:6], *log[:6]))
+    for text in ("old ones left out", "old ones left out", "more left out"):
+        engine.sync(SESSION, [*said("s: be kind"), *named(["n"], f"u: {text}"), *named(ids[3:], *log[3:])])
+        assert context(engine) == ["be kind", text, *(f"message {n}" for n in range(8))]
+
+
+def test_a_notice_in_place_of_the_middle_stands_at_the_head(engine: lossless.Engine) -> None:
+    log = [f"u: message {n}" for n in range(40)]
+    engine.sync(SESSION, said(*log[:30]))
+    for end in range(32, 41, 2):
+        engine.sync(SESSION, said(*log[:4], f"u: [{end - 12} more]", *log[end - 8 : end]))
+    assert context(engine) == ["[28 more]", *(f"message {n}" for n in range(40))]
+
+
 # --- system prompts -------------------------------------------------------------------------------
 
 
@@ -293,3 +405,36 @@ def test_a_restart_forgets_nothing(engine: lossless.Engine) -> None:
     with open_engine(engine.archive.path) as again:
         assert again.sync(SESSION, said("u: ok", "u: ok")).stored == 0
         assert again.sync(SESSION, said("u: ok", "u: ok", "u: ok")).stored == 1
+
+
+FRAME = 'Conversation info (untrusted metadata):\n```json\n{"chat": "x", "message_id": "1"}\n```\n\n'
+
+
+@pytest.mark.parametrize(
+    ("windows", "expected"),
+    [
+        ((f"u:{FRAME}hello|u:{FRAME}ok|u:{FRAME}ok", f"u:{FRAME}ok|u:{FRAME}ok"), 3),
+        (("u:ok|u:ok\n", "u:ok\n|u:ok\n"), 3),
+        (("u:yes|u:yes please", "u:yes please|u:yes please"), 3),
+        (("u:hi|a:x|u:hello there", f"a:x|u:{FRAME}hello there", f"a:x|u:{FRAME}hello there|a:yes"), 4),
+        (("u:ab|a:b|u:c|u:d|u:ab|u:ok", "u:ab|u:ok|u:c|u:d|u:c|u:ok", "u:ok|u:c|u:d|u:c|u:ok"), None),
+    ],
+)
+def test_what_slides_over_look_alikes_is_stored_once(
+    engine: lossless.Engine, windows: tuple[str, ...], expected: int | None
+) -> None:
+    for window in windows:
+        roles = {"u": "user", "a": "assistant"}
+        said = [{"role": roles[one[0]], "content": one[2:]} for one in window.split("|")]
+        report = engine.sync(SESSION, said)
+        again = engine.sync(SESSION, said)
+        assert (again.stored, report.abandoned) == (0, 0)
+    if expected is not None:
+        assert len(contents(engine)) == expected
+
+
+def test_the_end_of_a_window_shown_again_is_not_the_last_window(engine: lossless.Engine) -> None:
+    window: list[Any] = [{"role": "user", "content": "a"}, {"role": "user", "content": [{"type": "text", "text": "a"}]}]
+    for shown in (window, window[1:], window):
+        engine.sync(SESSION, shown)
+    assert contents(engine) == ["a", "a"]

@@ -1,38 +1,25 @@
 """Aligning a host's window with the stored tail: which of its messages are new.
 
-Pure. Messages are compared by mark (a fingerprint, or a row's own mark when an id decided already). A message
-that changed in place (redacted, decorated, truncated) is still the same event when what follows lines up again.
+Pure. The window is laid over the rows from each place where it may begin, and the walk that explains most wins.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
+from collections import defaultdict, deque
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
+
+from lossless.ingest.walk import SURE, SameEvent, Sides, Walk, walk_from
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 #: How many places of each kind the window's beginning is tried at.
 _MAX_STARTS = 16
-#: How many of a window's first messages may be unknown (a host's notice) before it counts as disjoint.
-_MAX_HEAD = 2
-#: How many neighbours may be rewritten before a message must be equal again.
-_MAX_COPIES = 64
-#: How many places, the nearest and the newest, are looked at where a window may go on after a gap.
-_MAX_PLACES = 16
-#: So many equal messages in a row are no coincidence.
-_SURE = 3
-
-
-class SameEvent(Protocol):
-    """Tells whether a message of the window that differs from a stored one is a rewritten copy of it.
-
-    `alone` asks whether that is certain by itself; otherwise what follows has to line up.
-    """
-
-    def __call__(self, window_index: int, stored_index: int, *, alone: bool) -> bool: ...
+#: How many of the newest rows the window's first message may be a rewritten copy of.
+_MAX_COPIED = 16
+#: How many of a window's first messages may be unknown (a host's notice) when what follows is short.
+MAX_HEAD = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,36 +35,13 @@ class Alignment:
     ambiguous: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Walk:
-    """The window laid over the rows from one start: how far it matches."""
-
-    start: int
-    head: int
-    pairs: tuple[tuple[int, int], ...]
-    window_end: int
-    stored_end: int
-    #: Whether the window left out so few rows, or went on for so short, that this may be a coincidence.
-    doubtful: bool = False
-
-    @property
-    def length(self) -> int:
-        return len(self.pairs)
-
-    @property
-    def score(self) -> int:
-        """How many messages it explains, less those that it passes over; a gap of left-out rows counts as one."""
-        passed = self.pairs[-1][0] + 1 - len(self.pairs)
-        gaps = sum(s - before > 1 for (_, before), (_, s) in pairwise(self.pairs))
-        return len(self.pairs) - passed - gaps
-
-
 def align(
     window: Sequence[bytes],
     stored: Sequence[bytes],
     *,
     anchor: int | None = None,
     anchor_end: int | None = None,
+    is_begun_again: bool = True,
     same_event: SameEvent | None = None,
 ) -> Alignment:
     """Lay `window` over `stored` (both oldest first).
@@ -85,32 +49,65 @@ def align(
     `anchor` is the stored index where the last window began and `anchor_end` where it ended (exclusive).
     A window that begins there and covers all of it has grown: the rest is new, repeats and all. Otherwise
     the longest overlap wins, so that nothing is stored twice, and `ambiguous` says that another reading exists.
+    `is_begun_again` is False when the window's first message came in another form than the last window's did.
     """
     if not window or not stored:
         return Alignment((None,) * len(window))
-    if anchor is not None and anchor_end is not None:
-        walk = _walk(window, stored, (anchor, 0), same_event, may_skip=False)
-        if walk.length and walk.stored_end >= anchor_end:
-            return _result(window, stored, walk)
-    walks = [_walk(window, stored, place, same_event) for place in _starts(window, stored, anchor)]
-    walks = [walk for walk in walks if walk.length]
+    sides = Sides.of(window, stored, same_event)
+    plain = _plain_overlap(window, stored) if same_event else 0
+    if is_begun_again and anchor is not None and anchor_end is not None:
+        walk = walk_from(sides, (anchor, 0), may_skip=False)
+        if walk.length and walk.stored_end >= anchor_end and _needs_no_more(walk, plain):
+            return _result(sides, walk)
+    walks = [walk for place in _starts(sides, anchor) if (walk := walk_from(sides, place)).length]
+    walks = [walk for walk in walks if _needs_no_more(walk, plain)] or walks
     if not walks:
         return Alignment((None,) * len(window))
-    best = _best(walks, window, stored, anchor)
+    best = _best(sides, walks, anchor)
     ambiguous = _is_ambiguous(best, walks, len(window), len(stored))
     diverges = best.stored_end < len(stored) and best.window_end < len(window)
     if diverges and (anchor_end is None or best.stored_end < anchor_end):
-        return _result(window, stored, best, diverged_at=best.stored_end, ambiguous=ambiguous)
-    return _result(window, stored, best, ambiguous=ambiguous)
+        return _result(sides, best, diverged_at=best.stored_end, ambiguous=ambiguous)
+    return _result(sides, best, ambiguous=ambiguous)
 
 
-def _starts(window: Sequence[bytes], stored: Sequence[bytes], anchor: int | None) -> list[tuple[int, int]]:
+def _plain_overlap(window: Sequence[bytes], stored: Sequence[bytes]) -> int:
+    """How many of the window's first messages are, word for word, the newest rows, or all of it some rows."""
+    lengths = _lengths(window, stored)
+    settled = (length for place, length in enumerate(lengths) if place + length == len(stored) or length == len(window))
+    return max(settled, default=0)
+
+
+def _needs_no_more(walk: Walk, plain: int) -> bool:
+    """Whether a walk over rewritten copies explains more than one that takes every message by its word."""
+    return not walk.copied or walk.exact > plain
+
+
+def overlap(window: Sequence[bytes], stored: Sequence[bytes]) -> Alignment | None:
+    """The alignment of a window that plainly has moved on: known rows to the newest one, then only new messages.
+
+    None where there is anything to weigh up; `align` says the same then, at a higher price.
+    """
+    if not window or window[0] not in stored:
+        return None
+    start = stored.index(window[0])
+    known = len(stored) - start
+    if known < SURE or list(stored[start:]) != list(window[:known]):
+        return None
+    if window[0] in stored[start + 1 :] or not set(window[known:]).isdisjoint(stored):
+        return None
+    return Alignment((*range(start, len(stored)), *(None for _ in range(len(window) - known))))
+
+
+def _starts(sides: Sides, anchor: int | None) -> list[tuple[int, int]]:
     """Places to lay the window at: where it fits, where it reaches the newest row, and where most of it lines up.
 
     A place may be that of its second or third message, the ones before it being unknown.
     """
+    window, stored = sides.window, sides.stored
     starts: list[tuple[int, int]] = [] if anchor is None else [(anchor, 0)]
-    for head in range(min(_MAX_HEAD + 1, len(window))):
+    starts += _copied_start(sides)
+    for head in range(min(MAX_HEAD + 1, len(window))):
         lengths = _lengths(window[head:], stored)
         found = [place for place, length in enumerate(lengths) if length]
         fitting = [place for place in found if lengths[place] == len(window) - head]
@@ -118,7 +115,32 @@ def _starts(window: Sequence[bytes], stored: Sequence[bytes], anchor: int | None
         longest = sorted(found, key=lambda place: (-lengths[place], -place))
         chosen = dict.fromkeys((*fitting[:2], *reaching[:_MAX_STARTS], *longest[:_MAX_STARTS]))
         starts.extend((place, head) for place in chosen)
-    return starts
+    has_other = any(start != (anchor, 0) for start in starts)
+    return starts if has_other else [*starts, *_late_start(sides, anchor)]
+
+
+def _copied_start(sides: Sides) -> list[tuple[int, int]]:
+    """The newest row that the window's first message is a certain copy of, when no row is equal to it."""
+    if sides.same_event is None or sides.window[0] in sides.stored:
+        return []
+    newest = range(len(sides.stored) - 1, max(-1, len(sides.stored) - 1 - _MAX_COPIED), -1)
+    found = next((place for place in newest if sides.same_event(0, place, alone=True)), None)
+    return [] if found is None else [(found, 0)]
+
+
+def _late_start(sides: Sides, anchor: int | None) -> list[tuple[int, int]]:
+    """The first message behind a longer head of unknown ones that stands only once, and is no coincidence.
+
+    A sure run of known ones follows it, or it stands where it stood in the last window.
+    """
+    places = {mark: place for place, mark in enumerate(sides.stored)}
+    for head in range(MAX_HEAD + 1, len(sides.window)):
+        place = places.get(sides.window[head])
+        if place is not None and sides.are_landmarks(head, place):
+            is_kept = anchor is not None and place - anchor == head
+            if is_kept or sides.common(head, place) >= SURE:
+                return [(place, head)]
+    return []
 
 
 def _lengths(window: Sequence[bytes], stored: Sequence[bytes]) -> list[int]:
@@ -136,135 +158,53 @@ def _lengths(window: Sequence[bytes], stored: Sequence[bytes]) -> list[int]:
     return lengths[len(window) + 1 :]
 
 
-def _walk(
-    window: Sequence[bytes],
-    stored: Sequence[bytes],
-    place: tuple[int, int],
-    same_event: SameEvent | None,
-    *,
-    may_skip: bool = True,
-) -> _Walk:
-    """Compare step by step from a place (stored index, window index) on, over rewritten copies and left-out rows."""
-    start, head = place
-    pairs: list[tuple[int, int]] = []
-    w, s = head, start
-    doubtful = False
-    while w < len(window) and s < len(stored):
-        count = 1 if window[w] == stored[s] else _copies(window, stored, w, s, same_event)
-        if count:
-            pairs.extend((w + n, s + n) for n in range(count))
-            w, s = w + count, s + count
-            continue
-        if not pairs or not may_skip:
-            break
-        if woven := _woven(window, stored, w, s):
-            pairs.extend(woven)
-            w, s, doubtful = woven[-1][0] + 1, len(stored), True
-            break
-        resumed = _resume(window, stored, w, s)
-        if resumed is None:
-            break
-        w, s, run = resumed
-        doubtful |= run < _SURE
-    return _Walk(start, head, tuple(pairs), w, s, doubtful)
-
-
-def _copies(window: Sequence[bytes], stored: Sequence[bytes], w: int, s: int, same_event: SameEvent | None) -> int:
-    """How many messages from here on are rewritten copies."""
-    if same_event is None:
-        return 0
-    if same_event(w, s, alone=True):
-        return 1
-    for count in range(1, min(_MAX_COPIES, len(window) - w - 1, len(stored) - s - 1) + 1):
-        if not same_event(w + count - 1, s + count - 1, alone=False):
-            return 0
-        if window[w + count] == stored[s + count]:
-            return count
-    return 0
-
-
-def _woven(window: Sequence[bytes], stored: Sequence[bytes], w: int, s: int) -> list[tuple[int, int]]:
-    """Pairs for all rows from here on when the window has them in their order, with others in between; else nothing."""
-    pairs: list[tuple[int, int]] = []
-    for n in range(w, len(window)):
-        if s + len(pairs) < len(stored) and window[n] == stored[s + len(pairs)]:
-            pairs.append((n, s + len(pairs)))
-    return pairs if s + len(pairs) == len(stored) else []
-
-
-def _resume(window: Sequence[bytes], stored: Sequence[bytes], w: int, s: int) -> tuple[int, int, int] | None:
-    """Where both go on together after the host left rows out or put a notice in, and for how long; None if they part.
-
-    Left-out rows are believed when the rest lines up to an end, anything else only over a sure run.
-    """
-    best: tuple[int, int, int] | None = None
-    for skipped in (0, 1):
-        at = w + skipped
-        if at >= len(window):
-            break
-        places = [place for place in range(s + 1 - skipped, len(stored)) if stored[place] == window[at]]
-        for place in places if len(places) <= 2 * _MAX_PLACES else places[:_MAX_PLACES] + places[-_MAX_PLACES:]:
-            run = _common(window, stored, at, place)
-            ends = place + run == len(stored) or at + run == len(window)
-            if (run >= _SURE or (ends and not skipped)) and (best is None or run > best[2]):
-                best = (at, place, run)
-    return best
-
-
-def _common(window: Sequence[bytes], stored: Sequence[bytes], w: int, s: int) -> int:
-    run = 0
-    while w + run < len(window) and s + run < len(stored) and window[w + run] == stored[s + run]:
-        run += 1
-    return run
-
-
-def _best(walks: Sequence[_Walk], window: Sequence[bytes], stored: Sequence[bytes], anchor: int | None) -> _Walk:
+def _best(sides: Sides, walks: Sequence[Walk], anchor: int | None) -> Walk:
     """The longest walk that needs no guess: from the window's first message on it holds all, or reaches the newest row.
 
     One that leaves rows out, or parts from them, is believed when there is no other, when it matches more messages
     that stand only once on either side (repeated words are found anywhere), or when it explains clearly more.
     """
-    in_window, in_stored = Counter(window), Counter(stored)
+    window, stored = len(sides.window), len(sides.stored)
 
-    def landmarks(walk: _Walk) -> int:
-        return sum(in_window[window[w]] == 1 == in_stored[stored[s]] for w, s in walk.pairs)
+    def landmarks(walk: Walk) -> int:
+        return sum(sides.are_landmarks(w, s) for w, s in walk.pairs)
 
-    def rank(walk: _Walk) -> tuple[int, ...]:
-        contained = walk.window_end == len(window)
-        settled = contained or walk.stored_end == len(stored)
+    def rank(walk: Walk) -> tuple[int, ...]:
+        contained = walk.window_end == window
+        settled = contained or walk.stored_end == stored
         # What is contained in several places is taken for the oldest: what it grows by may be stored already.
         place = -walk.start if contained else walk.start
         return (walk.score, settled, -walk.head, walk.start == anchor, place)
 
-    sure = [walk for walk in walks if _is_sure(walk, len(window), len(stored))]
-    guesses = [walk for walk in walks if not _is_sure(walk, len(window), len(stored))]
+    sure = [walk for walk in walks if _is_sure(walk, window, stored)]
+    guesses = [walk for walk in walks if not _is_sure(walk, window, stored)]
     if not sure:
         return max(guesses, key=lambda walk: (landmarks(walk), rank(walk)))
     best = max(sure, key=rank)
-    likely = [walk for walk in guesses if _is_likely(walk, landmarks(walk), window, stored)]
+    likely = [walk for walk in guesses if _is_likely(sides, walk, landmarks(walk))]
     guess = max(likely, key=lambda walk: (landmarks(walk), rank(walk)), default=best)
-    is_more = guess.stored_end == len(stored) and guess.score > best.score
+    is_more = guess.stored_end == stored and guess.score > best.score
     return guess if (landmarks(guess), is_more) > (landmarks(best), False) else best
 
 
-def _is_likely(walk: _Walk, landmarks: int, window: Sequence[bytes], stored: Sequence[bytes]) -> bool:
+def _is_sure(walk: Walk, window: int, stored: int) -> bool:
+    return not walk.head and not walk.doubtful and (walk.window_end == window or walk.stored_end == stored)
+
+
+def _is_likely(sides: Sides, walk: Walk, landmarks: int) -> bool:
     """Whether a guess may stand against a walk that needs none.
 
     The messages before it must be a host's notices: unknown, or stored behind it and alone there. And few words
     in common do not make a host leave many messages behind.
     """
-    behind = stored[walk.stored_end :]
+    behind = sides.stored[walk.stored_end :]
     if walk.head:
-        known = set(stored)
-        return not walk.doubtful and [mark for mark in window[: walk.head] if mark in known] == list(behind)
-    return landmarks >= _SURE or len(behind) <= 2 * walk.length
+        known = set(sides.stored)
+        return not walk.doubtful and [mark for mark in sides.window[: walk.head] if mark in known] == list(behind)
+    return landmarks >= SURE or len(behind) <= 2 * walk.length
 
 
-def _is_sure(walk: _Walk, window: int, stored: int) -> bool:
-    return not walk.head and not walk.doubtful and (walk.window_end == window or walk.stored_end == stored)
-
-
-def _is_ambiguous(best: _Walk, walks: Sequence[_Walk], window: int, stored: int) -> bool:
+def _is_ambiguous(best: Walk, walks: Sequence[Walk], window: int, stored: int) -> bool:
     """Whether content alone does not decide: another place explains the window, too."""
     others = [walk for walk in walks if walk.head <= best.head and walk.start - walk.head != best.start - best.head]
     if best.doubtful or (best.window_end == window and best.stored_end < stored):
@@ -272,40 +212,33 @@ def _is_ambiguous(best: _Walk, walks: Sequence[_Walk], window: int, stored: int)
     return any(walk.stored_end == stored or walk.length > best.length for walk in others)
 
 
-def _result(
-    window: Sequence[bytes],
-    stored: Sequence[bytes],
-    walk: _Walk,
-    *,
-    diverged_at: int | None = None,
-    ambiguous: bool = False,
-) -> Alignment:
-    matched: list[int | None] = [None] * len(window)
+def _result(sides: Sides, walk: Walk, *, diverged_at: int | None = None, ambiguous: bool = False) -> Alignment:
+    matched: list[int | None] = [None] * len(sides.window)
     for w, s in walk.pairs:
         matched[w] = s
     if diverged_at is None:  # rows beyond the match came from another producer, in the same order
-        rest = follow(window[walk.window_end :], stored[walk.stored_end :])
+        rest = follow(sides.window[walk.window_end :], sides.stored[walk.stored_end :])
         matched[walk.window_end :] = [None if place is None else place + walk.stored_end for place in rest]
-    _find_notices(window, stored, matched, walk)
+    _find_notices(sides, matched, walk)
     return Alignment(tuple(matched), diverged_at, ambiguous)
 
 
-def _find_notices(window: Sequence[bytes], stored: Sequence[bytes], matched: list[int | None], walk: _Walk) -> None:
+def _find_notices(sides: Sides, matched: list[int | None], walk: Walk) -> None:
     """Nothing new comes before what is known: a message there that was stored out of its order is found again.
 
     After a doubtful walk that goes for the whole window: better one repeat too few than a message twice.
     """
-    end = len(window) if walk.doubtful else walk.pairs[-1][0] if walk.pairs else 0
+    end = len(sides.window) if walk.doubtful else walk.pairs[-1][0] if walk.pairs else 0
     unknown = [n for n in range(end) if matched[n] is None]
     if not unknown:
         return
     taken = {place for place in matched if place is not None}
     free: defaultdict[bytes, list[int]] = defaultdict(list)
-    for place, mark in enumerate(stored):
+    for place, mark in enumerate(sides.stored):
         if place not in taken:
             free[mark].append(place)
     for n in unknown:
-        if places := free[window[n]]:
+        if places := free[sides.window[n]]:
             matched[n] = places.pop()
 
 

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lossless import formats
+from lossless import formats, recognise
 from lossless.errors import BadMessage
 from lossless.formats.shape import check_json
-from lossless.ingest.filters import skip_reason
 from lossless.model.identity import fingerprint, identity_hash
 from lossless.model.messages import ROLES, File, Incoming, JsonObject, Message, Opaque, ToolCall, ToolResult
 
@@ -29,10 +28,14 @@ class Event:
     #: Its place in the list that the host passed.
     index: int
     message: Message
-    identity: str
     fingerprint: bytes
     entry_id: str | None = None
     created_at: datetime | None = None
+
+    @property
+    def identity(self) -> str:
+        """The reference's hash; only what is stored or looked up needs it."""
+        return identity_hash(self.message.role, self.message.content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +62,11 @@ def read(items: Iterable[Message | Incoming | JsonObject], first: int = 0) -> tu
             _check_names(message, entry_id)
         except BadMessage as error:
             raise error.at(index) from None
-        reason = f"role {message!r} is not kept" if isinstance(message, str) else skip_reason(message)
+        reason = f"role {message!r} is not kept" if isinstance(message, str) else recognise.why_skipped(message)
         if isinstance(message, str) or reason:
             skips.append(Skip(index, reason or ""))
             continue
-        events.append(
-            Event(
-                index,
-                message,
-                identity_hash(message.role, message.content),
-                fingerprint(message),
-                entry_id,
-                created_at or message.created_at,
-            )
-        )
+        events.append(Event(index, message, fingerprint(message), entry_id, created_at or message.created_at))
     return events, skips
 
 

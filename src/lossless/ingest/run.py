@@ -6,14 +6,27 @@ import hashlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from lossless import recognise
 from lossless.errors import BadInput
 from lossless.ingest import events as incoming
 from lossless.ingest.events import Skip
-from lossless.ingest.filters import copies, is_delivery_copy
 from lossless.ingest.payloads import store
 from lossless.ingest.plan import IngestPlan, plan_append
 from lossless.ingest.preamble import write_preamble
-from lossless.ingest.window import Window, chains, ends_as_it_begins, ids_of, plan_aligned, plan_grown, read_window
+from lossless.ingest.quiet import hide_quiet_turns
+from lossless.ingest.same import is_certain_copy, is_edited, is_rewritten
+from lossless.ingest.window import (
+    Window,
+    begins_as,
+    ends_as_it_begins,
+    ids_of,
+    known_part,
+    plan_aligned,
+    plan_grown,
+    prints_of,
+    read_window,
+    system_head,
+)
 from lossless.store.context import Change
 from lossless.store.ingest_state import WITH_IDS, WITHOUT_IDS, Counts, WindowMark
 from lossless.store.messages import Appended, NewMessage
@@ -24,6 +37,7 @@ if TYPE_CHECKING:
 
     from lossless.ingest.events import Event
     from lossless.ingest.payloads import Payloads
+    from lossless.ingest.plan import IsCopy
     from lossless.model.conversations import Conversation, Session
     from lossless.model.messages import Incoming, JsonObject, Message
     from lossless.store.archive import Archive
@@ -56,6 +70,8 @@ class AppendReport:
     #: Why nothing was stored although there was something to store.
     blocked: str | None = None
     message_ids: tuple[int, ...] = field(default=(), repr=False)
+    #: The conversation itself, as it was opened.
+    conversation: Conversation | None = field(default=None, repr=False, compare=False)
 
 
 def append(
@@ -74,24 +90,24 @@ def append(
         conversation = archive.conversations.open(session, now)
         if key is not None and archive.ingest.has_key(conversation.id, key):
             return AppendReport(conversation.id, replayed=len(events), skipped=tuple(skips))
-        events = _without_copies(archive, conversation, events, skips, follows=True)
-        plan = _plan_append(archive, conversation, events)
-        appended = _write(archive, conversation, plan, payloads, now)
+        events = without_copies(archive, conversation, events, skips, follows=True)
+        plan = plan_of_batch(archive, conversation, events)
+        appended = write(archive, conversation, plan, payloads, now)
         batch = Window((), tuple(events), tuple(skips), len(items))
-        _count(archive, conversation, plan, batch, appended, now, fits=bool(appended.ids))
+        count(archive, conversation, plan, batch, appended, now, fits=bool(appended.ids))
         _remember_key(archive, conversation, key, events, now)
-    return _report(conversation, plan, skips, appended.ids, plan.replayed)
+    return report_of(conversation, plan, skips, appended.ids, plan.replayed)
 
 
-def _without_copies(
+def without_copies(
     archive: Archive, conversation: Conversation, events: Sequence[Event], skips: list[Skip], *, follows: bool
 ) -> list[Event]:
     """The events but for notes of a delivery, which are added to `skips`; `follows` when they follow the newest row."""
     kept: list[Event] = []
     for event in events:
-        if is_delivery_copy(event.message):
+        if recognise.may_be_note(event.message):
             before = kept[-1].message if kept else _newest(archive, conversation) if follows else None
-            if copies(event.message, before):
+            if recognise.is_note_of(event.message, before):
                 skips.append(Skip(event.index, "the note of a delivery"))
                 continue
         kept.append(event)
@@ -103,11 +119,11 @@ def _newest(archive: Archive, conversation: Conversation) -> Message | None:
     return None if newest is None else archive.messages.get(newest).message
 
 
-def _plan_append(archive: Archive, conversation: Conversation, events: Sequence[Event]) -> IngestPlan:
+def plan_of_batch(archive: Archive, conversation: Conversation, events: Sequence[Event]) -> IngestPlan:
     entry_ids, event_keys = ids_of(events)
     others = WITHOUT_IDS if entry_ids else WITH_IDS
     adoptable: list[TailRow] = []
-    if archive.ingest.state(conversation.id).producers & others:
+    if archive.ingest.producers(conversation.id) & others:
         adoptable = archive.messages.tail(conversation.id, _ADOPTION_ROWS)
         if not entry_ids:  # only rows behind the last one that this producer has brought
             last = max((n for n, row in enumerate(adoptable) if row.claimed), default=-1)
@@ -117,7 +133,20 @@ def _plan_append(archive: Archive, conversation: Conversation, events: Sequence[
         archive.messages.known_entries(conversation.id, entry_ids),
         archive.messages.known_events(conversation.id, event_keys),
         adoptable,
+        copies_in(archive),
     )
+
+
+def copies_in(archive: Archive) -> IsCopy:
+    """Recognises rewritten copies of stored rows."""
+
+    def is_copy(event: Event, row: TailRow, *, alone: bool) -> bool:
+        stored = archive.messages.get(row.id).message
+        if is_certain_copy(stored, event.message):
+            return True
+        return not alone and is_rewritten(stored, event.message) and not is_edited(stored, event.message)
+
+    return is_copy
 
 
 def sync(
@@ -137,38 +166,79 @@ def sync(
         if key is not None and archive.ingest.has_key(conversation.id, key):
             return AppendReport(conversation.id, replayed=len(items))
         mark = archive.ingest.window(conversation.id)
-        middle, end = chains(items, mark.length if mark else 0)
-        newest = archive.messages.newest_id(conversation.id)
-        grown = mark is not None and mark.last_id == newest and middle == mark.chain
-        window = (
-            read_window(archive, conversation.id, items[mark.length :], timezone, mark.length)
-            if grown and mark
-            else None
-        )
-        if window is not None:
-            window = _window_without_copies(archive, conversation, window, follows=True)
-            plan = plan_grown(archive, conversation.id, window.events)
-            if not window.size and ends_as_it_begins(items):  # the same again, or one that has moved on
-                plan = replace(plan, ambiguous=1)
-        else:
-            window = read_window(archive, conversation.id, items, timezone)
-            window = _window_without_copies(archive, conversation, window, follows=False)
-            plan = plan_aligned(archive, conversation.id, window.events, mark)
+        newest = archive.messages.newest_said_id(conversation.id)
+        found = _read_known(archive, conversation, items, mark, newest, timezone)
+        window, plan, seen = found or _read_aligned(archive, conversation, items, mark, timezone)
         if (cap := _flood_cap(archive, conversation, plan)) is not None:
             return _blocked(archive, conversation, plan, window, cap, now)
-        appended = write_preamble(archive, conversation, window.preamble, now, is_first=newest is None)
-        appended += _write(archive, conversation, plan, payloads, now)
-        _remember_window(
-            archive, conversation, plan, appended.ids, mark, WindowMark(None, None, len(items), end), now, grown=grown
-        )
-        _count(archive, conversation, plan, window, appended, now, fits=True)
+        is_first = newest is None and archive.messages.newest_id(conversation.id) is None
+        appended = write_preamble(archive, conversation, window.preamble, now, is_first=is_first)
+        appended += write(archive, conversation, plan, payloads, now)
+        _remember_window(archive, conversation, plan, appended.ids, mark, seen, now, follows=found is not None)
+        count(archive, conversation, plan, window, appended, now, fits=True)
         _remember_key(archive, conversation, key, window.events, now)
-    return _report(conversation, plan, window.skips, appended.ids, len(items) - len(appended.ids) - len(window.skips))
+    return report_of(conversation, plan, window.skips, appended.ids, len(items) - len(appended.ids) - len(window.skips))
+
+
+def _read_known(
+    archive: Archive,
+    conversation: Conversation,
+    items: Sequence[Message | Incoming | JsonObject],
+    mark: WindowMark | None,
+    newest: int | None,
+    timezone: tzinfo | None,
+) -> tuple[Window, IngestPlan, WindowMark] | None:
+    """A window that goes on from the last one, which it begins with or has moved on from: the rest of it is new.
+
+    None when it does not, or when others have stored something since.
+    """
+    prints, head = prints_of(items), system_head(items)
+    known = known_part(mark, prints, head) if mark is not None and mark.last_id == newest else None
+    if mark is None or known is None:
+        return None
+    grown, start = known.length == mark.length, known.length
+    rest = items[start:] if grown else [*items[:head], *items[start:]]
+    window = read_window(archive, conversation.id, rest, timezone, start if grown else 0)
+    window = _window_without_copies(archive, conversation, window, follows=True)
+    plan = plan_grown(archive, conversation.id, window.events)
+    is_same = grown and not window.size  # the same again, or one that has moved on
+    if known.is_ambiguous or (is_same and ends_as_it_begins(items)):
+        plan = replace(plan, ambiguous=1)
+    first = mark.first_id if grown else _first_of(archive, conversation, items[head:], start - head)
+    return window, plan, WindowMark(first, None, len(items), prints)
+
+
+def _read_aligned(
+    archive: Archive,
+    conversation: Conversation,
+    items: Sequence[Message | Incoming | JsonObject],
+    mark: WindowMark | None,
+    timezone: tzinfo | None,
+) -> tuple[Window, IngestPlan, WindowMark]:
+    """A window that is laid over the stored rows."""
+    window = read_window(archive, conversation.id, items, timezone)
+    window = _window_without_copies(archive, conversation, window, follows=False)
+    prints = prints_of(items)
+    if mark is not None:
+        mark = replace(mark, is_begun_again=begins_as(mark, prints, system_head(items)))
+    plan = plan_aligned(archive, conversation.id, window.events, mark, may_change=True)
+    window = replace(window, preamble=(*window.preamble, *plan.notices))
+    return window, plan, WindowMark(None, None, len(items), prints)
+
+
+def _first_of(
+    archive: Archive, conversation: Conversation, said: Sequence[Message | Incoming | JsonObject], known: int
+) -> int | None:
+    """The row of the first message of a window that has moved on, before it is stored, if it is where it should be."""
+    rows = archive.messages.tail(conversation.id, max(1, known))
+    events, _ = incoming.read(said[:1])
+    is_there = len(rows) == known and bool(events) and rows[0].fingerprint == events[0].fingerprint
+    return rows[0].id if is_there else None
 
 
 def _window_without_copies(archive: Archive, conversation: Conversation, window: Window, *, follows: bool) -> Window:
     skips = list(window.skips)
-    events = _without_copies(archive, conversation, window.events, skips, follows=follows)
+    events = without_copies(archive, conversation, window.events, skips, follows=follows)
     return replace(window, events=tuple(events), skips=tuple(skips)) if len(skips) > len(window.skips) else window
 
 
@@ -198,7 +268,7 @@ def _blocked(
     return AppendReport(conversation.id, skipped=window.skips, cause="disjoint", blocked=reason)
 
 
-def _write(
+def write(
     archive: Archive, conversation: Conversation, plan: IngestPlan, payloads: Payloads | None, now: datetime
 ) -> Appended:
     """Carry out a plan inside the caller's transaction; returns the new rows."""
@@ -206,23 +276,56 @@ def _write(
         archive.messages.stamp(plan.stamps)
     if plan.claims:
         archive.messages.claim(plan.claims)
-    if plan.abandoned or plan.revived:
-        _branch(archive, conversation, plan, now)
-    return store(archive, conversation, [_new(event, now) for event in plan.new], payloads, now)
+    if plan.superseded:
+        _supersede(archive, conversation, plan.superseded, now)
+    if plan.abandoned or plan.revived or plan.insertions:
+        return _branch(archive, conversation, plan, payloads, now)
+    return _store(archive, conversation, plan, payloads, now)
+
+
+def _store(
+    archive: Archive, conversation: Conversation, plan: IngestPlan, payloads: Payloads | None, now: datetime
+) -> Appended:
+    appended = store(archive, conversation, [_new(event, now) for event in plan.new], payloads, now)
+    hide_quiet_turns(archive, conversation, plan.new, appended.ids, now)
+    return appended
 
 
 def _new(event: Event, now: datetime) -> NewMessage:
     at = event.created_at or now
-    return NewMessage(event.message, event.identity, event.fingerprint, at, event.entry_id, event.message.event_key)
+    message = event.message
+    sender = recognise.sender_of(message)
+    return NewMessage(message, event.identity, event.fingerprint, at, event.entry_id, message.event_key, sender)
 
 
-def _branch(archive: Archive, conversation: Conversation, plan: IngestPlan, now: datetime) -> None:
+def _supersede(archive: Archive, conversation: Conversation, rows: tuple[int, ...], now: datetime) -> None:
     before = archive.context.tokens(conversation.id)
-    archive.context.hide(conversation.id, plan.abandoned, "branch", now)
-    archive.context.reveal(conversation.id, plan.revived, now)
+    archive.context.hide(conversation.id, rows, "superseded", now)
     after = archive.context.tokens(conversation.id)
-    change = Change("branch", "sync", plan.cause, plan.abandoned, plan.revived, None, before, after)
+    archive.context.log(conversation.id, Change("hide", "sync", "superseded", rows, (), None, before, after), now)
+
+
+def _branch(
+    archive: Archive, conversation: Conversation, plan: IngestPlan, payloads: Payloads | None, now: datetime
+) -> Appended:
+    """Take out what the host abandoned or edited, put back what it returned to, and store what is new at its place."""
+    before = archive.context.tokens(conversation.id)
+    if plan.abandoned:
+        archive.context.hide(conversation.id, plan.abandoned, "branch", now)
+    if plan.revived:
+        archive.context.reveal(conversation.id, plan.revived, now)
+    after = archive.context.tokens(conversation.id)
+    appended = _store(archive, conversation, plan, payloads, now)
+    stored = {event.index: (id_, event) for event, id_ in zip(plan.new, appended.ids, strict=True)}
+    inserted = list(plan.revived)
+    for one in plan.insertions:
+        found = [stored[index] for index in one.events if index in stored]
+        archive.context.insert_before(conversation.id, [id_ for id_, _ in found], one.before, now)
+        inserted += [id_ for id_, _ in found]
+        after += sum(event.message.tokens for _, event in found)
+    change = Change("branch", "sync", plan.cause, plan.abandoned, tuple(inserted), None, before, after)
     archive.context.log(conversation.id, change, now)
+    return appended
 
 
 def _remember_window(
@@ -234,24 +337,24 @@ def _remember_window(
     mark: WindowMark,
     now: datetime,
     *,
-    grown: bool,
+    follows: bool,
 ) -> None:
     """Note what this window covered; an old window shown again does not replace a newer one."""
-    if grown and before is not None:
-        first, last = before.first_id, ids[-1] if ids else before.last_id
+    if follows and before is not None:
+        first, last = mark.first_id, ids[-1] if plan.new and ids else before.last_id
     else:
         fresh = iter(ids[len(ids) - len(plan.new) :])
         places = [next(fresh) if place is None else place for place in plan.places]
         if not places:
             return
-        first, last = places[0] if places == sorted(places) else None, max(places)
+        first, last = places[0], max(places)
         older = before is not None and before.last_id is not None and last < before.last_id
         if older and not plan.revived and not plan.new:
             return
     archive.ingest.set_window(conversation.id, WindowMark(first, last, mark.length, mark.chain), now)
 
 
-def _count(
+def count(
     archive: Archive,
     conversation: Conversation,
     plan: IngestPlan,
@@ -287,7 +390,7 @@ def _remember_key(
         archive.ingest.remember_key(conversation, key, ids_of(events)[0], len(events), payload, now)
 
 
-def _report(
+def report_of(
     conversation: Conversation, plan: IngestPlan, skips: Sequence[Skip], ids: Sequence[int], replayed: int
 ) -> AppendReport:
     return AppendReport(
@@ -300,4 +403,5 @@ def _report(
         abandoned=len(plan.abandoned),
         cause=plan.cause,
         message_ids=tuple(ids),
+        conversation=conversation,
     )

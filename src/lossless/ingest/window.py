@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import marshal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from lossless.ingest import events as incoming
-from lossless.ingest.plan import IngestPlan, Stored, plan_append, plan_sync
-from lossless.ingest.same import is_rewritten, is_same_result
+from lossless.ingest.align import MAX_HEAD
+from lossless.ingest.plan import Asking, IngestPlan, Stored, plan_append, plan_moved, plan_sync
+from lossless.ingest.same import is_certain_copy, is_edited, is_rewritten
 from lossless.ingest.synthetic import what_of_ours
+from lossless.ingest.walk import SURE
 from lossless.model.messages import Incoming, Message
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import tzinfo
 
     from lossless.ingest.events import Event, Skip
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 #: Marshal's second version has no references, so equal messages give equal bytes. Another Python that
 #: writes other bytes only costs a slower comparison.
 _MARSHAL = 2
+_PRINT = 8
 #: Rows looked at beyond a window's own length when it is laid over the stored tail.
 _TAIL_MARGIN = 256
 #: How many messages of a window are looked up to find an old place, and how often a rare one is stored at most.
@@ -43,15 +46,83 @@ class Window:
     size: int
 
 
-def chains(window: Sequence[Message | Incoming | JsonObject], at: int) -> tuple[bytes | None, bytes]:
-    """One hash over the messages in order: after `at` of them (None when there are fewer), and after all."""
-    chain = blake2b(digest_size=16)
-    middle = chain.digest() if at == 0 else None
-    for count, item in enumerate(window, 1):
-        chain.update(_bytes(item))
-        if count == at:
-            middle = chain.copy().digest()
-    return middle, chain.digest()
+def prints_of(window: Sequence[Message | Incoming | JsonObject]) -> bytes:
+    """Eight bytes for each message of a window, in order: equal for messages that came in equal."""
+    return b"".join([blake2b(_bytes(item), digest_size=_PRINT).digest() for item in window])
+
+
+class Known(NamedTuple):
+    """How many messages of a window were in the last one, and whether it may also have been fewer."""
+
+    length: int
+    is_ambiguous: bool = False
+
+
+def known_part(mark: WindowMark | None, prints: bytes, head: int) -> Known | None:
+    """How many messages of a window are the last window, or its end; None when it has to be laid over the rows.
+
+    `head` is how many system prompts it begins with. A window that begins with the whole last one has grown. One that
+    begins, behind the same prompts, with the end of the last one has moved on; the longest such end counts, if it is
+    no coincidence and the window does not go on from the last one's beginning.
+    """
+    if mark is None or len(mark.chain) != _PRINT * mark.length:
+        return None
+    if prints.startswith(mark.chain):
+        return Known(mark.length)
+    start = _PRINT * head
+    if mark.chain[:start] != prints[:start]:
+        return None
+    last, now = _pieces(mark.chain[start:]), _pieces(prints[start:])
+    same_head = next((n for n, (a, b) in enumerate(zip(last, now, strict=False)) if a != b), min(len(last), len(now)))
+    moved, shorter = _borders(now, last)
+    if moved <= same_head or (moved < SURE and moved != len(now)):
+        return None
+    return Known(head + moved, is_ambiguous=shorter > 0)
+
+
+def begins_as(mark: WindowMark, prints: bytes, head: int) -> bool:
+    """Whether a window's first message, behind its system prompts, is the last window's, as far as that is known."""
+    if len(mark.chain) != _PRINT * mark.length:
+        return True
+    place = slice(_PRINT * head, _PRINT * (head + 1))
+    return mark.chain[place] == prints[place]
+
+
+def _pieces(prints: bytes) -> list[bytes]:
+    return [prints[n : n + _PRINT] for n in range(0, len(prints), _PRINT)]
+
+
+def _borders(now: Sequence[bytes], last: Sequence[bytes]) -> tuple[int, int]:
+    """The lengths of the two longest beginnings of `now` that `last` ends with, 0 for none; linear."""
+    if not now:
+        return 0, 0
+    shorter = [0] * len(now)
+    length = 0
+    for n in range(1, len(now)):
+        while length and now[n] != now[length]:
+            length = shorter[length - 1]
+        length += now[n] == now[length]
+        shorter[n] = length
+    length = 0
+    for piece in last:
+        if length == len(now):
+            length = shorter[length - 1]
+        while length and piece != now[length]:
+            length = shorter[length - 1]
+        length += piece == now[length]
+    return length, shorter[length - 1] if length else 0
+
+
+def system_head(window: Sequence[Message | Incoming | JsonObject]) -> int:
+    """How many system prompts a window begins with."""
+    head = 0
+    for item in window:
+        body = item.message if isinstance(item, Incoming) else item
+        role = body.role if isinstance(body, Message) else body.get("role")
+        if role not in ("system", "developer"):
+            break
+        head += 1
+    return head
 
 
 def ends_as_it_begins(window: Sequence[Message | Incoming | JsonObject]) -> bool:
@@ -105,50 +176,124 @@ def plan_grown(archive: Archive, conversation_id: int, events: Sequence[Event]) 
 
 
 def plan_aligned(
-    archive: Archive, conversation_id: int, events: Sequence[Event], mark: WindowMark | None
+    archive: Archive,
+    conversation_id: int,
+    events: Sequence[Event],
+    mark: WindowMark | None,
+    *,
+    may_change: bool = False,
 ) -> IngestPlan:
-    """Lay the window over the newest rows, and over older ones when it does not begin among those."""
+    """Lay the window over the newest rows, and over older ones when it does not begin among those.
+
+    In a host's window messages may be edited, and notices come and go; a transcript holds only what was said.
+    """
+    if mark is not None and (plan := _plan_moved(archive, conversation_id, events, mark)) is not None:
+        return plan
+
+    def plan_over(rows: Sequence[TailRow], *, is_whole: bool) -> IngestPlan:
+        in_place = in_order(rows, archive.context.ordinals(conversation_id, len(rows)))
+        stored = _stored(archive, conversation_id, events, in_place, mark, is_whole=is_whole)
+        asking = _asking(archive, conversation_id, events, in_place)
+        return plan_sync(events, stored, asking if may_change else replace(asking, notices=None, is_edited=None))
+
     limit = 2 * max(len(events), mark.length if mark else 0) + _TAIL_MARGIN
     rows = archive.messages.tail(conversation_id, limit)
-    plan = _plan_over(archive, conversation_id, events, rows, mark)
-    if not events or len(rows) < limit or any(row.id == plan.places[0] for row in rows):
+    is_whole = len(rows) < limit
+    plan = plan_over(rows, is_whole=is_whole)
+    if not events or is_whole or _begins_among(archive, conversation_id, events, rows, plan):
         return plan
     start = _older_start(archive, conversation_id, events)
     if start is None or start >= rows[0].seq:
         return plan
-    return _plan_over(archive, conversation_id, events, archive.messages.run_from(conversation_id, start), mark)
+    return plan_over(archive.messages.run_from(conversation_id, start), is_whole=start <= 1)
 
 
-def _plan_over(
-    archive: Archive, conversation_id: int, events: Sequence[Event], rows: Sequence[TailRow], mark: WindowMark | None
-) -> IngestPlan:
-    stored = _stored(archive, conversation_id, events, rows, mark)
+def _plan_moved(archive: Archive, conversation_id: int, events: Sequence[Event], mark: WindowMark) -> IngestPlan | None:
+    """Most windows begin among the rows of the last one: those are enough for them."""
+    rows = archive.messages.tail(conversation_id, mark.length + 1)
+    stored = _stored(archive, conversation_id, events, rows, mark, is_whole=False)
+    return plan_moved(events, stored, _asking(archive, conversation_id, events, rows))
+
+
+def _begins_among(
+    archive: Archive, conversation_id: int, events: Sequence[Event], rows: Sequence[TailRow], plan: IngestPlan
+) -> bool:
+    """Whether the window's beginning is found in these rows, but for an edit or a notice that stands nowhere else."""
+    ids = {row.id for row in rows}
+    known = [n for n, place in enumerate(plan.places) if place in ids]
+    if not known or known[0] > MAX_HEAD or 2 * len(known) < len(plan.places):
+        return False
+    head = list(plan.notices)
+    if known[0]:
+        apart = {event.index for event in head}
+        head += [event for event in events if event.index not in apart][: known[0]]
+    there = {one.fingerprint for one in archive.context.preamble(conversation_id)[0]} if head else set()
+    unknown = [event.identity for event in head if event.fingerprint not in there]
+    seqs = [seq for identity in unknown for seq in archive.messages.seqs_of_identity(conversation_id, identity, _RARE)]
+    return min(seqs, default=rows[0].seq) >= rows[0].seq
+
+
+def _asking(archive: Archive, conversation_id: int, events: Sequence[Event], rows: Sequence[TailRow]) -> Asking:
     loaded: dict[int, Message] = {}
 
-    def same_event(window_index: int, stored_index: int, *, alone: bool) -> bool:
+    def load(stored_index: int) -> Message:
         row_id = rows[stored_index].id
         if row_id not in loaded:
             loaded[row_id] = archive.messages.get(row_id).message
+        return loaded[row_id]
+
+    def same_event(window_index: int, stored_index: int, *, alone: bool) -> bool:
         message = events[window_index].message
-        return is_same_result(loaded[row_id], message) if alone else is_rewritten(loaded[row_id], message)
+        return (is_certain_copy if alone else is_rewritten)(load(stored_index), message)
 
-    def abandoned_rows(seq: int) -> Sequence[TailRow]:
-        return archive.messages.abandoned_from(conversation_id, seq)
+    return Asking(
+        abandoned_rows=lambda seq: archive.messages.abandoned_from(conversation_id, seq),
+        notices=lambda: [one.fingerprint for one in archive.context.preamble(conversation_id)[0] if one.is_notice],
+        same_event=same_event,
+        is_edited=lambda window_index, stored_index: is_edited(load(stored_index), events[window_index].message),
+    )
 
-    return plan_sync(events, stored, abandoned_rows, same_event)
+
+def in_order(rows: Sequence[TailRow], ordinals: Mapping[int, int]) -> list[TailRow]:
+    """Rows as the host shows them: an edited message stands in the context where the old version stood.
+
+    `ordinals` are the places of those rows that are in the context; the others stand where they were stored.
+    """
+    highest = -1
+    kept: list[TailRow] = []
+    moved: list[TailRow] = []
+    for row in rows:
+        ordinal = ordinals.get(row.id)
+        if ordinal is not None and ordinal < highest:
+            moved.append(row)
+            continue
+        kept.append(row)
+        highest = highest if ordinal is None else ordinal
+    for row in sorted(moved, key=lambda row: -ordinals[row.id]):
+        at = next(n for n, other in enumerate(kept) if ordinals.get(other.id, -1) > ordinals[row.id])
+        kept.insert(at, row)
+    return kept
 
 
 def _stored(
-    archive: Archive, conversation_id: int, events: Sequence[Event], rows: Sequence[TailRow], mark: WindowMark | None
+    archive: Archive,
+    conversation_id: int,
+    events: Sequence[Event],
+    rows: Sequence[TailRow],
+    mark: WindowMark | None,
+    *,
+    is_whole: bool,
 ) -> Stored:
     place = {row.id: n for n, row in enumerate(rows)}
     anchor = place.get(mark.first_id) if mark and mark.first_id is not None else None
-    last = place.get(mark.last_id) if mark and mark.last_id is not None else None
+    last = mark.last_id if mark and mark.last_id in place else None
     entry_ids, event_keys = ids_of(events)
     return Stored(
         tuple(rows),
         anchor,
-        None if anchor is None or last is None else last + 1,
+        None if anchor is None or last is None else 1 + max(n for n, row in enumerate(rows) if row.id <= last),
+        mark is None or mark.is_begun_again,
+        is_whole,
         archive.messages.known_entries(conversation_id, entry_ids),
         archive.messages.known_events(conversation_id, event_keys),
     )

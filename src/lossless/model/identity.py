@@ -105,9 +105,9 @@ def _hidden_text(message: Message) -> str | None:
     if not texts and message.body is not None:
         texts.append(message.body.get("content"))
     raw = texts[0] if len(texts) == 1 else None
-    if isinstance(raw, str) and raw != message.content and raw.lstrip()[:1] in ("{", "["):
-        return raw
-    return None
+    if not isinstance(raw, str) or raw.lstrip()[:1] not in ("{", "["):
+        return None
+    return raw if utf8(raw) != utf8(message.content) else None
 
 
 def _sorted(value: Json) -> Json:

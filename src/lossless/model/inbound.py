@@ -33,18 +33,39 @@ class _Fenced(NamedTuple):
     end: int
 
 
+class _Framed(NamedTuple):
+    """A text in its frame: the frame as it stays the same, whether a stable key is in it, and the words beside it."""
+
+    frame: str
+    is_stable: bool
+    said: str
+
+
 def canonical_frame(content: str) -> str:
     """`content` with its frame reduced to what stays the same; unchanged when there is none.
 
     Also unchanged when no stable key remains in the frame, or no words beside it: the volatile keys are then
     all that tells two messages apart. Keys are sorted at the top level of a block; all else stays as it is.
     """
+    found = _framed(content)
+    if found is None or not found.is_stable or not found.said.strip():
+        return content
+    return found.frame + found.said
+
+
+def words_in_frame(content: str) -> str | None:
+    """What the user said, without the frame around it; None when there is no frame, or nothing in it."""
+    found = _framed(content)
+    return None if found is None else found.said.strip() or None
+
+
+def _framed(content: str) -> _Framed | None:
     start, gap = 0, ""
     if content.startswith(_DELIVERY):
         start, gap = content.find(_GAP), _GAP
     block = _fenced_at(content, start, gap + _CONVERSATION)
     if block is None or not isinstance(block.value, dict):
-        return content
+        return None
     has_history = _follows_history(block.value)
     volatile = _PER_RECAP if has_history else _PER_DELIVERY
     stable = {key: value for key, value in block.value.items() if key not in volatile}
@@ -56,8 +77,7 @@ def canonical_frame(content: str) -> str:
         end = sender.end
     if has_history:
         end = _recap_end(content, end)
-    said = content[end:]
-    return frame + said if stable and said.strip() else content
+    return _Framed(frame, bool(stable), content[end:])
 
 
 def _fenced_at(text: str, at: int, heading: str) -> _Fenced | None:

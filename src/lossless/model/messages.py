@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 JsonObject: TypeAlias = Mapping[str, Json]
 Role = Literal["system", "user", "assistant", "tool"]
+#: How entry ids begin that are not the host's: they tell entries of one file apart, and nothing beyond it.
+MADE_UP = "#"
 ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
 
 

@@ -43,7 +43,10 @@ class WindowMark:
     first_id: int | None
     last_id: int | None
     length: int
+    #: Eight bytes for each of its messages.
     chain: bytes
+    #: Whether the window that is read now begins with the same message, word for word.
+    is_begun_again: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,11 @@ class IngestMemory:
             return IngestState()
         seen, stored, replayed, skipped, ambiguous, last, blocked_at, reason, producers = row
         return IngestState(seen, stored, replayed, skipped, ambiguous, time(last), time(blocked_at), reason, producers)
+
+    def producers(self, conversation_id: int) -> int:
+        """Who has brought messages so far: bits of those with entry ids and those without."""
+        row = self._db.row(_QUERIES["producers"], {"conversation_id": conversation_id})
+        return 0 if row is None else row[0]
 
     def count(self, conversation_id: int, counts: Counts, now: datetime) -> None:
         """Add to the counters."""

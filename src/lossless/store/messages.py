@@ -43,7 +43,7 @@ class NewMessage:
     sender: str | None = None
     #: `file_…` id of the payload that the content refers to.
     file_id: str | None = None
-    #: A system prompt at the head of a window: it has no place in the order of what was said.
+    #: A system prompt or a notice at the head of a window: it has no place in the order of what was said.
     is_preamble: bool = False
 
 
@@ -58,6 +58,8 @@ class TailRow:
     claimed: bool
     role: str
     seq: int
+    #: Whether it stood at the head of a window, so that it has no place in the order of what was said.
+    is_preamble: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +132,18 @@ class Messages:
         rows_ = self._tail_rows([row[1:] for row in found])
         return {row[0]: known for row, known in zip(found, rows_, strict=True)}
 
+    def twins(self, conversation_id: int, pairs: Sequence[tuple[str, datetime]]) -> list[tuple[int, int]]:
+        """Rows with a host's entry id, an identity and the same second: the place in `pairs` and the message id."""
+        asked = json.dumps([(identity, row_time(at)) for identity, at in pairs])
+        found = self._db.rows(_QUERIES["twins"], {"conversation_id": conversation_id, "pairs": asked})
+        return [(place, id_) for place, id_ in found]
+
     def newest_id(self, conversation_id: int) -> int | None:
         return _id(self._db.row(_QUERIES["newest"], {"conversation_id": conversation_id}))
+
+    def newest_said_id(self, conversation_id: int) -> int | None:
+        """The newest message that is no system prompt or notice at the head of a window."""
+        return _id(self._db.row(_QUERIES["newest_said"], {"conversation_id": conversation_id}))
 
     def tail(self, conversation_id: int, limit: int) -> list[TailRow]:
         """The newest visible messages, oldest first."""
@@ -153,8 +165,8 @@ class Messages:
         foreign = self.many([row[0] for row in found if row[1] is None])
         prints = {stored.id: fingerprint(stored.message) for stored in foreign}
         return [
-            TailRow(id_, known or prints[id_], entry_id, bool(claimed), role, seq)
-            for id_, known, entry_id, claimed, role, seq in found
+            TailRow(id_, known or prints[id_], entry_id, bool(claimed), role, seq, *map(bool, more))
+            for id_, known, entry_id, claimed, role, seq, *more in found
         ]
 
     def seqs_of_identity(self, conversation_id: int, identity: str, limit: int) -> list[int]:
@@ -163,7 +175,7 @@ class Messages:
         return [row[0] for row in self._db.rows(_QUERIES["seqs_of_identity"], place)]
 
     def preamble_id(self, conversation_id: int, identity: str, fingerprint: bytes) -> int | None:
-        """The system prompt at the head of an earlier window that says the same."""
+        """The system prompt or notice at the head of an earlier window that says the same."""
         place = {"conversation_id": conversation_id, "identity": identity, "fingerprint": fingerprint}
         return _id(self._db.row(_QUERIES["preamble"], place))
 

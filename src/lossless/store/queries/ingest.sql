@@ -4,6 +4,9 @@
 SELECT seen, stored, replayed, skipped, ambiguous, last_stored_at, blocked_at, blocked_reason, producers
   FROM ingest_state WHERE conversation_id = :conversation_id;
 
+-- name: producers
+SELECT producers FROM ingest_state WHERE conversation_id = :conversation_id;
+
 -- name: count
 INSERT INTO ingest_state (conversation_id, seen, stored, replayed, skipped, ambiguous, producers, last_stored_at,
                           context_tokens, context_seq)

@@ -23,17 +23,32 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 INSERT INTO context_items (conversation_id, ordinal, item_type, message_id, created_at) VALUES (?, ?, 'message', ?, ?);
 
 -- name: known_entries
-SELECT m.transcript_entry_id, m.message_id, x.fingerprint, m.transcript_entry_id, coalesce(x.claimed, 1), m.role, m.seq
+SELECT m.transcript_entry_id, m.message_id, x.fingerprint, m.transcript_entry_id, coalesce(x.claimed, 1), m.role, m.seq,
+       coalesce(x.preamble, 0)
   FROM messages m LEFT JOIN message_extras x USING (message_id)
  WHERE m.conversation_id = :conversation_id AND m.transcript_entry_id IN (SELECT value FROM json_each(:ids));
 
 -- name: known_events
-SELECT m.stable_event_key, m.message_id, x.fingerprint, m.transcript_entry_id, coalesce(x.claimed, 1), m.role, m.seq
+SELECT m.stable_event_key, m.message_id, x.fingerprint, m.transcript_entry_id, coalesce(x.claimed, 1), m.role, m.seq,
+       coalesce(x.preamble, 0)
   FROM messages m LEFT JOIN message_extras x USING (message_id)
  WHERE m.conversation_id = :conversation_id AND m.stable_event_key IN (SELECT value FROM json_each(:ids));
 
+-- name: twins
+-- Rows with the identity and the second of each pair, by the pair's place in the list.
+SELECT p.key, m.message_id
+  FROM json_each(:pairs) p
+ CROSS JOIN messages m INDEXED BY messages_conv_identity_hash_idx
+ WHERE m.conversation_id = :conversation_id AND m.identity_hash = p.value ->> 0 AND m.created_at = p.value ->> 1
+   AND m.transcript_entry_id IS NOT NULL;
+
 -- name: newest
 SELECT message_id FROM messages WHERE conversation_id = :conversation_id ORDER BY seq DESC LIMIT 1;
+
+-- name: newest_said
+-- What stands at the head of windows has no place in the order of what was said.
+SELECT m.message_id FROM messages m LEFT JOIN message_extras x USING (message_id)
+ WHERE m.conversation_id = :conversation_id AND coalesce(x.preamble, 0) = 0 ORDER BY m.seq DESC LIMIT 1;
 
 -- name: tail
 -- The newest visible rows, newest first, as alignment needs them. What another program has just written has no extras yet.
@@ -94,7 +109,7 @@ SELECT m.message_id, x.fingerprint, m.transcript_entry_id, coalesce(x.claimed, 1
 SELECT seq FROM messages WHERE conversation_id = :conversation_id AND identity_hash = :identity ORDER BY +seq DESC LIMIT :limit;
 
 -- name: preamble
--- The system prompts that windows began with and that say the same, newest first.
+-- The system prompts and notices that windows began with and that say the same, newest first.
 SELECT m.message_id FROM messages m JOIN message_extras x USING (message_id)
  WHERE m.conversation_id = :conversation_id AND m.identity_hash = :identity AND x.preamble = 1 AND x.fingerprint = :fingerprint
  ORDER BY +m.seq DESC LIMIT 1;

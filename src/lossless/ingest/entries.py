@@ -1,0 +1,192 @@
+"""Storing a transcript's entries: what follows the stored ones, or a whole path laid over them.
+
+Both work inside the caller's transaction, which also moves the checkpoint.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lossless.errors import BadMessage
+from lossless.ingest import events as incoming
+from lossless.ingest.events import Skip
+from lossless.ingest.plan import plan_append
+from lossless.ingest.run import copies_in, count, plan_of_batch, report_of, without_copies, write
+from lossless.ingest.window import Window, plan_aligned
+from lossless.store.ingest_state import WITHOUT_IDS, WindowMark
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from lossless.ingest.events import Event
+    from lossless.ingest.payloads import Payloads
+    from lossless.ingest.plan import IngestPlan
+    from lossless.ingest.run import AppendReport
+    from lossless.model.conversations import Conversation
+    from lossless.model.messages import Incoming
+    from lossless.store.archive import Archive
+
+#: How many of the newest rows an entry may adopt.
+_ADOPTION_ROWS = 256
+#: A rewritten history is recognised up to this length.
+_MOST_ROWS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Entries that were read as messages, and those that are none."""
+
+    events: tuple[Event, ...]
+    skips: tuple[Skip, ...]
+    #: Places of entries whose message no format reads, and what is wrong with each.
+    unreadable: tuple[Skip, ...]
+    size: int
+
+
+def read(items: Sequence[Incoming]) -> Batch:
+    """Decode entries; one that cannot be read does not keep the others from being stored."""
+    events: list[Event] = []
+    skips: list[Skip] = []
+    unreadable: list[Skip] = []
+    for place, item in enumerate(items):
+        try:
+            found, skipped = incoming.read((item,), place)
+        except BadMessage as error:
+            unreadable.append(Skip(place, error.reason))
+            continue
+        events += found
+        skips += skipped
+    return Batch(tuple(events), tuple(skips), tuple(unreadable), len(items))
+
+
+def follow(
+    archive: Archive, conversation: Conversation, batch: Batch, *, now: datetime, payloads: Payloads | None
+) -> AppendReport:
+    """Store entries that come after what is stored; known ids, copies and twins are not stored again."""
+    skips = list(batch.skips)
+    events = without_copies(archive, conversation, batch.events, skips, follows=True)
+    events, twins = _without_twins(archive, conversation, events)
+    plan = plan_of_batch(archive, conversation, events)
+    plan = replace(plan, stamps=tuple({**dict(twins), **dict(plan.stamps)}.items()))
+    return _store(archive, conversation, plan, replace(batch, skips=tuple(skips)), now, payloads)
+
+
+def lay_over(
+    archive: Archive, conversation: Conversation, batch: Batch, *, rewritten: bool, after: int = 0
+) -> IngestPlan:
+    """What a path from some entry on to the newest adds to what is stored, and what of that is no longer on it.
+
+    `rewritten` says that none of its ids is known: then words alone may tell that it is the stored history. It
+    goes on behind the row `after`, where that is known.
+    """
+    skips = list(batch.skips)
+    events = without_copies(archive, conversation, batch.events, skips, follows=False)
+    mark = _all_of(archive, conversation, after) if rewritten else None
+    if after and mark is None:
+        plan = plan_of_batch(archive, conversation, events)
+    else:
+        plan = plan_aligned(archive, conversation.id, events, mark)
+        if mark is not None and _is_of_another_time(archive, events, plan):
+            plan = plan_aligned(archive, conversation.id, events, None)
+    new, twins = _without_twins(archive, conversation, plan.new)
+    stamps = {**dict(twins), **dict(plan.stamps)}
+    plan = replace(plan, new=tuple(new), stamps=tuple(stamps.items()), replayed=len(events) - len(new))
+    return _adopting(archive, conversation, plan)
+
+
+def _all_of(archive: Archive, conversation: Conversation, after: int) -> WindowMark | None:
+    """All that is stored, as if the host had shown it as its last window."""
+    rows = [row for row in archive.messages.tail(conversation.id, _MOST_ROWS) if row.id > after]
+    return WindowMark(rows[0].id, rows[-1].id, len(rows), b"") if rows else None
+
+
+def _is_of_another_time(archive: Archive, events: Sequence[Event], plan: IngestPlan) -> bool:
+    """Whether entries only say what rows say: messages have times of their own, and none of them agrees."""
+    found = [(event, row) for event, row in zip(events, plan.places, strict=True) if row is not None]
+    bodies = {stored.id: stored.message.body or {} for stored in archive.messages.many([row for _, row in found])}
+    times = [(_inner_time(event), bodies[row].get("timestamp")) for event, row in found]
+    timed = [here == there for here, there in times if here is not None and there is not None]
+    return bool(timed) and not any(timed)
+
+
+def _adopting(archive: Archive, conversation: Conversation, plan: IngestPlan) -> IngestPlan:
+    """An entry that no alignment has found is still the first row that says the same and has no id yet."""
+    if not plan.new or not archive.ingest.state(conversation.id).producers & WITHOUT_IDS:
+        return plan
+    taken = {*plan.places, *plan.abandoned, *(row for row, _ in plan.stamps)}
+    rows = [row for row in archive.messages.tail(conversation.id, _ADOPTION_ROWS) if row.id not in taken]
+    rest = plan_append(plan.new, {}, {}, [row for row in rows if row.entry_id is None], copies_in(archive))
+    return replace(plan, new=rest.new, stamps=plan.stamps + rest.stamps, replayed=plan.replayed + rest.replayed)
+
+
+def carry_out(
+    archive: Archive,
+    conversation: Conversation,
+    plan: IngestPlan,
+    batch: Batch,
+    *,
+    now: datetime,
+    payloads: Payloads | None,
+) -> AppendReport:
+    """Store what `lay_over` planned."""
+    return _store(archive, conversation, plan, batch, now, payloads)
+
+
+def _store(
+    archive: Archive,
+    conversation: Conversation,
+    plan: IngestPlan,
+    batch: Batch,
+    now: datetime,
+    payloads: Payloads | None,
+) -> AppendReport:
+    appended = write(archive, conversation, plan, payloads, now)
+    window = Window((), batch.events, batch.skips, batch.size)
+    count(archive, conversation, plan, window, appended, now, fits=bool(appended.ids))
+    replayed = len(batch.events) - len(appended.ids)
+    return report_of(conversation, plan, batch.skips, appended.ids, replayed)
+
+
+def _without_twins(
+    archive: Archive, conversation: Conversation, events: Sequence[Event]
+) -> tuple[list[Event], list[tuple[int, str]]]:
+    """Leave out entries that a host has written again under new ids: same words, same time to the millisecond.
+
+    Returns the others, and the stored rows of those that were left out, each with its new id.
+    """
+    ids = [event.entry_id for event in events if event.entry_id is not None]
+    known = archive.messages.known_entries(conversation.id, ids)
+    unknown = [event for event in events if event.entry_id is not None and event.entry_id not in known]
+    names = {event.index: (event.identity, _inner_time(event)) for event in unknown}
+    stored = _twins(archive, conversation, unknown, names)
+    seen: set[tuple[str, object]] = set()
+    left: set[str | None] = set()
+    rows: list[tuple[int, str]] = []
+    for event in unknown:
+        twin = names[event.index]
+        if twin[1] is None or event.entry_id is None:
+            continue
+        if twin in stored:
+            rows.append((stored[twin], event.entry_id))
+        if twin in stored or twin in seen:
+            left.add(event.entry_id)
+        seen.add(twin)
+    return [event for event in events if event.entry_id is None or event.entry_id not in left], rows
+
+
+def _twins(
+    archive: Archive, conversation: Conversation, events: Sequence[Event], names: Mapping[int, tuple[str, object]]
+) -> dict[tuple[str, object], int]:
+    """Stored messages that have the identity and the second of one of these, by identity and the time inside them."""
+    timed = [event for event in events if names[event.index][1] is not None]
+    pairs = [(names[event.index][0], event.created_at) for event in timed if event.created_at is not None]
+    found = archive.messages.twins(conversation.id, pairs) if pairs else []
+    bodies = {stored.id: stored.message.body or {} for stored in archive.messages.many([id_ for _, id_ in found])}
+    return {(pairs[place][0], bodies[id_].get("timestamp")): id_ for place, id_ in found}
+
+
+def _inner_time(event: Event) -> object:
+    """The time that the message itself carries, as it was written; None when only its envelope has one."""
+    return (event.message.body or {}).get("timestamp")

@@ -1,0 +1,113 @@
+"""What hosts write for their own use is recognised, and nothing that a person might say."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lossless import recognise
+from lossless.formats import decode
+from tests.faults import SESSION, contents, problems
+
+if TYPE_CHECKING:
+    import lossless
+    from lossless.model.messages import Message
+
+Body = dict[str, Any]
+
+
+def message(role: str, content: Any, **more: Any) -> Message:
+    return decode({"role": role, "content": content, **more})
+
+
+def test_runtime_context_is_no_answer() -> None:
+    echo = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>> none"
+    assert recognise.why_skipped(message("assistant", [{"type": "text", "text": echo}])) is not None
+    assert recognise.why_skipped(message("user", echo)) is None
+    assert recognise.why_skipped(message("assistant", f"It begins with {echo}")) is None
+
+
+def test_an_empty_answer_that_failed_is_not_kept() -> None:
+    assert recognise.why_skipped(message("assistant", [], stopReason="aborted")) is not None
+    assert recognise.why_skipped(message("assistant", [], stopReason="stop")) is None
+
+
+def test_a_delivery_is_noted_once() -> None:
+    thought = message(
+        "assistant", [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Done."}], model="m", api="a",
+        provider="p",
+    )  # fmt: skip
+    note = message("assistant", [{"type": "text", "text": "Done."}], model="delivery-mirror", api="a", provider="p")
+    other = message("assistant", [{"type": "text", "text": "Done!"}], model="delivery-mirror", api="a", provider="p")
+    assert recognise.is_note_of(note, thought)
+    assert not recognise.is_note_of(other, thought)
+    assert not recognise.is_note_of(note, None)
+    assert not recognise.is_note_of(thought, thought)
+
+
+@pytest.mark.parametrize(
+    ("about", "expected"),
+    [
+        ({"senderIsOwner": True}, None),
+        ({"senderId": "7", "senderName": "Ada", "more": 1}, {"senderId": "7", "senderName": "Ada"}),
+        ("text", None),
+    ],
+)
+def test_senders_are_known_from_metadata(about: Any, expected: dict[str, str] | None) -> None:
+    found = recognise.sender_of(message("user", "hello", timestamp=1, __openclaw=about))
+    assert (None if found is None else json.loads(found)) == expected
+
+
+def heartbeat(answer: str = "HEARTBEAT_OK", question: str = "Read HEARTBEAT.md and do what it says.") -> list[Body]:
+    call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    return [
+        {"role": "user", "content": question},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "nothing"},
+        {"role": "assistant", "content": answer},
+    ]
+
+
+def visible(engine: lossless.Engine) -> list[str]:
+    items = engine.archive.context.items(1)
+    ids = [item.message_id for item in items if hasattr(item, "message_id")]
+    return [stored.message.content for stored in engine.archive.messages.many(ids)]
+
+
+def test_a_heartbeat_leaves_the_context_and_stays_stored(engine: lossless.Engine) -> None:
+    before = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}]
+    engine.append(SESSION, before)
+    beat = heartbeat()
+    engine.append(SESSION, beat[:2])
+    engine.append(SESSION, beat[2:])
+    engine.append(SESSION, [{"role": "user", "content": "go on"}])
+    assert visible(engine) == ["hello", "hi", "go on"]
+    assert len(contents(engine)) == 7
+    assert problems(engine) == []
+    causes = engine.archive.database.rows("SELECT DISTINCT cause FROM hidden_items")
+    assert causes == [("heartbeat",)]
+
+
+@pytest.mark.parametrize(
+    "turn", [heartbeat(answer="HEARTBEAT_OK, but the disk is full"), heartbeat(question="Say HEARTBEAT_OK")]
+)
+def test_a_turn_that_says_something_stays(engine: lossless.Engine, turn: list[Body]) -> None:
+    engine.append(SESSION, turn)
+    assert len(visible(engine)) == 4
+
+
+def test_a_window_with_hidden_heartbeats_goes_on(engine: lossless.Engine) -> None:
+    window: list[Body] = [{"role": "user", "content": "hello"}]
+    for n in range(3):
+        window += [
+            {"role": "assistant", "content": f"answer {n}"},
+            *heartbeat(),
+            {"role": "user", "content": f"go {n}"},
+        ]
+        engine.sync(SESSION, window)
+        engine.sync(SESSION, window)
+    assert visible(engine) == ["hello", "answer 0", "go 0", "answer 1", "go 1", "answer 2", "go 2"]
+    assert len(contents(engine)) == len(window)
+    assert problems(engine) == []
