@@ -32,7 +32,7 @@ CASES: tuple[tuple[str, str, dict[str, Any], tuple[float | None, float | None]],
     ("ranked, three frequent words", "rollback schema config", {}, (None, None)),
     ("ranked, a question", "Why did the database migration lock held by the worker fail?", {}, (None, None)),
     ("regex, all rows, with a word in it", r"migration lock \w+ held", {"mode": "regex"}, (60, None)),
-    ("regex, all rows, no letters known", r"\d{7}[a-z]\d{9}", {"mode": "regex"}, (None, None)),
+    ("regex, all rows, no letters known", r"\d{7}[a-z]\d{9}", {"mode": "regex"}, (60, None)),
     ("letters that are no word, nowhere", "zzqx-73", {}, (None, None)),
 )
 _PIECES = (

@@ -20,13 +20,17 @@ from bench.conversations import agent_conversation, turns
 from bench.floor import floor_turns
 from bench.measure import interleaved, ratio, stopwatch, table, timed, write
 from lossless.compaction import run as sweeps
+from lossless.compaction.crew import cores
 from lossless.compaction.escalate import Source, summarise
+from lossless.compaction.loop import Situation
 from lossless.compaction.source_text import Line, leaf_text, line_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from bench.conversations import ChatMessage
+    from lossless.compaction.escalate import Written
+    from lossless.compaction.plan import Pass
 
 SESSION = lossless.Session(key="bench:loop", id="11111111-2222-4333-8444-555555555555")
 BUDGET = 128_000
@@ -139,6 +143,63 @@ def sweeping(count: int, repeat: int) -> dict[str, object]:
     }
 
 
+@dataclass(slots=True)
+class Import:
+    """What folding an imported history took: CPU seconds until the last leaf and in all, and seconds on the clock."""
+
+    leaves: int = 0
+    leaf_seconds: float = 0.0
+    seconds: float = 0.0
+    wall: float = 0.0
+
+
+def importing(count: int, repeat: int) -> list[dict[str, object]]:
+    """Folding a history that was imported at once: in one process, and on all cores."""
+    messages = chat(count)
+    runs: dict[int, list[Import]] = {1: [], 0: []}
+    for _ in range(repeat):
+        for processes, found in runs.items():
+            found.append(_import(messages, processes))
+    alone = min(runs[1], key=lambda run: run.leaf_seconds)
+    walls = {processes: min(run.wall for run in found) for processes, found in runs.items()}
+    return [
+        {
+            "what": f"folding {count:,} imported messages, the leaves",
+            "ours": round(alone.leaf_seconds, 2),
+            "unit": "s",
+            "aim": "<= 2 for 10,000",
+            "about": f"{alone.leaves} leaves; {alone.seconds:.2f} s with condensed summaries",
+        },
+        {
+            "what": f"folding {count:,} imported messages on all cores, on the clock",
+            "ours": round(walls[0], 2),
+            "unit": "s",
+            "ratio": round(walls[0] / walls[1], 2),
+            "aim": "ratio < 1",
+            "about": f"{cores()} cores; one process {walls[1]:.2f} s",
+        },
+    ]
+
+
+def _import(messages: Sequence[ChatMessage], processes: int) -> Import:
+    run = Import()
+
+    def progress(work: Pass, _written: Written | None) -> None:
+        if work.depth == 0:
+            run.leaves, run.leaf_seconds = run.leaves + 1, time.process_time() - start
+
+    settings = lossless.Settings(summary_processes=processes)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.db"
+        grow(path, messages, fold=False)
+        with lossless.open(path, settings, background=False) as engine:
+            situation = Situation(engine.archive.conversations.get(1), BUDGET)
+            start, begun = time.process_time(), time.perf_counter()
+            engine.loop.fold_import(situation, progress=progress)
+            run.seconds, run.wall = time.process_time() - start, time.perf_counter() - begun
+    return run
+
+
 def extracting(count: int, repeat: int) -> list[dict[str, object]]:
     """How much text the extractor reads in a CPU second, in leaves of the usual size."""
     inputs = {"chat": chat(count), "agent": list(agent_conversation(count))}
@@ -221,6 +282,7 @@ def main() -> None:
     rows = [
         *assembling(lengths, repeat),
         sweeping(4_000 if quick else 10_000, 1 if quick else 3),
+        *importing(6_000 if quick else 10_000, 1 if quick else 3),
         *extracting(2_000 if quick else 10_000, 3 if quick else 5),
         turning(2_000 if quick else 10_000, 3 if quick else 5),
     ]

@@ -91,5 +91,13 @@ class Conversations:
         """Close a conversation; the first cause stays."""
         self._db.run(_QUERIES["archive"], {"id": conversation_id, "cause": cause, "now": row_time(now)})
 
+    def active_ids(self) -> list[int]:
+        """The conversations that go on."""
+        return [id_ for (id_,) in self._db.rows(_QUERIES["active_ids"])]
+
+    def give_title(self, conversation_id: int, title: str) -> None:
+        """Name a conversation that has no name yet."""
+        self._db.run(_QUERIES["give_title"], {"id": conversation_id, "title": title})
+
     def mark_bootstrapped(self, conversation_id: int, now: datetime) -> None:
         self._db.run(_QUERIES["mark_bootstrapped"], {"id": conversation_id, "now": row_time(now)})

@@ -41,3 +41,9 @@ UPDATE conversations
 
 -- name: mark_bootstrapped
 UPDATE conversations SET bootstrapped_at = coalesce(bootstrapped_at, :now) WHERE conversation_id = :id;
+
+-- name: give_title
+UPDATE conversations SET title = :title WHERE conversation_id = :id AND (title IS NULL OR title = '');
+
+-- name: active_ids
+SELECT conversation_id FROM conversations WHERE active = 1 ORDER BY conversation_id;

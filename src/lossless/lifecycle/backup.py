@@ -1,0 +1,264 @@
+"""Backups of an archive: whole copies beside it, made while it is used, and put back when somebody asks for it.
+
+A backup holds the database. Payloads lie in their folder and are not copied.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import shutil
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lossless.errors import ArchiveCorrupt, ArchiveDenied, ArchiveError, ArchiveFull, BadInput, NotAnArchive, NotFound
+from lossless.store import adopt
+from lossless.store.archive import Archive
+from lossless.store.copies import copy_to, open_readable, replace_with
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lossless.store.care import Counts
+    from lossless.store.sqlite import SqliteDatabase
+
+ROLLING = "rotate-latest"
+_LABEL = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+_STAMP = "%Y%m%dT%H%M%SZ"
+_NAMED = re.compile(r"\.([a-z0-9][a-z0-9-]{0,39})-(\d{8}T\d{6}Z)-([0-9a-f]{6})\.bak")
+#: Whoever holds the file longer than this counts as using it.
+_PATIENCE_MS = 2_000
+_MEMORY = ":memory:"
+_LEFTOVER_SECONDS = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """A copy of an archive on the disk."""
+
+    path: Path
+    label: str
+    made_at: datetime
+    bytes: int
+
+    @property
+    def is_rolling(self) -> bool:
+        """Whether the next one of its kind takes its place."""
+        return self.label == ROLLING
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What a restore did: the archive now is what the backup was; `previous` is the backup of what it was before."""
+
+    path: Path
+    source: Path
+    previous: Path | None
+    before: Counts | None
+    after: Counts
+
+
+def backup_path(archive_path: str, label: str, now: datetime) -> Path:
+    """A name for a new backup beside an archive; the rolling one's name is always the same."""
+    if archive_path == _MEMORY:
+        raise BadInput("an archive in memory has no place for backups beside it; name a file")
+    if not _LABEL.fullmatch(label):
+        raise BadInput(f"a backup's label has small letters, digits and hyphens, not {label!r}")
+    place = Path(archive_path)
+    if label == ROLLING:
+        return place.with_name(f"{place.name}.{ROLLING}.bak")
+    return place.with_name(f"{place.name}.{label}-{now.astimezone(UTC):{_STAMP}}-{secrets.token_hex(3)}.bak")
+
+
+def make(
+    archive: Archive,
+    target: Path,
+    label: str = "backup",
+    *,
+    replace: bool = False,
+    now: datetime | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Backup:
+    """Copy an archive that may be in use into `target`; whole, durable and private when this returns.
+
+    A file that is there already is replaced only when that is asked for, and only by a finished copy.
+    """
+    if not replace and target.exists():
+        raise BadInput(f"{str(target)!r} is there already; choose another name")
+    if archive.path != _MEMORY and _is_same_file(target, Path(archive.path)):
+        raise BadInput(f"{str(target)!r} is the archive itself")
+    sweep_leftovers(target)
+    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _mode_of(archive.path)))
+        copy_to(archive.database, str(beside), progress)
+        _flush(beside)
+        os.replace(beside, target)
+        _flush(target.parent)
+    except OSError as error:
+        raise _refused(target, error) from error
+    finally:
+        for leftover in (beside, Path(f"{beside}-journal")):
+            with suppress(OSError):
+                leftover.unlink()
+    return Backup(target, label, now or datetime.now(UTC), target.stat().st_size)
+
+
+def make_beside(archive: Archive, label: str, now: datetime, progress: Callable[[int], None] | None = None) -> Backup:
+    """A backup beside the archive under its label; the rolling one replaces its forerunner."""
+    target = backup_path(archive.path, label, now)
+    return make(archive, target, label, replace=label == ROLLING, now=now, progress=progress)
+
+
+def listed(archive_path: str) -> list[Backup]:
+    """The backups beside an archive, newest first."""
+    place = Path(archive_path)
+    if not place.parent.is_dir():
+        return []
+    beside = [entry for entry in place.parent.iterdir() if entry.name.startswith(f"{place.name}.")]
+    found = [
+        _described(entry, entry.name.removeprefix(place.name))
+        for entry in beside
+        if entry.name.endswith(".bak") and entry.is_file()
+    ]
+    return sorted(found, key=lambda backup: backup.made_at, reverse=True)
+
+
+def _described(path: Path, ending: str) -> Backup:
+    status = path.stat()
+    named = _NAMED.fullmatch(ending)
+    if named:
+        made_at = datetime.strptime(named[2], _STAMP).replace(tzinfo=UTC)
+        return Backup(path, named[1], made_at, status.st_size)
+    label = ending.removeprefix(".").removesuffix(".bak")
+    return Backup(path, label, datetime.fromtimestamp(status.st_mtime, UTC), status.st_size)
+
+
+# --- putting one back ---------------------------------------------------------------------------------------
+
+
+def inspect(source: Path, check: Callable[[Archive], Sequence[str]]) -> Counts:
+    """Prove that a backup is whole; `ArchiveCorrupt` says what is wrong with it. Reads only."""
+    if not source.is_file():
+        raise NotFound("backup", str(source))
+    with Archive.open(source, read_only=True) as archive:
+        problems = check(archive)
+        if problems:
+            more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+            raise ArchiveCorrupt(f"backup {str(source)!r} is not sound: {problems[0]}{more}; nothing was changed")
+        return archive.care.counts()
+
+
+def restore(
+    source: Path,
+    archive_path: str,
+    check: Callable[[Archive], Sequence[str]],
+    now: datetime,
+    progress: Callable[[int], None] | None = None,
+) -> Restored:
+    """Make the archive what a backup holds. The backup is proved first, and what was there is backed up.
+
+    `check` returns what is wrong with an archive. Raises `ArchiveLocked` while another process has the archive open.
+    """
+    place = Path(archive_path)
+    if _is_same_file(source, place):
+        raise BadInput(f"{str(source)!r} is the archive itself, not a backup of it")
+    after = inspect(source, check)
+    if not place.exists():
+        _put_in_place(source, place, progress)
+        return Restored(place, source, None, None, after)
+    try:
+        database = open_readable(str(place), _PATIENCE_MS)
+    except (NotAnArchive, ArchiveCorrupt):
+        return _replace_damaged(source, place, after, now, progress)
+    try:
+        with adopt.alone(database):
+            before = _counts(database)
+            previous = _keep_previous(database, place, now)
+            replace_with(database, str(source), progress)
+        found = _counts(database)
+    finally:
+        database.close()
+    if found != after:
+        raise ArchiveCorrupt(
+            f"archive {archive_path!r} does not hold what {str(source)!r} holds; see {str(previous)!r}"
+        )
+    return Restored(place, source, previous, before, after)
+
+
+def _keep_previous(database: SqliteDatabase, place: Path, now: datetime) -> Path:
+    target = backup_path(str(place), "before-restore", now)
+    return make(Archive(database), target, "before-restore").path
+
+
+def _counts(database: SqliteDatabase) -> Counts | None:
+    """How much a file holds; None for one that is no archive."""
+    try:
+        return Archive(database).care.counts()
+    except ArchiveError:
+        return None
+
+
+def _put_in_place(source: Path, place: Path, progress: Callable[[int], None] | None) -> None:
+    with Archive.open(source, read_only=True) as archive:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        make(archive, place, replace=True, progress=progress)
+
+
+def _replace_damaged(
+    source: Path, place: Path, after: Counts, now: datetime, progress: Callable[[int], None] | None
+) -> Restored:
+    """A file that SQLite cannot read is kept under another name, with its log, and the backup takes its place."""
+    aside = backup_path(str(place), "damaged", now)
+    try:
+        shutil.copy2(place, aside)
+        for ending in ("-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                os.replace(f"{place}{ending}", f"{aside}{ending}")
+    except OSError as error:
+        raise _refused(place, error) from error
+    _put_in_place(source, place, progress)
+    return Restored(place, source, aside, None, after)
+
+
+def sweep_leftovers(target: Path) -> None:
+    """Delete unfinished copies of a file that a crash has left beside it; young ones may still be written."""
+    before = time.time() - _LEFTOVER_SECONDS
+    pattern = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{8,12}}\.tmp")
+    with suppress(OSError):
+        for entry in target.parent.iterdir():
+            if pattern.fullmatch(entry.name) and entry.lstat().st_mtime < before:
+                entry.unlink(missing_ok=True)
+
+
+def _mode_of(path: str) -> int:
+    try:
+        return os.stat(path).st_mode & 0o777
+    except OSError:
+        return 0o600
+
+
+def _is_same_file(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return one.absolute() == other.absolute()
+
+
+def _flush(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _refused(target: Path, error: OSError) -> ArchiveError:
+    kind = ArchiveFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else ArchiveDenied
+    return kind(f"no copy can be made at {str(target)!r}: {error.strerror}")

@@ -1,0 +1,195 @@
+"""A replay fuzzer: random hosts do random things to an archive, and an oracle says what it must hold afterwards.
+
+A script is a kind of host and steps with numbers; every script can be played, so that one that fails is shrunk by
+leaving steps out. The same seed makes the same script.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from lossless.errors import LosslessError
+from lossless.testing import replay_file_ops as files
+from lossless.testing import replay_ops as ops
+from lossless.testing.oracle import Wrong
+from lossless.testing.replay_world import Kind, Local, Stage, World
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from lossless.testing.replay_ops import Operation
+
+_ALL: tuple[Operation, ...] = (
+    ops.Say(), ops.Restart(), ops.Compact(), ops.Append(), ops.AppendAgain(), ops.Turn(), ops.Tell(),
+    ops.GrowingWindow(), ops.OldWindow(), ops.AnyWindow(), ops.SlidingWindow(), ops.OwnWords(), ops.ShowPath(),
+    ops.Redact(), ops.Regenerate(), ops.Rewind(), ops.Return(), files.Write(), files.HalfLine(),
+    files.Touch(), files.Read(), files.Reformat(), files.NewIds(), files.Cut(), files.NewFile(), files.Page(),
+)  # fmt: skip
+OPERATIONS = {operation.name: operation for operation in _ALL}
+
+_FILE = ("write", "half line", "touch", "read", "read", "reformat")
+_REWRITTEN = (*_FILE, "new ids", "cut", "new file")
+_BATCHES = ("append", "append again", "turn", "turn")
+_BRANCHES = ("show path", "show path", "regenerate", "rewind", "return")
+#: The hosts, each with all that it may do; `say` comes often enough by itself.
+KINDS: dict[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        Kind(
+            "ids",
+            (*_BATCHES, "any window", "old window", "redact", "page", "own words", "compact", *_REWRITTEN),
+            with_ids=True,
+        ),
+        Kind("two producers", (*_BATCHES, "compact", "page", *_REWRITTEN)),
+        Kind("growing windows", ("growing window", "growing window", "old window", *_FILE)),
+        Kind("sliding windows", ("sliding window", "sliding window"), plain=True, exact=False),
+        Kind(
+            "distinct windows",
+            ("any window", "any window", "old window", "redact", "own words", "compact", *_FILE),
+            distinct=True,
+        ),
+        Kind("bare transcript", _FILE, bare=True),
+        Kind("branches", _BRANCHES, distinct=True),
+        Kind("branches with ids", _BRANCHES, distinct=True, with_ids=True),
+        Kind("told tree", ("tell", "tell", "append again", "read", "touch", "regenerate", "return"), distinct=True),
+        Kind("tree", ("read", "read", "touch", "regenerate", "return"), distinct=True, with_ids=True),
+    )
+}
+#: A host for which less is proved: windows slide over repeated messages that also look like each other (frames, calls
+#: under one id), and one may rarely be taken for a rewritten copy of another.
+UNPROVED = {"sliding copies": replace(KINDS["sliding windows"], name="sliding copies", plain=False)}
+_HOSTS = KINDS | UNPROVED
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that a host does; `door` is the engine that it talks to, 2 for both at the same time."""
+
+    does: str
+    a: int = 0
+    b: int = 0
+    c: int = 0
+    door: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A kind of host and what it does."""
+
+    kind: str
+    steps: tuple[Step, ...]
+
+    def __str__(self) -> str:
+        lines = "".join(f"    {step!r},\n" for step in self.steps)
+        return f"Script({self.kind!r}, (\n{lines}))"
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What a run came to."""
+
+    operations: int
+    messages: int
+    failure: str | None = None
+    duplicates: int = 0
+    losses: int = 0
+
+
+def make_script(seed: int, kind: str | None = None, most: int = 24) -> Script:
+    """The script of a seed."""
+    dice = Random(seed)
+    kind = kind or dice.choice(list(KINDS))
+    choices = (*_HOSTS[kind].operations, *("say",) * (1 + len(_HOSTS[kind].operations) // 4), "restart")
+    steps = [Step("say", dice.getrandbits(16), dice.getrandbits(4))]
+    for _ in range(dice.randint(2, most)):
+        door = dice.choice((0, 0, 0, 1, 1, 2))
+        numbers = (dice.getrandbits(16), dice.getrandbits(16), dice.getrandbits(16))
+        does = dice.choice(choices)
+        steps.append(Step(does if does != "restart" or dice.random() < 0.3 else "say", *numbers, door))
+    return Script(kind, tuple(steps))
+
+
+def play(stage: Stage, script: Script) -> Played:
+    """Play a script and look at the archive after each step."""
+    world = World.on(stage, _HOSTS[script.kind])
+    done = 0
+    try:
+        for step in script.steps:
+            done += 1
+            _take(world, step)
+    except Wrong as wrong:
+        what = f"step {done} ({script.steps[done - 1]}): {wrong}"
+        return Played(done, len(world.oracle.rows), what, wrong.duplicates, wrong.losses)
+    except (LosslessError, AssertionError) as error:
+        what = f"step {done} ({script.steps[done - 1]}): {type(error).__name__}: {error}"
+        return Played(done, len(world.oracle.rows), what)
+    return Played(done, len(world.oracle.rows))
+
+
+def _take(world: World, step: Step) -> None:
+    operation = OPERATIONS[step.does]
+    world.door, world.at_once = step.door % 2, step.door == 2
+    handed = operation.act(world, step)
+    if handed is not None:
+        operation.rule(world.oracle, handed)
+    world.oracle.check(world.stage.engine, world.session, exact=world.kind.exact, excused=world.excused)
+
+
+def shrink(stage: Stage, script: Script, fails: Callable[[Script], bool] | None = None) -> Script:
+    """The script with everything left out that is not needed for it to fail."""
+    still = fails or (lambda tried: play(stage, tried).failure is not None)
+    length = max(1, len(script.steps) // 2)
+    while length:
+        place = 0
+        while place < len(script.steps):
+            shorter = replace(script, steps=script.steps[:place] + script.steps[place + length :])
+            if still(shorter):
+                script = shorter
+            else:
+                place += length
+        length //= 2
+    return _with_small_numbers(script, still)
+
+
+def _with_small_numbers(script: Script, still: Callable[[Script], bool]) -> Script:
+    for place in range(len(script.steps)):
+        for name in ("a", "b", "c", "door"):
+            for number in (0, 1, 2, 3, 5):
+                step = script.steps[place]
+                if getattr(step, name) <= number:
+                    break
+                smaller = _with(script, place, _numbered(step, name, number))
+                if still(smaller):
+                    script = smaller
+                    break
+    return script
+
+
+def _numbered(step: Step, name: str, number: int) -> Step:
+    numbers = {"a": step.a, "b": step.b, "c": step.c, "door": step.door} | {name: number}
+    return Step(step.does, **numbers)
+
+
+def _with(script: Script, place: int, step: Step) -> Script:
+    return replace(script, steps=(*script.steps[:place], step, *script.steps[place + 1 :]))
+
+
+@contextmanager
+def stage(second: Any = Local) -> Iterator[Stage]:
+    """An archive in a folder of its own; `second` opens the second engine."""
+    with tempfile.TemporaryDirectory() as folder:
+        opened = Stage(Path(folder), second)
+        try:
+            yield opened
+        finally:
+            opened.close()
+
+
+def problems(stage: Stage) -> Sequence[str]:
+    """What is wrong with the archive of many runs."""
+    return [str(problem) for problem in stage.engine.verify().problems]

@@ -1,0 +1,104 @@
+"""Claude Code's sessions: lines with a uuid and the uuid of the line before, sub-agents on lines of their own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lossless.transcripts.entries import ANSWER, Entry, Header, Line
+from lossless.transcripts.kinds.fields import inner, kind_of, moment, text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["KIND", "entries", "header", "lane_header", "recognises", "side_files", "title"]
+
+KIND = "claude-code"
+#: The side line of sub-agents in files that do not say which one spoke.
+SIDE_LINE = "sidechain"
+
+_SPOKEN = frozenset(("user", "assistant"))
+_TITLES = {"summary": "summary", "custom-title": "customTitle", "ai-title": "aiTitle"}
+
+
+def recognises(records: list[dict[str, Any]]) -> bool:
+    """A line of a session, or one of those that Claude Code writes between them."""
+    return any(_is_own(record) for record in records)
+
+
+def header(records: list[dict[str, Any]]) -> Header:
+    """What the first lines say: the session, where it ran, and its title when a line gives it."""
+    first = next((record for record in records if text(record, "sessionId")), {})
+    titles = [found for record in records if (found := title(record))]
+    return Header(
+        id=text(first, "sessionId"),
+        started_at=moment(first.get("timestamp")),
+        cwd=next((found for record in records if (found := text(record, "cwd"))), None),
+        title=titles[-1] if titles else None,
+    )
+
+
+def entries(record: dict[str, Any], line: Line) -> list[Entry]:
+    """What `user` and `assistant` lines say; all other lines are opaque, those without a uuid outside the tree."""
+    kind, message = kind_of(record), inner(record, "message")
+    id, written = text(record, "uuid"), moment(record.get("timestamp"))
+    parent = text(record, "parentUuid", "logicalParentUuid")
+    lane = _lane(record)
+    is_message = kind in _SPOKEN and text(message, "role") in _SPOKEN and "content" in message
+    return [
+        Entry(
+            line,
+            kind,
+            id,
+            parent,
+            written,
+            lane,
+            message if is_message else None,
+            {} if is_message else record,
+            is_loose=lane == SIDE_LINE or (id is None and not is_message),
+            tie=_tie(message) if is_message else None,
+        )
+    ]
+
+
+def lane_header(record: dict[str, Any], lane: str) -> Header:
+    """A sub-agent's line: its id, the session that it worked for, when and where it began."""
+    return Header(
+        id=lane,
+        parent=text(record, "sessionId"),
+        started_at=moment(record.get("timestamp")),
+        cwd=text(record, "cwd"),
+    )
+
+
+def title(record: dict[str, Any]) -> str | None:
+    """The title in a `summary` or title line."""
+    key = _TITLES.get(kind_of(record))
+    return text(record, key) if key else None
+
+
+def side_files(path: Path) -> list[Path]:
+    """The files of the session's sub-agents."""
+    return sorted((path.parent / path.stem / "subagents").glob("agent-*.jsonl"))
+
+
+def _is_own(record: dict[str, Any]) -> bool:
+    if record.get("type") == "file-history-snapshot" or "leafUuid" in record:
+        return True
+    is_line = isinstance(record.get("type"), str) and "role" not in record
+    return is_line and ("sessionId" in record or "uuid" in record)
+
+
+def _lane(record: dict[str, Any]) -> str | None:
+    if record.get("isSidechain") is not True:
+        return None
+    return text(record, "agentId") or SIDE_LINE
+
+
+def _tie(message: dict[str, Any]) -> str | None:
+    """Lines of one answer share its id; the answers of tools, sent side by side, belong to their calls."""
+    if message.get("role") == "assistant":
+        return text(message, "id")
+    content = message.get("content")
+    blocks = content if isinstance(content, list) else []
+    is_answer = bool(blocks) and all(isinstance(block, dict) and block.get("type") == "tool_result" for block in blocks)
+    return ANSWER if is_answer else None

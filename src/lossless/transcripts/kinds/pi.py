@@ -1,0 +1,25 @@
+"""The sessions of pi, from which OpenClaw's come: the same records, in older files without ids."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lossless.transcripts.kinds import openclaw
+from lossless.transcripts.kinds.openclaw import entries, header, lane_header, side_files, title
+
+__all__ = ["KIND", "entries", "header", "lane_header", "recognises", "side_files", "title"]
+
+KIND = "pi"
+
+_HEADER_KEYS = frozenset(("provider", "modelId", "thinkingLevel", "branchedFrom"))
+
+
+def recognises(records: list[dict[str, Any]]) -> bool:
+    """A header that names a model, or records without ids."""
+    if not openclaw.recognises(records):
+        return False
+    heads = [record for record in records if record.get("type") == "session"]
+    if any(not _HEADER_KEYS.isdisjoint(head) for head in heads):
+        return True
+    others = [record for record in records if record.get("type") == "message"]
+    return bool(others) and all("id" not in record for record in others)

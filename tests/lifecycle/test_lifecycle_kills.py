@@ -1,0 +1,88 @@
+"""Killed in the middle of pruning, restoring or rotating: what is left holds, and the work can be done again."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import lossless
+from lossless.lifecycle import backup
+from lossless.lifecycle.prune import Choice, parse_age
+
+from .keeping import NOW, dumped, fill, open_engine, parsed, problems, transcript
+
+ROOT = Path(__file__).parents[2]
+SESSION = lossless.Session(key="agent:main:main", id="run-1")
+
+
+def killed(*arguments: object) -> bool:
+    """Run the child; whether it died on the way."""
+    command = [sys.executable, "-m", "tests.lifecycle.keeper", *map(str, arguments)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    return done.returncode != 0
+
+
+@pytest.mark.parametrize("number", [9, 33, 60])
+def test_killed_while_pruning(path: Path, number: int) -> None:
+    with open_engine(path) as engine:
+        for n in range(6):
+            fill(engine, n)
+        work = engine.prune_plan(Choice(older_than=parse_age("30d")))
+        whole = {item.held.id: item.held.messages for item in work.chosen}
+        kept = engine.archive.care.counts().messages - sum(whole.values())
+    assert killed("prune", path, number)
+    with open_engine(path) as engine:
+        assert problems(engine) == []
+        left = {item.held.id: item.held.messages for item in engine.prune_plan(Choice(patterns=("**",))).chosen}
+        assert {id_: left[id_] for id_ in left if id_ in whole} == {id_: whole[id_] for id_ in left if id_ in whole}
+        engine.prune(engine.prune_plan(Choice(older_than=parse_age("30d"))), backup=False)
+        assert engine.archive.care.counts().messages == kept
+        assert problems(engine) == []
+
+
+@pytest.mark.parametrize("number", [1, 20])
+def test_killed_while_restoring(path: Path, number: int) -> None:
+    with open_engine(path) as engine:
+        fill(engine, 0)
+        made = engine.backup()
+        fill(engine, 1)
+        before = engine.archive.care.counts()
+    assert killed("restore", path, made.path, number)
+    with open_engine(path) as engine:
+        assert engine.archive.care.counts() == before, "the archive is what it was"
+        assert problems(engine) == []
+    backup.restore(made.path, str(path), lambda _: [], NOW)
+    with open_engine(path) as engine:
+        assert engine.archive.care.counts().messages < before.messages
+        assert problems(engine) == []
+
+
+def test_killed_while_rotating(path: Path, tmp_path: Path) -> None:
+    file = tmp_path / "run-1.jsonl"
+    whole = dumped(transcript(16))
+    file.write_bytes(whole)
+    with open_engine(path) as engine:
+        engine.bootstrap(SESSION, file)
+        stored = engine.archive.care.counts().messages
+    outcomes = set()
+    number = 1
+    while killed("rotate", path, file, number):
+        data = file.read_bytes()
+        outcomes.add("old" if data == whole else "new")
+        assert data == whole or len(parsed(data)) == 6, "the old transcript or the new one"
+        with open_engine(path) as engine:
+            assert problems(engine) == []
+            assert engine.archive.care.counts().messages == stored
+        file.write_bytes(whole)
+        number += 5
+    assert number > 12
+    assert outcomes == {"old", "new"}
+    with open_engine(path) as engine:
+        engine.bootstrap(SESSION, file)
+        assert engine.archive.care.counts().messages == stored
+        assert problems(engine) == []
