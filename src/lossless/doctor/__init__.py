@@ -1,0 +1,1 @@
+"""Looking after an archive: finding what is broken, writing summaries anew, focus, and cleaning up."""

@@ -1,0 +1,338 @@
+"""Writing summaries anew: which ones, bottom-up; a draft of each with its diff; and putting drafts in place.
+
+A draft counts only when it is smaller than its sources and when nothing that was made of the summary stops being
+smaller than its own. A model is asked outside of any transaction.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Literal, TypeAlias
+from uuid import uuid4
+
+from lossless.compaction.escalate import Source, summarise
+from lossless.compaction.run import lease_name
+from lossless.compaction.source_text import line_of, section_of
+from lossless.doctor.markers import marker_of
+from lossless.errors import BadInput, GuardOpen, ModelError, Stale
+from lossless.model.context import token_sum
+from lossless.model.summaries import EXTRACTIVE_MODEL
+from lossless.store.context import Change
+from lossless.store.operations import Operations
+from lossless.surgery.outcome import Operated, backed_up, one_line, text_diff
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from lossless.compaction.escalate import Ask, Written
+    from lossless.compaction.summariser import Summariser
+    from lossless.model.summaries import Summary
+    from lossless.store.archive import Archive
+    from lossless.surgery.outcome import Backup
+
+Action: TypeAlias = Literal["rewrite", "repair"]
+
+#: How long a lease outlives the longest call.
+_LEASE = timedelta(minutes=1)
+
+NOT_SMALLER = "no text came out that is smaller than its sources"
+STILL_BROKEN = "the new text is a fallback, too"
+UNCHANGED = "the new text is the old one"
+BREAKS_USER = "a summary that was made of it would no longer be smaller than its sources"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A summary that is to be written anew, and why."""
+
+    id: str
+    depth: int
+    tokens: int
+    source_tokens: int
+    model: str
+    reason: str
+    preview: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.id} depth {self.depth}, {self.tokens} of {self.source_tokens} tokens, {self.reason}: {self.preview}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RewritePlan:
+    """Which summaries would be written anew, in this order; nothing is asked or written yet."""
+
+    conversation_id: int
+    targets: tuple[Target, ...]
+    action: Action = "rewrite"
+
+    @property
+    def input_tokens(self) -> int:
+        """What a model would read."""
+        return sum(target.source_tokens for target in self.targets)
+
+    @property
+    def text(self) -> str:
+        """The plan for a person's eyes."""
+        head = f"conversation {self.conversation_id}: {len(self.targets)} summaries, {self.input_tokens} tokens to read"
+        return "\n".join([head, *(f"~ {target}" for target in self.targets)])
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A new text for a summary; `refusal` says why it must not take the old one's place."""
+
+    summary_id: str
+    depth: int
+    before: str
+    tokens_before: int
+    text: str = ""
+    tokens: int = 0
+    model: str = ""
+    file_ids: tuple[str, ...] = ()
+    source_tokens: int = 0
+    calls: int = 0
+    refusal: str | None = None
+    #: The model could not be asked: those that follow would fare the same.
+    is_last: bool = False
+
+    @property
+    def diff(self) -> str:
+        """A unified diff from the old text to the new one."""
+        return text_diff(self.before, self.text, self.summary_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Who writes drafts: the archive they are about and the summariser that is asked."""
+
+    archive: Archive
+    summariser: Summariser
+    clock: Callable[[], datetime]
+    #: Another model, or other templates, for this time only.
+    ask: Ask | None = None
+
+    def asker(self, conversation_id: int, is_wanted: Callable[[], bool]) -> Ask | None:
+        """How a model is asked about a conversation, behind its spend limit; None when there is none."""
+        if self.ask is not None or not self.summariser.has_model:
+            return self.ask
+        gate = replace(self.summariser.gate(self.archive, conversation_id, self.clock), is_wanted=is_wanted)
+        gate.reset()
+        return self.summariser.ask(gate)
+
+    @contextmanager
+    def alone(self, conversation_id: int) -> Iterator[Callable[[], bool]]:
+        """Keep others from summarising a conversation; yields what prolongs that. `Stale` when another one does."""
+        name, owner, guards = lease_name(conversation_id), f"rewrite-{uuid4().hex[:8]}", self.archive.guards
+        length = _LEASE + timedelta(milliseconds=self.summariser.settings.summary_timeout_ms)
+
+        def prolong() -> bool:
+            with self.archive.writing():
+                return guards.take_lease(name, owner, self.clock(), length)
+
+        if not prolong():
+            raise Stale(f"another worker is summarising conversation {conversation_id}; try again later")
+        try:
+            yield prolong
+        finally:
+            with self.archive.writing():
+                guards.drop_lease(name, owner)
+
+
+def plan(
+    archive: Archive,
+    conversation_id: int,
+    *,
+    summary_id: str | None = None,
+    subtree: str | None = None,
+    depth: int | None = None,
+    everything: bool = False,
+    extractive: bool = False,
+) -> RewritePlan:
+    """Choose summaries by exactly one rule; what a summary was made of comes before it."""
+    rules = [summary_id is not None, subtree is not None, depth is not None, everything, extractive]
+    if sum(rules) != 1:
+        raise BadInput("choose summaries by exactly one rule: one, a subtree, a depth, all, or the extractive ones")
+    with archive.reading():
+        operations = Operations(archive)
+        if summary_id is not None:
+            ids = [summary_id]
+        elif subtree is not None:
+            ids = operations.below([subtree])
+        else:
+            ids = operations.all_of(conversation_id)
+        found = archive.summaries.many(ids)
+        foreign = [
+            id_
+            for id_ in (summary_id, subtree)
+            if id_ and archive.summaries.get(id_).conversation_id != conversation_id
+        ]
+        if foreign:
+            raise BadInput(f"summary {foreign[0]!r} does not belong to conversation {conversation_id}")
+        if depth is not None:
+            found = [summary for summary in found if summary.depth == depth]
+        if extractive:
+            found = [summary for summary in found if summary.model == EXTRACTIVE_MODEL]
+        return RewritePlan(conversation_id, tuple(target_of(archive, summary, summary.model) for summary in found))
+
+
+def target_of(archive: Archive, summary: Summary, reason: str) -> Target:
+    """A summary as a plan lists it."""
+    weight = Operations(archive).source_tokens(summary.id)
+    return Target(summary.id, summary.depth, summary.tokens, weight, summary.model, reason, one_line(summary.content))
+
+
+def source_of(archive: Archive, summariser: Summariser, summary_id: str, accepted: Mapping[str, Draft]) -> Source:
+    """What a summary is made of, in words; drafts that were accepted below it count already."""
+    with archive.reading():
+        summary = archive.summaries.get(summary_id)
+        sources = [_drafted(source, accepted) for source in archive.summaries.many(summary.source_ids)]
+        messages = archive.messages.many(archive.summaries.message_ids(summary_id))
+        previous = _previous(archive, summary, accepted)
+    if sources:
+        sections = tuple(section_of(source) for source in sources)
+        return Source(sections, summary.depth, sum(source.tokens for source in sources), previous)
+    tags = summariser.settings.strip_injected_context_tags
+    lines = tuple(line_of(message, tags) for message in messages)
+    return Source(lines, 0, sum(message.message.tokens for message in messages), previous)
+
+
+def draft(
+    writer: Writer, work: RewritePlan, target: Target, accepted: Mapping[str, Draft], ask: Ask | None = None
+) -> Draft:
+    """Write one summary anew, without putting it in place; every outcome is a draft."""
+    archive, summariser = writer.archive, writer.summariser
+    now = archive.summaries.get(target.id)
+    source = source_of(archive, summariser, target.id, accepted)
+    blank = Draft(target.id, target.depth, now.content, now.tokens, source_tokens=source.tokens or 0)
+    if not source.parts:
+        return replace(blank, refusal="it has no sources that could be read")
+    try:
+        written = summarise(source, ask, sizes=summariser.sizes, wording=summariser.wording, on_failure="raise")
+    except (ModelError, GuardOpen) as error:
+        return replace(blank, refusal=str(error), is_last=True)
+    if written is None:
+        return replace(blank, refusal=NOT_SMALLER)
+    return _judged(replace(_filled(blank, written), refusal=None), work.action, written.level)
+
+
+def drafts(writer: Writer, work: RewritePlan, accept: Callable[[Draft], bool] | None = None) -> Generator[Draft]:
+    """Drafts of all targets, bottom-up. `accept` decides, for each usable one, whether those above it build on it."""
+    accepted: dict[str, Draft] = {}
+    if not work.targets:
+        return
+    with writer.alone(work.conversation_id) as prolong:
+        ask = writer.asker(work.conversation_id, prolong)
+        for target in work.targets:
+            prolong()
+            made = draft(writer, work, target, accepted, ask)
+            if made.refusal is None and (accept is None or accept(made)):
+                accepted[made.summary_id] = made
+            yield made
+            if made.is_last:
+                return
+
+
+def settled(archive: Archive, made: Sequence[Draft]) -> tuple[list[Draft], list[Draft]]:
+    """Usable drafts that may be put in place together, and those that must not be, each with its refusal.
+
+    A draft goes when something made of its summary would stop being smaller than its sources.
+    """
+    good = {draft.summary_id: draft for draft in made if draft.refusal is None}
+    refused = [draft for draft in made if draft.refusal is not None]
+    users = {user for id_ in good for user in archive.summaries.used_in(id_)} | set(good)
+    known = {summary.id: summary for summary in archive.summaries.many(sorted(users))}
+    below = {id_ for summary in known.values() for id_ in summary.source_ids}
+    sizes = {summary.id: summary.tokens for summary in archive.summaries.many(sorted(below))}
+    while (guilty := _guilty(known, sizes, good)) is not None:
+        refused.append(replace(good.pop(guilty), refusal=BREAKS_USER))
+    return [draft for draft in made if draft.summary_id in good], refused
+
+
+def apply(archive: Archive, work: RewritePlan, made: Sequence[Draft], now: datetime, backup: Backup) -> Operated:
+    """Put drafts in place, all or nothing, with right dates, counts, models and index.
+
+    Raises `Stale` when a summary was changed since its draft was made, and BadInput for drafts that do not go together.
+    """
+    if not made:
+        raise BadInput("there is no draft to put in place")
+    copy = backed_up(backup, "scoped-doctor-repair" if work.action == "repair" else work.action)
+    with archive.writing():
+        operations = Operations(archive)
+        former = [operations.state(one.summary_id) for one in made]
+        if any(was.row["content"] != one.before for was, one in zip(former, made, strict=True)):
+            raise Stale("a summary changed while its new text was written; plan again")
+        _, refused = settled(archive, made)
+        if refused:
+            raise BadInput(f"summary {refused[0].summary_id!r}: {refused[0].refusal}")
+        before = token_sum(archive.context.items(work.conversation_id))
+        for one in made:
+            operations.write(one.summary_id, one.text, one.tokens, one.model, one.file_ids)
+        operations.recount([one.summary_id for one in made])
+        after = token_sum(archive.context.items(work.conversation_id))
+        change = Change(work.action, work.action, None, (), (), None, before, after)
+        log_id = operations.log(work.conversation_id, change, now, former)
+    ids = tuple(one.summary_id for one in made)
+    return Operated(work.action, work.conversation_id, log_id, before, after, ids, copy)
+
+
+def _drafted(summary: Summary, accepted: Mapping[str, Draft]) -> Summary:
+    new = accepted.get(summary.id)
+    return summary if new is None else replace(summary, content=new.text, tokens=new.tokens, file_ids=new.file_ids)
+
+
+def _previous(archive: Archive, summary: Summary, accepted: Mapping[str, Draft]) -> str:
+    """What came just before: one leaf before a leaf, two summaries before one of depth 1, nothing for deeper ones."""
+    count = {0: 1, 1: 2}.get(summary.depth, 0)
+    if not count or summary.earliest_at is None:
+        return ""
+    before = archive.summaries.many(Operations(archive).before(summary.id, count))
+    return "\n\n".join(_drafted(other, accepted).content for other in before)
+
+
+def _filled(blank: Draft, written: Written) -> Draft:
+    return replace(
+        blank,
+        text=written.text,
+        tokens=written.tokens,
+        model=written.model,
+        file_ids=written.file_ids,
+        calls=written.calls,
+    )
+
+
+def _judged(made: Draft, action: Action, level: str) -> Draft:
+    """The draft with the reason why it is of no use, if there is one."""
+    if level == "fallback" or (action == "repair" and marker_of(made.text, made.model) is not None):
+        return replace(made, refusal=STILL_BROKEN)
+    if made.text == made.before:
+        return replace(made, refusal=UNCHANGED)
+    return replace(made, refusal=None if made.tokens < made.source_tokens else NOT_SMALLER)
+
+
+def _guilty(known: Mapping[str, Summary], sizes: Mapping[str, int], good: Mapping[str, Draft]) -> str | None:
+    """A draft that has to go, because with it some summary would be no smaller than its sources."""
+
+    def size(id_: str, otherwise: int) -> int:
+        return good[id_].tokens if id_ in good else otherwise
+
+    for summary in known.values():
+        if not summary.source_ids:
+            continue
+        before = sum(sizes[id_] for id_ in summary.source_ids)
+        weight = sum(size(id_, sizes[id_]) for id_ in summary.source_ids)
+        was_small, own = summary.tokens < before, size(summary.id, summary.tokens)
+        if own < weight or (summary.id not in good and not was_small):
+            continue
+        if summary.id in good and own >= before:
+            return summary.id
+        shrunk = [id_ for id_ in summary.source_ids if id_ in good and good[id_].tokens < sizes[id_]]
+        if shrunk:
+            return min(shrunk, key=lambda id_: good[id_].tokens - sizes[id_])
+        if summary.id in good:
+            return summary.id
+    return None

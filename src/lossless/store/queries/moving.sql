@@ -1,0 +1,197 @@
+-- Copies of graphs into another conversation, and conversations that become one.
+
+-- name: summary_digests
+-- The texts of a conversation's summaries, to find copies by.
+SELECT summary_id, content FROM summaries WHERE conversation_id = :conversation_id;
+
+-- name: next_id
+SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'messages'), 0) + 1;
+
+-- name: copy_messages
+-- `places` is a list of [old id, new id, new seq].
+INSERT INTO messages (message_id, conversation_id, seq, role, content, token_count, identity_hash,
+                      openclaw_sender_metadata, created_at, large_content)
+SELECT j.value ->> 1, :conversation_id, j.value ->> 2, m.role, m.content, m.token_count, m.identity_hash,
+       m.openclaw_sender_metadata, m.created_at, m.large_content
+  FROM json_each(:places) j JOIN messages m ON m.message_id = j.value ->> 0;
+
+-- name: copy_parts
+INSERT INTO message_parts (part_id, message_id, session_id, part_type, ordinal, text_content, tool_call_id, tool_name,
+                           tool_input, tool_output, metadata)
+SELECT (j.value ->> 1) || '.' || p.ordinal, j.value ->> 1, '', p.part_type, p.ordinal, p.text_content, p.tool_call_id,
+       p.tool_name, p.tool_input, p.tool_output, p.metadata
+  FROM json_each(:places) j JOIN message_parts p ON p.message_id = j.value ->> 0;
+
+-- name: copy_extras
+INSERT INTO message_extras (message_id, fingerprint, digest, claimed, preamble, format, skeleton)
+SELECT j.value ->> 1, x.fingerprint, NULL, 1, 0, x.format, x.skeleton
+  FROM json_each(:places) j JOIN message_extras x ON x.message_id = j.value ->> 0;
+
+-- name: file_texts
+SELECT m.content, m.large_content FROM messages m WHERE m.message_id = :message_id;
+
+-- name: set_file_texts
+UPDATE messages SET content = :content, large_content = :file_id WHERE message_id = :message_id;
+
+-- name: part_texts
+SELECT part_id, text_content, tool_output, metadata FROM message_parts WHERE message_id = :message_id;
+
+-- name: set_part_texts
+UPDATE message_parts SET text_content = :text, tool_output = :output, metadata = :metadata WHERE part_id = :part_id;
+
+-- name: files_of_messages
+-- Files that messages carry: in a mark of their own, or as the place of a payload that left them.
+SELECT m.message_id, m.large_content FROM messages m
+ WHERE m.message_id IN (SELECT value FROM json_each(:ids)) AND m.large_content IS NOT NULL
+UNION ALL
+SELECT p.message_id, p.metadata FROM message_parts p
+ WHERE p.message_id IN (SELECT value FROM json_each(:ids)) AND instr(coalesce(p.metadata, ''), '"restore":') > 0;
+
+-- name: delete_context_messages
+DELETE FROM context_items WHERE conversation_id = :conversation_id AND message_id IN (SELECT value FROM json_each(:ids));
+
+-- name: delete_context_summaries
+DELETE FROM context_items WHERE conversation_id = :conversation_id AND summary_id IN (SELECT value FROM json_each(:ids));
+
+-- name: delete_upstream_message
+DELETE FROM messages_fts WHERE rowid = :id;
+
+-- name: delete_trigrams
+DELETE FROM message_trigrams WHERE rowid IN (SELECT value FROM json_each(:ids));
+
+-- name: lend_index
+-- SQLite looks up references to each message that goes; without an index it reads the whole table each time.
+CREATE INDEX IF NOT EXISTS lossless_moving_idx ON context_items (message_id);
+
+-- name: return_index
+DROP INDEX IF EXISTS lossless_moving_idx;
+
+-- name: delete_messages
+DELETE FROM messages WHERE message_id IN (SELECT value FROM json_each(:ids));
+
+-- name: split_keys
+-- Session keys with one active conversation and archived ones that hold messages.
+SELECT a.conversation_id, s.conversation_id, s.archive_cause, s.created_at,
+       (SELECT count(*) FROM messages m WHERE m.conversation_id = s.conversation_id),
+       (SELECT max(julianday(m.created_at)) FROM messages m WHERE m.conversation_id = s.conversation_id)
+       > (SELECT min(julianday(m.created_at)) FROM messages m WHERE m.conversation_id = a.conversation_id),
+       a.session_key
+  FROM conversations a JOIN conversations s ON s.session_key = a.session_key AND s.active = 0
+ WHERE a.active = 1 AND a.session_key IS NOT NULL AND (:key IS NULL OR a.session_key = :key)
+   AND EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = s.conversation_id)
+ ORDER BY a.session_key, s.created_at, s.conversation_id;
+
+-- name: last_seq
+SELECT coalesce(max(seq), 0) FROM messages WHERE conversation_id = :conversation_id;
+
+-- name: context
+SELECT ordinal, coalesce(message_id, summary_id) FROM context_items WHERE conversation_id = :conversation_id ORDER BY ordinal;
+
+-- name: move_messages
+-- A stretch of one conversation becomes another's, or its own at other places. Seqs are unique: they are set negative first.
+UPDATE messages SET conversation_id = :to, seq = -(seq + :by)
+ WHERE conversation_id = :from AND seq BETWEEN :first AND :last;
+
+-- name: shift_briefs
+UPDATE focus_briefs SET covered_message_seq = covered_message_seq + :by
+ WHERE conversation_id = :conversation_id AND covered_message_seq IS NOT NULL;
+
+-- name: shift_records
+UPDATE transcript_records SET after_seq = after_seq + :by WHERE conversation_id = :conversation_id;
+
+-- name: right_places
+UPDATE messages SET seq = -seq WHERE conversation_id = :conversation_id AND seq < 0;
+
+-- name: clashing_ids
+-- Messages of a source whose host ids the target uses, too.
+SELECT s.message_id, s.transcript_entry_id, s.stable_event_key FROM messages s
+ WHERE s.conversation_id = :source AND (
+       EXISTS (SELECT 1 FROM messages t WHERE t.conversation_id IN (SELECT value FROM json_each(:others)) AND t.transcript_entry_id = s.transcript_entry_id)
+    OR EXISTS (SELECT 1 FROM messages t WHERE t.conversation_id IN (SELECT value FROM json_each(:others)) AND t.stable_event_key = s.stable_event_key));
+
+-- name: clear_ids
+UPDATE messages SET transcript_entry_id = NULL, stable_event_key = NULL WHERE message_id = :message_id;
+
+-- name: set_ids
+UPDATE messages SET transcript_entry_id = :entry_id, stable_event_key = :event_key WHERE message_id = :message_id;
+
+-- name: summaries_of
+SELECT summary_id FROM summaries WHERE conversation_id = :conversation_id ORDER BY summary_id;
+
+-- name: files_of
+SELECT file_id FROM large_files WHERE conversation_id = :conversation_id ORDER BY file_id;
+
+-- name: briefs_of
+SELECT brief_id, status FROM focus_briefs WHERE conversation_id = :conversation_id ORDER BY brief_id;
+
+-- name: pins_of
+SELECT pin_id FROM pins WHERE conversation_id = :conversation_id ORDER BY pin_id;
+
+-- name: hidden_of
+SELECT item FROM hidden_items WHERE conversation_id = :conversation_id;
+
+-- name: move_summaries
+UPDATE summaries SET conversation_id = :conversation_id WHERE summary_id IN (SELECT value FROM json_each(:ids));
+
+-- name: move_files
+UPDATE large_files SET conversation_id = :conversation_id WHERE file_id IN (SELECT value FROM json_each(:ids));
+
+-- name: move_briefs
+UPDATE focus_briefs SET conversation_id = :conversation_id WHERE brief_id IN (SELECT value FROM json_each(:ids));
+
+-- name: retire_briefs
+-- Only the active conversation's own brief stays active.
+UPDATE focus_briefs SET status = 'superseded' WHERE status IN ('active', 'draft') AND brief_id IN (SELECT value FROM json_each(:ids));
+
+-- name: set_brief_status
+UPDATE focus_briefs SET status = ? WHERE brief_id = ?;
+
+-- name: move_pins
+UPDATE pins SET conversation_id = :conversation_id WHERE pin_id IN (SELECT value FROM json_each(:ids));
+
+-- name: move_hidden
+UPDATE hidden_items SET conversation_id = :conversation_id
+ WHERE conversation_id = :from AND item IN (SELECT value FROM json_each(:ids));
+
+-- name: move_keys
+UPDATE OR IGNORE turn_keys SET conversation_id = :conversation_id WHERE conversation_id = :from;
+
+-- name: clear_context
+DELETE FROM context_items WHERE conversation_id = :conversation_id;
+
+-- name: state.last_windows
+DELETE FROM last_windows WHERE conversation_id = :conversation_id;
+
+-- name: state.stubborn_chunks
+DELETE FROM stubborn_chunks WHERE conversation_id = :conversation_id;
+
+-- name: state.bootstrap
+DELETE FROM conversation_bootstrap_state WHERE conversation_id = :conversation_id;
+
+-- name: state.maintenance
+DELETE FROM conversation_compaction_maintenance WHERE conversation_id = :conversation_id;
+
+-- name: state.telemetry
+DELETE FROM conversation_compaction_telemetry WHERE conversation_id = :conversation_id;
+
+-- name: records_of
+-- Records of a transcript that the other conversation does not have.
+SELECT record_key FROM transcript_records WHERE conversation_id = :conversation_id AND record_key NOT IN (
+       SELECT record_key FROM transcript_records WHERE conversation_id IN (SELECT value FROM json_each(:others)));
+
+-- name: move_records
+UPDATE transcript_records SET conversation_id = :to, after_seq = after_seq + :by
+ WHERE conversation_id = :from AND record_key IN (SELECT value FROM json_each(:keys));
+
+-- name: state.transcript
+DELETE FROM transcript_state WHERE conversation_id = :conversation_id;
+
+-- name: state.turn_keys
+DELETE FROM turn_keys WHERE conversation_id = :conversation_id;
+
+-- name: owe
+INSERT INTO conversation_compaction_maintenance (conversation_id, pending, requested_at, reason, updated_at)
+VALUES (:conversation_id, 1, :now, :reason, :now)
+    ON CONFLICT (conversation_id) DO UPDATE SET
+       pending = 1, reason = iif(pending = 1, reason, excluded.reason), requested_at = iif(pending = 1, requested_at, excluded.requested_at),
+       maintenance_revision = maintenance_revision + 1, updated_at = excluded.updated_at;

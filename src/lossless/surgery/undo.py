@@ -1,0 +1,135 @@
+"""Undoing: the last fold or surgery of a context is taken back, one step at a time."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lossless.errors import BadInput
+from lossless.model.context import token_sum
+from lossless.store.briefs import Briefs
+from lossless.store.context import Change
+from lossless.store.operations import Operations
+from lossless.surgery import merge, transplant
+from lossless.surgery.outcome import Operated, Shown, backed_up, place_of, same, shown
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from lossless.store.archive import Archive
+    from lossless.store.operations import Former, LogEntry
+    from lossless.surgery.outcome import Backup
+
+UNDOABLE = frozenset({"fold", "dissolve", "rewrite", "repair", "transplant", "merge", "focus", "unfocus"})
+#: What moves or deletes rows can be taken back only while it is the last change.
+_ONLY_LAST = frozenset({"transplant", "merge"})
+
+
+@dataclass(frozen=True, slots=True)
+class UndoPlan:
+    """The step that would be taken back; nothing is written yet."""
+
+    conversation_id: int
+    entry: LogEntry
+    #: What leaves the context, and what comes back into it.
+    leaves: tuple[Shown, ...]
+    returns: tuple[Shown, ...]
+    #: Summaries whose former text comes back.
+    restored: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The plan for a person's eyes."""
+        head = f"undo {self.entry.action} of {self.entry.at:%Y-%m-%d %H:%M:%S} UTC (change {self.entry.id})"
+        rows = [*(f"- {item}" for item in self.leaves), *(f"+ {item}" for item in self.returns)]
+        rows += [f"~ {id_} gets its former text back" for id_ in self.restored]
+        return "\n".join([head, *rows])
+
+
+def plan(archive: Archive, conversation_id: int) -> UndoPlan:
+    """The newest step that was not taken back yet; BadInput when there is none or it is out of reach."""
+    with archive.reading():
+        operations = Operations(archive)
+        entries = operations.entries(conversation_id)
+        undone = {entry.detail.get("undoes") for entry in entries if entry.action == "undo"}
+        open_ = [entry for entry in entries if entry.action != "undo" and entry.id not in undone]
+        entry = next((entry for entry in reversed(open_) if entry.action in UNDOABLE), None)
+        if entry is None:
+            raise BadInput(f"conversation {conversation_id} has no fold and no surgery to undo")
+        if entry.action in _ONLY_LAST and entry is not open_[-1]:
+            raise BadInput(f"the {entry.action} cannot be undone: the context changed since ({open_[-1].action})")
+        if entry.action in ("fold", "dissolve"):
+            _place(archive, conversation_id, entry)
+        text_back = entry.action in ("rewrite", "repair")
+        return UndoPlan(
+            conversation_id,
+            entry,
+            shown(archive, entry.added),
+            shown(archive, entry.removed),
+            tuple(was.id for was in operations.former(entry.id)) if text_back else (),
+        )
+
+
+def apply(archive: Archive, work: UndoPlan, now: datetime, backup: Backup) -> Operated:
+    """Take the step back, all or nothing; raises `Stale` when another one is the last by now."""
+    copy = backed_up(backup, "undo")
+    id_, entry = work.conversation_id, work.entry
+    with archive.writing():
+        same(work.entry, plan(archive, id_).entry)
+        before = token_sum(archive.context.items(id_))
+        former = _take_back(archive, id_, entry, now)
+        after = token_sum(archive.context.items(id_))
+        detail = json.dumps({"undoes": entry.id})
+        change = Change("undo", "undo", entry.action, entry.added, entry.removed, entry.ordinal, before, after, detail)
+        log_id = Operations(archive).log(id_, change, now, former)
+    touched = tuple(str(item) for item in (*entry.added, *entry.removed) if isinstance(item, str))
+    return Operated("undo", id_, log_id, before, after, work.restored or touched, copy)
+
+
+def _take_back(archive: Archive, conversation_id: int, entry: LogEntry, now: datetime) -> list[Former]:
+    """Undo one entry; returns summaries that are gone with it, as they were."""
+    operations = Operations(archive)
+    match entry.action:
+        case "fold":
+            first, last = _place(archive, conversation_id, entry)
+            operations.exchange(conversation_id, first, last, entry.removed, now)
+            id_ = str(entry.added[0])
+            return [] if operations.uses(id_) else [operations.purge(id_)]
+        case "dissolve":
+            for was in operations.former(entry.id):
+                operations.restore(was)
+            first, last = _place(archive, conversation_id, entry)
+            operations.exchange(conversation_id, first, last, entry.removed, now)
+            operations.recount([str(id_) for id_ in entry.removed])
+        case "rewrite" | "repair":
+            former = operations.former(entry.id)
+            now_are = [operations.state(was.id) for was in former]
+            for was in former:
+                operations.restore(was)
+            operations.recount([was.id for was in former])
+            return now_are
+        case "transplant":
+            transplant.take_back(archive, conversation_id, entry)
+        case "merge":
+            merge.take_back(archive, conversation_id, entry, now)
+        case _:
+            _refocus(archive, conversation_id, entry, now)
+    return []
+
+
+def _refocus(archive: Archive, conversation_id: int, entry: LogEntry, now: datetime) -> None:
+    """Let the brief be active that was active before."""
+    briefs = Briefs(archive.database)
+    briefs.deactivate(conversation_id, now)
+    if previous := entry.detail.get("previous"):
+        briefs.set_status(previous, "active", now)
+
+
+def _place(archive: Archive, conversation_id: int, entry: LogEntry) -> tuple[int, int]:
+    """The ordinals between which what was put in still stands as one piece."""
+    context = archive.context.items(conversation_id)
+    at = place_of(context, entry.added)
+    if at is None:
+        raise BadInput(f"the {entry.action} cannot be undone: what it put into the context no longer stands there")
+    return context[at].ordinal, context[at + len(entry.added) - 1].ordinal

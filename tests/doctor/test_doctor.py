@@ -1,0 +1,212 @@
+"""The examination: each thing that goes wrong is found, nothing else is, and each remedy helps."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import lossless
+from lossless.doctor import clean, maintenance
+from lossless.doctor.examine import examine
+from lossless.errors import BadInput, ModelAuth, Stale
+from lossless.store.archive import Archive
+from lossless.testing import Scripted, VirtualClock
+from tests.surgery.kit import HERE, backup_of, copies, open_engine, prove, rows, talk, told
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lossless.doctor.examine import Examination
+
+
+def kinds(found: Examination, severity: str = "problem") -> list[str]:
+    return [finding.kind for finding in found.findings if finding.severity == severity]
+
+
+def sql(engine: lossless.Engine, statement: str, *params: object) -> None:
+    """What another program does to the file."""
+    with engine.archive.writing():
+        engine.archive.database.run(statement, params)
+
+
+def test_a_good_archive_is_healthy(path: Path) -> None:
+    with open_engine(path) as engine:
+        told(engine)
+        found = engine.examine()
+        assert found.healthy
+        assert found.findings == ()
+        assert found.text == "healthy"
+        assert (found.schema, found.version) == (found.schema_expected, lossless.__version__)
+
+
+def test_it_reads_only(path: Path) -> None:
+    with open_engine(path) as engine:
+        told(engine)
+    before = path.read_bytes()
+    with Archive.open(path, read_only=True) as archive:
+        assert examine(archive, VirtualClock()()).healthy
+    assert path.read_bytes() == before
+
+
+def test_an_index_that_drifts_is_found(path: Path) -> None:
+    with open_engine(path) as engine:
+        told(engine)
+        sql(engine, "DELETE FROM message_index WHERE rowid = 7")
+        sql(engine, "UPDATE summaries SET content = content || '.' WHERE depth = 2")
+        found = engine.examine()
+        assert kinds(found) == ["index.drift"]
+        assert "msg#7" in found.findings[0].ids
+
+
+def test_files_without_rows_and_rows_without_files(path: Path) -> None:
+    with open_engine(path, large_file_threshold_tokens=1000) as engine:
+        call: dict[str, Any] = {"id": "call_1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+        engine.append(HERE, [talk(1)[0], {"role": "assistant", "content": None, "tool_calls": [call]}])
+        engine.append(HERE, [{"role": "tool", "tool_call_id": "call_1", "content": "line\n" * 3000}])
+        assert engine.examine().healthy
+        ((place,),) = rows(engine, "SELECT storage_uri FROM large_files")
+        sql(engine, "UPDATE large_files SET storage_uri = storage_uri || '.gone'")
+        assert kinds(engine.examine()) == ["files.missing"]
+        assert str(path.parent) in place
+
+
+def test_debts_that_nobody_pays(path: Path) -> None:
+    with open_engine(path) as engine:
+        here = told(engine)
+        sql(
+            engine,
+            "INSERT INTO conversation_compaction_maintenance (conversation_id, pending, reason, requested_at)"
+            " VALUES (?, 1, 'threshold', '2026-01-01T00:00:00Z')",
+            here,
+        )
+        assert kinds(engine.examine(), "note") == ["debt.pending"]
+        sql(engine, "UPDATE conversation_compaction_maintenance SET running = 1")
+        assert kinds(engine.examine()) == ["debt.stuck"]
+        sql(engine, "UPDATE conversation_compaction_maintenance SET running = 0, last_failure_summary = 'no'")
+        assert kinds(engine.examine()) == ["debt.failing"]
+        with pytest.raises(BadInput, match="is active"):
+            maintenance.plan(engine.archive, here, engine._clock())
+        engine.reset(HERE)
+        assert kinds(engine.examine()) == ["debt.inactive"]
+        work = maintenance.plan(engine.archive, here, engine._clock())
+        sql(engine, "UPDATE conversation_compaction_maintenance SET maintenance_revision = maintenance_revision + 1")
+        with pytest.raises(Stale):
+            maintenance.apply(engine.archive, work, engine._clock(), None)
+        work = maintenance.plan(engine.archive, here, engine._clock())
+        maintenance.apply(engine.archive, work, engine._clock(), backup_of(engine))
+        assert engine.examine().healthy
+        assert copies(path) == ["maintenance"]
+        debt = engine.archive.debts.get(here)
+        assert debt is not None
+        assert (debt["pending"], debt["resolution_reason"]) == (False, "operator-ignored")
+        with pytest.raises(BadInput, match="owes nothing"):
+            maintenance.plan(engine.archive, here, engine._clock())
+        prove(engine)
+
+
+def test_splits_are_found_and_merging_helps(path: Path) -> None:
+    with open_engine(path) as engine:
+        here = told(engine, 30)
+        with engine.archive.writing():
+            engine.archive.conversations.archive(here, "rollover-fallback", engine._clock())
+        engine.append(HERE, talk(4, "later"))
+        found = engine.examine()
+        assert kinds(found) == ["split"]
+        assert found.findings[0].remedy == "lcm doctor rollover-splits --apply"
+        engine.merge(str(HERE.key))
+        assert kinds(engine.examine()) == []
+
+
+def test_blocked_input_and_open_breakers(path: Path) -> None:
+    with open_engine(path) as engine:
+        here = told(engine, 4)
+        with engine.archive.writing():
+            engine.archive.ingest.block(here, "nothing in common", engine._clock())
+            until = engine._clock() + timedelta(minutes=5)
+            engine.archive.guards.set_breaker("provider:p;model:m", 5, until, engine._clock())
+        assert kinds(engine.examine()) == ["blocked", "breaker"]
+
+
+def test_rows_that_were_stored_twice_are_noted(path: Path) -> None:
+    with open_engine(path) as engine:
+        engine.append(HERE, [talk(1)[0], talk(1)[0], talk(1)[0]])
+        found = engine.examine()
+        assert kinds(found, "note") == ["duplicates"]
+        assert found.healthy
+
+
+def test_models_are_asked_only_when_configured_and_wanted(path: Path) -> None:
+    with open_engine(path) as engine:
+        told(engine, 4)
+        assert engine.examine(ask_models=True).models == ()
+    with open_engine(path, Scripted()) as engine:
+        (check,) = engine.examine(ask_models=True).models
+        assert check.ok
+        assert engine.examine().models == ()
+    with open_engine(path, Scripted(then=ModelAuth("no"))) as engine:
+        found = engine.examine(ask_models=True)
+        assert kinds(found) == ["model"]
+        assert rows(engine, "SELECT * FROM spend_ledger") == []
+
+
+# --- clean -----------------------------------------------------------------------------------------------------
+
+
+def leftovers(engine: lossless.Engine) -> None:
+    """One conversation for each filter, and one that stays."""
+    told(engine, 20)
+    for key in ("agent:main:subagent:a", "agent:main:cron:b"):
+        session = lossless.Session(key=key, id=f"run-{key}")
+        engine.append(session, talk(20, key))
+        engine.compact(session, budget=4000, force=True)
+        found = engine.archive.conversations.find(session)
+        assert found is not None
+        with engine.archive.writing():
+            engine.archive.conversations.archive(found.id, "session-end", engine._clock())
+    first = {"role": "user", "content": "[Subagent Context] You are running as a subagent."}
+    nameless = engine.append(lossless.Session(id="nameless"), [first, talk(2)[1]]).conversation_id
+    assert nameless is not None
+    with engine.archive.writing():
+        engine.archive.conversations.archive(nameless, "session-end", engine._clock())
+    engine.append(lossless.Session(id="at work"), [first])
+    engine.append(lossless.Session(key="agent:main:subagent:alive"), talk(2))
+
+
+def test_the_filters_mean_what_they_say(path: Path) -> None:
+    with open_engine(path) as engine:
+        leftovers(engine)
+        found = {plan.filter_id: [held.id for held in plan.conversations] for plan in clean.plans(engine.archive)}
+        assert found == {"archived_subagents": [2], "cron_sessions": [3], "null_subagent_context": [4]}
+        assert engine.examine().healthy
+        with pytest.raises(BadInput, match="no filter"):
+            clean.plan(engine.archive, "everything")
+
+
+@pytest.mark.parametrize("filter_id", clean.FILTERS)
+def test_cleaning_deletes_what_the_filter_means_and_nothing_else(path: Path, filter_id: str) -> None:
+    with open_engine(path) as engine:
+        leftovers(engine)
+        work = clean.plan(engine.archive, filter_id)
+        kept = {row[0] for row in rows(engine, "SELECT conversation_id FROM conversations")}
+        kept -= {held.id for held in work.conversations}
+        done = clean.apply(engine.archive, work, backup_of(engine), vacuum=True)
+        assert (done.conversations, done.vacuumed, done.refusal) == (1, True, None)
+        assert {row[0] for row in rows(engine, "SELECT conversation_id FROM conversations")} == kept
+        assert copies(path) == ["doctor-clean"]
+        prove(engine)
+        assert clean.plan(engine.archive, filter_id).conversations == ()
+
+
+def test_cleaning_stops_when_something_came_in_between(path: Path) -> None:
+    with open_engine(path) as engine:
+        leftovers(engine)
+        work = clean.plan(engine.archive, "null_subagent_context")
+        with engine.archive.writing():
+            engine.archive.database.run(
+                "INSERT INTO messages (conversation_id, seq, role, content, token_count) VALUES (4, 9, 'user', 'm', 1)"
+            )
+        with pytest.raises(Stale):
+            clean.apply(engine.archive, work, None)
+        assert rows(engine, "SELECT count(*) FROM conversations") == [(6,)]

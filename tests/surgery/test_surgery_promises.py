@@ -1,0 +1,231 @@
+"""Whatever is done to a graph, in whatever order: every row proves itself, no word is lost, all of it can be undone."""
+
+from __future__ import annotations
+
+import os
+import random
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import lossless
+from lossless.doctor import rewriting
+from lossless.errors import BadInput
+from lossless.llm.base import Completion
+from lossless.surgery import dissolve, merge, transplant, undo
+from tests.faults import Fault, before_each_statement, dump, failing_at, statements_of
+
+from .kit import BUDGET, HERE, THERE, backup_of, context, depths, open_engine, prove, roots, rows, talk, told, undo_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lossless.llm.base import Prompt
+
+_EXAMPLES = int(os.environ.get("LOSSLESS_EXAMPLES") or 8)
+VERBS = ("append", "compact", "dissolve", "purge", "rewrite", "rewrite all", "undo", "transplant", "focus", "unfocus")
+
+
+class Moody:
+    """A model whose answers have any size."""
+
+    def __init__(self, seed: int) -> None:
+        self.roll = random.Random(seed)
+
+    def __call__(self, _prompt: Prompt) -> Completion:
+        words = self.roll.choice((1, 5, 30, 90, 140, 400))
+        return Completion(" ".join(self.roll.choices(("ferry", "berth", "tide", "rope"), k=words)), "moody")
+
+
+def split(engine: lossless.Engine) -> None:
+    """Let HERE go on in another conversation, as a rollover that found no way to go on."""
+    found = engine.archive.conversations.find(HERE)
+    assert found is not None
+    with engine.archive.writing():
+        engine.archive.conversations.archive(found.id, "rollover-fallback", engine._clock())
+    engine.append(HERE, [{"role": "system", "content": "Be brief."}, *talk(4, engine.archive.care.counts().messages)])
+
+
+def act(engine: lossless.Engine, verb: str, roll: random.Random) -> None:
+    """Do one thing, if it can be done now."""
+    session = roll.choice((HERE, THERE))
+    found = engine.archive.conversations.find(session)
+    assert found is not None
+    summaries = roots(engine, found.id)
+    with suppress(BadInput):
+        match verb:
+            case "append":
+                engine.append(session, talk(roll.randint(1, 12), roll.random()))
+            case "compact":
+                engine.compact(session, budget=BUDGET, force=True)
+            case "dissolve" | "purge" if summaries:
+                engine.dissolve(roll.choice(summaries), purge=verb == "purge")
+            case "rewrite" if depths(engine, found.id):
+                engine.rewrite(session, subtree=roll.choice(sorted(depths(engine, found.id))))
+            case "rewrite all":
+                engine.rewrite(session, everything=True, accept=lambda _: roll.random() < 0.7)
+            case "undo":
+                engine.undo(session)
+            case "transplant":
+                engine.transplant(HERE, THERE)
+            case "focus":
+                engine.focus(session, "What about the ferry?")
+            case "unfocus":
+                engine.unfocus(session)
+            case "split":
+                split(engine)
+            case "merge":
+                engine.merge(str(HERE.key))
+
+
+@settings(max_examples=_EXAMPLES)
+@given(verbs=st.lists(st.sampled_from((*VERBS, "split", "merge")), min_size=3, max_size=6), seed=st.integers(0, 10_000))
+def test_any_order_of_operations_leaves_a_sound_archive(verbs: list[str], seed: int) -> None:
+    roll = random.Random(seed)
+    with tempfile.TemporaryDirectory() as folder, open_engine(Path(folder) / "lcm.db", Moody(seed)) as engine:
+        told(engine, 24)
+        engine.append(THERE, talk(10, "there"))
+        split(engine)
+        said = set(rows(engine, "SELECT message_id, role, content FROM messages"))
+        for verb in verbs:
+            act(engine, verb, roll)
+            prove(engine)
+        assert said <= set(rows(engine, "SELECT message_id, role, content FROM messages"))
+
+
+@settings(max_examples=_EXAMPLES)
+@given(verbs=st.lists(st.sampled_from(VERBS), min_size=2, max_size=6), seed=st.integers(0, 10_000))
+def test_undoing_everything_leads_back_to_the_first_word(verbs: list[str], seed: int) -> None:
+    roll = random.Random(seed)
+    with tempfile.TemporaryDirectory() as folder, open_engine(Path(folder) / "lcm.db", Moody(seed)) as engine:
+        told(engine, 24)
+        engine.append(THERE, talk(10, "there"))
+        for verb in verbs:
+            act(engine, verb, roll)
+        for session in (THERE, HERE):
+            with pytest.raises(BadInput, match="no fold and no surgery"):
+                undo_all(engine, session)
+            prove(engine)
+            found = engine.archive.conversations.find(session)
+            assert found is not None
+            said = rows(engine, "SELECT message_id FROM messages WHERE conversation_id = ? ORDER BY seq", found.id)
+            assert context(engine, found.id) == [row[0] for row in said]
+        assert rows(engine, "SELECT 1 FROM focus_briefs WHERE status = 'active'") == []
+
+
+# --- interrupted at any statement ------------------------------------------------------------------------------
+
+
+def _dissolve(engine: lossless.Engine) -> Callable[[], object]:
+    work = dissolve.plan(engine.archive, roots(engine, 1)[0], purge=True)
+    return lambda: dissolve.apply(engine.archive, work, engine._clock(), None)
+
+
+def _rewrite(engine: lossless.Engine) -> Callable[[], object]:
+    work = rewriting.plan(engine.archive, 1, everything=True)
+    made, _ = rewriting.settled(engine.archive, list(rewriting.drafts(engine.writer, work)))
+    return lambda: rewriting.apply(engine.archive, work, made, engine._clock(), None)
+
+
+def _transplant(engine: lossless.Engine) -> Callable[[], object]:
+    engine.append(THERE, talk(4, "there"))
+    work = transplant.plan(engine.archive, 1, 2)
+    return lambda: transplant.apply(engine.archive, engine.vault, work, engine._clock(), None)
+
+
+def _merge(engine: lossless.Engine) -> Callable[[], object]:
+    split(engine)
+    work = merge.plan(engine.archive, str(HERE.key))
+    return lambda: merge.apply(engine.archive, work, engine._clock(), None)
+
+
+def _undo(engine: lossless.Engine) -> Callable[[], object]:
+    work = undo.plan(engine.archive, 1)
+    return lambda: undo.apply(engine.archive, work, engine._clock(), None)
+
+
+@pytest.mark.parametrize("prepare", [_dissolve, _rewrite, _transplant, _merge, _undo])
+def test_a_fault_at_any_statement_changes_nothing(
+    tmp_path: Path, prepare: Callable[[lossless.Engine], Callable[[], object]]
+) -> None:
+    path = tmp_path / "lcm.db"
+    with open_engine(path, Moody(3)) as engine:
+        told(engine, 24)
+        operate = prepare(engine)
+        before, database = dump(path), engine.archive.database
+        done = 0
+        while True:
+            try:
+                with failing_at(database, done):
+                    operate()
+            except Fault:
+                done += 1 + done // 3
+                assert dump(path) == before
+                continue
+            break
+        assert done > 20
+        prove(engine)
+        assert dump(path) != before
+
+
+def test_what_is_planned_is_what_is_done_or_nothing(tmp_path: Path) -> None:
+    with open_engine(tmp_path / "lcm.db") as engine:
+        told(engine, 24)
+        engine.append(THERE, talk(4, "there"))
+        first = roots(engine, 1)[0]
+        stale: list[Callable[[], Any]] = []
+        for plan, apply in (
+            (dissolve.plan(engine.archive, first), dissolve.apply),
+            (undo.plan(engine.archive, 1), undo.apply),
+        ):
+            stale.append(lambda plan=plan, apply=apply: apply(engine.archive, plan, engine._clock(), None))  # type: ignore[misc]
+        copying = transplant.plan(engine.archive, 1, 2)
+        stale.append(lambda: transplant.apply(engine.archive, engine.vault, copying, engine._clock(), None))
+        engine.dissolve(first)
+        for operate in stale:
+            with pytest.raises(lossless.LosslessError):
+                operate()
+        prove(engine)
+
+
+def test_a_backup_is_made_before_the_first_write(tmp_path: Path) -> None:
+    with open_engine(tmp_path / "lcm.db") as engine:
+        told(engine, 24)
+        work = dissolve.plan(engine.archive, roots(engine, 1)[0])
+        seen: list[str] = []
+        make = backup_of(engine)
+        assert make is not None
+
+        def backup(label: str) -> Path:
+            seen.append(label)
+            return make(label)
+
+        def watch(_count: int, statement: str) -> None:
+            assert seen or not statement.lstrip().upper().startswith(("INSERT", "UPDATE", "DELETE"))
+
+        with before_each_statement(engine.archive.database, watch):
+            done = dissolve.apply(engine.archive, work, engine._clock(), backup)
+        assert seen == ["dissolve"]
+        assert done.backup is not None
+        with lossless.open(done.backup, background=False) as copy:
+            assert roots(copy, 1)[0] == work.summary.id
+            prove(copy)
+
+
+def test_planning_reads_only(tmp_path: Path) -> None:
+    with open_engine(tmp_path / "lcm.db") as engine:
+        told(engine, 24)
+        archive = engine.archive
+        plans = (
+            lambda: dissolve.plan(archive, roots(engine, 1)[0]),
+            lambda: undo.plan(archive, 1),
+            lambda: rewriting.plan(archive, 1, everything=True),
+        )
+        for plan in plans:
+            words = {statement.split()[0].upper() for statement in statements_of(archive.database, plan)}
+            assert words <= {"SELECT", "WITH", "BEGIN", "COMMIT", "PRAGMA"}
