@@ -1,0 +1,250 @@
+"""Whole conversations as rows, read from an archive or a lossless-claw file of any age."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from lossless.model.identity import identity_hash
+from lossless.store.sql import load
+from lossless.store.tidy import value_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from lossless.store.database import Database
+    from lossless.store.sqlite import SqliteDatabase
+
+Values: TypeAlias = dict[str, Any]
+#: A message's number in its file; early files of others have texts there.
+MessageId: TypeAlias = int | str
+
+_QUERIES = load("bundles")
+_MIGRATE = load("migrate")
+_PAGE = 1000
+
+MESSAGE = (
+    "message_id", "seq", "role", "content", "token_count", "identity_hash", "openclaw_sender_metadata",
+    "transcript_entry_id", "created_at", "large_content", "stable_event_key",
+)  # fmt: skip
+_KEY = (
+    "message_id", "seq", "role", "identity_hash", "created_at", "transcript_entry_id", "stable_event_key",
+    "token_count", "content",
+)  # fmt: skip
+EXTRAS = ("fingerprint", "claimed", "preamble", "format", "skeleton")
+PART = (
+    "part_id", "message_id", "session_id", "part_type", "ordinal", "text_content", "is_ignored", "is_synthetic",
+    "tool_call_id", "tool_name", "tool_status", "tool_input", "tool_output", "tool_error", "tool_title", "patch_hash",
+    "patch_files", "file_mime", "file_name", "file_url", "subtask_prompt", "subtask_desc", "subtask_agent",
+    "step_reason", "step_cost", "step_tokens_in", "step_tokens_out", "snapshot_hash", "compaction_auto", "metadata",
+)  # fmt: skip
+CONVERSATION = (
+    "conversation_id", "session_id", "session_key", "active", "archived_at", "archive_cause", "title",
+    "bootstrapped_at", "created_at", "updated_at",
+)  # fmt: skip
+SUMMARY = (
+    "summary_id", "kind", "depth", "content", "token_count", "earliest_at", "latest_at", "descendant_count",
+    "descendant_token_count", "source_message_token_count", "created_at", "file_ids", "model",
+)  # fmt: skip
+CONTEXT = ("ordinal", "item_type", "message_id", "summary_id", "created_at")
+#: What else belongs to a conversation: the columns beside its id (of our own tables, all there are), and their order.
+BESIDE: dict[str, tuple[tuple[str, ...], str]] = {
+    "large_files": (
+        ("file_id", "file_name", "mime_type", "byte_size", "line_count", "storage_uri", "exploration_summary",
+         "created_at"), "file_id"),
+    "focus_briefs": (
+        ("brief_id", "session_key", "prompt", "content", "status", "token_count", "target_tokens", "covered_latest_at",
+         "covered_message_seq", "source_context_hash", "generator_run_id", "generator_session_key", "raw_result_json",
+         "error", "created_at", "updated_at", "superseded_at"), "brief_id"),
+    "pins": ((), "pin_id"),
+    "hidden_items": ((), "item"),
+    "context_log": ((), "log_id"),
+    "turn_keys": ((), "turn_key"),
+    "last_windows": ((), "conversation_id"),
+    "ingest_state": ((), "conversation_id"),
+    "transcript_state": ((), "conversation_id"),
+    "transcript_epochs": ((), "epoch_id"),
+    "transcript_records": ((), "after_seq, record_key"),
+    "conversation_bootstrap_state": (
+        ("session_file_path", "last_seen_size", "last_seen_mtime_ms", "last_processed_offset",
+         "last_processed_entry_hash", "session_header_id", "last_processed_entry_id", "fork_bounded",
+         "fork_source_message_count", "soft_reset_pruned_at", "updated_at"), "conversation_id"),
+    "conversation_compaction_telemetry": (
+        ("last_observed_cache_read", "last_observed_cache_write", "last_observed_prompt_token_count",
+         "last_observed_cache_hit_at", "last_observed_cache_break_at", "cache_state", "consecutive_cold_observations",
+         "retention", "last_leaf_compaction_at", "turns_since_leaf_compaction",
+         "tokens_accumulated_since_leaf_compaction", "last_activity_band", "last_api_call_at", "last_cache_touch_at",
+         "provider", "model", "updated_at"), "conversation_id"),
+    "conversation_compaction_maintenance": (
+        ("pending", "requested_at", "reason", "running", "last_started_at", "last_finished_at", "last_failure_summary",
+         "token_budget", "current_token_count", "projected_token_count", "raw_tokens_outside_tail",
+         "context_threshold", "context_threshold_source", "context_fresh_tail_count", "context_leaf_chunk_tokens",
+         "retry_attempts", "next_attempt_after", "resolution_reason", "resolved_at", "maintenance_revision",
+         "updated_at"), "conversation_id"),
+}  # fmt: skip
+#: Our own tables: lossless-claw has none of them, and a later version of ours may give them more columns.
+OURS = (
+    "pins", "hidden_items", "context_log", "turn_keys", "last_windows", "ingest_state", "transcript_state",
+    "transcript_epochs", "transcript_records",
+)  # fmt: skip
+FORMER_SUMMARY = ("log_id", "summary_id", "state")
+BRIEF_SOURCE = ("brief_id", "summary_id", "ordinal", "role", "created_at")
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What tells a message of a conversation from the others."""
+
+    id: MessageId
+    seq: int
+    identity: str
+    created_at: str
+    entry_id: str | None
+    event_key: str | None
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """One conversation with all that belongs to it, under the ids of its file.
+
+    `pages` gives its messages, some at a time, each with its `parts`; a summary has its `messages` and `sources`.
+    """
+
+    conversation: Values
+    keys: list[Key]
+    pages: Callable[[], Iterable[list[Values]]]
+    summaries: list[Values] = field(default_factory=list)
+    context: list[Values] = field(default_factory=list)
+    tables: dict[str, list[Values]] = field(default_factory=dict)
+
+    @property
+    def session(self) -> str:
+        """The run's id, or the conversation's number where there is none."""
+        return str(self.conversation["session_id"] or "").strip() or str(self.conversation["conversation_id"])
+
+
+class BundleReader:
+    """Reads conversations whole from an open database."""
+
+    def __init__(self, database: SqliteDatabase) -> None:
+        self._db = database
+        columns = {str(row[0]) for row in database.rows("SELECT name FROM pragma_table_info('message_parts', 'main')")}
+        self._part_columns = columns or set(PART)
+        #: Whether the file says at all what its contexts are.
+        self.has_contexts = bool(database.rows("SELECT 1 FROM main.sqlite_master WHERE name = 'context_items'"))
+
+    def conversations(self) -> list[Values]:
+        """All conversations, in the order of their numbers."""
+        return _dicts(CONVERSATION, self._db.rows(_QUERIES["conversations"]))
+
+    def bundle(self, conversation: Values) -> Bundle:
+        """A conversation whole; its messages are read when they are asked for."""
+        place = {"conversation_id": conversation["conversation_id"]}
+        tables = {table: self._beside(table, place) for table in BESIDE}
+        briefs = json.dumps([brief["brief_id"] for brief in tables["focus_briefs"]])
+        tables["focus_brief_sources"] = _dicts(BRIEF_SOURCE, self._db.rows(_QUERIES["brief_sources"], {"ids": briefs}))
+        logs = json.dumps([row["log_id"] for row in tables["context_log"]])
+        tables["former_summaries"] = _dicts(FORMER_SUMMARY, self._db.rows(_QUERIES["former_summaries"], {"ids": logs}))
+        return Bundle(
+            conversation,
+            self.keys(conversation["conversation_id"]),
+            lambda: self.messages(conversation["conversation_id"]),
+            self.summaries(conversation["conversation_id"]),
+            _dicts(CONTEXT, self._db.rows(_select("context_items", CONTEXT, "ordinal"), place)),
+            tables,
+        )
+
+    def _beside(self, table: str, place: Values) -> list[Values]:
+        columns, order = BESIDE[table]
+        if not columns:
+            columns = own_columns(self._db, table)
+            found = self._db.rows(_select(table, columns, order), place)
+            return [dict(zip(columns, row, strict=True)) for row in found]
+        return _dicts(columns, self._db.rows(_select(table, columns, order), place))
+
+    def keys(self, conversation_id: MessageId) -> list[Key]:
+        """What tells the messages of a conversation apart, in their order."""
+        keys = []
+        for row in self._db.rows(_QUERIES["keys"], {"conversation_id": conversation_id}):
+            one = dict(zip(_KEY, map(value_of, _KEY, row), strict=True))
+            known = one["identity_hash"] or identity_hash(one["role"] or "", one["content"] or "")
+            names = one["transcript_entry_id"], one["stable_event_key"]
+            seq, tokens = one["seq"] or 0, one["token_count"] or 0
+            keys.append(Key(one["message_id"], seq, known, one["created_at"] or "", *names, tokens))
+        return keys
+
+    def messages(self, conversation_id: MessageId) -> Iterator[list[Values]]:
+        """The messages of a conversation in order, some at a time, with their parts."""
+        page: list[Values] = []
+        columns = (*MESSAGE, *EXTRAS)
+        for row in self._db.stream(_QUERIES["messages"], {"conversation_id": conversation_id}):
+            message = dict(zip(columns, map(value_of, columns, row), strict=True))
+            message["content"] = message["content"] or ""
+            page.append(message)
+            if len(page) == _PAGE:
+                yield self._with_parts(page)
+                page = []
+        if page:
+            yield self._with_parts(page)
+
+    def _with_parts(self, page: list[Values]) -> list[Values]:
+        parts = self._parts([message["message_id"] for message in page])
+        for message in page:
+            message["parts"] = parts.get(message["message_id"], [])
+        return page
+
+    def _parts(self, ids: list[MessageId]) -> dict[MessageId, list[Values]]:
+        found: defaultdict[MessageId, list[Values]] = defaultdict(list)
+        columns = [name for name in (*PART, "kind", "payload", "file_path", "created_at") if name in self._part_columns]
+        sql = (
+            f"SELECT {', '.join(columns)} FROM message_parts WHERE message_id IN (SELECT value FROM json_each(:ids))"
+            f" ORDER BY message_id, {'ordinal' if 'ordinal' in columns else 'rowid'}"
+        )
+        for row in self._db.rows(sql, {"ids": json.dumps(ids)}):
+            found_ = zip(columns, map(value_of, columns, row), strict=True)
+            part = {name: value for name, value in found_ if value is not None}
+            siblings = found[part.pop("message_id")]
+            part.setdefault("ordinal", len(siblings))
+            siblings.append(part)
+        return found
+
+    def summaries(self, conversation_id: MessageId) -> list[Values]:
+        """The summaries of a conversation, shallow ones first, each with the ids of its messages and sources."""
+        rows = self._db.rows(_QUERIES["summaries"], {"conversation_id": conversation_id})
+        return self._linked(_dicts(SUMMARY, rows))
+
+    def all_summaries(self) -> list[Values]:
+        """The summaries of all conversations, and of none."""
+        return self._linked(_dicts(SUMMARY, self._db.rows(_QUERIES["all_summaries"])))
+
+    def _linked(self, found: list[Values]) -> list[Values]:
+        ids = {"ids": json.dumps([summary["summary_id"] for summary in found])}
+        links: dict[str, defaultdict[str, list[Any]]] = {}
+        for name, query in (("messages", "message_links"), ("sources", "source_links")):
+            links[name] = defaultdict(list)
+            for summary_id, linked in self._db.rows(_QUERIES[query], ids):
+                links[name][summary_id].append(value_of("message_id", linked))
+        for summary in found:
+            summary["content"] = summary["content"] or ""
+            summary["token_count"] = summary["token_count"] or 0
+            summary["messages"] = links["messages"][summary["summary_id"]]
+            summary["sources"] = links["sources"][summary["summary_id"]]
+        return found
+
+
+def own_columns(database: Database, table: str) -> tuple[str, ...]:
+    """The columns of one of our own tables, without the conversation's number."""
+    found = database.rows(_MIGRATE["columns"], {"table": table})
+    return tuple(str(row[0]) for row in found if row[0] != "conversation_id")
+
+
+def _select(table: str, columns: tuple[str, ...], order: str) -> str:
+    return f"SELECT {', '.join(columns)} FROM {table} WHERE conversation_id = :conversation_id ORDER BY {order}"
+
+
+def _dicts(columns: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> list[Values]:
+    """Rows of tables that others write, each value as its column has it."""
+    return [dict(zip(columns, map(value_of, columns, row), strict=True)) for row in rows]

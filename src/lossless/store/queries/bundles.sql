@@ -1,0 +1,100 @@
+-- Whole conversations as rows: read from a file of any age, written into another. Ids are those of the file they come from.
+
+-- name: conversations
+SELECT conversation_id, session_id, session_key, active, archived_at, archive_cause, title, bootstrapped_at, created_at, updated_at
+  FROM conversations ORDER BY conversation_id;
+
+-- name: keys
+-- What tells messages apart; the text only where nobody has worked out its identity.
+SELECT message_id, seq, role, identity_hash, created_at, transcript_entry_id, stable_event_key, token_count,
+       CASE WHEN coalesce(identity_hash, '') = '' THEN content END
+  FROM messages WHERE conversation_id = :conversation_id ORDER BY seq, message_id;
+
+-- name: messages
+SELECT m.message_id, m.seq, m.role, m.content, m.token_count, m.identity_hash, m.openclaw_sender_metadata,
+       m.transcript_entry_id, m.created_at, m.large_content, m.stable_event_key,
+       x.fingerprint, x.claimed, x.preamble, x.format, x.skeleton
+  FROM messages m LEFT JOIN message_extras x ON x.message_id = m.message_id
+ WHERE m.conversation_id = :conversation_id ORDER BY m.seq, m.message_id;
+
+-- name: summaries
+-- One without a conversation of its own belongs to that of its messages.
+SELECT summary_id, kind, depth, content, token_count, earliest_at, latest_at, descendant_count, descendant_token_count,
+       source_message_token_count, created_at, file_ids, model
+  FROM summaries s
+ WHERE s.conversation_id = :conversation_id
+    OR (s.conversation_id IS NULL AND :conversation_id = (
+        SELECT m.conversation_id FROM summary_messages l JOIN messages m ON m.message_id = l.message_id
+         WHERE l.summary_id = s.summary_id LIMIT 1))
+ ORDER BY depth, summary_id;
+
+-- name: all_summaries
+SELECT summary_id, kind, depth, content, token_count, earliest_at, latest_at, descendant_count, descendant_token_count,
+       source_message_token_count, created_at, file_ids, model
+  FROM summaries ORDER BY depth, summary_id;
+
+-- name: message_links
+SELECT l.summary_id, l.message_id FROM summary_messages l
+ WHERE l.summary_id IN (SELECT value FROM json_each(:ids)) ORDER BY l.summary_id, l.ordinal, l.message_id;
+
+-- name: source_links
+SELECT p.summary_id, p.parent_summary_id FROM summary_parents p
+ WHERE p.summary_id IN (SELECT value FROM json_each(:ids)) ORDER BY p.summary_id, p.ordinal, p.parent_summary_id;
+
+-- name: brief_sources
+SELECT brief_id, summary_id, ordinal, role, created_at FROM focus_brief_sources
+ WHERE brief_id IN (SELECT value FROM json_each(:ids)) ORDER BY brief_id, ordinal, summary_id;
+
+-- name: former_summaries
+SELECT log_id, summary_id, state FROM former_summaries
+ WHERE log_id IN (SELECT value FROM json_each(:ids)) ORDER BY log_id, summary_id;
+
+-- name: taken_logs
+SELECT count(*) FROM context_log WHERE log_id IN (SELECT value FROM json_each(:ids));
+
+-- name: candidates
+-- Conversations that may be the one that comes: the same key, or the same run where not both have keys.
+SELECT conversation_id, session_id, session_key, created_at FROM conversations
+ WHERE session_key = :session_key
+    OR (session_id = :session_id AND (session_key IS NULL OR :session_key IS NULL OR session_key = :session_key))
+ ORDER BY conversation_id;
+
+-- name: is_active
+SELECT conversation_id FROM conversations WHERE session_key = :session_key AND active = 1;
+
+-- name: conversation_there
+SELECT 1 FROM conversations WHERE conversation_id = :conversation_id;
+
+-- name: taken_messages
+SELECT count(*) FROM messages WHERE message_id IN (SELECT value FROM json_each(:ids));
+
+-- name: taken_parts
+SELECT part_id FROM message_parts WHERE part_id IN (SELECT value FROM json_each(:ids));
+
+-- name: taken_summaries
+SELECT summary_id, conversation_id FROM summaries WHERE summary_id IN (SELECT value FROM json_each(:ids));
+
+-- name: taken_files
+SELECT file_id, conversation_id FROM large_files WHERE file_id IN (SELECT value FROM json_each(:ids));
+
+-- name: taken_briefs
+SELECT brief_id, conversation_id FROM focus_briefs WHERE brief_id IN (SELECT value FROM json_each(:ids));
+
+-- name: next_message
+SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'messages'), 0) + 1,
+       coalesce((SELECT max(seq) FROM messages WHERE conversation_id = :conversation_id), 0) + 1;
+
+-- name: hidden
+SELECT item, cause FROM hidden_items WHERE conversation_id = :conversation_id;
+
+-- name: pinned
+SELECT message_id, content FROM pins WHERE conversation_id = :conversation_id;
+
+-- name: clear_context
+DELETE FROM context_items WHERE conversation_id = :conversation_id;
+
+-- name: turn_keys
+SELECT turn_key FROM turn_keys WHERE conversation_id = :conversation_id;
+
+-- name: set_active
+UPDATE conversations SET active = :active, archived_at = :archived_at, archive_cause = :archive_cause WHERE conversation_id = :conversation_id;

@@ -1,0 +1,218 @@
+"""A whole archive into one file of JSON lines, and back, exactly."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from lossless import __version__
+from lossless.errors import ArchiveCorrupt, BadInput
+from lossless.files.vault import Vault
+from lossless.model.identity import identity_hash
+from lossless.model.times import state_time
+from lossless.store.bundles import CONTEXT, CONVERSATION, EXTRAS, MESSAGE, SUMMARY, Bundle, BundleReader, Key
+from lossless.store.rows import PartRow, unpack
+from lossless.store.sources import texts_of
+from lossless.store.tidy import row_of
+from lossless.transfer.archive_lines import block_lines, header, line_of, survey
+from lossless.transfer.lossless_claw import chosen, names_of, unknown_sessions
+from lossless.transfer.lossless_claw_out import ExportOptions, ExportReport
+from lossless.transfer.merge import Merger
+from lossless.transfer.payloads import Payloads
+from lossless.transfer.placing import placed
+from lossless.transfer.plain import beside_row, restore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lossless.store.archive import Archive
+    from lossless.store.bundles import Values
+    from lossless.transfer.archive_lines import Block
+    from lossless.transfer.lossless_claw import ImportOptions
+    from lossless.transfer.reports import ImportReport
+
+_PAGE = 1000
+
+
+class _Writer:
+    """Writes lines, and counts and digests them."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._digest = file, hashlib.sha256()
+        self.counts: Counter[str] = Counter()
+
+    def put(self, type_: str, values: Values, *, is_content: bool = True) -> None:
+        line = line_of(type_, values)
+        self._digest.update(line)
+        self._file.write(line)
+        if is_content:
+            self.counts[type_] += 1
+
+    def end(self) -> None:
+        self._file.write(line_of("end", {"counts": dict(self.counts), "sha256": self._digest.hexdigest()}))
+
+
+def export_archive(
+    archive: Archive, vault: Vault | None, target: str | Path, options: ExportOptions | None = None
+) -> ExportReport:
+    """Write an archive into one file; the bytes of its files lie in it, or with `files_dir` in that folder.
+
+    The file is read back and proven before it takes its place.
+    """
+    wanted = options or ExportOptions()
+    place = Path(target).expanduser().absolute()
+    report = ExportReport(str(place))
+    source = Payloads(None, () if vault is None else (vault.root,))
+    with archive.reading(), texts_of(archive.path), placed(place, overwrite=wanted.overwrite) as beside:
+        reader = BundleReader(archive.database)
+        conversations = reader.conversations()
+        report.warnings += unknown_sessions(conversations, wanted.sessions)
+        with beside.open("wb") as file:
+            writer = _Writer(file)
+            writer.put(*_typed(header(state_time(datetime.now(UTC)), __version__)), is_content=False)
+            for conversation in chosen(conversations, wanted.sessions):
+                bundle = reader.bundle(conversation)
+                _put(writer, bundle, _Files(source, wanted.files_dir, report), report)
+                if wanted.progress:
+                    wanted.progress(len(bundle.keys))
+            writer.end()
+        if survey(beside).counts != writer.counts:
+            raise ArchiveCorrupt("the new file does not hold what was written")
+    return report
+
+
+def _typed(values: Values) -> tuple[str, Values]:
+    return values["type"], {name: value for name, value in values.items() if name != "type"}
+
+
+class _Files:
+    """Puts the bytes of files into their lines, or into a folder."""
+
+    def __init__(self, source: Payloads, folder: str | None, report: ExportReport) -> None:
+        self._source, self._report = source, report
+        self._vault = Vault(folder) if folder else None
+
+    def row(self, file: Values, conversation_id: int) -> Values:
+        data = self._source.read(file)
+        if data is None:
+            self._report.files_missing += 1
+            self._report.warnings.append(f"the bytes of file {file['file_id']!r} were not found")
+            return file
+        self._report.files_copied += 1
+        if self._vault is None:
+            return file | {"data": base64.b64encode(data).decode()}
+        suffix = Path(file["storage_uri"]).suffix.removeprefix(".")
+        place = self._vault.write(conversation_id, file["file_id"], suffix, data)
+        return file | {"storage_uri": str(place)}
+
+
+def _put(writer: _Writer, bundle: Bundle, files: _Files, report: ExportReport) -> None:
+    number = bundle.conversation["conversation_id"]
+    writer.put("conversation", bundle.conversation)
+    for page in bundle.pages():
+        for message in page:
+            original = _original(message)
+            values = {name: value for name, value in message.items() if value is not None}
+            writer.put("message", values if original is None else values | {"original": original})
+            report.message_parts += len(message["parts"])
+    for one in bundle.summaries:
+        writer.put("summary", one)
+    for item in bundle.context:
+        writer.put("context_items", item)
+    for table, rows in bundle.tables.items():
+        for row in rows:
+            writer.put(table, files.row(row, number) if table == "large_files" else row)
+    report.conversations += 1
+    report.messages += len(bundle.keys)
+    report.summaries += len(bundle.summaries)
+    report.context_items += len(bundle.context)
+
+
+def _original(message: Values) -> object:
+    """The message as its host sent it, where content and parts are not all of it; for readers, not for import."""
+    if message["skeleton"] is None:
+        return None
+    parts = [
+        PartRow(
+            part["ordinal"], part["part_type"], part.get("text_content"), part.get("tool_call_id"),
+            part.get("tool_name"), part.get("tool_input"), part.get("tool_output"), part.get("metadata") or "{}",
+        )
+        for part in message["parts"]
+    ]  # fmt: skip
+    read = unpack(
+        message["role"], message["content"], message["token_count"], parts, message["skeleton"], message["format"], None
+    )
+    return read.original
+
+
+def import_archive(source: str | Path, archive: Archive, vault: Vault | None, options: ImportOptions) -> ImportReport:
+    """Bring the conversations of an archive file into this archive: nothing before the whole file is proven.
+
+    What is here already is left alone, so the same import twice adds nothing; into an empty archive all comes back
+    under its own numbers.
+    """
+    place = Path(source).expanduser()
+    if not place.exists():
+        raise BadInput(f"there is no archive file at {str(source)!r}")
+    if not place.is_file():
+        raise BadInput(f"source {str(source)!r} is not a file")
+    folders = (Path(options.files_dir),) if options.files_dir else ()
+    payloads = Payloads(vault, folders)
+    merger = Merger(archive, payloads, datetime.now(UTC), dry_run=options.dry_run, progress=options.progress)
+    conversations: list[Values] = []
+    for block in survey(place).blocks:
+        conversation = next(values for _, values in block_lines(place, block))
+        conversations.append(conversation)
+        if not options.sessions or names_of(conversation) & options.sessions:
+            merger.add(_bundle(place, block))
+    merger.report.warnings += unknown_sessions(conversations, options.sessions)
+    return merger.report
+
+
+def _bundle(path: Path, block: Block) -> Bundle:
+    conversation: Values = {}
+    keys: list[Key] = []
+    summaries: list[Values] = []
+    tables: dict[str, list[Values]] = {}
+    for type_, values in block_lines(path, block):
+        if type_ == "conversation":
+            conversation = _with(row_of(values), CONVERSATION)
+        elif type_ == "message":
+            keys.append(_key(row_of(values)))
+        elif type_ == "summary":
+            summaries.append(_with(row_of(values), SUMMARY))
+        else:
+            tables.setdefault(type_, []).append(beside_row(type_, values))
+    context = [_with(item, CONTEXT) for item in tables.pop("context_items", [])]
+    return Bundle(conversation, keys, lambda: _pages(path, block), summaries, context, tables)
+
+
+def _with(values: Values, names: tuple[str, ...]) -> Values:
+    """Values with all these names; those that were left out are None."""
+    return dict.fromkeys(names) | values
+
+
+def _key(values: Values) -> Key:
+    identity = values.get("identity_hash") or identity_hash(values["role"], values["content"])
+    entry, event = values.get("transcript_entry_id"), values.get("stable_event_key")
+    return Key(values["message_id"], values["seq"], identity, values["created_at"], entry, event, values["token_count"])
+
+
+def _pages(path: Path, block: Block) -> Iterator[list[Values]]:
+    page: list[Values] = []
+    for type_, values in block_lines(path, block):
+        if type_ == "message":
+            values.pop("original", None)
+            parts = [row_of(restore(part)) for part in values["parts"]]
+            page.append(_with(row_of(values), (*MESSAGE, *EXTRAS)) | {"parts": parts})
+        elif page and type_ != "conversation":
+            break
+        if len(page) == _PAGE:
+            yield page
+            page = []
+    if page:
+        yield page

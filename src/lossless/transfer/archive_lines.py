@@ -1,0 +1,168 @@
+"""Whole archives as JSON lines: the format, and reading it with every line checked.
+
+The first line says what the file is, the last one how many lines of each type came and the SHA-256 of all bytes before
+it. In between each conversation is one block: its own line, its messages, its summaries, its context, and the rest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lossless.errors import BadInput
+from lossless.store.bundles import BESIDE
+from lossless.transfer.plain import dump, restore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from lossless.store.bundles import Values
+
+FORMAT = "lossless-archive"
+VERSION = 1
+#: The types of lines, in the order in which they stand in a block.
+TYPES = ("conversation", "message", "summary", "context_items", *BESIDE, "focus_brief_sources", "former_summaries")
+_ORDER = {name: n for n, name in enumerate(TYPES)}
+_ID = (int, str)
+#: Fields that a line must have, and what they may be.
+_FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
+    "conversation": {"conversation_id": _ID, "session_id": (str, type(None)), "created_at": (str,), "active": (int,)},
+    "message": {
+        "message_id": _ID, "seq": (int,), "role": (str,), "content": (str,), "token_count": (int,),
+        "created_at": (str,), "parts": (list,),
+    },
+    "summary": {
+        "summary_id": (str,), "content": (str,), "token_count": (int,), "messages": (list,), "sources": (list,),
+    },
+    "context_items": {"ordinal": (int,)},
+    "large_files": {"file_id": (str,), "storage_uri": (str,)},
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class Block:
+    """Where a conversation stands in the file, and how many of its lines are messages."""
+
+    start: int
+    messages: int = 0
+    end: int = 0
+
+
+@dataclass(slots=True)
+class Survey:
+    """What a file holds: its blocks, its counts, the digest of what comes before the last line."""
+
+    blocks: list[Block] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    digest: str = ""
+
+
+def header(created_at: str, version: str) -> dict[str, Any]:
+    """The first line."""
+    return {"type": FORMAT, "version": VERSION, "createdAt": created_at, "writtenBy": f"lossless {version}"}
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a file begins as an archive does."""
+    try:
+        with path.open("rb") as file:
+            first = json.loads(file.readline(1 << 16))
+    except (OSError, ValueError):
+        return False
+    return isinstance(first, dict) and first.get("type") == FORMAT
+
+
+def line_of(type_: str, values: Values) -> bytes:
+    """One line of the file."""
+    return (dump({"type": type_} | values) + "\n").encode()
+
+
+def survey(path: Path, progress: Callable[[int], None] | None = None) -> Survey:
+    """Read a whole file and prove it: every line is one, in its place, and the last line says what came before it."""
+    found = Survey()
+    digest = hashlib.sha256()
+    last: dict[str, Any] = {}
+    place = 0
+    with path.open("rb") as file:
+        for number, raw in enumerate(file, 1):
+            if last.get("type") == "end":
+                raise _wrong(number, "something comes after the end")
+            values = _parse(raw, number)
+            if number == 1:
+                _check_header(values)
+            elif values["type"] == "end":
+                found.digest = digest.hexdigest()
+            else:
+                _check_line(values, number)
+                _count(found, values, last, place, number)
+            digest.update(raw)
+            place += len(raw)
+            last = values
+            if progress:
+                progress(len(raw))
+    if last.get("type") != "end":
+        raise BadInput("the archive file is not whole: its last line is missing")
+    if found.digest != last.get("sha256"):
+        raise BadInput("the archive file is damaged: its digest is not the one that its last line names")
+    if dict(found.counts) != last.get("counts"):
+        raise BadInput("the archive file is damaged: its last line counts other lines than there are")
+    return found
+
+
+def block_lines(path: Path, block: Block) -> Iterator[tuple[str, Values]]:
+    """The lines of one conversation: type and values."""
+    with path.open("rb") as file:
+        file.seek(block.start)
+        while file.tell() < block.end:
+            values = json.loads(file.readline())
+            yield values.pop("type"), restore(values)
+
+
+def _count(found: Survey, values: dict[str, Any], last: dict[str, Any], place: int, number: int) -> None:
+    type_ = values["type"]
+    if type_ == "conversation":
+        found.blocks.append(Block(place))
+    elif not found.blocks or _ORDER[type_] < _ORDER.get(last["type"], 0):
+        raise _wrong(number, f"a line of type {type_!r} is out of place")
+    found.blocks[-1].messages += type_ == "message"
+    found.counts[type_] += 1
+    found.blocks[-1].end = place + 1
+
+
+def _check_header(values: dict[str, Any]) -> None:
+    if values["type"] != FORMAT:
+        raise BadInput("this is not an archive file: its first line does not say so")
+    version = values.get("version")
+    if not isinstance(version, int) or version > VERSION:
+        raise BadInput(f"this archive file has version {version!r}; this lossless reads up to {VERSION}")
+
+
+def _check_line(values: dict[str, Any], number: int) -> None:
+    type_ = values["type"]
+    if type_ not in _ORDER:
+        raise _wrong(number, f"the type {type_!r} is unknown")
+    for name, kinds in _FIELDS.get(type_, {}).items():
+        if not isinstance(values.get(name), kinds):
+            raise _wrong(number, f"the field {name!r} is missing or of the wrong kind")
+    for part in values.get("parts", ()):
+        if not isinstance(part, dict) or not isinstance(part.get("ordinal"), int) or "part_type" not in part:
+            raise _wrong(number, "one of its parts has no ordinal or no type")
+
+
+def _parse(raw: bytes, number: int) -> dict[str, Any]:
+    try:
+        values = json.loads(raw)
+        restore(values if isinstance(values, dict) else {})
+    except (ValueError, RecursionError, TypeError) as error:
+        raise _wrong(number, "it is not valid JSON") from error
+    if not isinstance(values, dict) or not isinstance(values.get("type"), str):
+        raise _wrong(number, "it has no type")
+    return values
+
+
+def _wrong(number: int, why: str) -> BadInput:
+    return BadInput(f"line {number} of the archive file: {why}")

@@ -1,0 +1,231 @@
+"""Conversations as files for people: Markdown, or HTML pages that hold all they need and run nothing."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TextIO, TypeAlias
+
+from lossless.errors import ArchiveDenied, BadInput
+from lossless.store.bundle_writer import BundleWriter
+from lossless.store.bundles import BundleReader
+from lossless.store.sources import texts_of
+from lossless.transfer.lossless_claw import chosen, unknown_sessions
+from lossless.transfer.pages import file_name, originals, said, summaries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lossless.files.vault import Vault
+    from lossless.model.summaries import Summary
+    from lossless.store.archive import Archive
+    from lossless.store.bundles import Values
+    from lossless.transfer.lossless_claw_out import ExportOptions
+    from lossless.transfer.pages import Said
+
+Kind: TypeAlias = Literal["jsonl", "markdown", "html"]
+_ENDINGS: dict[Kind, str] = {"jsonl": "jsonl", "markdown": "md", "html": "html"}
+
+_STYLE = (
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:50rem;margin:2rem auto;padding:0 1rem;color-scheme:light dark}"
+    "article{border-left:.25rem solid #8888;margin:1rem 0;padding:.1rem 1rem}article.user{border-color:#2a7}"
+    "article.assistant{border-color:#27c}article.tool{border-color:#c82}article.hidden{opacity:.6}"
+    "header{color:#888;font-size:.85rem}pre{white-space:pre-wrap;overflow-wrap:anywhere;font:inherit;margin:.4rem 0;"
+    "unicode-bidi:isolate}pre.code{font:.85rem/1.4 ui-monospace,monospace}bdi{overflow-wrap:anywhere}"
+    "table{border-collapse:collapse}td,th{text-align:left;padding:.2rem .8rem .2rem 0;vertical-align:top}"
+)
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+#: Control characters that have no place in a page, made visible.
+_VISIBLE = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n\r"} | {0x7F: 0x2421}
+
+
+@dataclass(slots=True)
+class PagesReport:
+    """What was written: one file a conversation, and for HTML an index."""
+
+    folder: str
+    files: list[str] = field(default_factory=list)
+    conversations: int = 0
+    messages: int = 0
+    summaries: int = 0
+    warnings: list[str] = field(default_factory=list)
+
+
+def export_pages(
+    archive: Archive, vault: Vault | None, target: str | Path, kind: Kind, options: ExportOptions
+) -> PagesReport:
+    """One file for each conversation, in a folder: JSON lines that `lcm append` reads, Markdown, or HTML."""
+    folder = Path(target).expanduser().absolute()
+    _prepare(folder, overwrite=options.overwrite)
+    report = PagesReport(str(folder))
+    hidden = BundleWriter(archive).hidden
+    with archive.reading(), texts_of(archive.path):
+        source = BundleReader(archive.database)
+        conversations = source.conversations()
+        report.warnings += unknown_sessions(conversations, options.sessions)
+        wanted = chosen(conversations, options.sessions)
+        for conversation in wanted:
+            number = conversation["conversation_id"]
+            name = file_name(number, str(conversation["session_key"] or conversation["session_id"]), _ENDINGS[kind])
+            report.files.append(name)
+            report.conversations += 1
+            ids = [one["summary_id"] for one in source.summaries(number)]
+            found = summaries(archive, ids)
+            with _opened(folder / name) as file:
+                if kind == "jsonl":
+                    count = _lines(file, archive, vault, number)
+                else:
+                    write = _markdown if kind == "markdown" else _html
+                    count = write(file, conversation, found, said(archive, number, hidden(number)))
+            report.messages += count
+            report.summaries += len(found)
+            if options.progress:
+                options.progress(count)
+        if kind == "html":
+            with _opened(folder / "index.html") as file:
+                _index(file, wanted, report.files)
+    return report
+
+
+def _prepare(folder: Path, *, overwrite: bool) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        is_empty = not any(folder.iterdir())
+    except OSError as error:
+        raise ArchiveDenied(f"folder {str(folder)!r} cannot be used: {error.strerror}") from error
+    if not is_empty and not overwrite:
+        raise BadInput(f"folder {str(folder)!r} is not empty; choose another, or say that files may be overwritten")
+
+
+def _opened(path: Path) -> TextIO:
+    try:
+        return path.open("w", encoding="utf-8", errors="replace", newline="\n")
+    except OSError as error:
+        raise ArchiveDenied(f"{str(path)!r} cannot be written: {error.strerror}") from error
+
+
+def _lines(file: TextIO, archive: Archive, vault: Vault | None, conversation_id: int) -> int:
+    count = 0
+    for line in originals(archive, vault, conversation_id):
+        text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
+        file.write((text if text.isprintable() else json.dumps(line, separators=(",", ":"))) + "\n")
+        count += 1
+    return count
+
+
+# --- Markdown ------------------------------------------------------------------------------------------------
+
+
+def _markdown(file: TextIO, conversation: Values, found: Sequence[Summary], messages: Iterator[Said]) -> int:
+    file.write(f"# {_line(_title(conversation))}\n\n")
+    for name, value in _facts(conversation):
+        file.write(f"- {name}: {_line(value)}\n")
+    if found:
+        file.write("\n## Summaries\n")
+    for one in found:
+        file.write(f"\n### {one.id} ({one.kind}, depth {one.depth}, {one.tokens} tokens)\n\n{_quoted(one.content)}\n")
+    file.write("\n## Messages\n")
+    count = 0
+    for message in messages:
+        marks = f" · hidden: {_line(message.hidden)}" if message.hidden else ""
+        file.write(f"\n### {message.seq} · {message.role} · {message.at}{marks}\n")
+        for thought in message.thoughts:
+            file.write(f"\nThought:\n\n{_quoted(thought)}\n")
+        if message.text:
+            file.write(f"\n{_fenced(message.text) if message.role == 'tool' else _quoted(message.text)}\n")
+        for name, given in message.calls:
+            file.write(f"\nCalled {_line(name)}:\n\n{_fenced(given)}\n")
+        for attached in message.attached:
+            file.write(f"\n({_line(attached)})\n")
+        count += 1
+    return count
+
+
+def _quoted(text: str) -> str:
+    """A text that stays inside its quote, whatever headings it has."""
+    return "\n".join(f"> {line}".rstrip() for line in text.translate(_VISIBLE).splitlines())
+
+
+def _fenced(text: str) -> str:
+    """A text in a fence that is longer than any inside it."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text.translate(_VISIBLE)}\n{fence}"
+
+
+def _line(text: object) -> str:
+    """One line without marks that Markdown would act on."""
+    plain = " ".join(str(text).translate(_VISIBLE).split())
+    return re.sub(r"([\\`*_\[\]<>#|])", r"\\\1", plain)
+
+
+# --- HTML ----------------------------------------------------------------------------------------------------
+
+
+def _html(file: TextIO, conversation: Values, found: Sequence[Summary], messages: Iterator[Said]) -> int:
+    title = _title(conversation)
+    file.write(f"{_head(title)}<h1><bdi>{_safe(title)}</bdi></h1>\n<table>\n")
+    for name, value in _facts(conversation):
+        file.write(f"<tr><th>{_safe(name)}</th><td><bdi>{_safe(value)}</bdi></td></tr>\n")
+    file.write('</table>\n<p><a href="index.html">All conversations</a></p>\n')
+    for one in found:
+        about = f"{one.id}: {one.kind}, depth {one.depth}, {one.tokens} tokens"
+        file.write(f"<details><summary>{_safe(about)}</summary><pre>{_safe(one.content)}</pre></details>\n")
+    count = 0
+    for message in messages:
+        file.write(_article(message))
+        count += 1
+    file.write("</body></html>\n")
+    return count
+
+
+def _article(message: Said) -> str:
+    classes = f"{message.role}{' hidden' if message.hidden else ''}"
+    about = f"{message.seq} · {message.role} · {message.at}{f' · hidden: {message.hidden}' if message.hidden else ''}"
+    parts = [f'<article class="{_safe(classes)}" id="m{message.id}"><header>{_safe(about)}</header>']
+    parts += [f"<details><summary>Thought</summary><pre>{_safe(text)}</pre></details>" for text in message.thoughts]
+    if message.text:
+        parts.append(f"<pre{' class=code' if message.role == 'tool' else ''}>{_safe(message.text)}</pre>")
+    parts += [
+        f"<details open><summary>Called <bdi>{_safe(name)}</bdi></summary>"
+        f"<pre class=code>{_safe(given)}</pre></details>"
+        for name, given in message.calls
+    ]
+    parts += [f"<p>(<bdi>{_safe(attached)}</bdi>)</p>" for attached in message.attached]
+    return "".join(parts) + "</article>\n"
+
+
+def _index(file: TextIO, conversations: Sequence[Values], names: Sequence[str]) -> None:
+    file.write(f"{_head('Conversations')}<h1>Conversations</h1>\n<table>\n")
+    for conversation, name in zip(conversations, names, strict=True):
+        title, made = _safe(_title(conversation)), _safe(conversation["created_at"])
+        file.write(f'<tr><td><a href="{_safe(name)}"><bdi>{title}</bdi></a></td><td>{made}</td></tr>\n')
+    file.write("</table>\n</body></html>\n")
+
+
+def _head(title: str) -> str:
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{_safe(title)}</title><style>{_STYLE}</style></head><body>\n"
+    )
+
+
+def _safe(text: object) -> str:
+    """A text that is nothing but text in a page."""
+    return html.escape(str(text).translate(_VISIBLE), quote=True)
+
+
+def _title(conversation: Values) -> str:
+    named = conversation["title"] or conversation["session_key"] or conversation["session_id"]
+    return str(named or f"Conversation {conversation['conversation_id']}")
+
+
+def _facts(conversation: Values) -> list[tuple[str, str]]:
+    names = (("Conversation", "conversation_id"), ("Session key", "session_key"), ("Session id", "session_id"),
+             ("Made", "created_at"), ("Archived", "archived_at"), ("Cause", "archive_cause"))  # fmt: skip
+    return [(name, str(conversation[column])) for name, column in names if conversation[column] is not None]

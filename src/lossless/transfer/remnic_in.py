@@ -1,0 +1,285 @@
+"""A Remnic database into an archive: its sessions become conversations, its tree becomes the graph again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lossless.errors import BadInput
+from lossless.model.identity import identity_hash
+from lossless.model.times import parse_time, row_time
+from lossless.store.bundles import BESIDE, CONTEXT, CONVERSATION, EXTRAS, MESSAGE, SUMMARY, Bundle, Key
+from lossless.store.remnic import RemnicFile
+from lossless.store.sources import check_remnic, texts_of
+from lossless.store.tidy import row_of
+from lossless.transfer.merge import Merger
+from lossless.transfer.parts import as_columns, role_of
+from lossless.transfer.payloads import Payloads
+from lossless.transfer.plain import beside_row, restore
+from lossless.transfer.remnic_beside import role_mark
+from lossless.transfer.remnic_graph import context_of, graph
+from lossless.transfer.remnic_plan import entry_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lossless.files.vault import Vault
+    from lossless.store.archive import Archive
+    from lossless.store.bundles import MessageId, Values
+    from lossless.transfer.lossless_claw import ImportOptions
+    from lossless.transfer.reports import ImportReport
+
+_MODEL = "remnic:escalation-"
+_EMPTY: Values = dict.fromkeys((*MESSAGE, *EXTRAS))
+
+
+@dataclass(slots=True)
+class Turn:
+    """A message of a Remnic session."""
+
+    number: int
+    turn: int
+    role: str
+    tokens: int
+    created_at: str
+    metadata: dict[str, Any]
+    #: The conversation that it came from, None when Remnic itself heard it.
+    conversation: str | None
+    #: What was kept beside it, and the id that it has in the archive to be.
+    kept: Values | None = None
+    id: MessageId = 0
+    seq: int = 0
+
+
+@dataclass(slots=True)
+class _Conversation:
+    number: MessageId
+    turns: list[Turn] = field(default_factory=list)
+    beside: dict[str, list[tuple[str, Values]]] = field(default_factory=dict)
+
+
+def place_of(source: str | Path) -> Path:
+    """The database that is meant: a file, or a memory folder of Remnic's that holds one."""
+    place = Path(source).expanduser()
+    inside = place / "state" / "lcm.sqlite"
+    return inside if place.is_dir() and inside.exists() else place
+
+
+def import_remnic(source: str | Path, archive: Archive, vault: Vault | None, options: ImportOptions) -> ImportReport:
+    """Copy the sessions of a Remnic database into this archive. The source is read only; twice adds nothing.
+
+    What lossless or Remnic's importer wrote there becomes the conversations that it came from; with the tables that
+    lossless leaves beside Remnic's it comes back exactly.
+    """
+    place = check_remnic(place_of(source))
+    if Path(archive.path) == place.absolute():
+        raise BadInput(f"source {str(source)!r} is the archive itself")
+    with RemnicFile(place, read_only=True) as file, file.reading(), texts_of(place):
+        merger = Merger(archive, Payloads(vault), datetime.now(UTC), dry_run=options.dry_run, progress=options.progress)
+        sessions = file.sessions()
+        wanted = [session for session in sessions if not options.sessions or session in options.sessions]
+        for session in wanted:
+            for bundle in _bundles(file, session, merger.report):
+                merger.add(bundle)
+        merger.report.events_dropped = file.events(wanted)
+    unknown = sorted(options.sessions - set(sessions))
+    merger.report.warnings += [f"no session {name!r} in the source" for name in unknown]
+    return merger.report
+
+
+def _bundles(file: RemnicFile, session: str, report: ImportReport) -> Iterator[Bundle]:
+    conversations = _conversations(file, session)
+    owner = {turn.number: conversation for conversation in conversations for turn in conversation.turns}
+    nodes = file.nodes(session)
+    split = graph(nodes, {number: id(one) for number, one in owner.items()}, _turns(conversations))
+    report.warnings += [f"summary {id_!r} covers several conversations: left out" for id_ in split.mixed]
+    report.summaries_without_sources += len(split.mixed)
+    contents = _identities(file, conversations)
+    for conversation in conversations:
+        mine = split.owned.get(id(conversation), [])
+        yield _bundle(file, session, conversation, mine, contents)
+
+
+def _turns(conversations: list[_Conversation]) -> dict[int, list[tuple[int, int]]]:
+    """Turn and number of the messages of each conversation."""
+    return {id(one): [(turn.turn, turn.number) for turn in one.turns] for one in conversations}
+
+
+def _conversations(file: RemnicFile, session: str) -> list[_Conversation]:
+    """The messages of a session by the conversations that they came from; the rest goes on with the last of them."""
+    found: dict[str, _Conversation] = {}
+    heard: list[Turn] = []
+    for row in file.rows(session):
+        values = _object(row["metadata"])
+        origin = _origin(values)
+        time = row["created_at"] or ""
+        one = Turn(row["id"], row["turn"] or 0, row["role"] or "user", row["tokens"] or 0, time, values, origin)
+        if origin is None:
+            heard.append(one)
+        else:
+            found.setdefault(origin, _Conversation(values["conversation_id"])).turns.append(one)
+    for origin, conversation in found.items():
+        conversation.beside = file.source_rows(origin)
+    conversations = list(found.values())
+    if heard and not conversations:
+        conversations = [_Conversation(f"session {session}")]
+    if heard:
+        max(conversations, key=lambda one: one.turns[-1].turn if one.turns else -1).turns.extend(heard)
+    for conversation in conversations:
+        _number(conversation)
+    return conversations
+
+
+def _origin(values: dict[str, Any]) -> str | None:
+    """The conversation that a message came from, where its metadata says it."""
+    number, seq = values.get("conversation_id"), values.get("source_seq")
+    is_place = isinstance(seq, int) and not isinstance(seq, bool) and 0 <= seq < 1 << 40
+    return (
+        str(number) if values.get("source") == "lossless-claw" and is_place and isinstance(number, int | str) else None
+    )
+
+
+def _number(conversation: _Conversation) -> None:
+    """Places and ids: as they were where that is known, behind the last for what Remnic heard."""
+    rows = [(id_, row_of(restore(row))) for id_, row in conversation.beside.get("message", ())]
+    named = [(id_, row) for id_, row in rows if id_.isascii() and id_.isdigit()]
+    kept = {int(id_): row for id_, row in named if row.get("message_id") is not None}
+    came = [turn for turn in conversation.turns if turn.conversation is not None]
+    came.sort(key=lambda turn: int(turn.metadata["source_seq"]))
+    heard = [turn for turn in conversation.turns if turn.conversation is None]
+    last = max([int(turn.metadata["source_seq"]) for turn in came], default=0)
+    for n, turn in enumerate(heard, last + 1):
+        turn.seq = n
+    for turn in came:
+        turn.seq = int(turn.metadata["source_seq"])
+        turn.kept = kept.get(turn.seq)
+    zero = int(bool(came) and came[0].seq < 1)  # seq begins at 1
+    conversation.turns = [*came, *heard]
+    for turn in conversation.turns:
+        turn.seq += zero
+        turn.id = turn.kept["message_id"] if turn.kept else f"remnic {turn.number}"
+
+
+def _identities(file: RemnicFile, conversations: list[_Conversation]) -> dict[int, str]:
+    """The identity of each message whose metadata does not say it."""
+    unknown = [
+        turn for one in conversations for turn in one.turns if not isinstance(turn.metadata.get("identity_hash"), str)
+    ]
+    roles = {turn.number: role_of(turn.role) for turn in unknown}
+    pages = file.said([turn.number for turn in unknown])
+    return {number: identity_hash(roles[number], content) for page in pages for number, content, _ in page}
+
+
+def _bundle(
+    file: RemnicFile, session: str, one: _Conversation, nodes: list[Values], identities: dict[int, str]
+) -> Bundle:
+    ids = {turn.number: turn.id for turn in one.turns}
+    keys = []
+    for turn in one.turns:
+        identity = str(turn.metadata.get("identity_hash") or identities.get(turn.number))
+        kept = turn.kept or {}
+        entry = kept.get("transcript_entry_id") if turn.kept else None
+        if turn.conversation is None:
+            entry = entry_id(turn.turn, turn.number)
+        keys.append(Key(turn.id, turn.seq, identity, _when(turn), entry, kept.get("stable_event_key"), turn.tokens))
+    summaries = [_summary(node, ids, one.beside) for node in nodes]
+    tables = {
+        table: [beside_row(table, row) for _, row in one.beside.get(table, ())]
+        for table in (*BESIDE, "focus_brief_sources", "former_summaries")
+    }
+    items = [dict.fromkeys(CONTEXT) | row_of(restore(row)) for _, row in one.beside.get("context_items", ())]
+    kept_context = [item for item in items if item["ordinal"] is not None]
+    known = {id_ for id_, _ in one.beside.get("summary", ())}
+    is_as_kept = bool(one.beside) and {summary["summary_id"] for summary in summaries} == known
+    hidden = {row["item"] for row in tables["hidden_items"]}
+    context = context_of(keys, summaries, hidden, kept_context if is_as_kept else None)
+    return Bundle(
+        _conversation(session, one, keys),
+        keys,
+        lambda: _pages(file, one, {key.id: key for key in keys}),
+        summaries,
+        context,
+        tables,
+    )
+
+
+def _conversation(session: str, one: _Conversation, keys: list[Key]) -> Values:
+    kept = [restore(row) for _, row in one.beside.get("conversation", ())]
+    if kept:
+        return dict.fromkeys(CONVERSATION) | row_of(kept[0])
+    times = [key.created_at for key in keys]
+    titles = [title for turn in one.turns if isinstance(title := turn.metadata.get("title"), str) and title]
+    made = min(times, default=row_time(datetime.now(UTC)))
+    return {
+        "conversation_id": one.number, "session_id": session, "session_key": None, "active": 1, "archived_at": None,
+        "archive_cause": None, "title": titles[0] if titles else None, "bootstrapped_at": None, "created_at": made,
+        "updated_at": max(times, default=made),
+    }  # fmt: skip
+
+
+def _pages(file: RemnicFile, one: _Conversation, keys: dict[MessageId, Key]) -> Iterator[list[Values]]:
+    turns = {turn.number: turn for turn in one.turns}
+    for page in file.said([turn.number for turn in one.turns]):
+        yield [_message(turns[number], keys[turns[number].id], content, parts) for number, content, parts in page]
+
+
+def _message(turn: Turn, key: Key, content: str, parts: list[Values]) -> Values:
+    role = role_of(turn.role)
+    columns = [as_columns(part, role) for part in _in_order(parts)]
+    if role != turn.role and not columns:
+        columns = [role_mark(turn.role)]
+    if turn.kept is not None:
+        for part, id_ in zip(columns, turn.kept.get("part_ids") or (), strict=False):
+            part["part_id"] = id_ if isinstance(id_, str) else None
+        return _EMPTY | turn.kept | {"seq": turn.seq, "content": content, "parts": columns}
+    return _EMPTY | {
+        "message_id": turn.id, "seq": turn.seq, "role": role, "content": content, "token_count": turn.tokens,
+        "identity_hash": key.identity, "transcript_entry_id": key.entry_id, "created_at": key.created_at,
+        "parts": columns,
+    }  # fmt: skip
+
+
+def _in_order(parts: list[Values]) -> list[Values]:
+    """Parts with ordinals from 0 on, whatever Remnic's were."""
+    return [part | {"ordinal": n} for n, part in enumerate(parts)]
+
+
+def _summary(node: Values, ids: dict[int, MessageId], beside: dict[str, list[tuple[str, Values]]]) -> Values:
+    kept = dict(beside.get("summary", ())).get(node["id"])
+    made_of = {
+        "summary_id": node["id"], "content": node["text"], "token_count": node["tokens"],
+        "messages": [ids[number] for number in node["members"] if number in ids], "sources": node["below"],
+    }  # fmt: skip
+    if kept is not None:
+        return dict.fromkeys(SUMMARY) | row_of(restore(kept)) | made_of
+    return made_of | {
+        "kind": "condensed" if node["below"] else "leaf", "depth": node["depth"], "earliest_at": None,
+        "latest_at": None, "descendant_count": 0, "descendant_token_count": 0, "source_message_token_count": 0,
+        "created_at": _row_time(node["created_at"]), "file_ids": "[]",
+        "model": f"{_MODEL}{node['escalation']}" if node["escalation"] else "remnic",
+    }  # fmt: skip
+
+
+def _when(turn: Turn) -> str:
+    """The time of a message as rows have it; exactly as it was where that is known."""
+    if turn.kept and turn.kept.get("created_at"):
+        return str(turn.kept["created_at"])
+    return _row_time(turn.created_at)
+
+
+def _row_time(text: str) -> str:
+    try:
+        return row_time(parse_time(text))
+    except ValueError:
+        return row_time(datetime.now(UTC))
+
+
+def _object(text: str | None) -> dict[str, Any]:
+    try:
+        value = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}

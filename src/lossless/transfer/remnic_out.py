@@ -1,0 +1,249 @@
+"""An archive, or a lossless-claw database, into a Remnic database."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from lossless.model.times import parse_time, state_time
+from lossless.store.bundles import Bundle, BundleReader
+from lossless.store.remnic import RemnicFile
+from lossless.store.sources import texts_of
+from lossless.transfer import remnic_beside
+from lossless.transfer.parts import as_remnic
+from lossless.transfer.remnic_plan import (
+    Node,
+    NodePlan,
+    Place,
+    SessionBy,
+    compatible,
+    faithful,
+    places,
+    session_of,
+)
+from lossless.transfer.reports import RemnicReport
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from lossless.files.vault import Vault
+    from lossless.store.archive import Archive
+    from lossless.store.bundles import MessageId, Values
+    from lossless.store.remnic import Standing
+
+_MODEL = "remnic:escalation-"
+
+
+@dataclass(frozen=True, slots=True)
+class RemnicOptions:
+    """How an export to Remnic goes; without sessions all of them are meant."""
+
+    dry_run: bool = False
+    sessions: frozenset[str] = frozenset()
+    session_by: SessionBy = "session_id"
+    #: Do as Remnic's own importer does, with its counters and its losses.
+    compat: bool = False
+    progress: Callable[[int], None] | None = None
+
+
+def export_remnic(
+    source: Archive, vault: Vault | None, target: str | Path, options: RemnicOptions | None = None
+) -> RemnicReport:
+    """Add the conversations of an archive to a Remnic database, which is made when it is not there.
+
+    Turns that are there keep their places; the same export twice adds nothing. All of it is one transaction.
+    """
+    wanted = options or RemnicOptions()
+    with source.reading(), texts_of(source.path), RemnicFile(target, read_only=wanted.dry_run) as file:
+        if wanted.dry_run:
+            with file.reading():
+                return _Export(source, vault, file, wanted).run()
+        with file.writing():
+            file.create(beside=not wanted.compat)
+            return _Export(source, vault, file, wanted).run()
+
+
+class _Export:
+    """One export: what is there is read, what is new is planned, then written."""
+
+    def __init__(self, source: Archive, vault: Vault | None, file: RemnicFile, options: RemnicOptions) -> None:
+        self._vault, self._file, self._options = vault, file, options
+        reader = BundleReader(source.database)
+        self._bundles = [reader.bundle(conversation) for conversation in reader.conversations()]
+        self._summaries = {one["summary_id"]: one for one in reader.all_summaries()}
+        self._report = RemnicReport(len(self._bundles), dry_run=options.dry_run)
+        self._standings: dict[str, Standing] = {}
+        self._gained: dict[str, int] = {}
+        self._seen: set[str] = set()
+
+    def run(self) -> RemnicReport:
+        options, report = self._options, self._report
+        conversations = [(bundle.conversation, bundle.keys) for bundle in self._bundles]
+        self._places = places(conversations, options.session_by, self._standing, compat=options.compat)
+        marks = (0, 0) if options.dry_run else self._file.marks()
+        self._ids: dict[tuple[MessageId, MessageId], int] = {}
+        for bundle in self._bundles:
+            self._put_messages(bundle)
+        plan = self._plan_nodes()
+        self._put_nodes(plan)
+        if not options.dry_run:
+            self._file.index_since(marks)
+            if not options.compat:
+                self._put_beside(plan)
+        self._put_boundaries()
+        names = {session_of(bundle.conversation, options.session_by) for bundle in self._bundles}
+        report.warnings += plan.warnings
+        report.warnings += [f"no session {name!r} in the source" for name in sorted(options.sessions - names)]
+        return report
+
+    def _standing(self, session: str) -> Standing:
+        if session not in self._standings:
+            self._standings[session] = self._file.standing(session)
+        return self._standings[session]
+
+    def _is_wanted(self, session: str) -> bool:
+        return not self._options.sessions or session in self._options.sessions
+
+    # --- messages -------------------------------------------------------------------------------------
+
+    def _put_messages(self, bundle: Bundle) -> None:
+        session = session_of(bundle.conversation, self._options.session_by)
+        if not self._is_wanted(session):
+            if self._options.compat:
+                pages = bundle.pages()
+                self._report.message_parts_skipped += sum(len(one["parts"]) for page in pages for one in page)
+            return
+        self._seen |= {session} if bundle.keys else set()
+        number = bundle.conversation["conversation_id"]
+        next_id = self._file.next_message()
+        for page in bundle.pages():
+            at = [self._places[number, message["message_id"]] for message in page]
+            known = [place.known for place in at if place.known is not None]
+            parts_there = self._file.parts_there(known)
+            rows: list[tuple[object, ...]] = []
+            parts: list[tuple[object, ...]] = []
+            for message, place in zip(page, at, strict=True):
+                id_ = place.known
+                if id_ is None:
+                    id_ = next_id
+                    next_id += 1
+                    rows.append(self._row(bundle, message, place, id_))
+                self._ids[number, message["message_id"]] = id_
+                parts += self._parts(message, id_, parts_there)
+            self._count(session, page, rows, parts)
+            if not self._options.dry_run:
+                self._file.add_messages(rows, parts)
+            if self._options.progress:
+                self._options.progress(len(page))
+
+    def _count(self, session: str, page: list[Values], rows: list[Any], parts: list[Any]) -> None:
+        report = self._report
+        report.messages_inserted += len(rows)
+        report.messages_skipped += len(page) - len(rows)
+        report.message_parts_inserted += len(parts)
+        report.message_parts_skipped += sum(len(_real(message["parts"])) for message in page) - len(parts)
+        if rows or parts:
+            self._gained[session] = self._gained.get(session, 0) + sum(int(row[4]) for row in rows)
+
+    def _row(self, bundle: Bundle, message: Values, place: Place, id_: int) -> tuple[object, ...]:
+        given = bundle.conversation
+        metadata = {
+            "conversation_id": given["conversation_id"],
+            "identity_hash": message["identity_hash"],
+            "source": "lossless-claw",
+            "source_seq": message["seq"],
+            "title": given["title"],
+        }
+        text = json.dumps(metadata, ensure_ascii=False, separators=(",", ":"))
+        role = remnic_beside.role_there(message)
+        tokens = message["token_count"] or 0
+        return place.session, place.turn, role, message["content"], tokens, self._time(message["created_at"]), text, id_
+
+    def _time(self, text: str | None) -> str:
+        """A time as Remnic writes it; one that cannot be read stays as it is."""
+        if self._options.compat and text:
+            return text
+        try:
+            return state_time(parse_time(text or ""))
+        except ValueError:
+            return text or state_time(datetime.now(UTC))
+
+    def _parts(self, message: Values, id_: int, there: set[tuple[int, int]]) -> list[tuple[object, ...]]:
+        found: list[tuple[object, ...]] = []
+        for given in _real(message["parts"]):
+            if (id_, given["ordinal"]) not in there:
+                part = as_remnic(given)
+                at = part["created_at"] or self._time(message["created_at"])
+                row = (id_, part["ordinal"], part["kind"], part["payload"], part["tool_name"], part["file_path"], at)
+                found.append(row)
+        return found
+
+    # --- summaries ------------------------------------------------------------------------------------
+
+    def _plan_nodes(self) -> NodePlan:
+        linked = {source for one in self._summaries.values() for source in one["sources"]}
+        there = self._file.nodes_there(set(self._summaries) | linked)
+        at = {message: place for (_, message), place in self._places.items()}
+        make = compatible if self._options.compat else faithful
+        return make(self._summaries, at, there, self._options.sessions)
+
+    def _put_nodes(self, plan: NodePlan) -> None:
+        report, new = self._report, [node for node in plan.nodes if not node.is_there]
+        report.summaries_inserted += len(new)
+        report.summaries_skipped += len(plan.nodes) - len(new)
+        report.summaries_multi_parent_collapsed = plan.collapsed
+        report.summaries_skipped_no_messages = plan.no_messages
+        report.summaries_skipped_multi_session = plan.multi_session
+        for node in plan.nodes:
+            self._seen.add(node.session)
+        for node in new:
+            self._gained.setdefault(node.session, 0)
+        if not self._options.dry_run:
+            self._file.add_nodes([self._node(node) for node in new], plan.adopted)
+
+    def _node(self, node: Node) -> Values:
+        one = node.summary
+        at = one["latest_at"] or one["earliest_at"] or one["created_at"]
+        model = str(one["model"] or "")
+        escalation = int(model.removeprefix(_MODEL)) if model.removeprefix(_MODEL).isdigit() else 0
+        return {
+            "id": node.id, "session_id": node.session, "depth": node.depth, "parent_id": node.parent,
+            "text": one["content"], "tokens": one["token_count"] or 0, "start": node.start, "end": node.end,
+            "escalation": escalation if model.startswith(_MODEL) else 0, "created_at": self._time(at),
+        }  # fmt: skip
+
+    def _put_beside(self, plan: NodePlan) -> None:
+        wanted = {node.id for node in plan.nodes}
+        for bundle in self._bundles:
+            number = bundle.conversation["conversation_id"]
+            if not self._is_wanted(session_of(bundle.conversation, self._options.session_by)):
+                continue
+            mine = [one for one in bundle.summaries if one["summary_id"] in wanted]
+            edges = [(one["summary_id"], source, n) for one in mine for n, source in enumerate(one["sources"])]
+            messages = [
+                (one["summary_id"], self._ids[number, id_], n)
+                for one in mine for n, id_ in enumerate(one["messages"]) if (number, id_) in self._ids
+            ]  # fmt: skip
+            rows = remnic_beside.rows(bundle, self._vault)
+            self._file.put_beside(str(number), rows, edges, messages)
+
+    # --- boundaries -----------------------------------------------------------------------------------
+
+    def _put_boundaries(self) -> None:
+        """One for each session that gained something, or that never got its own."""
+        healed = {session for session in self._seen if not self._standing(session).has_boundary}
+        touched = sorted(set(self._gained) | healed)
+        self._report.sessions_touched = touched
+        self._report.compaction_events_inserted = len(touched)
+        if not self._options.dry_run:
+            at = state_time(datetime.now(UTC))
+            for session in touched:
+                self._file.add_boundary(session, at)
+
+
+def _real(parts: list[Values]) -> list[Values]:
+    """Parts without the marks that an import from Remnic leaves."""
+    return [part for part in parts if not remnic_beside.is_mark(part)]
