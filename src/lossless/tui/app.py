@@ -1,0 +1,164 @@
+"""The terminal interface as a whole: its screens, its keys, and a look now and then whether somebody has written."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.text import Text
+from textual.app import App, SystemCommand
+from textual.binding import Binding
+
+from lossless.tui.screens.dialogs import Read
+from lossless.tui.screens.page import Page
+from lossless.tui.screens.sessions import Sessions
+from lossless.tui.words import Times
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from textual.binding import BindingType
+    from textual.dom import DOMNode
+    from textual.pilot import Pilot
+    from textual.screen import Screen
+
+    from lossless.tui.room import Room
+
+_LOOK_SECONDS = 0.5
+#: Each has a connection with a cache of its own; one may wait for a person.
+_THREADS = 3
+_PICTURE_SIZE = (100, 32)
+#: A picture fetches nothing when it is looked at.
+_FONTS_ELSEWHERE = re.compile(r',\s*url\("https:[^"]*"\) format\("\w+"\)')
+_DEBUG_HINT = "Run it again with LCM_DEBUG=1 to see where, and please report it."
+_LIGHT_BACKGROUNDS = ("7", "15")
+_KEY_NAMES = {
+    "question_mark": "?",
+    "slash": "/",
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+    "escape": "Esc",
+    "backspace": "⌫",
+    "enter": "⏎",
+    "left": "←",
+    "right": "→",
+    "space": "Space",
+    "home": "Home",
+    "end": "End",
+    "f5": "F5",
+    "ctrl+r": "^r",
+    "ctrl+a": "^a",
+}
+_HIDDEN_KEYS = {"tab", "shift+tab", "ctrl+c", "super+c", "ctrl+q"}
+
+
+class Lcm(App[None]):
+    """Looks through one archive."""
+
+    TITLE = "lcm"
+    CSS_PATH = "style.tcss"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+q", "quit", "Quit", show=False)]
+
+    def __init__(self, room: Room, folder: Path | None = None) -> None:
+        super().__init__()
+        self.room, self.times = room, Times(room.settings.timezone)
+        self._folder = folder
+        self.animation_level = "none"
+
+    def on_mount(self) -> None:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS, "lcm"))
+        self.theme = "textual-light" if is_light(os.environ.get("COLORFGBG", "")) else "textual-dark"
+        self.push_screen(Sessions())
+        if self._folder is not None:
+            from lossless.tui.screens.agents import Files
+
+            self.push_screen(Files(self._folder))
+        self.set_interval(_LOOK_SECONDS, self._look)
+
+    def _look(self) -> None:
+        if isinstance(self.screen, Page):
+            self.screen.tick()
+
+    def _fatal_error(self) -> None:
+        """What nobody foresaw ends with one line; with LCM_DEBUG=1 with the whole story."""
+        if os.environ.get("LCM_DEBUG"):
+            super()._fatal_error()
+        else:
+            self.panic(Text(f"Unexpected error. {_DEBUG_HINT}"))
+
+    def go_back(self) -> None:
+        """To the screen before; from the first one, out."""
+        if len(self.screen_stack) > 2:
+            self.pop_screen()
+        else:
+            self.exit()
+
+    def pictured(self, keys: Sequence[str]) -> str:
+        """The screen after some keys, as an SVG document; needs no terminal."""
+        pictures = []
+
+        async def press(pilot: Pilot[object]) -> None:
+            await self._settled(pilot)
+            for key in keys:
+                await pilot.press(key)
+                await self._settled(pilot)
+            pictures.append(self.export_screenshot())
+            self.exit()
+
+        self.run(headless=True, size=_PICTURE_SIZE, auto_pilot=press)
+        return _FONTS_ELSEWHERE.sub("", "".join(pictures))
+
+    async def _settled(self, pilot: Pilot[object]) -> None:
+        """Wait until everything that is being read is shown."""
+        await pilot.pause()
+        await self.workers.wait_for_complete()
+        await pilot.pause()
+
+    # --- keys ---
+
+    def show_help(self) -> None:
+        """All keys that work here."""
+        always = [("↑ ↓ k j PgUp PgDn", "Move"), ("^p", "All commands by name, and colours")]
+        text = Text()
+        for keys, about in [*self._keys(self.screen), *always]:
+            text.append(f"{keys:<20} ", "bold").append(f"{about}\n")
+        self.push_screen(Read("Keys", text))
+
+    def _keys(self, screen: Screen[object]) -> list[tuple[str, str]]:
+        found: dict[tuple[str, str], list[str]] = {}
+        for active in screen.active_bindings.values():
+            binding = active.binding
+            if active.node is screen and binding.key not in _HIDDEN_KEYS and binding.description:
+                name = _KEY_NAMES.get(binding.key, binding.key)
+                found.setdefault((binding.action, binding.description), []).append(name)
+        return [(" ".join(names), about) for (_, about), names in found.items()]
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Everything that a key does here, by name, then what the framework offers."""
+        done = set()
+        for active in screen.active_bindings.values():
+            binding = active.binding
+            if active.node is screen and binding.description and binding.action not in done:
+                done.add(binding.action)
+                about = f"key {_KEY_NAMES.get(binding.key, binding.key)}"
+                yield SystemCommand(binding.description, about, _runner(self, active.node, binding.action))
+        yield SystemCommand("Theme", "Colours for a dark or a light terminal", self.action_change_theme)
+        yield SystemCommand("Quit", "Leave lcm", self.action_quit)
+
+
+def _runner(app: Lcm, node: DOMNode, action: str) -> Callable[[], object]:
+    return lambda: app.call_later(app.run_action, action, node)
+
+
+def is_light(colours: str) -> bool:
+    """Whether a terminal says, in COLORFGBG, that its background is light.
+
+    >>> is_light("0;15"), is_light("15;0"), is_light("")
+    (True, False, False)
+    """
+    return colours.rpartition(";")[2] in _LIGHT_BACKGROUNDS

@@ -1,0 +1,236 @@
+"""What all screens share: a line that says where one is, keys that work everywhere, reading off the UI's thread."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
+
+from rich.text import Text
+from textual.binding import Binding
+from textual.containers import Container
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Footer, Static
+from textual.worker import WorkerState
+
+from lossless.errors import LosslessError
+from lossless.tui.widgets import DetailPane, Rows
+from lossless.tui.words import line, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
+    from textual.worker import Worker
+
+    from lossless.tui.app import Lcm
+    from lossless.tui.reads import Detail
+    from lossless.tui.room import Room
+
+T = TypeVar("T")
+
+#: While others write, reading again takes about this share of the time, between these pauses.
+_SHARE = 0.2
+_LEAST_SECONDS, _MOST_SECONDS = 1.0, 5.0
+_SCROLL = 5
+_SECONDS_SHOWN = 5
+
+
+class Fetching(Widget):
+    """Reads in a thread and shows on the UI's; what goes wrong becomes a message."""
+
+    #: The last thing that went wrong, and when.
+    _complaint = ("", 0.0)
+
+    @property
+    def lcm(self) -> Lcm:
+        return cast("Lcm", self.app)
+
+    @property
+    def room(self) -> Room:
+        return self.lcm.room
+
+    def fetch(self, read: Callable[[], T], then: Callable[[T], None], group: str = "read") -> None:
+        """Read, then show; a newer call of the same group takes the place of this one."""
+
+        async def run() -> None:
+            try:
+                found = await asyncio.to_thread(read)
+            except (LosslessError, OSError) as error:
+                self.complain(str(error))
+                return
+            then(found)
+
+        self.run_worker(cast("Callable[[], None]", run), group=group, exclusive=True, exit_on_error=False)
+
+    def complain(self, message: str) -> None:
+        """Say what went wrong; not again while it still stands there."""
+        if message != self._complaint[0] or time.monotonic() - self._complaint[1] > _SECONDS_SHOWN:
+            self._complaint = (message, time.monotonic())
+            self.app.notify(visible(message), severity="error", timeout=_SECONDS_SHOWN, markup=False)
+
+    def tell(self, message: str) -> None:
+        """Say what was done."""
+        self.app.notify(visible(message), timeout=_SECONDS_SHOWN, markup=False)
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """What nobody foresaw is a message, too."""
+        if event.state is WorkerState.ERROR and event.worker.error is not None:
+            self.complain(f"Unexpected {type(event.worker.error).__name__}; r or F5 tries again.")
+
+
+class Page(Fetching, Screen[None]):
+    """A screen with a list on one side and the chosen thing on the other."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q,escape", "back", "Back", key_display="q"),
+        Binding("b,backspace", "back", "Back", show=False),
+        Binding("r,f5", "reload", "Reload", show=False),
+        Binding("question_mark", "help", "Keys", key_display="?"),
+        Binding("slash", "search", "Search", key_display="/"),
+        Binding("D", "doctor", "Doctor", show=False),
+        Binding("J", "scroll_detail(1)", "Scroll the text down", show=False),
+        Binding("K", "scroll_detail(-1)", "Scroll the text up", show=False),
+        Binding("g,home", "top", "First", show=False),
+        Binding("G,end", "bottom", "Last", show=False),
+    ]
+    COLUMNS: ClassVar[tuple[str, ...]] = ()
+    #: Which conversation it is about, if any.
+    conversation_id: int | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._mark: object = None
+        self._loaded_at = self._seconds = 0.0
+        self._is_loading = False
+
+    # --- what is on it ---
+
+    def compose(self) -> ComposeResult:
+        yield Static(markup=False, id="where")
+        yield Static(markup=False, id="about", classes="-empty")
+        with Container(id="both"):
+            yield self.listing()
+            yield DetailPane()
+        yield Footer(compact=True, show_command_palette=False)
+
+    def listing(self) -> Widget:
+        """The list."""
+        return Rows(*self.COLUMNS)
+
+    @property
+    def pane(self) -> DetailPane:
+        return self.query_one(DetailPane)
+
+    def where(self, *pieces: str) -> None:
+        """Say where one is."""
+        state = "  (read only)" if self.room.read_only else ""
+        self.query_one("#where", Static).update(Text(line(" · ".join(filter(None, pieces))) + state))
+
+    def about(self, text: Text | None) -> None:
+        """A few lines above the list."""
+        about = self.query_one("#about", Static)
+        about.set_class(text is None, "-empty")
+        about.update(text or Text())
+
+    def open_detail(self, read: Callable[[], Detail]) -> None:
+        """Show one thing in the pane."""
+        self.fetch(read, self.pane.show, "detail")
+
+    # --- reading ---
+
+    def on_mount(self) -> None:
+        self.action_reload()
+
+    def on_screen_resume(self) -> None:
+        self.tick()
+
+    def load(self) -> None:
+        """Read what the list shows, with `reading`."""
+
+    def reading(self, read: Callable[[], T], then: Callable[[T], None]) -> None:
+        """Read for the list, and note how long that takes."""
+        self._mark, self._is_loading = self.room.mark, True
+        started = time.monotonic()
+
+        def shown(found: T) -> None:
+            self._loaded_at = time.monotonic()
+            self._seconds, self._is_loading = self._loaded_at - started, False
+            then(found)
+
+        self.fetch(read, shown)
+
+    def complain(self, message: str) -> None:
+        self._is_loading = False
+        super().complain(message)
+
+    def tick(self) -> None:
+        """Read again when somebody has written, and not too often."""
+        pause = min(_MOST_SECONDS, max(_LEAST_SECONDS, self._seconds / _SHARE))
+        is_due = self._mark is not None and not self._is_loading and time.monotonic() - self._loaded_at >= pause
+        if is_due and self._mark != self.room.mark:
+            self.load()
+
+    # --- keys ---
+
+    def action_reload(self) -> None:
+        self.load()
+
+    def action_back(self) -> None:
+        self.lcm.go_back()
+
+    def action_help(self) -> None:
+        self.lcm.show_help()
+
+    def action_search(self) -> None:
+        from lossless.tui.screens.search import Search
+
+        self.app.push_screen(Search(self.conversation_id))
+
+    def action_doctor(self) -> None:
+        from lossless.tui.screens.doctor import Doctor
+
+        self.app.push_screen(Doctor())
+
+    def action_scroll_detail(self, way: int) -> None:
+        self.pane.move(way * _SCROLL)
+
+    def action_top(self) -> None:
+        self.query_one(Rows).choose(0)
+
+    def action_bottom(self) -> None:
+        self.query_one(Rows).choose(-1)
+
+
+class TablePage(Page):
+    """A screen whose list is a table: the chosen row is shown in the pane."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown: str | None = None
+
+    @property
+    def rows(self) -> Rows:
+        return self.query_one(Rows)
+
+    def on_data_table_row_highlighted(self, event: Rows.RowHighlighted) -> None:
+        key = self.rows.chosen if event.control is self.rows else None
+        if key is not None and key != self._shown:
+            self._shown = key
+            self.highlighted(key)
+
+    def on_data_table_row_selected(self, event: Rows.RowSelected) -> None:
+        if event.control is self.rows and (key := self.rows.chosen) is not None:
+            self.selected(key)
+
+    def highlighted(self, key: str) -> None:
+        """The cursor came to a row."""
+
+    def selected(self, key: str) -> None:
+        """Enter was pressed on a row."""
+
+    def action_reload(self) -> None:
+        self._shown = None
+        super().action_reload()

@@ -1,0 +1,141 @@
+"""Search: words or a regular expression, in one conversation or in all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding
+from textual.containers import Container
+from textual.widgets import Footer, Input, Static
+
+from lossless.tui import reads
+from lossless.tui.screens.page import TablePage
+from lossless.tui.widgets import DetailPane, Rows
+from lossless.tui.words import cell, plural, role
+
+if TYPE_CHECKING:
+    from rich.text import Text
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
+
+    from lossless.recall.found import Finding, Findings
+    from lossless.tui.room import Room
+
+_LIMIT = 100
+
+
+class Search(TablePage):
+    """A line to write in, and what was found; Enter on a hit opens it where it stands."""
+
+    COLUMNS = ("conv", "what", "said", "text")
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "back", "Back", show=False),
+        Binding("slash,i", "write", "Write", key_display="/"),
+        Binding("down,tab", "to_hits", "To the hits", show=False),
+        Binding("ctrl+r", "toggle_regex", "Words or regex", key_display="^r", priority=True),
+        Binding("ctrl+a", "toggle_all", "This or all", key_display="^a", priority=True),
+    ]
+
+    def __init__(self, conversation_id: int | None) -> None:
+        super().__init__()
+        self.conversation_id = conversation_id
+        self._is_regex, self._is_all = False, conversation_id is None
+        self._found: dict[str, Finding] = {}
+
+    def compose(self) -> ComposeResult:
+        yield Static(markup=False, id="where")
+        yield Input(placeholder="words, or a regular expression", id="search", select_on_focus=False)
+        yield Static(markup=False, id="about", classes="-empty")
+        with Container(id="both"):
+            yield Rows(*self.COLUMNS)
+            yield DetailPane()
+        yield Footer(compact=True, show_command_palette=False)
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.query_one(Input).focus()
+
+    def _say(self, count: str = "") -> None:
+        place = "all conversations" if self._is_all else f"conversation {self.conversation_id}"
+        self.where("Search", f"{'regex' if self._is_regex else 'words'} in {place}", count)
+
+    def load(self) -> None:
+        """What was found stays until something else is asked for."""
+        self._mark = self.room.mark
+        self._say()
+
+    def tick(self) -> None:
+        """A search is not repeated by itself."""
+
+    def on_input_submitted(self) -> None:
+        pattern = self.query_one(Input).value
+        if not pattern.strip():
+            return
+        room, id_, is_regex = self.room, None if self._is_all else self.conversation_id, self._is_regex
+        self.reading(lambda: _find(room, pattern, id_, is_regex=is_regex), self._show)
+
+    def _show(self, found: Findings) -> None:
+        self._shown = None
+        self._found = {hit.reference: hit for hit in found.hits}
+        self._say(plural(found.total, "hit") + (" and more" if found.truncated else ""))
+        self.rows.fill([(key, self._cells(hit)) for key, hit in self._found.items()])
+        self.about(cell(found.hint, "yellow") if found.hint else None)
+        self.pane.show(None)
+        if self._found:
+            self.rows.focus()
+
+    def _cells(self, hit: Finding) -> tuple[Text, ...]:
+        what = cell(f"depth {hit.depth}", "blue") if hit.kind == "summary" else role(hit.role or hit.kind)
+        text = cell(hit.snippet)
+        for start, end in hit.matches:
+            text.stylize("bold reverse", start, end)
+        return cell(str(hit.conversation_id)), what, cell(self.lcm.times.short(hit.created_at), "dim"), text
+
+    def highlighted(self, key: str) -> None:
+        archive, times, hit = self.room.archive, self.lcm.times, self._found[key]
+        if hit.kind == "message":
+            self.open_detail(lambda: reads.message(archive, int(hit.id), times))
+        elif hit.kind == "summary":
+            self.open_detail(lambda: reads.summary(archive, str(hit.id), times))
+        else:
+            self.pane.show(reads.Detail(f"{hit.id}  {hit.name or ''}", (("line", str(hit.line)),), hit.snippet))
+
+    def selected(self, key: str) -> None:
+        from lossless.tui.screens.conversation import Conversation
+        from lossless.tui.screens.dag import Dag
+        from lossless.tui.screens.files import LargeFiles
+
+        hit = self._found[key]
+        if hit.kind == "message":
+            self.app.push_screen(Conversation(hit.conversation_id, int(hit.id)))
+        elif hit.kind == "summary":
+            self.app.push_screen(Dag(hit.conversation_id, str(hit.id)))
+        else:
+            self.app.push_screen(LargeFiles(hit.conversation_id))
+
+    def action_write(self) -> None:
+        self.query_one(Input).focus()
+
+    def action_to_hits(self) -> None:
+        self.rows.focus()
+
+    def action_toggle_regex(self) -> None:
+        self._is_regex = not self._is_regex
+        self._say()
+
+    def action_toggle_all(self) -> None:
+        self._is_all = self.conversation_id is None or not self._is_all
+        self._say()
+
+
+def _find(room: Room, pattern: str, conversation_id: int | None, *, is_regex: bool) -> Findings:
+    from lossless.files.place import vault_of
+    from lossless.recall.grep import Means, grep
+    from lossless.recall.scope import GrepRequest, Scope, everything
+
+    settings = room.settings
+    vault = vault_of(room.path, settings.large_files_dir)
+    means = Means(settings.regex_timeout_ms / 1000, settings.trigram_index, settings.regex_engine, vault)
+    scope = everything() if conversation_id is None else Scope("conversation", (conversation_id,))
+    request = GrepRequest(pattern, "regex" if is_regex else "full_text", "both", limit=_LIMIT)
+    return grep(room.archive, scope, request, room.clock(), means=means)

@@ -1,0 +1,82 @@
+"""Changing an archive from a screen: plan, preview, question, deed; none of it on the UI's thread but the question."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from lossless.tui import work
+from lossless.tui.screens.dialogs import Ask, Choose
+from lossless.tui.screens.page import Page
+from lossless.tui.screens.review import Review
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lossless.tui.work import Outcome, Rewriting, Surgery
+
+
+class Operating(Page):
+    """A screen from which a conversation can be operated on."""
+
+    def changed(self) -> None:
+        """The archive is another one: show it."""
+        self.action_reload()
+
+    # --- one surgery ---
+
+    def propose(self, plan: Callable[[], Surgery], other: tuple[str, Callable[[], None]] | None = None) -> None:
+        """Plan, show the preview, and carry it out when it is confirmed."""
+
+        def ask(surgery: Surgery) -> None:
+            dialog = Ask(surgery.title, surgery.text, surgery.question, other[0] if other else "")
+            self.app.push_screen(dialog, partial(answered, surgery))
+
+        def answered(surgery: Surgery, word: str | None) -> None:
+            if word == "yes":
+                self.fetch(lambda: work.operate(self.room, surgery), self._operated, "work")
+            elif word == "other" and other:
+                other[1]()
+
+        self.fetch(plan, ask, "plan")
+
+    def _operated(self, told: str) -> None:
+        self.tell(told)
+        self.changed()
+
+    def propose_dissolving(self, summary_id: str, *, purge: bool = False) -> None:
+        archive = self.room.archive
+        again = partial(self.propose_dissolving, summary_id, purge=not purge)
+        label = "keep the summary" if purge else "delete the summary, too"
+        self.propose(lambda: work.dissolve(archive, summary_id, purge=purge), (label, again))
+
+    def propose_transplant(self, source_id: int) -> None:
+        def chosen(target_id: int | None) -> None:
+            if target_id is not None:
+                archive = self.room.archive
+                self.propose(lambda: work.transplant(archive, source_id, target_id))
+
+        self.app.push_screen(Choose(f"Copy the summaries of conversation {source_id} to", source_id), chosen)
+
+    def propose_undo(self, conversation_id: int) -> None:
+        archive = self.room.archive
+        self.propose(lambda: work.undo(archive, conversation_id))
+
+    # --- writing anew ---
+
+    def propose_rewriting(self, plan: Callable[[], Rewriting]) -> None:
+        """Plan, show what would be asked, then draft after draft."""
+
+        def review(found: Rewriting) -> None:
+            if found.plan.targets:
+                self.app.push_screen(Review(found), self._reviewed)
+            else:
+                self.tell("There is nothing to write anew.")
+
+        self.fetch(plan, review, "plan")
+
+    def _reviewed(self, outcome: Outcome | None) -> None:
+        if outcome is not None:
+            self.tell(outcome.text)
+            if outcome.is_changed:
+                self.changed()

@@ -1,0 +1,217 @@
+"""What can be done to an archive from the screens: a plan to look at first, then the deed, which can be undone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from lossless.lifecycle.backup import make_beside
+from lossless.surgery import dissolve as dissolving
+from lossless.surgery import transplant as transplanting
+from lossless.surgery import undo as undoing
+from lossless.tui.words import number, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+    from pathlib import Path
+
+    from lossless.doctor.rewriting import Draft, RewritePlan
+    from lossless.engine import Engine
+    from lossless.store.archive import Archive
+    from lossless.surgery.outcome import Operated
+    from lossless.tui.room import Room
+
+#: So many reasons why a draft was of no use are told.
+_REASONS = 3
+
+Answer: TypeAlias = Literal["yes", "no", "all", "stop"]
+
+
+@dataclass(frozen=True, slots=True)
+class Surgery:
+    """A change that is planned: its preview, and how it is carried out."""
+
+    title: str
+    text: str
+    question: str
+    apply: Callable[[Engine], Operated]
+
+
+@dataclass(frozen=True, slots=True)
+class Rewriting:
+    """Summaries that are to be written anew: its preview, what speaks against it, and who writes."""
+
+    title: str
+    plan: RewritePlan
+    writer: str
+    blocked: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The preview."""
+        warnings = [f"! {reason}" for reason in self.blocked]
+        return "\n".join([f"written by: {self.writer}", self.plan.text, *warnings])
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a piece of work, in words."""
+
+    text: str
+    is_changed: bool = True
+
+
+class Stopped(Exception):
+    """A person stopped the work; nothing is written."""
+
+
+class Decisions:
+    """Where the thread that writes drafts waits for a person's word about each."""
+
+    def __init__(self, ask: Callable[[Draft], None]) -> None:
+        self._ask, self._answers = ask, SimpleQueue[Answer]()
+        self.accepts_all = False
+
+    def answer(self, word: Answer) -> None:
+        """What the person says."""
+        self._answers.put(word)
+
+    def accept(self, draft: Draft) -> bool:
+        """Wait for the word about a draft; `Stopped` when there are to be no more."""
+        if not self.accepts_all:
+            self._ask(draft)
+        word: Answer = "all" if self.accepts_all and self._answers.empty() else self._answers.get()
+        if word == "stop":
+            raise Stopped
+        self.accepts_all = self.accepts_all or word == "all"
+        return word != "no"
+
+
+# --- plans ---------------------------------------------------------------------------------------------------
+
+
+def dissolve(archive: Archive, summary_id: str, *, purge: bool) -> Surgery:
+    """What a summary was made of goes back into the context."""
+    plan = dissolving.plan(archive, summary_id, purge=purge)
+    return Surgery(
+        f"Dissolve {summary_id}",
+        plan.text,
+        "Put them back into the context?",
+        lambda engine: dissolving.apply(engine.archive, plan, _now(engine), _backups(engine)),
+    )
+
+
+def transplant(archive: Archive, source_id: int, target_id: int) -> Surgery:
+    """The summaries of a context, with all below them, are copied to the head of another one."""
+    plan = transplanting.plan(archive, source_id, target_id)
+    return Surgery(
+        f"Transplant conversation {source_id} → {target_id}",
+        plan.text,
+        f"Copy them to conversation {target_id}?",
+        lambda engine: transplanting.apply(engine.archive, engine.vault, plan, _now(engine), _backups(engine)),
+    )
+
+
+def undo(archive: Archive, conversation_id: int) -> Surgery:
+    """The last fold, surgery or focus is taken back."""
+    plan = undoing.plan(archive, conversation_id)
+    return Surgery(
+        f"Undo {plan.entry.action}",
+        plan.text,
+        f"Take the {plan.entry.action} back?",
+        lambda engine: undoing.apply(engine.archive, plan, _now(engine), _backups(engine)),
+    )
+
+
+def rewrite(room: Room, summary_id: str, conversation_id: int, *, subtree: bool) -> Rewriting:
+    """One summary, or all below it as well, from its sources."""
+    from lossless.doctor import rewriting
+
+    one, all_below = (None, summary_id) if subtree else (summary_id, None)
+    plan = rewriting.plan(room.archive, conversation_id, summary_id=one, subtree=all_below)
+    title = f"Rewrite {summary_id}{' and all below it' if subtree else ''}"
+    return Rewriting(title, plan, _writer(room))
+
+
+def repair(room: Room, conversation_id: int) -> Rewriting:
+    """The broken summaries of a conversation."""
+    from lossless.doctor import repair as repairing
+
+    found = repairing.plan(room.archive, conversation_id, room.settings.default_token_budget)
+    return Rewriting(f"Repair conversation {conversation_id}", found.plan, _writer(room), found.blocked)
+
+
+def previous_context(room: Room, summary_id: str) -> str:
+    """What a summary's writer is told about what came before."""
+    from lossless.doctor.rewriting import source_of
+
+    return source_of(room.archive, room.engine.loop.summariser, summary_id, {}).previous_context
+
+
+# --- deeds ---------------------------------------------------------------------------------------------------
+
+
+def operate(room: Room, surgery: Surgery) -> str:
+    """Carry a surgery out, after a backup; says what was done."""
+    with room.working() as engine:
+        done = surgery.apply(engine)
+    room.refresh()
+    return told(done)
+
+
+def write_drafts(room: Room, work: Rewriting, decide: Callable[[Draft], bool], decided: Callable[[], None]) -> Outcome:
+    """Write drafts, one after the other, and put those that were accepted in place together; says what was done.
+
+    `decided` hears of each draft when it is done with.
+    """
+    from lossless.doctor import rewriting
+
+    turned_down: set[str] = set()
+
+    def accept(draft: Draft) -> bool:
+        is_wanted = decide(draft)
+        turned_down.update(() if is_wanted else (draft.summary_id,))
+        return is_wanted
+
+    with room.working() as engine:
+        made = []
+        for draft in rewriting.drafts(engine.writer, work.plan, accept):
+            decided()
+            made.append(draft)
+        wanted = [draft for draft in made if draft.summary_id not in turned_down]
+        good, refused = rewriting.settled(engine.archive, wanted)
+        reasons = "".join(f"\n{draft.summary_id}: {draft.refusal}" for draft in refused[:_REASONS])
+        reasons += f"\nand {len(refused) - _REASONS} more" if len(refused) > _REASONS else ""
+        if not good:
+            return Outcome(f"Nothing was written.{reasons}", is_changed=False)
+        done = rewriting.apply(engine.archive, work.plan, good, _now(engine), _backups(engine))
+    room.refresh()
+    return Outcome(told(done) + reasons)
+
+
+def told(done: Operated) -> str:
+    """What a surgery did, in a sentence or two."""
+    what = plural(len(done.summary_ids), "summary", "summaries")
+    sizes = f"{number(done.tokens_before)} → {number(done.tokens_after)} tokens"
+    copy = "" if done.backup is None else f"\nBackup: {done.backup.name}"
+    return f"Done: {done.action}, {what}, context {sizes}; u takes it back.{copy}"
+
+
+def _writer(room: Room) -> str:
+    """Who would write, by name; without a model texts are extracted."""
+    from lossless.compaction.summariser import Summariser
+
+    if room.engine.loop.summariser.complete is not None:
+        return "the host's model"
+    names = [candidate.name for candidate in Summariser(room.work_settings).candidates()]
+    return ", then ".join(names) if names else "nobody: texts are extracted, no model is configured"
+
+
+def _now(engine: Engine) -> datetime:
+    return engine.writer.clock()
+
+
+def _backups(engine: Engine) -> Callable[[str], Path]:
+    return lambda label: make_beside(engine.archive, label, _now(engine)).path

@@ -1,0 +1,119 @@
+"""Pictures of graphs: nothing overlaps, nothing is missing, and no text breaks them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from xml.etree import ElementTree
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lossless.pictures.columns import columns, thinned
+from lossless.pictures.graph import Graph, dot, svg
+from lossless.pictures.layout import lay_out
+from lossless.store.outline import Shape
+
+START = datetime(2026, 1, 5, tzinfo=UTC)
+SPACE = "{http://www.w3.org/2000/svg}"
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Graph:
+    """Summaries of several depths; each condensed one is made of some of the depth below."""
+    shapes: list[Shape] = []
+    edges: list[tuple[str, str]] = []
+    below: list[str] = []
+    for depth in range(draw(st.integers(0, 4))):
+        here = []
+        for n in range(draw(st.integers(1, 8 if depth == 0 else 4))):
+            id_, tokens = f"sum_{depth}_{n}", draw(st.integers(0, 5_000))
+            at = draw(st.none() | st.integers(0, 100).map(lambda hours: START + timedelta(hours=hours)))
+            shapes.append(Shape(id_, depth, tokens, 2 * tokens, at, at, draw(st.booleans())))
+            here.append(id_)
+            edges += [
+                (id_, source)
+                for source in draw(st.lists(st.sampled_from(below), unique=True) if below else st.just([]))
+            ]
+        below = here
+    words = (
+        st.dictionaries(st.sampled_from([shape.id for shape in shapes]), st.text(max_size=40))
+        if shapes
+        else st.just({})
+    )
+    return Graph(draw(st.text(max_size=30)), tuple(shapes), tuple(edges), draw(words))
+
+
+@given(graphs())
+def test_boxes_of_a_row_do_not_overlap(graph: Graph) -> None:
+    layout = lay_out(graph.shapes, graph.edges)
+    assert sorted(box.shape.id for row in layout.rows.values() for box in row) == sorted(s.id for s in graph.shapes)
+    assert len(layout.edges) == len(graph.edges)
+    for depth, row in layout.rows.items():
+        assert {box.shape.depth for box in row} <= {depth}
+        assert all(left.end < right.x for left, right in pairwise(row))
+        assert all(box.x >= 0 and box.end <= layout.width for box in row)
+
+
+@given(graphs())
+def test_a_wider_box_never_has_fewer_tokens(graph: Graph) -> None:
+    boxes = [box for row in lay_out(graph.shapes, graph.edges).rows.values() for box in row]
+    for one, other in pairwise(sorted(boxes, key=lambda box: box.shape.tokens)):
+        assert one.width <= other.width + 1e-6
+
+
+@given(graphs())
+def test_the_picture_is_a_document_with_every_summary(graph: Graph) -> None:
+    root = ElementTree.fromstring(svg(graph))
+    titles = [element.text or "" for element in root.iter(f"{SPACE}title")][1:]
+    assert sorted(title.split(":")[0] for title in titles) == sorted(shape.id for shape in graph.shapes)
+    boxes = [box for group in root.iter(f"{SPACE}g") for box in group.iter(f"{SPACE}rect")]
+    standing = sum(box.get("class") == "in" for box in boxes)
+    assert standing == sum(shape.in_context for shape in graph.shapes)
+    assert len(list(root.iter(f"{SPACE}path"))) == len(graph.edges)
+
+
+@given(graphs())
+def test_dot_names_every_summary_and_edge(graph: Graph) -> None:
+    text = dot(graph)
+    assert len(re.findall(r"^    \"sum_\w+\" \[", text, re.MULTILINE)) == len(graph.shapes)
+    assert len(re.findall(r"^  \"sum_\w+\" -> \"sum_\w+\";$", text, re.MULTILINE)) == len(graph.edges)
+
+
+def test_parents_stand_over_what_they_were_made_of() -> None:
+    leaves = [Shape(f"sum_{n}", 0, 100, 900, START + timedelta(hours=n), None, False) for n in range(4)]
+    roots = [
+        Shape("sum_a", 1, 50, 1800, START, None, True),
+        Shape("sum_b", 1, 50, 1800, leaves[2].earliest_at, None, True),
+    ]
+    edges = [("sum_a", "sum_0"), ("sum_a", "sum_1"), ("sum_b", "sum_2"), ("sum_b", "sum_3")]
+    layout = lay_out([*leaves, *roots], edges)
+    first, second = layout.rows[1]
+    below = layout.rows[0]
+    assert [box.shape.id for box in below] == ["sum_0", "sum_1", "sum_2", "sum_3"]
+    assert below[0].x < first.x
+    assert first.end < below[1].end < second.x < second.end < below[3].end
+
+
+def test_an_empty_graph_says_so() -> None:
+    assert "nothing was summarised yet" in svg(Graph("empty", ()))
+    assert dot(Graph("empty", ())).startswith("digraph")
+
+
+@given(st.lists(st.floats(0, 1e9), max_size=60), st.integers(1, 8))
+def test_columns_grow_with_values(values: list[float], height: int) -> None:
+    rows = columns(values, height)
+    assert [len(row) for row in rows] == [len(values)] * height
+    heights = [sum(" ▁▂▃▄▅▆▇█".index(row[n]) for row in rows) for n in range(len(values))]
+    assert all((tall > 0) == (value > 0) for tall, value in zip(heights, values, strict=True))
+    ordered = sorted(zip(values, heights, strict=True))
+    assert all(one[1] <= other[1] for one, other in pairwise(ordered))
+    assert not any(values) or max(heights) == 8 * height
+
+
+@given(st.lists(st.floats(0, 1e9), min_size=1, max_size=300), st.integers(1, 80))
+def test_thinning_keeps_the_largest(values: list[float], width: int) -> None:
+    thin = thinned(values, width)
+    assert len(thin) == min(width, len(values))
+    assert max(thin) == max(values)

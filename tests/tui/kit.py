@@ -1,0 +1,123 @@
+"""A person at a terminal: an archive with a graph of three depths, and keys to press."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import lossless
+from lossless.testing import VirtualClock
+from lossless.tui.app import Lcm
+from lossless.tui.room import Room
+from lossless.tui.widgets import DetailPane, Rows
+from tests.surgery.kit import BUDGET, HERE, THERE, settings, talk
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+    from textual.pilot import Pilot
+    from textual.widget import Widget
+
+HOSTILE = "\x1b[31mred\x1b]0;title\x07 [bold]brackets[/bold] [link=x]y[/] \u202eturned \x00\x9b \ud800 [/nope] \\["
+_STEP = 20
+
+
+def build(path: Path, messages: int = 120, **changed: Any) -> Path:
+    """Two conversations: one of some messages that is folded while time passes, and a short one."""
+    clock = VirtualClock()
+    with lossless.open(path, settings(**changed), clock=clock, background=False) as engine:
+        for first in range(0, messages, _STEP):
+            engine.append(HERE, talk(min(_STEP, messages - first), first=first))
+            clock.advance(minutes=30)
+            engine.compact(HERE, budget=BUDGET, force=True)
+        engine.append(THERE, talk(6, seed=1))
+    return path
+
+
+def room_of(path: Path, **more: Any) -> Room:
+    """The archive as the terminal interface opens it; its clock stands still."""
+    changed = more.pop("changed", {})
+    return Room(path, settings(timezone="UTC", **changed), clock=VirtualClock(), **more)
+
+
+class Person:
+    """Presses keys and looks at the screen."""
+
+    def __init__(self, app: Lcm, pilot: Pilot[Any]) -> None:
+        self.app, self.pilot = app, pilot
+
+    async def press(self, *keys: str) -> None:
+        for key in keys:
+            await self.pilot.press(key)
+            await self.settled()
+
+    async def settled(self) -> None:
+        """Wait until nothing is being read or written; a question to the person ends the wait, too."""
+        for _ in range(400):
+            await asyncio.sleep(0.002)
+            if not any(worker.group != "work" for worker in self.app.workers):
+                break
+        await self.pilot.pause()
+
+    async def until(self, holds: Callable[[], bool], seconds: float = 10.0) -> None:
+        """Wait for something to be seen."""
+        for _ in range(round(seconds / 0.02)):
+            await self.pilot.pause()
+            if holds():
+                return
+            await asyncio.sleep(0.02)
+        raise AssertionError(f"not seen in {seconds} seconds:\n{self.seen}")
+
+    @property
+    def screen(self) -> str:
+        return type(self.app.screen).__name__
+
+    def one(self, selector: str) -> Widget:
+        return self.app.screen.query_one(selector)
+
+    @property
+    def rows(self) -> Rows:
+        return self.app.screen.query_one(Rows)
+
+    @property
+    def where(self) -> str:
+        return str(self.one("#where").render())
+
+    @property
+    def detail(self) -> str:
+        return str(self.app.screen.query_one(DetailPane).query_one("#detail").render())
+
+    @property
+    def seen(self) -> str:
+        """Every character on the screen."""
+        strips = self.app.screen._compositor.render_strips()
+        return "\n".join("".join(segment.text for segment in strip) for strip in strips)
+
+    @property
+    def text(self) -> str:
+        """What a window has to scroll, whole."""
+        return str(self.one(".text").render()) if self.app.screen.query(".text") else ""
+
+    @property
+    def told(self) -> list[str]:
+        """The messages that were shown."""
+        return [note.message for note in self.app._notifications]
+
+
+def at(
+    room: Room, do: Callable[[Person], Awaitable[None]], size: tuple[int, int] = (80, 24), folder: Path | None = None
+) -> None:
+    """Let a person do something at a terminal of a size."""
+
+    async def main() -> None:
+        app = Lcm(room, folder)
+        async with app.run_test(size=size, notifications=True) as pilot:
+            person = Person(app, pilot)
+            await person.settled()
+            await do(person)
+
+    try:
+        asyncio.run(main())
+    finally:
+        room.close()

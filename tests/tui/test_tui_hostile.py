@@ -1,0 +1,87 @@
+"""Whatever was said, drawing it is safe: no control character, no markup, no turned letters, no endless line."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lossless
+from lossless.tui.reads import Detail
+from lossless.tui.screens.dialogs import coloured
+from lossless.tui.widgets import drawn
+from lossless.tui.words import LINE_CHARS, MOST_CHARS, bar, cell, clipped, line, visible
+from tests.surgery.kit import HERE
+from tests.tui.kit import HOSTILE, Person, at, room_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+ANY_TEXT = st.text(st.characters(), max_size=200) | st.sampled_from([HOSTILE, "[" * 100, "\\[/]", "\r\n\t\x85\u2028"])
+
+
+@given(ANY_TEXT)
+def test_no_text_steers_the_terminal(text: str) -> None:
+    assert not STEERING.search(visible(text))
+    assert not STEERING.search(line(text))
+    assert "\n" not in line(text)
+    assert not STEERING.search(drawn(Detail(text, (("name", text),), text)).plain)
+    assert not STEERING.search(coloured(text).plain)
+
+
+@given(ANY_TEXT)
+def test_brackets_are_no_markup(text: str) -> None:
+    assert cell(text).plain == line(text)
+    assert cell(text).spans == []
+
+
+def test_long_texts_are_cut() -> None:
+    assert len(line("x" * 10**6)) == LINE_CHARS
+    shown = clipped("y" * 10**6)
+    assert len(shown) < MOST_CHARS + 100
+    assert "980,000 more characters" in shown
+
+
+@given(st.floats(0, 10), st.integers(1, 40))
+def test_bars_are_as_wide_as_they_are(share: float, width: int) -> None:
+    drawn_bar = bar(share, width).plain
+    assert len(drawn_bar) == width
+    assert ("█" in drawn_bar) == (share > 0)
+
+
+def test_hostile_messages_are_shown_on_every_screen(archive: Path) -> None:
+    with lossless.open(archive, background=False) as engine:
+        text = HOSTILE.replace("\ud800", "")
+        tool: Any = {"id": "c", "type": "function", "function": {"name": "[red]x", "arguments": '{"a": "[/]\\u001b"}'}}
+        engine.append(
+            HERE,
+            [
+                {"role": "user", "content": text + "A" * 50_000},
+                {"role": "assistant", "content": text, "tool_calls": [tool]},
+                {"role": "tool", "tool_call_id": "c", "content": text},
+                {"role": "assistant", "content": text},
+            ],
+        )
+        engine.focus(HERE, f"hostile {text}")
+
+    async def do(person: Person) -> None:
+        for keys in (("j", "enter"), ("k",), ("k",), ("f",), ("q", "o"), ("q", "c", "G"), ("s",)):
+            await person.press(*keys)
+            assert not STEERING.search(person.seen.replace("\n", ""))
+        await person.press("q", "q", "slash", *"brackets", "enter")
+        assert "[bold]brackets[/bold]" in person.seen
+        assert not STEERING.search(person.seen.replace("\n", ""))
+
+    at(room_of(archive), do)
+
+
+def test_a_hostile_error_is_a_plain_message(archive: Path) -> None:
+    async def do(person: Person) -> None:
+        person.app.screen.complain(HOSTILE)  # type: ignore[attr-defined]
+        await person.until(lambda: "[bold]" in person.seen)
+        assert not STEERING.search(person.seen.replace("\n", ""))
+
+    at(room_of(archive), do)

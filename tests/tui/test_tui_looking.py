@@ -1,0 +1,369 @@
+"""Leafing through an archive by keys: nothing of it is changed, whatever is pressed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lossless
+from lossless.tui.app import Lcm, is_light
+from tests.surgery.kit import HERE, talk
+from tests.tui.kit import Person, at, room_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_sessions_lead_to_a_conversation_and_back_and_out(archive: Path) -> None:
+    async def do(person: Person) -> None:
+        assert person.screen == "Sessions"
+        assert "2 conversations" in person.where
+        assert "agent:main:here" in person.seen
+        await person.press("j")
+        assert "agent:main:here" in person.detail
+        await person.press("enter")
+        assert person.screen == "Conversation"
+        assert "1 … 120" in person.where
+        assert person.detail.startswith("msg#120 seq 120")
+        for key in ("q", "enter"):
+            await person.press(key)
+        assert person.screen == "Conversation"
+        await person.press("backspace", "enter", "b", "enter", "escape")
+        assert person.screen == "Sessions"
+        await person.press("q")
+        assert not person.app.is_running or person.app._exit
+
+    at(room_of(archive), do)
+
+
+def test_windows_of_a_conversation(archive: Path) -> None:
+    async def do(person: Person) -> None:
+        await person.press("j", "enter")
+        assert (person.where.count("older"), person.where.count("newer")) == (1, 0)
+        assert len(person.rows.keys) == 50
+        assert person.rows.chosen == "120"
+        await person.press("left_square_bracket")
+        assert "21 … 70" in person.where
+        assert person.rows.chosen == "70"
+        await person.press("left_square_bracket")
+        assert "1 … 50" in person.where
+        assert person.rows.chosen == "20"
+        await person.press("left_square_bracket")
+        assert "1 … 50" in person.where
+        await person.press("right_square_bracket")
+        assert "51 … 100" in person.where
+        assert person.rows.chosen == "51"
+        await person.press("G", "G")
+        assert "71 … 120" in person.where
+        await person.press("g", "g")
+        assert ("1 … 50" in person.where, person.rows.chosen) == (True, "1")
+        await person.press("j", "pagedown", "k")
+        assert person.detail.startswith(f"msg#{person.rows.chosen}")
+
+    at(room_of(archive, changed={"tui_conversation_window_size": 50}), do)
+
+
+def test_summaries_open_down_to_the_messages(archive: Path) -> None:
+    async def do(person: Person) -> None:
+        await person.press("j", "s")
+        assert person.screen == "Dag"
+        assert "in the context" in person.where
+        before = person.seen.count("○")
+        await person.press("enter")
+        assert person.seen.count("○") > before
+        for _ in range(4):
+            await person.press("j", "l")
+        assert "msg#" in person.seen
+        await person.press("h", "h", "h", "h", "h", "h", "h", "h", "left")
+        assert person.seen.count("○") == before
+        await person.press("space")
+        assert person.seen.count("○") > before
+        await person.press("G", "g", "J", "K", "c")
+        assert person.screen == "Context"
+
+    at(room_of(archive), do)
+
+
+def test_what_the_model_sees(archive: Path) -> None:
+    async def do(person: Person) -> None:
+        await person.press("j", "c")
+        assert "Context of conversation 1" in person.where
+        assert "of 128,000 tokens" in person.seen
+        assert "█" in person.seen
+        assert person.detail.startswith("sum_")
+        await person.press("v")
+        assert "What the last change did" in person.seen
+        await person.press("q", "enter")
+        assert person.screen == "Dag"
+        await person.press("q", "G", "enter")
+        assert person.screen == "Conversation"
+        assert person.rows.chosen == "120"
+
+    at(room_of(archive), do)
+
+
+def test_a_summary_that_is_folded_away_is_opened_where_it_stands(archive: Path) -> None:
+    with lossless.open(archive, background=False) as engine:
+        leaf = engine.archive.listings.summaries(1, conversation_id=1, depth=0).rows[0].summary_id
+
+    async def do(person: Person) -> None:
+        from lossless.tui.screens.dag import Dag
+
+        person.app.push_screen(Dag(1, leaf))
+        await person.until(lambda: person.detail.startswith(leaf))
+        node = person.app.screen.query_one("Summaries").cursor_node  # type: ignore[attr-defined]
+        assert node.data.summary_id == leaf
+
+    at(room_of(archive), do)
+
+
+def test_search_finds_and_opens(archive: Path) -> None:
+    async def do(person: Person) -> None:
+        await person.press("slash")
+        assert person.screen == "Search"
+        await person.press(*"tide", "enter")
+        assert "all conversations" in person.where
+        assert person.rows.keys
+        await person.press("enter")
+        assert person.screen in ("Conversation", "Dag")
+        await person.press("escape", "slash", "ctrl+r", *"[", "enter")
+        assert any("pattern" in told.lower() or "regular" in told.lower() for told in person.told), person.told
+        await person.press("escape")
+        assert person.screen == "Sessions"
+        await person.press("j", "enter", "slash", *"rope", "enter")
+        assert "conversation 1" in person.where
+        await person.press("ctrl+a")
+        assert "all conversations" in person.where
+
+    at(room_of(archive), do)
+
+
+def test_files_and_briefs(archive: Path) -> None:
+    with lossless.open(archive, background=False) as engine:
+        engine.append(HERE, [{"role": "user", "content": "line of a log\n" * 20_000}])
+        engine.focus(HERE, "Where is the lighthouse?")
+
+    async def do(person: Person) -> None:
+        await person.press("j", "enter", "f")
+        assert "1 files" in person.where
+        await person.until(lambda: "line of a log" in person.detail)
+        await person.press("q", "o")
+        assert "1 brief" in person.where
+        assert "Where is the lighthouse?" in person.detail
+        await person.press("q", "q", "D")
+        assert person.screen == "Doctor"
+        assert "Doctor" in person.where
+        await person.press("r", "q")
+
+    at(room_of(archive), do)
+
+
+def test_help_and_the_palette_name_every_key(archive: Path) -> None:
+    async def do(person: Person) -> None:
+        await person.press("j", "s", "question_mark")
+        for words in ("Rewrite", "Dissolve", "Repair", "Transplant", "Previous", "Undo"):
+            assert words in person.text
+        await person.press("escape", "ctrl+p", *"previous")
+        await person.until(lambda: "key p" in person.seen)
+        await person.press("enter")
+        await person.until(lambda: "Previous context of" in person.seen)
+
+    at(room_of(archive), do)
+
+
+def test_session_files_of_agents_are_found(archive: Path, tmp_path: Path) -> None:
+    from lossless.tui.folders import discovered
+
+    folder = tmp_path / "state" / "agents" / "main" / "sessions"
+    folder.mkdir(parents=True)
+    for name in ("run-here", "elsewhere"):
+        (folder / f"{name}.jsonl").write_text("{}\n")
+    (folder / "sessions.json").write_text("{}")
+
+    async def do(person: Person) -> None:
+        await person.press("a")
+        assert "main" in person.seen
+        await person.press("enter")
+        assert "2 of 2" in person.where
+        row = person.rows.keys.index("elsewhere.jsonl")
+        person.rows.choose(row)
+        await person.settled()
+        assert "lcm bootstrap" in person.detail
+        person.rows.choose(1 - row)
+        await person.press("enter")
+        assert (person.screen, "Conversation 1" in person.where) == ("Conversation", True)
+
+    assert discovered(tmp_path / "state") == (folder,)
+    at(room_of(archive, folders=discovered(tmp_path / "state")), do)
+
+
+def test_a_named_folder_is_shown_first(archive: Path, tmp_path: Path) -> None:
+    async def do(person: Person) -> None:
+        assert person.screen == "Files"
+        await person.press("q")
+        assert person.screen == "Sessions"
+
+    at(room_of(archive, folders=(tmp_path,)), do, folder=tmp_path)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (40, 10), (200, 50)])
+def test_every_screen_fits_every_terminal(archive: Path, size: tuple[int, int]) -> None:
+    async def do(person: Person) -> None:
+        for keys in (("enter",), ("s", "enter"), ("c",), ("question_mark",)):
+            await person.press(*keys)
+            assert {len(row) for row in person.seen.split("\n")} == {size[0]}
+
+    at(room_of(archive), do, size)
+
+
+def test_looking_changes_no_byte(archive: Path) -> None:
+    before = hashlib.sha256(archive.read_bytes()).hexdigest()
+
+    async def do(person: Person) -> None:
+        await person.press("j", "enter", "c", "q", "s", "enter", "p", "q", "d", "n", "r", "escape", "q", "f", "q", "o")
+
+    at(room_of(archive), do)
+    assert hashlib.sha256(archive.read_bytes()).hexdigest() == before
+
+
+def test_conversations_come_in_batches(tmp_path: Path) -> None:
+    path = tmp_path / "many.db"
+    with lossless.open(path, background=False) as engine:
+        for n in range(120):
+            engine.append(lossless.Session(key=f"agent:main:{n}"), talk(1, seed=n, words=3))
+
+    async def do(person: Person) -> None:
+        assert "50 conversations and more" in person.where
+        await person.press("G")
+        assert "100 conversations and more" in person.where
+        await person.press("G")
+        assert "120 conversations" in person.where
+        assert "more" not in person.where
+        assert sorted(map(int, person.rows.keys)) == list(range(1, 121))
+        await person.press("r")
+        assert "50 conversations and more" in person.where
+
+    at(room_of(path), do)
+
+
+def test_an_empty_archive_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "empty.db"
+    lossless.open(path, background=False).close()
+
+    async def do(person: Person) -> None:
+        assert "empty" in person.detail
+        await person.press("enter", "s", "c", "D", "q", "a", "q", "slash", "enter", "escape")
+        assert person.screen == "Sessions"
+
+    at(room_of(path), do)
+
+
+def test_an_error_is_a_message(archive: Path) -> None:
+    async def do(person: Person) -> None:
+        person.app.room.archive.close()
+        await person.press("r")
+        assert any("closed" in told for told in person.told)
+        assert person.app.is_running
+
+    at(room_of(archive), do)
+
+
+def test_what_nobody_foresaw_is_a_message(archive: Path) -> None:
+    async def do(person: Person) -> None:
+        person.app.screen.fetch(lambda: 1 // 0, print)  # type: ignore[attr-defined]
+        await person.until(lambda: any("Unexpected ZeroDivisionError" in told for told in person.told))
+        await person.press("j")
+        assert person.app.is_running
+
+    at(room_of(archive), do)
+
+
+_CRASH = """
+import sys
+from lossless.settings import Settings
+from lossless.tui.app import Lcm
+from lossless.tui.room import Room
+
+app = Lcm(Room(sys.argv[1], Settings()))
+
+async def press(pilot):
+    app.screen.action_reload = lambda: 1 // 0
+    await pilot.press("r")
+
+app.run(headless=True, auto_pilot=press)
+sys.exit(app.return_code)
+"""
+
+
+@pytest.mark.parametrize(("debug", "has_story"), [("", False), ("1", True)])
+def test_a_mistake_of_ours_ends_with_one_line(archive: Path, debug: str, has_story: bool) -> None:
+    command = [sys.executable, "-c", _CRASH, str(archive)]
+    environment = os.environ | {"LCM_DEBUG": debug}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=60)
+    assert done.returncode == 1
+    assert ("Traceback" in done.stdout + done.stderr) == has_story
+    assert has_story or "LCM_DEBUG=1" in done.stdout + done.stderr
+
+
+def test_the_thread_that_draws_never_reads(archive: Path) -> None:
+    room, statements = room_of(archive), list[str]()
+
+    def noted(_cursor: object, sql: str, _values: object) -> bool:
+        statements.append(sql)
+        return True
+
+    room.archive.database.connection().set_exec_trace(noted)  # this thread's own; others get theirs
+
+    async def do(person: Person) -> None:
+        await person.press(
+            "j", "enter", "k", "s", "enter", "p", "q", "d", "n", "r", "escape", "c", "q", "q", "f", "q", "o"
+        )
+        await person.press("q", "q", "D", "q", "slash", "x", "enter")
+
+    at(room, do)
+    assert statements == []
+
+
+def test_the_theme_follows_the_terminal(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLORFGBG", "0;15")
+
+    async def do(person: Person) -> None:
+        assert person.app.theme == "textual-light"
+        assert not person.app.current_theme.dark
+
+    at(room_of(archive), do)
+    assert is_light("0;default;15")
+    assert not is_light("15;0")
+
+
+def test_a_picture_needs_no_terminal(archive: Path) -> None:
+    room = room_of(archive)
+    try:
+        picture = Lcm(room).pictured(["j", "s"])
+    finally:
+        room.close()
+    assert picture.startswith("<svg")
+    assert "Summaries" in picture
+    assert 'url("https' not in picture
+
+
+def test_a_conversation_that_grows_is_followed(archive: Path) -> None:
+    with lossless.open(archive, background=False) as engine:
+
+        async def do(person: Person) -> None:
+            await person.press("j", "enter")
+            engine.append(HERE, talk(2, seed="new"))
+            await person.until(lambda: person.rows.chosen == "128")
+            assert "3 … 128" in person.where or "122" in person.where
+            await person.press("k", "k")
+            chosen = person.rows.chosen
+            engine.append(HERE, talk(2, seed="newer"))
+            await person.until(lambda: "124" in person.where)
+            assert person.rows.chosen == chosen
+
+        at(room_of(archive), do)

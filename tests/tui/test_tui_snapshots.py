@@ -1,0 +1,88 @@
+"""How it looks, at 80×24, wide, and in light colours. `pytest tests/tui --snapshot-update` draws the pictures anew."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import lossless
+from lossless.model.summaries import NewSummary
+from lossless.testing import VirtualClock
+from lossless.tui.app import Lcm
+from tests.tui.kit import room_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from lossless.tui.room import Room
+
+START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+FERRY = lossless.Session(key="agent:main:ferry", id="run-1")
+SAID = (
+    ("user", "Why does the sandbox merchant refuse the payment for [ticket 12]?"),
+    ("assistant", "Its key was rotated on Friday; the worker still has the old one."),
+    ("user", "Rotate it there, too, and say when the night boat sells again."),
+    ("assistant", "Done at 09:40. Seats for the night boat are on sale."),
+)
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Iterator[Room]:
+    """Sixteen messages, half of them below two leaves and a summary over these; all ids are known."""
+    path = tmp_path / "lcm.db"
+    with lossless.open(path, clock=VirtualClock(START), background=False) as engine:
+        engine.append(
+            FERRY,
+            [
+                lossless.Incoming({"role": role, "content": text}, f"e{n}", START + timedelta(minutes=7 * n))
+                for n, (role, text) in enumerate(SAID * 4)
+            ],
+        )
+        archive = engine.archive
+        for first, last, new in (
+            (0, 3, NewSummary("sum_00000000000000a1", 0, "The sandbox merchant refused: its key was old.", 12, "m")),
+            (1, 4, NewSummary("sum_00000000000000a2", 0, "The key was rotated; the night boat sells again.", 14, "m")),
+            (0, 1, NewSummary("sum_00000000000000b1", 1, "A rotated key stopped payments until 09:40.", 11, "m")),
+        ):
+            sources = archive.context.items(1)[first : last + 1]
+            with archive.writing():
+                archive.summaries.insert(1, sources, new, START)
+                archive.context.replace(1, sources, new.id, START)
+    opened = room_of(path)
+    yield opened
+    opened.close()
+
+
+async def settled(pilot: Any) -> None:
+    await pilot.app.workers.wait_for_complete()
+    await pilot.pause()
+
+
+@pytest.mark.parametrize(
+    ("keys", "size", "colours"),
+    [
+        pytest.param(["enter"], (80, 24), "15;0", id="conversation"),
+        pytest.param(["s", "l", "j", "l"], (80, 24), "0;15", id="light"),
+        pytest.param(["c"], (130, 30), "15;0", id="wide"),
+    ],
+)
+def test_it_looks_as_it_did(
+    room: Room,
+    snap_compare: Callable[..., bool],
+    monkeypatch: pytest.MonkeyPatch,
+    keys: list[str],
+    size: tuple[int, int],
+    colours: str,
+) -> None:
+    monkeypatch.setenv("COLORFGBG", colours)
+
+    async def press(pilot: Any) -> None:
+        await settled(pilot)
+        for key in keys:
+            await pilot.press(key)
+            await settled(pilot)
+
+    assert snap_compare(Lcm(room), terminal_size=size, run_before=press)
