@@ -1,0 +1,166 @@
+// The context engine: every method translates, Python decides, and nothing is ever thrown at the host but where it asks for it.
+import { randomUUID } from "node:crypto";
+
+/** How much of the end of a window Python gets at first. */
+const TAIL = 64;
+const COMPACT_SECONDS = 180;
+const MARGIN_MS = 5000;
+
+export function engineFactory(bridge, { id, version, config, log, importer = (name) => import(name) }) {
+  const session = ({ sessionId, sessionKey }) => ({ sessionId, sessionKey });
+  const transcript = ({ sessionFile, sessionTarget }) => ({ sessionFile, sessionTarget: target(sessionTarget) });
+  const host = ({ runtimeContext }) => ({
+    llm: runtimeContext?.llm,
+    rewrite: runtimeContext?.rewriteTranscriptEntries,
+  });
+  const model = ({ runtimeContext: { provider, modelId, model } = {} }) => {
+    const name = modelId ?? model;
+    return provider && name ? `${provider}/${name}` : undefined;
+  };
+  const budget = ({ tokenBudget, runtimeContext }) => tokenBudget ?? runtimeContext?.tokenBudget;
+
+  /** A method that answers with `instead(params, error)` when it cannot do its work. */
+  const safe = (name, work, instead) => async (params = {}) => {
+    try {
+      return await work(params);
+    } catch (error) {
+      if (!params.abortSignal?.aborted) log.warn?.(`[lossless] ${name}: ${error?.message ?? error}`);
+      return instead(params, error);
+    }
+  };
+
+  const compactMs = () => {
+    const seconds = config()?.agents?.defaults?.compaction?.timeoutSeconds ?? COMPACT_SECONDS;
+    return Math.max(1000, seconds * 1000 - MARGIN_MS);
+  };
+
+  /** What the host's memory plugin says to the model: with an engine in the slot, the host leaves that to the engine. */
+  const memoryPolicy = async ({ availableTools, citationsMode }) => {
+    try {
+      const { buildMemorySystemPromptAddition } = await importer("openclaw/plugin-sdk/core");
+      return (await buildMemorySystemPromptAddition?.({ availableTools: availableTools ?? new Set(), citationsMode })) || undefined;
+    } catch {
+      return undefined; // no memory plugin, or a host that adds it by itself
+    }
+  };
+
+  /** An assembled prompt with what belongs into the system prompt beside it. */
+  const withPolicies = async (params, made) => {
+    const additions = [await memoryPolicy(params), made.systemPromptAddition].filter(Boolean);
+    return additions.length > 0 ? { ...made, systemPromptAddition: additions.join("\n\n") } : made;
+  };
+
+  const assemble = async (params) => {
+    const { messages = [], prompt } = params;
+    const ask = (window) =>
+      bridge.call("assemble", {
+        ...session(params), prompt, tokenBudget: budget(params), messages: window, messageCount: messages.length,
+      }, { signal: params.abortSignal, deadlineMs: 20_000 });
+    let made = await ask(messages.slice(-TAIL));
+    if (made.needsAll) made = await ask(messages);
+    const { liveFrom, ...rest } = made;
+    return withPolicies(params, { ...rest, messages: [...made.messages, ...messages.slice(liveFrom)] });
+  };
+
+  const compact = async (params) => {
+    const { force, compactionTarget, runtimeContext } = params;
+    const done = await bridge.call("compact", {
+      ...session(params), ...transcript(params), tokenBudget: budget(params), force, compactionTarget,
+      manual: runtimeContext?.manualCompaction === true,
+    }, { signal: params.abortSignal, deadlineMs: compactMs(), open: host(params) });
+    if (!done.delegate) return done;
+    const { delegateCompactionToRuntime } = await importer("openclaw/plugin-sdk/core");
+    return delegateCompactionToRuntime(params);
+  };
+
+  const commitTurn = (params) =>
+    bridge.call("commitTurn", {
+      ...session(params), sessionTarget: target(params.admission), admission: anchor(params.admission),
+      terminal: anchor(params.terminal), advancementKey: params.advancementKey, messages: params.messages,
+      tokenBudget: budget(params), model: model(params),
+    }, { signal: params.abortSignal });
+
+  return () => ({
+    info: {
+      id,
+      name: "lossless",
+      version,
+      ownsCompaction: true,
+      turnMaintenanceMode: "background",
+      transcriptSemantics: {
+        currentTurnFence: "before-current-turn-entry-v1",
+        turnAdvancementIdempotency: "atomic-idempotent-v1",
+      },
+    },
+    bootstrap: safe(
+      "bootstrap",
+      (params) => bridge.call("bootstrap", { ...session(params), ...transcript(params) }, { open: host(params) }),
+      (_, error) => ({ bootstrapped: false, importedMessages: 0, reason: error.message }),
+    ),
+    maintain: safe(
+      "maintain",
+      (params) => bridge.call("maintain", {
+        ...session(params), ...transcript(params), tokenBudget: budget(params),
+        allowDeferredCompactionExecution: params.runtimeContext?.allowDeferredCompactionExecution === true,
+        canRewrite: typeof params.runtimeContext?.rewriteTranscriptEntries === "function",
+      }, { signal: params.abortSignal, deadlineMs: compactMs(), open: host(params) }),
+      (_, error) => ({ changed: false, bytesFreed: 0, rewrittenEntries: 0, reason: error.message }),
+    ),
+    ingest: safe(
+      "ingest",
+      (params) => bridge.call("ingest", { ...session(params), message: params.message, key: randomUUID() }),
+      () => ({ ingested: false }),
+    ),
+    ingestBatch: safe(
+      "ingestBatch",
+      (params) => bridge.call("ingestBatch", { ...session(params), messages: params.messages, key: randomUUID() }),
+      () => ({ ingestedCount: 0 }),
+    ),
+    afterTurn: safe(
+      "afterTurn",
+      async (params) => {
+        const messages = params.messages?.slice(params.prePromptMessageCount ?? 0) ?? [];
+        await bridge.call("afterTurn", {
+          ...session(params), ...transcript(params), messages, tokenBudget: budget(params), model: model(params), key: randomUUID(),
+        }, { open: host(params) });
+      },
+      () => undefined,
+    ),
+    // The one method that may throw: the host keeps the turn and hands it over again before the next one.
+    commitTurn,
+    assemble: safe("assemble", assemble, (params) => withPolicies(params, {
+      messages: params.messages ?? [],
+      estimatedTokens: Math.ceil(JSON.stringify(params.messages ?? []).length / 4),
+      promptAuthority: "preassembly_may_overflow",
+    })),
+    compact: safe("compact", compact, (_, error) => ({ ok: false, compacted: false, reason: error.message })),
+    prepareSubagentSpawn: safe(
+      "prepareSubagentSpawn",
+      async ({ parentSessionKey, childSessionKey }) => {
+        await bridge.call("prepareSubagentSpawn", { parentSessionKey, childSessionKey });
+        const rollback = () => bridge.call("onSubagentEnded", { childSessionKey, reason: "deleted" });
+        return { rollback: safe("rollback", rollback, () => undefined) };
+      },
+      () => undefined,
+    ),
+    onSubagentEnded: safe(
+      "onSubagentEnded",
+      async ({ childSessionKey, reason }) => {
+        await bridge.call("onSubagentEnded", { childSessionKey, reason });
+      },
+      () => undefined,
+    ),
+    // Instances come and go with every turn; what they share stays.
+    dispose: async () => {},
+  });
+}
+
+function anchor(given) {
+  return given ? { entryId: given.entryId } : undefined;
+}
+
+function target(given) {
+  if (!given) return undefined;
+  const { agentId, sessionId, sessionKey } = given;
+  return { agentId, sessionId, sessionKey };
+}

@@ -1,0 +1,227 @@
+"""One turn: a request is kept and made to fit, the reply is kept, and recall tools are answered in between."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from lossless.assembly.policy_text import RECALL_POLICY
+from lossless.errors import BadMessage, NotFound
+from lossless.exchange.dialect import Raw, text_of
+from lossless.exchange.windows import known_window
+from lossless.model.context import MessageItem
+from lossless.model.messages import ModelIdentity
+from lossless.model.tokens import estimate_tokens
+
+if TYPE_CHECKING:
+    from lossless.assembly.run import Assembled
+    from lossless.engine import Engine
+    from lossless.exchange.dialect import Call, Dialect, Stream
+    from lossless.ingest.run import AppendReport
+    from lossless.model.conversations import Session
+
+#: When a model gets the recall tools from us: whenever its prompt does not show everything, in every request, never.
+Tools: TypeAlias = Literal["auto", "always", "never"]
+#: So often a turn's recall calls are answered; then the model is told to come to an end.
+_ROUNDS, _LAST_ROUND = 8, 10
+_ENOUGH = "No more recall in this turn: answer with what you have."
+#: A context that fits this many times over, with what stands around each message, is shown as it is.
+_ROOMY, _FRAME_TOKENS = 1.6, 16
+#: Of a window, at least this share is the conversation's, whatever else a request brings.
+_LEAST_SHARE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """Whose turns these are, and how they are kept."""
+
+    engine: Engine
+    session: Session
+    dialect: Dialect
+    provider: str = "openai"
+    #: The model's window in tokens; else by its name, else the setting `defaultTokenBudget`.
+    window: int | None = None
+    tools: Tools = "auto"
+
+    def turn(self, body: Raw) -> Turn:
+        """Keep what a request says, and make it fit."""
+        turn = Turn(self, body)
+        turn.open()
+        return turn
+
+    def budget(self, body: Raw, overhead: int) -> int:
+        """What of the model's window is left for the conversation."""
+        window = self.window or known_window(str(body.get("model"))) or self.engine.settings.default_token_budget
+        return max(window - self.dialect.most_output(body) - overhead, window // _LEAST_SHARE)
+
+
+@dataclass(slots=True)
+class Turn:
+    """A request on its way. Send `body`; then `take` the reply, or `feed` its stream and call `end`."""
+
+    keeping: Keeping
+    #: What to send now.
+    body: Raw
+    #: Whether the messages are not the client's own any more.
+    is_assembled: bool = False
+    #: Why nothing is kept of this turn, when nothing is.
+    not_kept: str | None = None
+    hidden: frozenset[str] = frozenset()
+    budget: int = 0
+    window: list[Raw] = field(default_factory=list)
+    rounds: int = 0
+    stream: Stream = field(init=False)
+    _whole: Raw | None = None
+    #: What is sent besides the conversation, in tokens.
+    _overhead: int = 0
+
+    def __post_init__(self) -> None:
+        self.stream = self.keeping.dialect.stream(())
+
+    def open(self) -> None:
+        """Store what the request says, and put together what the model shall see."""
+        keeping, dialect = self.keeping, self.keeping.dialect
+        self.window = dialect.window(self.body)
+        brought = self._tools()
+        tools = [tool for tool in dialect.tools() if not dialect.tool_names({"tools": [tool]}) & brought]
+        may_add = keeping.tools != "never" and dialect.may_call(self.body) and bool(tools)
+        ours = _recall_tokens(tools) if may_add else 0
+        self._overhead = _tokens(self.body.get("tools") or [])
+        self.budget = keeping.budget(self.body, self._overhead + ours)
+        try:
+            report = self._store()
+        except BadMessage as error:
+            self.not_kept = str(error)
+            return
+        self.not_kept = _why_not(report)
+        if self.not_kept is not None or dialect.knows_history(self.body):
+            return
+        made = None if self._shows_everything(report) else self._assemble()
+        if made is not None and not _is_whole(made, len(self.window) - len(report.skipped)):
+            self.body, self.is_assembled = dialect.with_window(self.body, made.messages), True
+        if may_add and (self.is_assembled or keeping.tools == "always"):
+            self.body, self._overhead = dialect.with_recall(self.body, RECALL_POLICY, tools), self._overhead + ours
+            self.hidden = frozenset(name for tool in tools for name in dialect.tool_names({"tools": [tool]}))
+            self.stream = dialect.stream(self.hidden)
+
+    def take(self, reply: Raw) -> Raw | None:
+        """The reply for the client, kept; None when `body` has to be sent once more."""
+        dialect = self.keeping.dialect
+        calls = dialect.calls(reply)
+        ours = [call for call in calls if call.name in self.hidden]
+        shown = dialect.without_calls(reply, self.hidden) if ours else reply
+        self._whole = shown if self._whole is None else dialect.joined(self._whole, shown)
+        if ours and len(ours) == len(calls) and self.rounds < _LAST_ROUND:
+            self.rounds += 1
+            self.body = dialect.answered(self.body, reply, [(call, self._answer(call)) for call in ours])
+            return None
+        self._record(reply)
+        return self._whole
+
+    def feed(self, event: Raw) -> list[Raw]:
+        """The events to pass on for one that came."""
+        return self.stream.feed(event)
+
+    def end(self) -> list[Raw] | None:
+        """The last events of the stream, its reply kept; None when `body` has to be sent once more."""
+        if self.take(self.stream.reply()) is None:
+            self.stream.again()
+            return None
+        return self.stream.ending()
+
+    def broken(self) -> None:
+        """Keep what had come of a stream that broke off."""
+        dialect = self.keeping.dialect
+        rest = dialect.without_calls(self.stream.reply(), {call.name for call in dialect.calls(self.stream.reply())})
+        self._whole = rest if self._whole is None else dialect.joined(self._whole, rest)
+        if dialect.said(self._whole):
+            self._record(rest)
+
+    def _tools(self) -> set[str]:
+        return self.keeping.dialect.tool_names(self.body)
+
+    def _store(self) -> AppendReport:
+        keeping = self.keeping
+        if keeping.dialect.knows_history(self.body):
+            return keeping.engine.append(keeping.session, self.window)
+        report = keeping.engine.sync(keeping.session, self.window)
+        id_ = report.conversation_id
+        if id_ is not None and keeping.engine.archive.context_tokens(id_) > self.budget:  # fold before, not after
+            keeping.engine.after_turn(keeping.session, window=self.window, budget=self.budget)
+        return report
+
+    def _shows_everything(self, report: AppendReport) -> bool:
+        """Whether the context is this very window and far from full: then there is nothing to put together."""
+        archive, id_ = self.keeping.engine.archive, report.conversation_id
+        if id_ is None or _ROOMY * archive.context_tokens(id_) + _FRAME_TOKENS * len(self.window) > self.budget:
+            return False
+        with archive.reading():
+            items = archive.context.items(id_)
+            is_plain = not archive.beside.pins(id_) and archive.beside.active_brief(id_) is None
+        same = len(items) == len(self.window) - len(report.skipped)
+        return is_plain and same and all(isinstance(item, MessageItem) for item in items)
+
+    def _assemble(self) -> Assembled | None:
+        keeping, last = self.keeping, self.window[-1] if self.window else {}
+        user = next((m for m in reversed(self.window) if m.get("role") == "user"), {})
+        try:
+            return keeping.engine.assemble(
+                keeping.session,
+                budget=self.budget,
+                prompt=text_of(user.get("content")) or None,
+                format=keeping.dialect.format,
+                model=self._identity(),
+                allow_trailing_assistant=last.get("role") == "assistant",
+            )
+        except NotFound:
+            return None
+
+    def _identity(self) -> ModelIdentity:
+        keeping = self.keeping
+        return ModelIdentity(keeping.provider, keeping.dialect.format, str(self.body.get("model") or "unknown"))
+
+    def _answer(self, call: Call) -> str:
+        if self.rounds > _ROUNDS:
+            return _ENOUGH
+        return self.keeping.engine.call_tool(call.name, call.arguments, session=self.keeping.session).text
+
+    def _record(self, reply: Raw) -> None:
+        """Store what the client gets to see, with what the provider counted for the last round."""
+        keeping, dialect = self.keeping, self.keeping.dialect
+        if self.not_kept is not None or self._whole is None:
+            return
+        said, usage, identity = dialect.said(self._whole), dialect.usage(reply), self._identity()
+        prompt = usage.prompt - self._overhead if not self.rounds else 0
+        counted = {"prompt_tokens": max(prompt, 1), "cached_tokens": usage.cached} if prompt > 0 else None
+        is_added = dialect.knows_history(self.body)
+        keeping.engine.after_turn(
+            keeping.session,
+            new_messages=said if is_added else None,
+            window=None if is_added else [*self.window, *said],
+            budget=self.budget,
+            usage=counted,
+            model=f"{identity.provider}/{identity.model}",
+        )
+
+
+def _why_not(report: AppendReport) -> str | None:
+    if report.blocked is not None:
+        return report.blocked
+    return "nothing of this session is kept" if report.conversation_id is None else None
+
+
+def _is_whole(made: Assembled, count: int) -> bool:
+    """Whether the prompt is the client's own window, message by message: then it is sent as it came."""
+    receipt = made.receipt
+    only_messages = all(form == "verbatim" and not id_.startswith("sum_") for id_, form in receipt.included)
+    beside = receipt.tokens_by_kind.get("pins and focus", 0) + receipt.tokens_by_kind.get("cue", 0)
+    return only_messages and not receipt.left_out and not beside and len(receipt.included) == count
+
+
+def _recall_tokens(tools: list[Raw]) -> int:
+    return _tokens(tools) + estimate_tokens(RECALL_POLICY)
+
+
+def _tokens(value: list[Raw]) -> int:
+    return estimate_tokens(json.dumps(value, ensure_ascii=False)) if value else 0

@@ -1,0 +1,231 @@
+"""`lcm-hook`: what a host's hook calls. It reads one event, hands the work to a process of its own, and answers.
+
+A host waits for its hooks, and loading the engine takes longer than a hook may. So nothing heavy is imported here:
+another process reads the transcript, whose answer is waited for only a moment; it goes on when the wait is over. What
+a host needs at once it wrote down before (see `notes`). Whatever goes wrong is said on standard error; the exit
+code is always 0.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+
+from lossless.hosts.claude_code import notes
+
+#: What a worker needs to know of an event; the rest, a prompt above all, stays here.
+_FIELDS = (
+    "hook_event_name",
+    "session_id",
+    "transcript_path",
+    "cwd",
+    "source",
+    "trigger",
+    "reason",
+    "agent_id",
+    "agent_transcript_path",
+    "type",
+    "thread-id",
+)
+#: Events after which something new is in the transcript for sure.
+_TURNS = frozenset(("Stop", "SubagentStop", "SessionEnd", "PreCompact", "agent-turn-complete"))
+#: How long an event waits for its worker, in seconds. The worker itself goes on.
+_WAIT = 1.0
+_WAIT_FOR_REFERENCE = 5.0
+#: A reference that was written just before a compaction is good for so many seconds.
+_FRESH = 900.0
+_MOST_INPUT = 32 << 20
+#: Whether a pipe can be waited for no longer than one likes.
+_CAN_SELECT = os.name == "posix"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Answer one event; always 0, because a hook that fails must not stop its host."""
+    given = sys.argv[1:] if arguments is None else arguments
+    try:
+        text = _options(given)
+        answer = respond(_event(sys.stdin.buffer.read(_MOST_INPUT) if text is None else text))
+        if answer:
+            sys.stdout.write(json.dumps(answer) + "\n")
+            sys.stdout.flush()
+    except Exception as error:  # noqa: BLE001 - the host goes on, whatever happens here
+        _complain(f"{type(error).__name__}: {error}")
+    return 0
+
+
+def respond(event: dict[str, object]) -> dict[str, object] | None:
+    """What the host gets to read, or None; the transcript is on its way into the archive."""
+    name = str(event.get("hook_event_name") or event.get("type") or "")
+    if name == "SessionStart" and event.get("source") == "compact":
+        return _context(name, _reference(event))
+    if name == "UserPromptSubmit":
+        known = notes.load(event)
+        if not notes.is_current(known, event):
+            _start(event)
+        return _context(name, _cue(event, known))
+    if name in _TURNS:
+        wait = _wait_seconds()
+        return _warning(_await(_start(event, answers=wait > 0), wait))
+    if not notes.is_current(notes.load(event), event):
+        _start(event)
+    return None
+
+
+def _options(arguments: list[str]) -> str | bytes | None:
+    """Take `--db PATH` and `--config PATH`, as the engine's variables; what is left is an event itself."""
+    rest = list(arguments)
+    while rest and rest[0] in ("--db", "--config"):
+        if len(rest) < 2:
+            raise ValueError(f"{rest[0]} needs a path")
+        os.environ["LCM_DATABASE_PATH" if rest[0] == "--db" else notes.CONFIG_VARIABLE] = rest[1]
+        del rest[:2]
+    return rest[-1] if rest else None
+
+
+def _event(text: str | bytes) -> dict[str, object]:
+    event = json.loads(text)
+    if not isinstance(event, dict):
+        raise ValueError("an event is a JSON object")
+    return event
+
+
+def _reference(event: dict[str, object]) -> str:
+    """What stands for the compacted part: as it was written down before, else as a worker writes it now."""
+    known = notes.load(event)
+    made = known.get("referenceAt")
+    text = known.get("reference")
+    if isinstance(text, str) and isinstance(made, int | float) and time.time() - made < _FRESH:
+        _start(event)
+        return text
+    answer = _await(_start(event, answers=True), _WAIT_FOR_REFERENCE)
+    _warning(answer)
+    new = answer.get("reference")
+    return new if isinstance(new, str) else text if isinstance(text, str) else ""
+
+
+def _cue(event: dict[str, object], known: dict[str, object]) -> str:
+    if not known.get("compacted"):
+        return ""
+    from lossless.hosts.claude_code.cues import cue
+
+    return cue(str(event.get("prompt") or ""), known)
+
+
+def _context(name: str, text: str) -> dict[str, object] | None:
+    return {"hookSpecificOutput": {"hookEventName": name, "additionalContext": text}} if text else None
+
+
+def _wait_seconds() -> float:
+    if not _CAN_SELECT:
+        return 0.0
+    try:
+        return max(0.0, int(os.environ["LCM_HOOK_WAIT_MS"]) / 1000)
+    except (KeyError, ValueError):
+        return _WAIT
+
+
+def _warning(answer: dict[str, object]) -> dict[str, object] | None:
+    """What the user gets to read when a turn could not be stored: silence would be the worst answer."""
+    problem = answer.get("problem")
+    if not problem:
+        return None
+    _complain(str(problem))
+    return {"systemMessage": f"lossless: not everything was stored: {problem}"}
+
+
+def _complain(problem: str) -> None:
+    try:
+        sys.stderr.write(f"lcm-hook: {problem}\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return
+
+
+# --- the process that does the work ---------------------------------------------------------------
+
+
+def _start(event: dict[str, object], *, answers: bool = False) -> int | None:
+    """Start a worker of its own session on an event; the end of a pipe to read its answer from, if it answers."""
+    if not event.get("transcript_path") and not event.get("thread-id"):
+        return None
+    said = {name: event[name] for name in _FIELDS if event.get(name) is not None}
+    # -P: what lies in the folder that the host works in is never imported.
+    command = [sys.executable, "-P", "-m", "lossless.hosts.claude_code.worker", json.dumps(said)]
+    if not answers:
+        _spawn(command, None)
+        return None
+    reading, writing = os.pipe()
+    try:
+        _spawn(command, writing)
+    finally:
+        os.close(writing)
+    return reading
+
+
+def _spawn(command: list[str], answer: int | None) -> None:
+    """Run a command detached: neither its output nor its life is tied to the host's hook."""
+    if not hasattr(os, "posix_spawn"):
+        _spawn_elsewhere(command, answer)
+        return
+    _keep_descriptors()
+    actions: list[tuple[int, int, str, int, int] | tuple[int, int, int]] = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+    ]
+    if answer is None:
+        actions.append((os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0))
+    else:
+        actions.append((os.POSIX_SPAWN_DUP2, answer, 1))
+    try:
+        os.posix_spawn(command[0], command, os.environ, file_actions=actions, setsid=True)
+    except RuntimeError:  # a system on which a new session cannot be asked for
+        os.posix_spawn(command[0], command, os.environ, file_actions=actions, setpgroup=0)
+
+
+def _keep_descriptors() -> None:
+    """Pass nothing on but the three streams: a host reads until the last process that holds its pipe is gone."""
+    try:
+        numbers = os.listdir("/dev/fd")
+    except OSError:
+        numbers = []
+    for number in map(int, filter(str.isdigit, numbers)):
+        if number > 2:
+            try:
+                os.set_inheritable(number, False)
+            except OSError:  # the one that the folder was read with
+                continue
+
+
+def _spawn_elsewhere(command: list[str], answer: int | None) -> None:
+    import subprocess
+
+    flags = getattr(subprocess, "DETACHED_PROCESS", 0) | getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
+    nothing = subprocess.DEVNULL
+    subprocess.Popen(command, stdin=nothing, stdout=answer or nothing, stderr=nothing, creationflags=flags)
+
+
+def _await(reading: int | None, seconds: float) -> dict[str, object]:
+    """A worker's answer; nothing when it takes longer."""
+    if reading is None:
+        return {}
+    import select
+
+    until, text = time.monotonic() + seconds, b""
+    try:
+        while not text.endswith(b"\n"):
+            left = until - time.monotonic()
+            if left <= 0 or (_CAN_SELECT and not select.select([reading], [], [], left)[0]):
+                return {}
+            piece = os.read(reading, 1 << 16)
+            if not piece:
+                break
+            text += piece
+    finally:
+        os.close(reading)
+    return _event(text) if text.strip() else {"problem": "the process that reads the transcript ended without a word"}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""What a worker writes down for the next hook of a session: one small file, readable by its owner only.
+
+It saves a hook from opening the archive: how far the transcript was read, what to say after a compaction, which
+names lead back to what was compacted away. It is a cache: without it hooks are slower, and nothing is lost.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+
+#: How a config file reaches the worker; the engine's own settings have variables of their own.
+CONFIG_VARIABLE = "LCM_HOOK_CONFIG"
+
+
+def folder() -> str:
+    """Where notes lie."""
+    state = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
+    return os.path.join(state, "lossless", "hooks")
+
+
+def place(event: dict[str, object]) -> str | None:
+    """The file of an event's session; archives and settings that differ have files of their own."""
+    transcript = event.get("transcript_path")
+    if not isinstance(transcript, str) or not transcript:
+        return None
+    from hashlib import blake2b
+
+    ours = sorted((name, value) for name, value in os.environ.items() if name.startswith(("LCM_", "OPENCLAW_")))
+    told = json.dumps([os.path.abspath(transcript), ours]).encode("utf-8", "surrogateescape")
+    return os.path.join(folder(), blake2b(told, digest_size=12).hexdigest() + ".json")
+
+
+def load(event: dict[str, object]) -> dict[str, object]:
+    """What is known about a session; nothing when there is no note, or none that can be read."""
+    file = place(event)
+    if file is None:
+        return {}
+    try:
+        with open(file, encoding="utf-8") as stream:
+            known = json.load(stream)
+    except (OSError, ValueError):
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+def save(event: dict[str, object], known: dict[str, object]) -> None:
+    """Replace a session's note, at once."""
+    file = place(event)
+    if file is None:
+        return
+    os.makedirs(folder(), mode=0o700, exist_ok=True)
+    new = f"{file}.{os.getpid()}"
+    handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        json.dump(known, stream)
+    os.replace(new, file)
+
+
+def forget_old(days: float = 30.0) -> None:
+    """Remove notes that nobody has written for a month."""
+    import time
+
+    with suppress(OSError):
+        for entry in os.scandir(folder()):
+            if entry.is_file() and time.time() - entry.stat().st_mtime > days * 86_400:
+                with suppress(OSError):
+                    os.unlink(entry.path)
+
+
+def stamp(path: object) -> list[int]:
+    """How a transcript stands: its size and when it was changed; nothing when it is not there."""
+    try:
+        found = os.stat(str(path))
+    except (OSError, ValueError):
+        return []
+    return [found.st_size, found.st_mtime_ns]
+
+
+def is_current(known: dict[str, object], event: dict[str, object]) -> bool:
+    """Whether there is nothing in the transcript that was not read, as far as its size and time tell."""
+    now = stamp(event.get("transcript_path"))
+    return not now or not now[0] or known.get("read") == now

@@ -1,0 +1,118 @@
+"""Setting Claude Code up: hooks in its settings, the MCP server in its config, a skill that says how to recall."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lossless.hosts.config_files import Edit, read_object, read_text, write_object
+from lossless.hosts.hook_files import with_hooks, with_server, without_hooks, without_server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from lossless.hosts.programs import Programs
+
+EVENTS = ("SessionStart", "UserPromptSubmit", "PreCompact", "Stop", "SubagentStop", "SessionEnd")
+_SEAL = re.compile(r"\n<!-- lcm install: ([0-9a-f]{16}) -->\n\Z")
+_SKILL = """\
+---
+name: lossless-recall
+description: >-
+  Get back what was said earlier, word for word, also before a compaction and in other sessions: exact commands,
+  paths, numbers, decisions, error messages, what the user asked for. Use it before saying that something is not
+  remembered, after the context was compacted, and when the user speaks of earlier work.
+---
+
+"""
+_NOTE = "it was changed by hand and is left as it is"
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The files of Claude Code that are changed."""
+
+    settings: Path
+    servers: Path
+    skill: Path
+
+
+def user_places(env: Mapping[str, str] = os.environ) -> Places:
+    """The files of a person, for all projects."""
+    home = Path(env.get("HOME") or Path.home())
+    chosen = env.get("CLAUDE_CONFIG_DIR")
+    folder = Path(chosen).expanduser() if chosen else home / ".claude"
+    servers = folder / ".claude.json" if chosen else home / ".claude.json"
+    return Places(folder / "settings.json", servers, _skill_in(folder))
+
+
+def project_places(project: Path) -> Places:
+    """The files of one project."""
+    folder = project / ".claude"
+    return Places(folder / "settings.json", project / ".mcp.json", _skill_in(folder))
+
+
+def _skill_in(folder: Path) -> Path:
+    return folder / "skills" / "lossless-recall" / "SKILL.md"
+
+
+def install_edits(places: Places, commands: Programs) -> list[Edit]:
+    """What is to be written; a second time there is nothing to write."""
+    return [
+        object_edit(places.settings, lambda settings: with_hooks(settings, commands.hook, EVENTS)),
+        object_edit(places.servers, lambda config: with_server(config, commands.server)),
+        _skill_edit(places.skill, skill_text()),
+    ]
+
+
+def uninstall_edits(places: Places) -> list[Edit]:
+    """What is to be taken away: ours, and nothing else."""
+    return [
+        object_edit(places.settings, without_hooks),
+        object_edit(places.servers, without_server),
+        _skill_edit(places.skill, None),
+    ]
+
+
+def object_edit(path: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Edit:
+    """The edit that makes a change to a JSON file; one that ends up empty is removed, if it was not empty before."""
+    text = read_text(path)
+    before = read_object(path, text)
+    after = change(before)
+    if after == before:
+        return Edit(path, text, text)
+    return Edit(path, text, write_object(after, text) if after else None)
+
+
+def skill_text() -> str:
+    """The skill, sealed so that a later version knows whether somebody has changed it."""
+    from lossless.assembly.policy_text import RECALL_POLICY
+
+    return sealed(_SKILL + RECALL_POLICY)
+
+
+def sealed(text: str) -> str:
+    """A text that says at its end what it was when it was written."""
+    return f"{text}\n<!-- lcm install: {_digest(text)} -->\n"
+
+
+def is_sealed(text: str) -> bool:
+    """Whether a text is as it was written."""
+    found = _SEAL.search(text)
+    return found is not None and _digest(text[: found.start()]) == found[1]
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:16]
+
+
+def _skill_edit(path: Path, after: str | None) -> Edit:
+    before = read_text(path)
+    if before is not None and not is_sealed(before):
+        return Edit(path, before, before, _NOTE)
+    return Edit(path, before, after, has_folder=True)

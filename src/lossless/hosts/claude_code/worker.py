@@ -1,0 +1,249 @@
+"""The process behind a hook: it reads a transcript into the archive, tells the hook, and folds what has grown long.
+
+`python -m lossless.hosts.claude_code.worker '{"transcript_path": …}'`. One runs for a transcript and at most one more
+waits; it sees all that was written meanwhile, so others may leave.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lossless.errors import LosslessError, NotFound
+from lossless.hosts.claude_code import notes
+from lossless.hosts.claude_code.sessions import (
+    agent_files,
+    agent_session,
+    is_silent,
+    main_transcript,
+    rollout,
+    session_of,
+)
+from lossless.lifecycle.reports import TranscriptReport
+from lossless.transcripts.lines import file_state
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lossless.engine import Engine
+    from lossless.model.conversations import Session
+    from lossless.transcripts.read import Transcript
+
+#: How much of a host's context a reference may take.
+REFERENCE_TOKENS = 1_800
+#: What one event may spend on sweeps that were put off; the rest stays a debt for `lcm worker`.
+_DRAIN_SECONDS = 0.25
+#: More messages than this at once are an import, whose older part is folded at once.
+_IMPORT = 500
+#: How long a worker waits for the one before it.
+_QUEUE_SECONDS = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Synced:
+    """What an event brought into the archive."""
+
+    session: Session
+    conversation_id: int | None
+    stored: int
+    #: What was not stored, and why.
+    problems: tuple[str, ...] = ()
+
+
+def main(arguments: list[str]) -> int:
+    """Work on one event."""
+    event: dict[str, Any] = json.loads(arguments[0])
+    path = transcript_of(event)
+    if path is None or not path.is_file() or not path.stat().st_size:
+        _answer({})
+        return 0
+    with _turn(event) as is_ours:
+        if not is_ours:
+            _answer({"busy": True})
+            return 0
+        try:
+            with _open() as engine:
+                work(engine, event, path)
+        except (LosslessError, OSError) as error:
+            _answer({"problem": str(error)})
+            return 1
+        except Exception as error:
+            _answer({"problem": f"unexpected {type(error).__name__}"})
+            raise
+    notes.forget_old()
+    return 0
+
+
+def work(engine: Engine, event: dict[str, Any], path: Path) -> Synced:
+    """Store what is new, answer, then fold; what the next hook needs is written down before and after folding."""
+    read = notes.stamp(path)
+    synced = sync(engine, event, path)
+    known = notes.load(event) | {"read": read, "conversationId": synced.conversation_id}
+    forgets = _forgets(event)
+    if forgets and synced.conversation_id is not None:
+        known |= told(engine, synced.conversation_id) | {"compacted": known.get("compacted") or _has_forgotten(event)}
+    notes.save(event, known)
+    problem = {"problem": "; ".join(synced.problems)} if synced.problems else {}
+    _answer({"stored": synced.stored, "reference": known.get("reference"), **problem})
+    if synced.conversation_id is not None and fold(engine, synced, path, forgets=forgets) and forgets:
+        notes.save(event, known | told(engine, synced.conversation_id))
+    return synced
+
+
+def _forgets(event: dict[str, Any]) -> bool:
+    """Whether the host is about to forget what was said, or just has."""
+    return event.get("hook_event_name") == "PreCompact" or _has_forgotten(event)
+
+
+def _has_forgotten(event: dict[str, Any]) -> bool:
+    return event.get("hook_event_name") == "SessionStart" and event.get("source") == "compact"
+
+
+def told(engine: Engine, conversation_id: int) -> dict[str, object]:
+    """What the host is told about a conversation whose context it compacts."""
+    from lossless.hosts.claude_code.reference import reference
+    from lossless.hosts.claude_code.standing import names, standing
+
+    return {
+        "reference": reference(standing(engine.archive, conversation_id), REFERENCE_TOKENS),
+        "referenceAt": time.time(),
+        "names": names(engine.archive, conversation_id),
+    }
+
+
+def sync(engine: Engine, event: dict[str, Any], path: Path) -> Synced:
+    """Store what a transcript and those of its sub-agents have that the archive does not; no folding yet."""
+    transcript = main_transcript(path)
+    session = session_of(transcript)
+    report = _sync_main(engine, session, transcript)
+    problems = [_problem(path, report.reason)] if report.status in ("held", "refused") else []
+    stored = report.stored
+    named = event.get("agent_transcript_path")
+    for file, agent in agent_files(transcript, Path(named).absolute() if isinstance(named, str) else None):
+        try:
+            stored += _sync_agent(engine, session, file, agent)
+        except (LosslessError, OSError) as error:
+            problems.append(_problem(file, str(error)))
+    if event.get("hook_event_name") == "SessionEnd" and transcript.kind == "claude-code":
+        stored += sum(_sync_lane(engine, session, transcript, lane, lane) for lane in transcript.lanes())
+    return Synced(session, report.conversation_id, stored, tuple(problems))
+
+
+def _sync_main(engine: Engine, session: Session, transcript: Transcript) -> TranscriptReport:
+    """Go on with a transcript that is known; one in which nothing was said yet makes no conversation."""
+    if engine.archive.conversations.find(session) is not None:
+        return engine.bootstrap(session, transcript.state.path, fold=False)
+    if is_silent(transcript):
+        return TranscriptReport(None, "up to date")
+    return engine.bootstrap(session, transcript, fold=False)
+
+
+def _sync_agent(engine: Engine, session: Session, file: Path, agent: str) -> int:
+    """Store what a sub-agent's file adds; in other hosts than Claude Code it is a transcript like all others."""
+    seen = engine.archive.transcripts.seen(str(file))
+    state = file_state(file)
+    if seen and all(known == (state.size, state.mtime_ms) for known in seen.values()):
+        return 0
+    transcript = main_transcript(file)
+    if transcript.kind != "claude-code":
+        return _sync_main(engine, session_of(transcript), transcript).stored
+    return sum(_sync_lane(engine, session, transcript, lane, agent) for lane in (None, *transcript.lanes()))
+
+
+def _sync_lane(engine: Engine, session: Session, transcript: Transcript, lane: str | None, agent: str) -> int:
+    if is_silent(transcript, lane):
+        return 0
+    return engine.bootstrap(agent_session(session, agent), transcript, lane=lane, fold=False).stored
+
+
+def _problem(path: Path, reason: str | None) -> str:
+    return f"{path.name} was not stored: {reason or 'it is held back'}"
+
+
+def fold(engine: Engine, synced: Synced, path: Path, *, forgets: bool) -> bool:
+    """Fold without a model: an import or what a host is about to forget; else what is due, for a quarter second."""
+    from lossless.compaction.loop import Situation
+
+    assert synced.conversation_id is not None
+    conversation = engine.archive.conversations.get(synced.conversation_id)
+    if forgets or synced.stored > _IMPORT:
+        report = engine.fold_import(conversation)
+    else:
+        engine.after_turn(synced.session, transcript=path.absolute())
+        situation = Situation(conversation, engine.settings.default_token_budget)
+        report = engine.loop.drain(situation, may_ask_model=False, seconds=_DRAIN_SECONDS)
+    return report is not None and report.compacted
+
+
+def transcript_of(event: dict[str, Any]) -> Path | None:
+    """The transcript that an event is about; Codex's notification names a thread instead."""
+    named = event.get("transcript_path")
+    if isinstance(named, str) and named:
+        return Path(named)
+    home = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
+    return rollout(str(event.get("thread-id") or ""), home)
+
+
+def _open() -> Engine:
+    """The person's archive; settings that lie in the folder that the host works in are not theirs, and not read."""
+    from lossless.engine import open_engine
+    from lossless.settings.load import load
+
+    loaded = load(os.environ.get(notes.CONFIG_VARIABLE) or None, cwd=Path.home())
+    path = loaded.settings.database_path or "lcm.db"
+    if "://" in path:
+        raise NotFound("archive file", path)
+    return open_engine(path, loaded.settings, background=False)
+
+
+def _answer(answer: dict[str, object]) -> None:
+    """Tell the hook, if it still waits; afterwards there is nobody to tell."""
+    with suppress(OSError, ValueError):
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+    with suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+@contextmanager
+def _turn(event: dict[str, Any]) -> Iterator[bool]:
+    """Wait for the worker before this one; False when another one waits already."""
+    place = notes.place(event)
+    try:
+        import fcntl
+    except ImportError:
+        yield True
+        return
+    if place is None:
+        yield True
+        return
+    os.makedirs(notes.folder(), mode=0o700, exist_ok=True)
+    with open(f"{place}.next", "w") as following, open(f"{place}.now", "w") as running:
+        try:
+            fcntl.flock(following, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        until = time.monotonic() + _QUEUE_SECONDS
+        while time.monotonic() < until:
+            with suppress(BlockingIOError):
+                fcntl.flock(running, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            time.sleep(0.05)
+        else:
+            yield False
+            return
+        fcntl.flock(following, fcntl.LOCK_UN)
+        yield True
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

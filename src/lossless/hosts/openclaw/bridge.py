@@ -1,0 +1,66 @@
+"""What every call of the plugin stands on: the engine, the pipes, and what is known about the host."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lossless.engine import Engine
+    from lossless.hosts.openclaw.peer import Peer
+    from lossless.model.conversations import Session
+
+#: Sessions whose budget is remembered; the oldest are forgotten.
+_REMEMBERED = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What the plugin says about the host that it runs in."""
+
+    version: str = ""
+    #: Whether there is a model that can be asked at any time.
+    has_model: bool = False
+    has_subagents: bool = False
+    state_dir: str | None = None
+    #: Whether the host lets the plugin add to system prompts; where not, the assembled prompt brings it along.
+    adds_policy: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Bridge:
+    """The engine behind one plugin."""
+
+    engine: Engine
+    peer: Peer
+    host: Host = field(default_factory=Host)
+    budgets: Budgets = field(default_factory=lambda: Budgets())
+
+
+class Budgets:
+    """The budget of each session's turn.
+
+    The host names what is left beside its system prompt when a turn begins, and the model's whole window from
+    then on. The smallest of a turn holds for all of it, so that a prompt neither overflows nor changes on the way.
+    """
+
+    def __init__(self) -> None:
+        self._smallest: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def begin(self, session: Session) -> None:
+        """A turn begins."""
+        with self._lock:
+            self._smallest.pop(session.name, None)
+
+    def of(self, session: Session, offered: int | None) -> int | None:
+        """The budget of the turn, now that the host offers this."""
+        with self._lock:
+            known = self._smallest.get(session.name)
+            found = min(budget for budget in (known, offered) if budget is not None) if known or offered else None
+            if found is not None:
+                self._smallest[session.name] = found
+            while len(self._smallest) > _REMEMBERED:
+                del self._smallest[next(iter(self._smallest))]
+            return found

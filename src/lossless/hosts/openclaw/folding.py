@@ -1,0 +1,87 @@
+"""When the host wants its context smaller, or has time to spare."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lossless.errors import LosslessError
+from lossless.hosts.openclaw.reading import is_ignored, number, session_of, transcript_file
+from lossless.hosts.openclaw.transcript import read_transcript
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lossless.compaction.run import CompactionReport
+    from lossless.hosts.openclaw.bridge import Bridge
+    from lossless.hosts.openclaw.calls import Call
+    from lossless.lifecycle.transcript_gc import Replacement
+
+_REWRITE_SECONDS = 60.0
+_IN_USE = "the host may be writing to it"
+
+
+def compact(bridge: Bridge, call: Call) -> dict[str, Any]:
+    """Fold now. A session that is none of ours is left to the host (`delegate`)."""
+    params, engine, session = call.params, bridge.engine, session_of(call.params)
+    if is_ignored(engine.settings, session):
+        return {"delegate": True}
+    budget = number(params, "tokenBudget")
+    if budget is None:
+        return {"ok": False, "compacted": False, "reason": "missing token budget in compact params"}
+    if engine.archive.conversations.find(session) is None:
+        read_transcript(engine, bridge.peer, session, params)
+    is_forced = params.get("force") is True
+    is_overflow = is_forced and params.get("compactionTarget") == "budget" and params.get("manual") is not True
+    report = engine.compact(
+        session,
+        budget=budget,
+        force=is_forced or params.get("manual") is True,
+        until=budget if is_overflow else None,
+        progress=lambda *_: call.check(),
+    )
+    return _told(report)
+
+
+def _told(report: CompactionReport) -> dict[str, Any]:
+    result = {
+        "tokensBefore": report.tokens_before,
+        "tokensAfter": report.tokens_after,
+        "details": {"summaryIds": list(report.summary_ids), "modelCalls": report.calls, "stop": report.stop},
+    }
+    return {"ok": report.ok, "compacted": report.compacted, "reason": report.reason, "result": result}
+
+
+def maintain(bridge: Bridge, call: Call) -> dict[str, Any]:
+    """Between turns: pay what is owed if the host allows it, and look after its transcript."""
+    params, engine, session = call.params, bridge.engine, session_of(call.params)
+    nothing: dict[str, Any] = {"changed": False, "bytesFreed": 0, "rewrittenEntries": 0}
+    if is_ignored(engine.settings, session) or engine.archive.conversations.find(session) is None:
+        return nothing
+    allowed = params.get("allowDeferredCompactionExecution") is True
+    report = engine.maintain(session, budget=number(params, "tokenBudget"), allow=True) if allowed else None
+    file = transcript_file(params)
+    if file is None or not file.is_file():
+        return nothing | ({"reason": report.reason} if report is not None else {})
+
+    def rewrite(replacements: Sequence[Replacement]) -> int:
+        wanted = [{"entryId": one.entry_id, "message": one.message} for one in replacements]
+        done = bridge.peer.ask("transcript.rewrite", {"replacements": wanted}, _REWRITE_SECONDS)
+        return int((done or {}).get("rewrittenEntries") or 0)
+
+    can_rewrite = params.get("canRewrite") is True and allowed
+    collected = engine.collect_transcript(session, file, rewrite, approved=can_rewrite)
+    engine.rotate_between_turns(session, file, unsafe=_IN_USE)
+    changes = {"bytesFreed": collected.bytes_freed, "rewrittenEntries": collected.changed}
+    reason = collected.reason or (report.reason if report is not None else None)
+    return nothing | changes | {"changed": collected.changed > 0} | ({"reason": reason} if reason else {})
+
+
+def gateway_start(bridge: Bridge, call: Call) -> dict[str, Any]:  # noqa: ARG001  every call has this shape
+    """The host has started and nobody writes yet: shorten transcripts that grew too large, if the settings say so."""
+    if bridge.host.state_dir is None:
+        return {"rotated": 0}
+    try:
+        report = bridge.engine.rotate_at_start(bridge.host.state_dir)
+    except (LosslessError, OSError) as error:
+        return {"rotated": 0, "reason": str(error)}
+    return {"rotated": report.rotated, "scanned": report.scanned}

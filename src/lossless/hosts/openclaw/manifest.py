@@ -1,0 +1,88 @@
+"""What the plugin's folder says about settings and tools, written from their one declaration.
+
+`python -m lossless.hosts.openclaw.manifest bridges/openclaw` writes the files; with `--check` nothing is written and
+the exit code is 1 when one of them is out of date.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from lossless import __version__
+from lossless.hosts.openclaw.commands import VERBS
+from lossless.hosts.openclaw.service import PROTOCOL
+from lossless.recall.tools import TOOLS
+from lossless.settings.manifest import manifest_schema
+
+PLUGIN_ID = "lossless"
+CONTROL = "lcm-control"
+#: Settings of the plugin itself, which starts Python and therefore cannot ask it.
+_OWN: dict[str, tuple[dict[str, Any], str, str]] = {
+    "python": (
+        {"type": "string"},
+        "Python",
+        "The Python (3.11 or newer) that has lossless installed; else LCM_PYTHON, else python3 on the PATH.",
+    ),
+}
+
+
+def manifest() -> dict[str, Any]:
+    """`openclaw.plugin.json`."""
+    found = manifest_schema()
+    schema, hints = found["configSchema"], found["uiHints"]
+    for key, (kind, label, help_) in _OWN.items():
+        schema["properties"] = {key: kind, **schema["properties"]}
+        hints = {key: {"label": label, "help": help_}, **hints}
+    return {
+        "id": PLUGIN_ID,
+        "name": "lossless",
+        "description": "Keeps every message, folds older history into summaries, and gets any detail back.",
+        "version": __version__,
+        "kind": "context-engine",
+        "activation": {"onStartup": True},
+        "contracts": {"tools": [tool.name for tool in TOOLS], "sessionActions": [CONTROL]},
+        "commandAliases": [{"name": name, "kind": "runtime-slash"} for name in ("lossless", "lcm")],
+        "configSchema": schema,
+        "uiHints": hints,
+    }
+
+
+def declarations() -> dict[str, Any]:
+    """`declared.json`: what the plugin registers before Python runs."""
+    return {
+        "version": __version__,
+        "protocol": PROTOCOL,
+        "ownSettings": list(_OWN),
+        "commands": {name: verb.help for name, verb in VERBS.items()},
+        "tools": [{"name": tool.name, "description": tool.help, "parameters": tool.schema} for tool in TOOLS],
+    }
+
+
+def files() -> dict[str, str]:
+    """The generated files by name."""
+    made = {"openclaw.plugin.json": manifest(), "declared.json": declarations()}
+    return {name: json.dumps(value, indent=2, ensure_ascii=False) + "\n" for name, value in made.items()}
+
+
+def main(arguments: list[str]) -> int:
+    """Write the files, or check them."""
+    folders = [argument for argument in arguments if argument != "--check"]
+    if len(folders) != 1:
+        sys.stderr.write("usage: python -m lossless.hosts.openclaw.manifest [--check] FOLDER\n")
+        return 2
+    code = 0
+    for name, text in files().items():
+        path = Path(folders[0]) / name
+        if "--check" not in arguments:
+            path.write_text(text, encoding="utf-8")
+        elif not path.exists() or path.read_text(encoding="utf-8") != text:
+            sys.stderr.write(f"{path} is out of date: python -m lossless.hosts.openclaw.manifest {folders[0]}\n")
+            code = 1
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

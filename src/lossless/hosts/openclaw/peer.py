@@ -1,0 +1,169 @@
+"""JSON-RPC 2.0 in both directions over one pair of pipes."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import IO, TYPE_CHECKING, Any
+
+from lossless.errors import LosslessError
+from lossless.hosts.openclaw.calls import Call, Cancelled, Lanes, current
+from lossless.hosts.openclaw.frames import Writer, decode, lines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_log = logging.getLogger("lossless.openclaw")
+
+REFUSED, INTERNAL, UNKNOWN_METHOD, NO_JSON = -32000, -32603, -32601, -32700
+#: How long the plugin may take to answer when nothing else is said.
+_ANSWER_SECONDS = 30.0
+#: How often a wait looks whether its call was cancelled.
+_TICK_SECONDS = 0.05
+
+
+class HostError(Exception):
+    """The plugin, or the host behind it, refused what it was asked for; `name` is the error's own name there."""
+
+    code = "host"
+
+    def __init__(self, text: str, name: str = "") -> None:
+        super().__init__(text)
+        self.name = name
+
+
+@dataclass(slots=True)
+class _Question:
+    """What was asked of the plugin, until it answers."""
+
+    answered: threading.Event = field(default_factory=threading.Event)
+    reply: dict[str, Any] = field(default_factory=dict)
+
+
+class Peer:
+    """One end of the pipes. Calls are answered from threads, so that one that waits holds up no other."""
+
+    def __init__(self, reader: IO[bytes], writer: IO[bytes]) -> None:
+        self._reader, self._writer = reader, Writer(writer)
+        self._lanes = Lanes()
+        self._calls: dict[object, Call] = {}
+        self._questions: dict[str, _Question] = {}
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+
+    def serve(self, answer: Callable[[Call], object], lane_of: Callable[[Call], str | None]) -> None:
+        """Answer calls until the plugin hangs up."""
+        for line in lines(self._reader):
+            try:
+                frame = decode(line)
+            except (ValueError, RecursionError):
+                self._writer.send(_failure(None, NO_JSON, "the line is no JSON"))
+                continue
+            if isinstance(frame, dict):
+                self._take(frame, answer, lane_of)
+
+    def settle(self, seconds: float) -> bool:
+        """Cancel what still runs and wait for its end; False when that takes longer."""
+        with self._lock:
+            for call in self._calls.values():
+                call.cancelled.set()
+        return self._lanes.settle(seconds)
+
+    # --- the plugin asks ---
+
+    def _take(
+        self, frame: dict[str, Any], answer: Callable[[Call], object], lane_of: Callable[[Call], str | None]
+    ) -> None:
+        method, id_ = frame.get("method"), frame.get("id")
+        if not isinstance(method, str):
+            self._settle_question(frame)
+        elif method == "$/cancel":
+            self._cancel((frame.get("params") or {}).get("id"))
+        else:
+            call = _call_of(frame, method)
+            with self._lock:
+                self._calls[id_] = call
+            self._lanes.run(lane_of(call), lambda: self._answer(call, answer))
+
+    def _cancel(self, id_: object) -> None:
+        with self._lock:
+            call = self._calls.get(id_)
+        if call is not None:
+            call.cancelled.set()
+
+    def _answer(self, call: Call, answer: Callable[[Call], object]) -> None:
+        token = current.set(call)
+        try:
+            call.check()
+            frame = {"jsonrpc": "2.0", "id": call.id, "result": answer(call)}
+        except LosslessError as error:
+            frame = _failure(call.id, REFUSED, str(error), code=error.code)
+        except (HostError, Cancelled) as error:
+            frame = _failure(call.id, REFUSED, str(error), code=error.code)
+        except TimeoutError as error:
+            frame = _failure(call.id, REFUSED, str(error), code="timeout")
+        except Exception as error:  # noqa: BLE001  the host must get an answer, whatever went wrong
+            _log.exception("%s failed", call.method)
+            frame = _failure(call.id, INTERNAL, f"unexpected {type(error).__name__}", code="internal")
+        finally:
+            current.reset(token)
+            with self._lock:
+                self._calls.pop(call.id, None)
+        if call.id is not None:
+            self._writer.send(frame)
+
+    # --- the plugin is asked ---
+
+    def ask(self, method: str, params: dict[str, Any], seconds: float = _ANSWER_SECONDS) -> Any:
+        """What the plugin answers. Raises `HostError` when it refuses, `TimeoutError`, or `Cancelled`."""
+        id_, question, call = f"p{next(self._numbers)}", _Question(), current.get()
+        with self._lock:
+            self._questions[id_] = question
+        try:
+            named = params if call is None else {**params, "call": call.id}
+            self._writer.send({"jsonrpc": "2.0", "id": id_, "method": method, "params": named})
+            self._wait(question, call, seconds)
+        except (Cancelled, TimeoutError):
+            self.tell("$/cancel", {"id": id_})
+            raise
+        finally:
+            with self._lock:
+                self._questions.pop(id_, None)
+        if (error := question.reply.get("error")) is not None:
+            data = error.get("data") or {}
+            raise HostError(str(error.get("message") or "refused"), str(data.get("name") or ""))
+        return question.reply.get("result")
+
+    def tell(self, method: str, params: dict[str, Any]) -> None:
+        """Tell the plugin something that needs no answer."""
+        self._writer.send({"jsonrpc": "2.0", "method": method, "params": params})
+
+    def _wait(self, question: _Question, call: Call | None, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while not question.answered.wait(min(_TICK_SECONDS, max(0.0, until - time.monotonic()))):
+            if call is not None:
+                call.check()
+            if time.monotonic() >= until:
+                raise TimeoutError(f"no answer within {seconds:g} s")
+
+    def _settle_question(self, frame: dict[str, Any]) -> None:
+        with self._lock:
+            question = self._questions.get(str(frame.get("id")))
+        if question is not None:
+            question.reply = frame
+            question.answered.set()
+
+
+def _call_of(frame: dict[str, Any], method: str) -> Call:
+    params = frame.get("params")
+    params = params if isinstance(params, dict) else {}
+    millis = params.get("deadlineMs")
+    deadline = time.monotonic() + millis / 1000 if isinstance(millis, int | float) and millis > 0 else None
+    return Call(frame.get("id"), method, params, deadline)
+
+
+def _failure(id_: object, number: int, text: str, **data: str) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": id_, "error": {"code": number, "message": text, "data": data}}

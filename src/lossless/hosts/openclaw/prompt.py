@@ -1,0 +1,71 @@
+"""What the model sees: assembled from the archive, whatever the host's window already holds of ours."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from lossless.formats.synthetic import OPENING_TEXT
+from lossless.hosts.openclaw.live import fits_from, tokens_of, unknown_from
+from lossless.hosts.openclaw.reading import is_ignored, messages_of, number, session_of, words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lossless.assembly.run import Assembled
+    from lossless.hosts.openclaw.bridge import Bridge
+    from lossless.hosts.openclaw.calls import Call
+    from lossless.model.conversations import Conversation
+
+#: Least that is left for the archive when the window holds much that it does not know yet.
+_LEAST_TOKENS = 1_000
+
+
+def assemble(bridge: Bridge, call: Call) -> dict[str, Any]:
+    """The prompt: assembled messages, then the host's own from `liveFrom` on.
+
+    The plugin sends the end of a long window; when that is not enough to find the place, it is asked for all.
+    """
+    params, engine, session = call.params, bridge.engine, session_of(call.params)
+    window, budget = messages_of(params), bridge.budgets.of(session, number(params, "tokenBudget"))
+    offset = max(0, (number(params, "messageCount") or len(window)) - len(window))
+    conversation = None if is_ignored(engine.settings, session) else engine.archive.conversations.find(session)
+    if conversation is None or engine.archive.messages.newest_id(conversation.id) is None:
+        return _live(window, offset, budget)
+    made = _made(bridge, conversation, params, budget)
+    start = unknown_from(window, made.messages)
+    if start is None or (start == 0 and offset):
+        return _live(window, offset, budget)
+    more = window[start:]
+    if more:
+        left = max(_LEAST_TOKENS, (budget or engine.settings.default_token_budget) - tokens_of(more))
+        made = _made(bridge, conversation, params, left)
+    result: dict[str, Any] = {
+        "messages": made.messages if [m.get("content") for m in made.messages] != [OPENING_TEXT] else [],
+        "liveFrom": offset + start,
+        "estimatedTokens": made.tokens + tokens_of(more),
+        "contextProjection": {"mode": "thread_bootstrap", "epoch": _epoch(conversation, made)},
+    }
+    return result if bridge.host.adds_policy else result | {"systemPromptAddition": made.system_prompt}
+
+
+def _made(bridge: Bridge, conversation: Conversation, params: Mapping[str, Any], budget: int | None) -> Assembled:
+    prompt = words(params, "prompt")
+    return bridge.engine.assemble(
+        conversation, budget=budget, prompt=prompt, format="openclaw", allow_trailing_assistant=prompt is not None
+    )
+
+
+def _live(window: Sequence[dict[str, Any]], offset: int, budget: int | None) -> dict[str, Any]:
+    """The host's own window, as much of it as fits."""
+    if offset:
+        return {"needsAll": True}
+    start = fits_from(window, budget)
+    return {"messages": [], "liveFrom": start, "estimatedTokens": tokens_of(window[start:])}
+
+
+def _epoch(conversation: Conversation, made: Assembled) -> str:
+    """A name for the summaries at the head of the prompt: it changes when they do, not when messages are added."""
+    names = [name for name, _ in made.receipt.included if name.startswith("sum_")]
+    digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:32]
+    return f"summary-prefix-v1:{conversation.id}:{digest}"

@@ -1,0 +1,76 @@
+"""How the archive and one conversation are: for a person's eyes, and for programs that get no text of messages."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from lossless import __version__
+from lossless.errors import BadInput
+from lossless.hosts.openclaw.reading import session_of, transcript_file, words
+
+if TYPE_CHECKING:
+    from lossless.hosts.openclaw.bridge import Bridge
+    from lossless.hosts.openclaw.calls import Call
+    from lossless.model.conversations import Session
+    from lossless.store.listings import ConversationRow
+
+
+def status_text(bridge: Bridge, session: Session) -> str:
+    """The archive in a few lines, then the conversation."""
+    archive = bridge.engine.archive
+    with archive.reading():
+        size, _ = archive.care.size()
+        totals, live = archive.care.totals(), archive.care.liveness()
+        found = archive.conversations.find(session)
+        row = None if found is None else archive.listings.conversation(found.id)
+    counts = totals.counts
+    lines = [
+        f"lossless {__version__} on OpenClaw {bridge.host.version or '(version unknown)'}",
+        f"Archive: {archive.path}, {size:,} bytes",
+        f"Kept: {counts.conversations} conversations, {counts.messages} messages, {counts.summaries} summaries",
+        f"Last stored: {live.last_stored_at or 'never'}; last compacted: {live.last_compacted_at or 'never'}",
+        f"Seen {live.seen}, stored {live.stored}, replayed {live.replayed}, skipped {live.skipped}, "
+        f"ambiguous {live.ambiguous}",
+    ]
+    lines += [f"Blocked: conversation {id_}: {reason}" for id_, _, reason in live.blocked]
+    owed = f"{totals.pending} pending, {totals.running} running" if totals.pending + totals.running else "none"
+    return "\n".join([*lines, f"Debt: {owed}", *_conversation_lines(bridge, row)])
+
+
+def _conversation_lines(bridge: Bridge, row: ConversationRow | None) -> list[str]:
+    if row is None:
+        return ["This conversation: nothing is stored of it yet."]
+    from lossless.doctor.focus import status
+
+    ratio = f", 1:{round(row.message_tokens / row.context_tokens)}" if row.context_tokens else ""
+    debt = bridge.engine.loop.debt(row.conversation_id)
+    focus = status(bridge.engine.archive, row.conversation_id)
+    lines = [
+        f"This conversation: {row.conversation_id} ({row.session_key or row.session_id})",
+        f"  {row.message_count} messages, {row.message_tokens:,} tokens; {row.summary_count} summaries",
+        f"  context: {row.context_items} items, {row.context_tokens:,} tokens{ratio}",
+    ]
+    if debt.pending:
+        lines.append(f"  a sweep is owed: {debt.reason or 'over the threshold'}")
+    if focus is not None and focus.brief.status == "active":
+        lines.append(f"  focus: {focus.brief.prompt}{' (out of date)' if focus.is_stale else ''}")
+    return lines
+
+
+def control(bridge: Bridge, call: Call) -> dict[str, Any]:
+    """The session action `lcm-control`: figures and yes or no, never a path or a word that was said."""
+    action = words(call.params, "action") or "status"
+    session, engine = session_of(call.params), bridge.engine
+    found = engine.archive.conversations.find(session)
+    row = None if found is None else engine.archive.listings.conversation(found.id)
+    if action == "status":
+        return {"active": row is not None, "messageCount": 0 if row is None else row.message_count}
+    if action == "doctor":
+        examined = engine.examine()
+        return {"ok": examined.healthy, "warnings": [f"{one.severity}: {one.kind}" for one in examined.findings]}
+    if action == "rotate":
+        report = engine.rotate(session, transcript_file(call.params))
+        at = datetime.now(UTC).isoformat() if report.rotated else None
+        return {"messageCount": 0 if row is None else row.message_count, "lastRotatedAt": at}
+    raise BadInput("the action must be status, doctor or rotate")

@@ -1,0 +1,77 @@
+"""Pydantic AI: a capability that keeps every message of a run and fits what each model request sees.
+
+agent = Agent(model, capabilities=[Lossless(engine, budget=128_000)])
+agent.run_sync("hello", conversation_id="support:42")
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pydantic_ai import Tool
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.toolsets import FunctionToolset
+
+from lossless.assembly.policy_text import RECALL_POLICY
+from lossless.hosts.pydantic_messages import given_back, window
+from lossless.hosts.window import Raw, Windows
+from lossless.model.conversations import Session
+
+if TYPE_CHECKING:
+    from pydantic_ai import RunContext
+    from pydantic_ai.messages import ModelResponse
+    from pydantic_ai.models import ModelRequestContext
+
+    from lossless.engine import Engine
+
+
+@dataclass
+class Lossless(AbstractCapability[Any]):
+    """Keeps runs in an archive, by their `conversation_id`, and gives the model the recall tools."""
+
+    engine: Engine
+    budget: int | None = None
+
+    @property
+    def windows(self) -> Windows:
+        return Windows(self.engine, self.budget)
+
+    def get_instructions(self) -> str:
+        """How to read summaries, and when to use the tools."""
+        return RECALL_POLICY
+
+    def get_toolset(self) -> FunctionToolset[Any]:
+        """The recall tools."""
+        return FunctionToolset([self._tool(tool.name, tool.help, tool.schema) for tool in self.windows.tools])
+
+    async def prepare_model_request(self, ctx: RunContext[Any], request_context: ModelRequestContext) -> Any:
+        """What the model sees: all of it while it fits; the history of the run stays as it is."""
+        said = list(window(request_context.messages))
+        fitting = await asyncio.to_thread(self.windows.fit, _session(ctx), said)
+        if fitting is None:
+            return request_context
+        return replace(request_context, messages=given_back(fitting))
+
+    async def after_model_request(
+        self,
+        ctx: RunContext[Any],
+        *,
+        request_context: ModelRequestContext,  # noqa: ARG002
+        response: ModelResponse,
+    ) -> ModelResponse:
+        """Keep the reply."""
+        said = list(window([*ctx.messages, response]))
+        await asyncio.to_thread(self.windows.turn, _session(ctx), said, response.usage.input_tokens)
+        return response
+
+    def _tool(self, name: str, help: str, schema: Raw) -> Tool[Any]:
+        async def call(ctx: RunContext[Any], **arguments: Any) -> str:
+            return await asyncio.to_thread(self.windows.call, _session(ctx), name, arguments)
+
+        return Tool.from_schema(call, name, help, schema, takes_ctx=True)
+
+
+def _session(ctx: RunContext[Any]) -> Session:
+    return Session(key=ctx.conversation_id or "pydantic-ai")

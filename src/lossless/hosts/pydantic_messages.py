@@ -1,0 +1,85 @@
+"""Pydantic AI's messages as chat messages, each of which carries what it came from; and back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pydantic_ai.messages import (
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelResponse,
+    RetryPromptPart,
+    SystemPromptPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+
+from lossless.hosts.window import CARRIED, Raw, carried, spoken
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pydantic_ai.messages import ModelMessage
+
+    from lossless.model.messages import Message
+
+
+def window(messages: Iterable[ModelMessage]) -> Iterator[Raw]:
+    """Chat messages: one for each part of a request, one for a response; each carries what it came from."""
+    for message in messages:
+        if isinstance(message, ModelResponse):
+            yield _response(message) | {CARRIED: ModelMessagesTypeAdapter.dump_python([message], mode="json")[0]}
+            continue
+        for part in message.parts:
+            one = replace(message, parts=[part])
+            yield _request_part(part) | {CARRIED: ModelMessagesTypeAdapter.dump_python([one], mode="json")[0]}
+
+
+def _response(message: ModelResponse) -> Raw:
+    calls = [
+        {
+            "id": part.tool_call_id,
+            "type": "function",
+            "function": {"name": part.tool_name, "arguments": part.args_as_json_str()},
+        }
+        for part in message.parts
+        if isinstance(part, ToolCallPart)
+    ]
+    return {"role": "assistant", "content": message.text or (None if calls else "")} | (
+        {"tool_calls": calls} if calls else {}
+    )
+
+
+def _request_part(part: Any) -> Raw:
+    if isinstance(part, SystemPromptPart):
+        return {"role": "system", "content": part.content}
+    if isinstance(part, ToolReturnPart):
+        return {"role": "tool", "tool_call_id": part.tool_call_id, "content": part.model_response_str()}
+    if isinstance(part, RetryPromptPart) and part.tool_name is not None:
+        return {"role": "tool", "tool_call_id": part.tool_call_id, "content": part.model_response()}
+    return {
+        "role": "user",
+        "content": spoken(part.model_response() if isinstance(part, RetryPromptPart) else part.content),
+    }
+
+
+def given_back(messages: Iterable[Message]) -> list[ModelMessage]:
+    """The run's own messages where they stand for themselves, user messages for what we wrote."""
+    made: list[ModelMessage] = []
+    for message in messages:
+        own = carried(message)
+        one = ModelMessagesTypeAdapter.validate_python([own])[0] if own else _written(message)
+        if made and isinstance(one, ModelRequest) and isinstance(made[-1], ModelRequest):
+            made[-1] = replace(one, parts=[*made[-1].parts, *one.parts])
+        else:
+            made.append(one)
+    return made
+
+
+def _written(message: Message) -> ModelMessage:
+    if message.tool_results:
+        result = message.tool_results[0]
+        return ModelRequest([ToolReturnPart(result.name or "tool", message.content, result.call_id or "")])
+    return ModelRequest([UserPromptPart(message.content)])

@@ -1,0 +1,1 @@
+"""Doors for programs: agents and others ask the archive through them."""

@@ -1,0 +1,78 @@
+"""MCP over HTTP for programs on this machine: loopback only, behind a token, for known hosts and origins."""
+
+from __future__ import annotations
+
+import hmac
+import socket
+from typing import TYPE_CHECKING
+
+import uvicorn
+from mcp.server.transport_security import TransportSecuritySettings
+
+from lossless.errors import BadInput
+from lossless.serve.mcp import make_server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from lossless.serve.room import ReadingRoom
+
+HOST = "127.0.0.1"
+PORT = 4878
+PATH = "/mcp"
+
+
+class OnlyWithToken:
+    """Lets requests through that carry the token; all others get 401 and nothing else."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app, self._expected = app, f"Bearer {token}".encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan" or (scope["type"] == "http" and self._is_known(scope)):
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return
+        headers = [(b"www-authenticate", b"Bearer"), (b"content-type", b"text/plain"), (b"connection", b"close")]
+        await send({"type": "http.response.start", "status": 401, "headers": headers})
+        await send({"type": "http.response.body", "body": b"A bearer token is needed.\n"})
+
+    def _is_known(self, scope: Scope) -> bool:
+        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        return len(given) == 1 and hmac.compare_digest(given[0], self._expected)
+
+
+def make_app(room: ReadingRoom, token: str, port: int) -> ASGIApp:
+    """The application: `/mcp` for those who know the token and call this machine by one of its own names."""
+    names = [f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")]
+    security = TransportSecuritySettings(allowed_hosts=names, allowed_origins=[f"http://{name}" for name in names])
+    app = make_server(room).streamable_http_app(streamable_http_path=PATH, transport_security=security)
+    return OnlyWithToken(app, token)
+
+
+def serve_http(room: ReadingRoom, token: str, port: int = PORT, *, ready: Callable[[str], None]) -> None:
+    """Answer until interrupted; port 0 takes a free one. `ready` gets the address."""
+    listener = _listen(port)
+    number = int(listener.getsockname()[1])
+    config = uvicorn.Config(make_app(room, token, number), log_level="warning", access_log=False, ws="none")
+    ready(f"http://{HOST}:{number}{PATH}")
+    try:
+        uvicorn.Server(config).run(sockets=[listener])
+    finally:
+        listener.close()
+        room.close()
+
+
+def _listen(port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((HOST, port))
+        listener.listen(64)
+    except OSError as error:
+        listener.close()
+        raise BadInput(f"port {port} cannot be used: {error.strerror}") from error
+    return listener

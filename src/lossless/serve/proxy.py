@@ -1,0 +1,175 @@
+"""A provider's HTTP interface on the loopback address that keeps what passes and holds it inside the window."""
+
+from __future__ import annotations
+
+import json
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import httpx2
+from anyio import to_thread
+from starlette.applications import Starlette
+from starlette.routing import Route
+
+from lossless.errors import BadInput, LosslessError
+from lossless.exchange.chat_completions import ChatCompletions
+from lossless.exchange.messages_api import MessagesApi
+from lossless.exchange.responses_api import ResponsesApi
+from lossless.exchange.turn import Keeping
+from lossless.serve.proxy_access import ANTHROPIC_URL, OPENAI_URL, SESSION_HEADER, TOKEN_HEADER, Refused
+from lossless.serve.proxy_relay import Relay, failure
+from lossless.serve.proxy_sessions import Sessions
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from lossless.engine import Engine
+    from lossless.exchange.dialect import Dialect, Raw
+    from lossless.exchange.turn import Tools, Turn
+    from lossless.serve.proxy_access import Access, Granted
+    from lossless.serve.proxy_sessions import By
+
+_DIALECTS: dict[tuple[str, str], Dialect] = {
+    ("openai", "/chat/completions"): ChatCompletions(),
+    ("openai", "/responses"): ResponsesApi(),
+    ("anthropic", "/v1/messages"): MessagesApi(),
+}
+_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"]
+#: Headers that belong to one connection, or that we write ourselves.
+_OURS = frozenset(
+    ("host", "content-length", "connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "origin")
+) | {"proxy-authorization", "proxy-connection", "expect", "accept-encoding", TOKEN_HEADER, SESSION_HEADER}
+_KEYS = frozenset(("authorization", "x-api-key", "api-key"))
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How the proxy works: where the providers are, whose keys it has, how conversations are kept."""
+
+    openai_url: str = OPENAI_URL
+    anthropic_url: str = ANTHROPIC_URL
+    #: Keys for clients that bring none, by provider.
+    keys: Mapping[str, str] = field(default_factory=dict, repr=False)
+    by: By = "prefix"
+    window: int | None = None
+    tools: Tools = "auto"
+    #: Seconds to wait for a provider to say anything.
+    timeout: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """Where a request goes."""
+
+    provider: str
+    url: str
+    dialect: Dialect | None
+
+
+class Proxy:
+    """Serves requests over one engine."""
+
+    def __init__(self, engine: Engine, access: Access, options: Options) -> None:
+        self._engine, self._access, self._options = engine, access, options
+        self._sessions = Sessions(engine, options.by)
+        self._client = httpx2.AsyncClient(timeout=httpx2.Timeout(options.timeout, connect=15.0), follow_redirects=False)
+
+    async def close(self) -> None:
+        """Let go of the connections to providers."""
+        await self._client.aclose()
+
+    async def serve(self, request: Request) -> Response:
+        """One request: kept and made to fit when it is a conversation, passed on as it is when not."""
+        provider = _provider(request)
+        granted = self._access.check(request.headers)
+        if isinstance(granted, Refused):
+            return failure(provider, granted.status, granted.reason)
+        target = self._target(request, provider)
+        content = await request.body()
+        sent = self._request(request, target, granted, content)
+        turn, is_changed = None, False
+        if target.dialect is not None and request.method == "POST" and (body := _object(content)) is not None:
+            try:
+                turn = await to_thread.run_sync(self._turn, target, body, granted, request.headers.get(SESSION_HEADER))
+                is_changed = turn.body is not body
+            except BadInput as error:
+                return failure(provider, 400, str(error))
+            except LosslessError as error:  # what cannot be kept is refused: it would be lost without a word
+                return failure(provider, 503, f"the archive cannot keep this: {error}")
+        return Relay(self._client, provider, sent, turn, self._sessions.remember, is_changed=is_changed)
+
+    def _turn(self, target: _Target, body: Raw, granted: Granted, header: str | None) -> Turn:
+        assert target.dialect is not None
+        stored = body.get("previous_response_id") or body.get("conversation")
+        goes_on = None if not stored else stored if isinstance(stored, str) else str(stored.get("id"))
+        session = self._sessions.of(target.dialect.window(body), granted.key_name, header, goes_on)
+        options = self._options
+        if isinstance(stored, str) and (real := self._sessions.real_id(stored)) != stored:
+            body = body | {"previous_response_id": real}
+        keeping = Keeping(self._engine, session, target.dialect, target.provider, options.window, options.tools)
+        return keeping.turn(body)
+
+    def _target(self, request: Request, provider: str) -> _Target:
+        path = _below(_path(request), f"/{provider}")
+        if provider == "openai":
+            path = _below(path, "/v1")
+            base = self._options.openai_url
+        else:
+            base = self._options.anthropic_url
+        query = f"?{request.url.query}" if request.url.query else ""
+        return _Target(provider, f"{base.rstrip('/')}{path}{query}", _DIALECTS.get((provider, path.rstrip("/"))))
+
+    def _request(self, request: Request, target: _Target, granted: Granted, content: bytes) -> httpx2.Request:
+        """The request as the provider gets it: the client's headers, without what is meant for us."""
+        kept = [(name, value) for name, value in request.headers.items() if name not in _OURS and name not in _KEYS]
+        keys = granted.key_headers
+        own = self._options.keys.get(target.provider)
+        if not keys and own:
+            keys = {"authorization": f"Bearer {own}"} if target.provider == "openai" else {"x-api-key": own}
+        headers = [*kept, *keys.items(), ("accept-encoding", "identity")]
+        return self._client.build_request(request.method, target.url, headers=headers, content=content)
+
+
+def _path(request: Request) -> str:
+    """The path as the client wrote it."""
+    raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
+    return raw.decode("ascii", "replace").partition("?")[0]
+
+
+def _below(path: str, start: str) -> str:
+    """The path without whole segments at its start: what is left begins with a slash, so it never names a host."""
+    return path[len(start) :] or "/" if path == start or path.startswith(f"{start}/") else path
+
+
+def _provider(request: Request) -> str:
+    path = _path(request)
+    if path.startswith("/anthropic/"):
+        return "anthropic"
+    if path.startswith("/openai/"):
+        return "openai"
+    is_anthropic = "anthropic-version" in request.headers or path.startswith("/v1/messages")
+    return "anthropic" if is_anthropic else "openai"
+
+
+def _object(content: bytes) -> Raw | None:
+    try:
+        body = json.loads(content)
+    except ValueError:
+        return None
+    return body if isinstance(body, dict) else None
+
+
+def proxy_app(engine: Engine, access: Access, options: Options | None = None) -> Starlette:
+    """The proxy as an ASGI application over an open engine, which stays the caller's to close."""
+    proxy = Proxy(engine, access, options or Options())
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        await proxy.close()
+
+    return Starlette(routes=[Route("/{path:path}", proxy.serve, methods=_METHODS)], lifespan=lifespan)

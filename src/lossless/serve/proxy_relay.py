@@ -1,0 +1,215 @@
+"""Passing a request on and its answer back, event by event; recall calls are answered on the way."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import httpx2
+from anyio import to_thread
+from starlette.responses import JSONResponse, Response
+
+from lossless.errors import LosslessError
+from lossless.serve.proxy_sse import Event, Reader, written
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.types import Receive, Scope, Send
+
+    from lossless.exchange.turn import Turn
+    from lossless.model.conversations import Session
+
+#: Headers of an answer that belong to one connection.
+_HOPS = frozenset(("connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "proxy-authenticate"))
+_UNREACHABLE = "the provider cannot be reached; what was said is kept"
+
+
+def failure(provider: str, status: int, reason: str) -> JSONResponse:
+    """An error of the proxy's own, in the shape that the provider's clients read."""
+    return JSONResponse(_error(provider, reason), status, {"x-lossless-error": "1"})
+
+
+def _passed_headers(answer: httpx2.Response) -> list[tuple[bytes, bytes]]:
+    """The headers of an answer that go on to the client."""
+    return [(name.lower(), value) for name, value in answer.headers.raw if name.lower().decode() not in _HOPS]
+
+
+class Relay(Response):
+    """Sends a request to its provider and gives the client what comes, as it comes."""
+
+    def __init__(
+        self,
+        client: httpx2.AsyncClient,
+        provider: str,
+        request: httpx2.Request,
+        turn: Turn | None,
+        remember: Callable[[object, Session, object], None],
+        *,
+        is_changed: bool = False,
+    ) -> None:
+        super().__init__()
+        self._client, self._provider, self._request = client, provider, request
+        self._turn, self._remember = turn, remember
+        self._begun = False
+        if turn is not None and is_changed:
+            self._request = self._again(turn)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Relay; a client that goes away ends the provider's answer, and what had come is kept."""
+        async with anyio.create_task_group() as group:
+
+            async def watch() -> None:
+                while (await receive())["type"] != "http.disconnect":
+                    pass
+                group.cancel_scope.cancel()
+
+            group.start_soon(watch)
+            try:
+                await self._relay(send)
+            except httpx2.HTTPError:
+                await self._broken(scope, receive, send)
+            except anyio.get_cancelled_exc_class():
+                await self._keep_rest()
+                raise
+            group.cancel_scope.cancel()
+
+    async def _relay(self, send: Send) -> None:
+        while True:
+            answer = await self._client.send(self._request, stream=True)
+            try:
+                is_stream = answer.headers.get("content-type", "").startswith("text/event-stream")
+                if self._turn is None or answer.status_code != 200:
+                    await self._pass(answer, send, is_stream=is_stream)
+                    return
+                if await (self._stream if is_stream else self._whole)(self._turn, answer, send):
+                    return
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await answer.aclose()
+            self._request = self._again(self._turn)
+
+    async def _pass(self, answer: httpx2.Response, send: Send, *, is_stream: bool) -> None:
+        """The answer as it is; an error in the middle of a reply becomes an event of it."""
+        if self._begun:
+            await answer.aread()
+            await self._send_error(send, f"the provider answered {answer.status_code} while recall was read")
+            return
+        await self._start(answer, send)
+        async for chunk in answer.aiter_raw():
+            await _body(send, chunk)
+        await _body(send, b"", more=False)
+        if is_stream:
+            await self._keep_rest()
+
+    async def _whole(self, turn: Turn, answer: httpx2.Response, send: Send) -> bool:
+        """A reply that comes at once; false when there is another round."""
+        content = await answer.aread()
+        try:
+            reply = json.loads(content)
+        except ValueError:
+            reply = None
+        if isinstance(reply, dict):
+            final = await to_thread.run_sync(_taken, turn, reply)
+            if final is None:
+                return False
+            self._remember(final.get("id"), turn.keeping.session, final.get("id"))
+            if final is not reply:
+                content = json.dumps(final, ensure_ascii=False).encode()
+        await self._start(answer, send, length=len(content))
+        await _body(send, content, more=False)
+        return True
+
+    async def _stream(self, turn: Turn, answer: httpx2.Response, send: Send) -> bool:
+        """A reply in events; false when there is another round, which goes on in the same answer."""
+        await self._start(answer, send)
+        reader, done, named = Reader(), b"", turn.keeping.dialect.names_events
+        held: dict[int, Event] = {}
+        async for chunk in answer.aiter_raw():
+            shown = b""
+            for event in reader.feed(chunk):
+                if event.data is None:
+                    done, shown = (event.raw, shown) if event.is_done else (done, shown + event.raw)
+                    continue
+                held[id(event.data)] = event
+                seen = turn.feed(event.data)
+                shown += b"".join(_bytes(data, held, named=named) for data in seen)
+                if seen:
+                    del held[id(event.data)]
+            await _body(send, shown)
+        last = await to_thread.run_sync(_ended, turn)
+        if last is None:
+            return False
+        shown_id = next((data["response"].get("id") for data in last if isinstance(data.get("response"), dict)), None)
+        self._remember(shown_id, turn.keeping.session, turn.stream.reply().get("id"))
+        self._turn = None
+        ending = b"".join(_bytes(data, held, named=named) for data in last)
+        await _body(send, ending + reader.rest() + done, more=False)
+        return True
+
+    async def _start(self, answer: httpx2.Response, send: Send, length: int | None = None) -> None:
+        if self._begun:
+            return
+        self._begun = True
+        headers = _passed_headers(answer)
+        if self._turn is not None:
+            headers = [(name, value) for name, value in headers if name != b"content-length"]
+            headers.append((b"x-lossless-session", self._turn.keeping.session.name.encode("ascii", "backslashreplace")))
+            headers += [] if length is None else [(b"content-length", b"%d" % length)]
+        await send({"type": "http.response.start", "status": answer.status_code, "headers": headers})
+
+    async def _broken(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The provider is gone: say so, and keep what had come."""
+        await self._keep_rest()
+        if not self._begun:
+            await failure(self._provider, 502, _UNREACHABLE)(scope, receive, send)
+            return
+        await self._send_error(send, "the provider broke off; what had come is kept")
+
+    async def _send_error(self, send: Send, reason: str) -> None:
+        named = self._provider == "anthropic"
+        await _body(send, written(_error(self._provider, reason), named=named), more=False)
+
+    async def _keep_rest(self) -> None:
+        turn, self._turn = self._turn, None
+        if turn is not None:
+            with anyio.CancelScope(shield=True):
+                await to_thread.run_sync(turn.broken)
+
+    def _again(self, turn: Turn) -> httpx2.Request:
+        """The request with the turn's body."""
+        headers = [(name, value) for name, value in self._request.headers.items() if name != "content-length"]
+        content = json.dumps(turn.body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+        return self._client.build_request(self._request.method, self._request.url, headers=headers, content=content)
+
+
+def _taken(turn: Turn, reply: dict[str, Any]) -> dict[str, Any] | None:
+    """The reply for the client. It has been paid for: an archive that cannot take it now does not withhold it."""
+    try:
+        return turn.take(reply)
+    except LosslessError:
+        return turn.keeping.dialect.without_calls(reply, turn.hidden)
+
+
+def _ended(turn: Turn) -> list[dict[str, Any]] | None:
+    try:
+        return turn.end()
+    except LosslessError:
+        return turn.stream.ending()
+
+
+def _bytes(data: dict[str, Any], held: dict[int, Event], *, named: bool) -> bytes:
+    """An event's own bytes when nothing changed, else new ones."""
+    event = held.get(id(data))
+    return written(data, named=named) if event is None else event.raw
+
+
+def _error(provider: str, reason: str) -> dict[str, Any]:
+    error: dict[str, Any] = {"type": "lossless_proxy", "message": reason}
+    return {"type": "error", "error": error} if provider == "anthropic" else {"error": error | {"code": None}}
+
+
+async def _body(send: Send, content: bytes, *, more: bool = True) -> None:
+    if content or not more:
+        await send({"type": "http.response.body", "body": content, "more_body": more})

@@ -1,0 +1,114 @@
+"""Streams: put together they are the reply that comes at once, and what is hidden leaves no trace."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lossless.exchange.chat_completions import ChatCompletions
+from lossless.exchange.messages_api import MessagesApi
+from lossless.exchange.responses_api import ResponsesApi
+from lossless.exchange.windows import known_window
+from lossless.testing.provider import Say, streamed, whole
+
+if TYPE_CHECKING:
+    from lossless.exchange.dialect import Dialect
+
+Raw = dict[str, Any]
+PLACES: list[tuple[Dialect, str]] = [
+    (ChatCompletions(), "/v1/chat/completions"),
+    (MessagesApi(), "/v1/messages"),
+    (ResponsesApi(), "/v1/responses"),
+]
+HIDDEN = ("lcm_grep", "lcm_recall")
+by_dialect = pytest.mark.parametrize(("dialect", "path"), PLACES, ids=[dialect.format for dialect, _ in PLACES])
+texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=30)
+calls = st.tuples(
+    st.sampled_from([*HIDDEN, "ls", "cat"]), st.dictionaries(st.text("abc", min_size=1), texts, max_size=2)
+)
+says = st.builds(Say, texts, st.lists(calls, max_size=4).map(tuple)).filter(lambda say: say.text.strip() or say.calls)
+
+
+def events_of(path: str, say: Say) -> list[Raw]:
+    lines = [
+        line for raw in streamed(path, say, {}) for line in raw.decode().splitlines() if line.startswith("data: {")
+    ]
+    return [json.loads(line[6:]) for line in lines]
+
+
+def flat(dialect: Dialect, reply: Raw) -> list[Any]:
+    """What a reply says and asks for, without what providers name things."""
+    names = [(call.name, call.arguments) for call in dialect.calls(reply)]
+    words = "".join(_words(message) for message in dialect.said(reply))
+    return [words, names]
+
+
+def _words(message: Raw) -> str:
+    content = message.get("content")
+    return content if isinstance(content, str) else "".join(str(block.get("text", "")) for block in content or ())
+
+
+@by_dialect
+@given(say=says)
+def test_a_stream_is_the_reply_that_comes_at_once(dialect: Dialect, path: str, say: Say) -> None:
+    stream, events = dialect.stream(()), events_of(path, say)
+    shown = [one for event in events for one in stream.feed(event)]
+    shown += stream.ending()
+    assert flat(dialect, stream.reply()) == flat(dialect, whole(path, say, {}))
+    assert len(shown) == len(events)
+    assert all(one is event for one, event in zip(shown, events, strict=True))
+    assert dialect.usage(stream.reply()) == dialect.usage(whole(path, say, {}))
+
+
+@by_dialect
+@given(say=says)
+def test_what_is_hidden_leaves_no_trace(dialect: Dialect, path: str, say: Say) -> None:
+    stream, again = dialect.stream(HIDDEN), dialect.stream(())
+    shown = [one for event in events_of(path, say) for one in stream.feed(event)]
+    shown += stream.ending()
+    for one in shown:
+        again.feed(one)
+    visible = Say(say.text, tuple(call for call in say.calls if call[0] not in HIDDEN))
+    assert flat(dialect, again.reply()) == flat(dialect, whole(path, visible, {}))
+    assert flat(dialect, dialect.without_calls(whole(path, say, {}), HIDDEN)) == flat(dialect, again.reply())
+    assert flat(dialect, stream.reply()) == flat(dialect, whole(path, say, {}))
+
+
+@by_dialect
+@given(first=says, second=says)
+def test_two_rounds_are_one_reply(dialect: Dialect, path: str, first: Say, second: Say) -> None:
+    first = Say(first.text, (("lcm_grep", {}),))
+    stream, client = dialect.stream(HIDDEN), dialect.stream(())
+    shown = [one for event in events_of(path, first) for one in stream.feed(event)]
+    stream.again()
+    shown += [one for event in events_of(path, second) for one in stream.feed(event)]
+    shown += stream.ending()
+    for one in shown:
+        client.feed(one)
+    kept = [dialect.without_calls(whole(path, say, {}), HIDDEN) for say in (first, second)]
+    assert flat(dialect, client.reply()) == flat(dialect, dialect.joined(*kept))
+    numbers = [one["sequence_number"] for one in shown if "sequence_number" in one]
+    assert numbers == list(range(len(numbers)))
+    places = [one["index"] for one in shown if one.get("type") == "content_block_start"]
+    assert places == list(range(len(places)))
+
+
+@by_dialect
+@given(say=says, at=st.integers(0, 30))
+def test_half_a_stream_is_half_a_reply(dialect: Dialect, path: str, say: Say, at: int) -> None:
+    stream = dialect.stream(HIDDEN)
+    for event in events_of(path, say)[:at]:
+        stream.feed(event)
+    half = stream.reply()
+    bare = dialect.without_calls(half, {call.name for call in dialect.calls(half)})
+    assert whole(path, say, {}) is not half
+    assert say.text.startswith(str(flat(dialect, bare)[0]))
+
+
+@pytest.mark.parametrize(("model", "window"), [("gpt-4o-2024-08-06", 128_000), ("Claude-X", 200_000), ("mine", None)])
+def test_windows_that_are_known(model: str, window: int | None) -> None:
+    assert known_window(model) == window

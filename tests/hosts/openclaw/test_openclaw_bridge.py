@@ -1,0 +1,190 @@
+"""The bridge as the plugin uses it, with the real process and a real archive."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import lossless
+from lossless.hosts.openclaw.bridge import Budgets
+from lossless.model.conversations import Session
+from tests.hosts.openclaw.plugin_end import KEY, PluginEnd
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SMALL: dict[str, Any] = {"freshTailCount": 4, "leafChunkTokens": 600, "maxAssemblyTokenBudget": 3000}
+
+
+def noted(params: dict[str, Any]) -> dict[str, Any]:
+    assert params["user"]
+    return {"text": "A short note.", "provider": "fake", "model": "m-1", "usage": {"inputTokens": 7, "outputTokens": 2}}
+
+
+def messages_of(database: Path) -> int:
+    with lossless.open(database, lossless.Settings()) as engine:
+        assert engine.verify().ok
+        return engine.archive.care.counts().messages
+
+
+def test_a_turn_is_stored_once_however_often_the_process_dies(tmp_path: Path) -> None:
+    database = tmp_path / "lcm.db"
+    for _ in range(3):
+        plugin = PluginEnd(database)
+        assert plugin.commit(1) in ("committed", "duplicate")
+        plugin.send("commitTurn", {"sessionKey": KEY, "advancementKey": "turn-2", "messages": []})
+        plugin.kill()
+    with PluginEnd(database) as plugin:
+        assert plugin.commit(1) == "duplicate"
+    assert messages_of(database) == 2
+
+
+def test_two_processes_share_an_archive(tmp_path: Path) -> None:
+    database = tmp_path / "lcm.db"
+    with PluginEnd(database) as one, PluginEnd(database) as other:
+        work = [
+            threading.Thread(target=lambda plugin=plugin: [plugin.commit(n) for n in range(1, 16)])
+            for plugin in (one, other)
+        ]
+        for thread in work:
+            thread.start()
+        for thread in work:
+            thread.join()
+    assert messages_of(database) == 30
+
+
+def test_turns_of_a_session_are_stored_in_the_order_in_which_they_came(tmp_path: Path) -> None:
+    database = tmp_path / "lcm.db"
+    with PluginEnd(database) as plugin:
+        sent = [
+            plugin.send(
+                "ingest",
+                {"sessionKey": f"{KEY}:{n % 3}", "message": {"role": "user", "content": f"n{n}"}, "key": f"{n}"},
+            )
+            for n in range(60)
+        ]
+        assert all(plugin.result(number)["ingested"] for number in sent)
+    with lossless.open(database, lossless.Settings()) as engine:
+        for lane in range(3):
+            conversation = engine.archive.conversations.find(Session(key=f"{KEY}:{lane}"))
+            assert conversation is not None
+            stored = [row.message.content for row in engine.archive.messages.in_order(conversation.id)]
+            assert stored == [f"n{n}" for n in range(60) if n % 3 == lane]
+
+
+def test_the_hosts_model_writes_summaries_for_the_call_that_is_open(tmp_path: Path) -> None:
+    with PluginEnd(tmp_path / "lcm.db", answers={"llm.complete": noted}, **SMALL) as plugin:
+        for n in range(1, 9):
+            plugin.commit(n)
+        number = plugin.send("compact", {"sessionKey": KEY, "tokenBudget": 3000, "force": True})
+        done = plugin.result(number)
+        assert done["ok"]
+        asked = [params for method, params in plugin.asked if method == "llm.complete"]
+        assert number in {params.get("call") for params in asked}
+        assert {"system", "user", "maxTokens", "purpose", "timeoutMs"} <= asked[0].keys()
+
+
+def test_a_model_that_hangs_holds_up_nothing_and_its_call_can_be_cancelled(tmp_path: Path) -> None:
+    free = threading.Event()
+
+    def hang(params: dict[str, Any]) -> None:
+        free.wait(30)
+
+    with PluginEnd(tmp_path / "lcm.db", answers={"llm.complete": hang}, **SMALL) as plugin:
+        for n in range(1, 8):
+            plugin.commit(n)
+        folding = plugin.send("compact", {"sessionKey": KEY, "tokenBudget": 3000, "force": True, "deadlineMs": 60_000})
+        while not any(method == "llm.complete" for method, _ in plugin.asked):
+            time.sleep(0.01)
+        started = time.monotonic()
+        assert plugin.call("assemble", sessionKey=KEY, messages=[], tokenBudget=9000, prompt="x")["messages"]
+        assert plugin.commit(50) == "committed"
+        assert not plugin.has_result(folding)
+        plugin.write({"jsonrpc": "2.0", "method": "$/cancel", "params": {"id": folding}})
+        with pytest.raises(RuntimeError, match="cancelled"):
+            plugin.result(folding)
+        assert time.monotonic() - started < 5
+        assert any(method == "$/cancel" for method, _ in plugin.asked)
+        late = plugin.send("compact", {"sessionKey": KEY, "tokenBudget": 3000, "force": True, "deadlineMs": 300})
+        with pytest.raises(RuntimeError, match="time for the call is over"):
+            plugin.result(late)
+        free.set()
+
+
+def test_a_denied_model_is_not_replaced_by_another(tmp_path: Path) -> None:
+    def deny(params: dict[str, Any]) -> None:
+        raise RuntimeError("model override is not allowed by policy")
+
+    config = SMALL | {"summaryModel": "anthropic/claude-h"}
+    with PluginEnd(tmp_path / "lcm.db", answers={"llm.complete": deny}, **config) as plugin:
+        for n in range(1, 9):
+            plugin.commit(n)
+        told = plugin.call("compact", sessionKey=KEY, tokenBudget=3000, force=True)
+        asked = [params for method, params in plugin.asked if method == "llm.complete"]
+        assert {params["model"] for params in asked} == {"anthropic/claude-h"}
+        assert not told["ok"] or told["result"]["details"]["modelCalls"] >= 0
+
+
+def test_the_smallest_budget_of_a_turn_holds_until_the_next_one() -> None:
+    budgets, session = Budgets(), Session(key=KEY)
+    assert [budgets.of(session, offered) for offered in (None, 100, 128, None)] == [None, 100, 100, 100]
+    budgets.begin(session)
+    assert budgets.of(session, 128) == 128
+
+
+def test_a_prompt_does_not_change_on_its_way_through_a_turn(tmp_path: Path) -> None:
+    with PluginEnd(tmp_path / "lcm.db", freshTailCount=4, leafChunkTokens=600) as plugin:
+        for n in range(1, 30):
+            plugin.commit(n)
+        ask = {"sessionKey": KEY, "prompt": "what was fact-2?"}
+        first = plugin.call("assemble", **ask, messages=[], tokenBudget=3000)
+        for _ in range(3):
+            window = first["messages"]
+            again = plugin.call("assemble", **ask, messages=window[-64:], messageCount=len(window), tokenBudget=9000)
+            assert again["messages"] == first["messages"]
+            assert again["liveFrom"] == len(window)
+
+
+def test_a_long_window_is_asked_for_only_when_its_end_is_not_enough(tmp_path: Path) -> None:
+    with PluginEnd(tmp_path / "lcm.db") as plugin:
+        plugin.commit(1)
+        strange = [{"role": "user", "content": f"strange {n}"} for n in range(64)]
+        asked = plugin.call("assemble", sessionKey=KEY, messages=strange, messageCount=100, tokenBudget=9000)
+        assert asked == {"needsAll": True}
+        whole = plugin.call("assemble", sessionKey=KEY, messages=strange, messageCount=64, tokenBudget=9000)
+        assert (whole["messages"], whole["liveFrom"]) == ([], 0)
+
+
+def test_an_ignored_session_is_left_to_the_host(tmp_path: Path) -> None:
+    with PluginEnd(tmp_path / "lcm.db", ignoreSessionPatterns=["agent:main:cron:**"]) as plugin:
+        key = "agent:main:cron:job:1"
+        assert plugin.commit(1, key=key) == "committed"
+        assert plugin.call("compact", sessionKey=key, tokenBudget=3000, force=True) == {"delegate": True}
+        assert plugin.call("control", sessionKey=key) == {"active": False, "messageCount": 0}
+
+
+def test_a_transcript_file_and_the_turns_of_an_older_host_are_one_history(tmp_path: Path) -> None:
+    import json
+
+    file = tmp_path / "run-1.jsonl"
+    records: list[dict[str, Any]] = [
+        {"type": "session", "version": 3, "id": "run-1", "timestamp": "2026-01-01T00:00:00Z"}
+    ]
+    session = {"sessionKey": KEY, "sessionId": "run-1", "sessionFile": str(file)}
+    with PluginEnd(tmp_path / "lcm.db") as plugin:
+        parent = None
+        for n in range(6):
+            message = {"role": "user" if n % 2 == 0 else "assistant", "content": [{"type": "text", "text": f"m{n}"}]}
+            record = {"type": "message", "id": f"{n:08x}", "parentId": parent, "message": message}
+            records.append(record | {"timestamp": f"2026-01-01T00:00:0{n}Z"})
+            parent = record["id"]
+            if n > 1:  # the host writes its file with the first answer
+                file.write_text("".join(json.dumps(one) + "\n" for one in records))
+            plugin.call("afterTurn", **session, messages=[message], key=f"k{n}", tokenBudget=9000)
+        assert plugin.call("bootstrap", **session)["importedMessages"] == 0
+        assert plugin.call("control", sessionKey=KEY)["messageCount"] == 6
+        rest = plugin.call("maintain", **session, tokenBudget=9000)
+        assert rest["changed"] is False

@@ -1,0 +1,77 @@
+"""The host's window beside the archive's: nothing is shown twice, and nothing that is new is left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lossless.hosts.openclaw.live import fits_from, tokens_of, unknown_from
+
+SUMMARY = {"role": "user", "content": '<summary id="sum_0123456789abcdef">old</summary>'}
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text, "timestamp": 1}
+
+
+def reply(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": [{"type": "text", "text": text}]}
+
+
+def called(id_: str) -> list[dict[str, Any]]:
+    call = {"type": "toolCall", "id": id_, "name": "exec", "arguments": {"cmd": "ls"}}
+    return [
+        {"role": "assistant", "content": [call]},
+        {"role": "toolResult", "toolCallId": id_, "content": [{"type": "text", "text": "a b"}]},
+    ]
+
+
+def test_what_was_assembled_is_known_whatever_the_host_does_to_ids() -> None:
+    stored = [user("one"), *called("call_7"), reply("done")]
+    window = [SUMMARY, user("one"), *called("call7"), reply("done")]
+    assert unknown_from(window, [SUMMARY, *stored]) == len(window)
+    assert unknown_from([*window, user("two")], [SUMMARY, *stored]) == len(window)
+
+
+def test_words_that_the_host_put_before_a_users_are_no_new_words() -> None:
+    stored = [user("hello"), reply("hi"), user("go on")]
+    assert unknown_from([user("hello"), reply("hi"), user("[Sun 2026-11-15] go on")], stored) == 3
+    assert unknown_from([user("hello"), reply("hi"), user("[Queued]\n/new\n\ngo on")], stored) == 3
+    assert unknown_from([user("hello"), reply("hi"), user("please go on")], stored) == 2
+
+
+def test_repeats_are_told_apart_by_what_stands_before_them() -> None:
+    stored = [user("a"), reply("x"), user("ok"), reply("done")]
+    assert unknown_from([*stored, user("ok")], stored) == 4
+    assert unknown_from([user("ok"), reply("done")], stored) == 2
+    assert unknown_from([*stored, user("b"), reply("done")], stored) == 4
+
+
+def test_a_window_behind_the_archive_adds_nothing_and_a_foreign_one_lines_up_nowhere() -> None:
+    stored = [user("a"), reply("x"), user("b"), reply("y")]
+    assert unknown_from(stored[:2], stored) == 2
+    assert unknown_from([SUMMARY], stored) == 1
+    assert unknown_from([user("q"), reply("r")], stored) is None
+    assert unknown_from([], stored) == 0
+    assert unknown_from([user("a")], []) == 0
+
+
+@given(st.lists(st.sampled_from("abc"), min_size=1, max_size=20), st.lists(st.sampled_from("xyz"), max_size=5))
+def test_what_follows_the_archive_is_kept(known: list[str], new: list[str]) -> None:
+    stored = [user(text) if n % 2 == 0 else reply(text) for n, text in enumerate(known)]
+    more = [user(text) for text in new]
+    start = unknown_from([SUMMARY, *stored, *more], [SUMMARY, *stored])
+    assert start == 1 + len(stored)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(1, 400)), max_size=30), st.integers(1, 3000))
+def test_the_newest_part_that_fits_begins_with_a_user(shape: list[tuple[bool, int]], budget: int) -> None:
+    window = [user("x" * size) if is_user else reply("x" * size) for is_user, size in shape]
+    start = fits_from(window, budget)
+    kept = window[start:]
+    if start:
+        assert kept[0]["role"] == "user"
+    if any(message["role"] == "user" for message in kept[1:]):
+        assert tokens_of(kept) <= budget

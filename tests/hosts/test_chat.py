@@ -1,0 +1,214 @@
+"""`lossless.chat` around the real clients: a hand-written loop is kept, and stays inside its window."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import anthropic
+import openai
+import pytest
+
+import lossless
+from lossless.model.tokens import estimate_tokens
+from lossless.testing.provider import Provider, Request, Say, last_text
+from tests.hosts.examples import run_example
+from tests.loop.kit import settings, talk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+Raw = dict[str, Any]
+WINDOW = 6_000
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    with Provider() as one:
+        yield one
+
+
+@pytest.fixture
+def client(provider: Provider) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=f"{provider.url}/v1", api_key="k", max_retries=0) as one:
+        yield one
+
+
+@pytest.fixture
+def claude(provider: Provider) -> Iterator[anthropic.Anthropic]:
+    with anthropic.Anthropic(base_url=provider.url, api_key="k", max_retries=0) as one:
+        yield one
+
+
+def said(path: Path) -> list[str]:
+    with lossless.open(path, background=False) as engine:
+        assert engine.verify().ok
+        rows = engine.archive.database.rows("SELECT content FROM messages ORDER BY message_id", ())
+        return [str(content) for (content,) in rows]
+
+
+def test_three_lines(client: openai.OpenAI, path: Path) -> None:
+    with lossless.chat(client, "notes", archive=path):
+        messages: Any = [{"role": "user", "content": "hello"}]
+        reply = client.chat.completions.create(model="gpt-4o", messages=messages)
+        messages += [reply.choices[0].message, {"role": "user", "content": "more"}]
+        assert client.chat.completions.create(model="gpt-4o", messages=messages).choices[0].message.content
+    assert said(path) == ["hello", "You said: hello", "more", "You said: more"]
+    assert "create" not in vars(client.chat.completions)
+    client.chat.completions.create(model="gpt-4o", messages=[{"role": "user", "content": "not kept"}])
+    assert len(said(path)) == 4
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["at once", "streamed"])
+def test_a_long_loop_stays_inside_the_window(
+    client: openai.OpenAI, provider: Provider, path: Path, stream: bool
+) -> None:
+    messages: Any = [{"role": "system", "content": "Be brief."}]
+    with lossless.chat(client, archive=path, settings=settings(), window=WINDOW) as kept:
+        for message in talk(32, words=110):
+            messages.append({"role": "user", "content": message["content"]})
+            made: Any = client.chat.completions.create(model="m", messages=messages, stream=stream)
+            text = "".join(c.choices[0].delta.content or "" for c in made if c.choices) if stream else None
+            messages.append({"role": "assistant", "content": text or made.choices[0].message.content})
+        assert len(kept.engine.grep("ferry harbour", session=kept.session).hits) > 0
+    assert len(messages) == 65
+    assert max(estimate_tokens(json.dumps(request.body)) for request in provider.requests) <= WINDOW
+    assert "<summary" in json.dumps(provider.requests[-1].body)
+    assert provider.requests[-1].body["messages"][0] == messages[0]
+    assert said(path) == [message["content"] for message in messages]
+
+
+def test_anthropics_client(claude: anthropic.Anthropic, provider: Provider, path: Path) -> None:
+    system = [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]
+    messages: Any = []
+    with lossless.chat(claude, archive=path, settings=settings(), window=WINDOW):
+        for message in talk(32, words=110):
+            messages.append({"role": "user", "content": message["content"]})
+            request: Raw = {"model": "m", "max_tokens": 100, "system": system, "messages": messages}
+            reply = claude.messages.create(**request)
+            messages.append({"role": "assistant", "content": reply.content})
+        messages.append({"role": "user", "content": "79: and on"})
+        final = ""
+        stream: Any = claude.messages.create(**request, stream=True)
+        for event in stream:
+            final += event.delta.text if event.type == "content_block_delta" else ""
+        assert final.startswith("You said: 79:")
+    assert provider.requests[-1].body["system"] == system
+    assert max(estimate_tokens(json.dumps(request.body)) for request in provider.requests) <= WINDOW
+
+
+def test_anthropics_stream_helper(claude: anthropic.Anthropic, provider: Provider, path: Path) -> None:
+    ask: Any = [{"role": "user", "content": "hello"}]
+    with lossless.chat(claude, archive=path):
+        with claude.messages.stream(model="m", max_tokens=9, messages=ask) as stream:
+            assert stream.get_final_text() == "You said: hello"
+            ask += [{"role": "assistant", "content": stream.get_final_message().content}]
+        provider.script = lambda _: Say("one two three", words=4)
+        ask += [{"role": "user", "content": "more"}]
+        with claude.messages.stream(model="m", max_tokens=9, messages=ask) as stream:
+            assert next(stream.text_stream) == "one "
+    assert said(path) == ["hello", "You said: hello", "more", "one "]
+    assert not {"create", "stream"} & set(vars(claude.messages))
+
+
+def test_openais_stream_helper(client: openai.OpenAI, path: Path) -> None:
+    ask: Any = [{"role": "user", "content": "hello"}]
+    with lossless.chat(client, archive=path), client.chat.completions.stream(model="m", messages=ask) as stream:
+        assert stream.get_final_completion().choices[0].message.content == "You said: hello"
+    assert said(path) == ["hello", "You said: hello"]
+
+
+def test_responses(client: openai.OpenAI, path: Path) -> None:
+    with lossless.chat(client, archive=path):
+        items: Any = [{"role": "user", "content": "hello"}]
+        items += client.responses.create(model="m", input=items, instructions="Be brief.").output
+        items.append({"role": "user", "content": "more"})
+        assert client.responses.create(model="m", input=items, instructions="Be brief.").output_text == "You said: more"
+    assert said(path) == ["Be brief.", "hello", "You said: hello", "more", "You said: more"]
+
+
+def looking(request: Request) -> Say:
+    if last_text(request.body) == "where?":
+        return Say("Let me see. ", (("lcm_recall", {"question": "Where is the key?"}),))
+    return Say("In the vault." if "vault" in last_text(request.body) else "Noted.")
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["at once", "streamed"])
+def test_recall_is_answered_for_you(client: openai.OpenAI, provider: Provider, path: Path, stream: bool) -> None:
+    provider.script = looking
+    messages: Any = [
+        {"role": "user", "content": "The key lies in the vault."},
+        {"role": "assistant", "content": "Noted."},
+        {"role": "user", "content": "where?"},
+    ]
+    with lossless.chat(client, archive=path, tools="always"):
+        made: Any = client.chat.completions.create(model="m", messages=messages, stream=stream)
+        if stream:
+            chunks = list(made)
+            text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+            assert not any(chunk.choices[0].delta.tool_calls for chunk in chunks if chunk.choices)
+        else:
+            text = made.choices[0].message.content
+            assert made.choices[0].message.tool_calls is None
+    assert text == "Let me see. In the vault."
+    assert said(path)[-1] == text
+    assert len(provider.requests) == 2
+
+
+def test_a_stream_that_is_closed_early(client: openai.OpenAI, provider: Provider, path: Path) -> None:
+    provider.script = lambda _: Say("one two three", words=2)
+    with lossless.chat(client, archive=path):
+        stream: Any = client.chat.completions.create(
+            model="m", messages=[{"role": "user", "content": "go"}], stream=True
+        )
+        with stream as chunks:
+            for chunk in chunks:
+                if chunk.choices[0].delta.content == "one ":
+                    break
+    assert said(path) == ["go", "one "]
+
+
+def test_what_was_said_is_kept_when_the_provider_fails(client: openai.OpenAI, provider: Provider, path: Path) -> None:
+    provider.script = lambda _: 1 / 0  # type: ignore[assignment, return-value]
+    with lossless.chat(client, archive=path), pytest.raises(openai.APIConnectionError):
+        client.chat.completions.create(model="m", messages=[{"role": "user", "content": "go"}])
+    assert said(path) == ["go"]
+
+
+def test_a_message_that_nobody_knows_is_said_aloud(client: openai.OpenAI, path: Path) -> None:
+    odd: Any = [{"content": "no role"}]
+    with lossless.chat(client, archive=path), pytest.warns(RuntimeWarning, match="not kept"):
+        client.chat.completions.create(model="m", messages=odd)
+
+
+def test_async_clients(provider: Provider, path: Path) -> None:
+    provider.script = looking
+
+    async def loop() -> list[str]:
+        texts = []
+        ask: Any = [{"role": "user", "content": "The key lies in the vault."}]
+        client = openai.AsyncOpenAI(base_url=f"{provider.url}/v1", api_key="k", max_retries=0)
+        async with client, lossless.chat(client, archive=path, tools="always"):
+            made: Any = await client.chat.completions.create(model="m", messages=ask)
+            texts.append(made.choices[0].message.content)
+            ask += [made.choices[0].message, {"role": "user", "content": "where?"}]
+            stream: Any = await client.chat.completions.create(model="m", messages=ask, stream=True)
+            async with stream as chunks:
+                texts.append("".join([c.choices[0].delta.content or "" async for c in chunks if c.choices]))
+        claude = anthropic.AsyncAnthropic(base_url=provider.url, api_key="k", max_retries=0)
+        async with claude, lossless.chat(claude, "other", archive=path):
+            ask = [{"role": "user", "content": "vault"}]
+            reply: Any = await claude.messages.create(model="m", max_tokens=9, messages=ask)
+            texts.append(reply.content[0].text)
+            async with claude.messages.stream(model="m", max_tokens=9, messages=ask) as events:
+                texts.append(await events.get_final_text())
+        return texts
+
+    assert asyncio.run(loop()) == ["In the vault.", "Let me see. In the vault.", *["In the vault."] * 2]
+    assert len(said(path)) == 6
+
+
+def test_the_example(tmp_path: Path) -> None:
+    assert run_example("chat_loop", tmp_path).startswith("Let me look. At quay seventeen.")

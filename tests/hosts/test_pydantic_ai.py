@@ -1,0 +1,79 @@
+"""Pydantic AI with the real package: the wire is fitted, the history of the run is not touched."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lossless
+from tests.hosts.examples import run_example
+from tests.loop.kit import settings, talk
+
+pytest.importorskip("pydantic_ai")
+
+from pydantic_ai import Agent, ModelMessage, ModelResponse, ModelRetry, TextPart, ToolCallPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+from lossless.hosts.pydantic_ai import Lossless
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def stored(engine: lossless.Engine) -> list[tuple[str, str]]:
+    rows = engine.archive.database.rows("SELECT role, content FROM messages ORDER BY message_id", ())
+    return [(str(role), str(content)) for role, content in rows]
+
+
+def test_all_kinds_of_messages_are_kept_once(engine: lossless.Engine) -> None:
+    sent: list[list[ModelMessage]] = []
+
+    def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        sent.append(messages)
+        asked = sum(isinstance(part, ToolCallPart) for message in messages for part in message.parts)
+        if asked < 2:
+            return ModelResponse([TextPart("Looking."), ToolCallPart("look", {"n": asked}, f"call_{asked}")])
+        return ModelResponse([TextPart("Done.")])
+
+    agent = Agent(FunctionModel(model), system_prompt="Be brief.", capabilities=[Lossless(engine)])
+
+    @agent.tool_plain(retries=2)
+    def look(n: int) -> str:
+        if n == 0:
+            raise ModelRetry("try again")
+        return "found"
+
+    first = asyncio.run(agent.run("begin", conversation_id="c"))
+    second = asyncio.run(agent.run(["a list", "of words"], message_history=first.all_messages(), conversation_id="c"))
+    assert second.output == "Done."
+    assert sent[-1] == second.all_messages()[:-1]
+    assert [role for role, _ in stored(engine)] == [
+        "system", "user", "assistant", "tool", "assistant", "tool", "assistant", "user", "assistant",
+    ]  # fmt: skip
+    assert stored(engine)[-2:] == [("user", "a list\nof words"), ("assistant", "Done.")]
+    assert engine.verify().ok
+
+
+def test_a_long_history_is_fitted_on_the_wire_alone(path: Path) -> None:
+    sizes: list[int] = []
+
+    def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        sizes.append(sum(len(str(getattr(part, "content", ""))) for m in messages for part in m.parts) // 4)
+        return ModelResponse([TextPart(f"Reply {len(sizes)}.")])
+
+    with lossless.open(path, settings(), background=False) as engine:
+        agent = Agent(FunctionModel(model), capabilities=[Lossless(engine, budget=4_000)])
+        history: list[ModelMessage] = []
+        for message in talk(80):
+            run = agent.run(message["content"], message_history=history, conversation_id="c")
+            history = asyncio.run(run).all_messages()
+        assert len(history) == 160
+        assert max(sizes) <= 4_000
+        assert len(stored(engine)) == 160
+        assert engine.verify().ok
+
+
+def test_the_example(tmp_path: Path) -> None:
+    assert run_example("agents_pydantic_ai", tmp_path).startswith("At quay seventeen.")

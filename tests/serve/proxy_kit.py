@@ -1,0 +1,45 @@
+"""A proxy on a port, in front of a provider that plays a part."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+
+from lossless.serve.proxy import Options, proxy_app
+from lossless.serve.proxy_access import Access
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import lossless
+    from lossless.testing.provider import Provider
+
+TOKEN = "proxy-token-for-tests-0001"
+
+
+@contextmanager
+def proxied(engine: lossless.Engine, provider: Provider | str, **options: Any) -> Iterator[str]:
+    """The address of a proxy over `engine` whose providers are both `provider`."""
+    url = provider if isinstance(provider, str) else provider.url
+    origins = options.pop("origins", frozenset())
+    chosen = Options(openai_url=f"{url}/v1", anthropic_url=url, **options)
+    app = proxy_app(engine, Access(TOKEN, origins), chosen)
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
+        listening.bind(("127.0.0.1", 0))
+        port = listening.getsockname()[1]
+        config = uvicorn.Config(app, log_level="error", access_log=False, ws="none")
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        while not server.started:
+            time.sleep(0.005)
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.should_exit = True
+            thread.join(10)
