@@ -11,10 +11,10 @@ WORKERS ?= 2
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint types unit format bench docs clean
+.PHONY: help venv demo test lint types unit test-host format bench docs clean test-openclaw
 
 help: ## say what there is to make
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 
 # What the package itself needs. The build backend is pinned too, so nothing is fetched behind our back.
 $(VENV)/.base: pyproject.toml constraints.txt scripts/venv
@@ -29,7 +29,7 @@ $(VENV)/.base: pyproject.toml constraints.txt scripts/venv
 # What tests, checks and real models need besides.
 $(VENV)/.full: $(VENV)/.base
 	@echo "Adding the tools for tests"
-	@$(PIP) --no-build-isolation --editable '.[dev,llm]'
+	@$(PIP) --no-build-isolation --editable '.[dev,llm,mcp,tui,proxy,openai-agents]'
 	@$(RUN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	@touch $@
 
@@ -49,6 +49,13 @@ types: $(VENV)/.full ## the strict type checker
 
 unit: $(VENV)/.full ## the tests alone; WORKERS=8 for more processes
 	$(RUN)/pytest -n $(WORKERS)
+
+# Frameworks with many dependencies get an environment outside of the checkout, one each.
+test-host: ## the tests of one host with its real package: HOST=langchain, claude-agent-sdk, google-adk, hermes …
+	@scripts/test-host $(HOST)
+
+test-openclaw: $(VENV)/.full ## the plugin in real OpenClaw gateways; QUICK=1 for a dozen turns
+	$(RUN)/python -m tests.hosts.openclaw.end_to_end
 
 format: $(VENV)/.full ## put the code into shape
 	$(RUN)/ruff check --fix .

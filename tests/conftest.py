@@ -36,6 +36,14 @@ settings.register_profile(
 settings.load_profile("lossless")
 
 
+@pytest.fixture(autouse=True)
+def own_temporary_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logs that go to the system's folder for temporary files stay within the tests'."""
+    folder = str(tmp_path_factory.getbasetemp())
+    monkeypatch.setenv("TMPDIR", folder)
+    monkeypatch.setattr("tempfile.tempdir", folder)
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """Where an archive may be made."""

@@ -26,11 +26,14 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors",),
     ("model",),
     ("settings",),
-    ("formats", "store", "files", "llm"),
+    ("logbook",),
+    ("formats", "store", "files", "llm", "transcripts", "recognise"),
     ("ingest", "compaction", "assembly", "recall", "surgery"),
+    ("desk",),
     ("doctor", "verify", "lifecycle", "background"),
     ("engine",),
-    ("hosts", "serve", "tui", "transfer"),
+    ("exchange",),
+    ("hosts", "serve", "tui", "transfer", "pictures"),
     ("cli",),
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

@@ -26,6 +26,7 @@ PROMISED = {
     "Session",
     "Settings",
     "TurnReport",
+    "chat",
     "open",
 }
 #: What `import lossless` must not load: start-up counts in hooks and commands.

@@ -40,6 +40,11 @@ INSERT INTO pins (conversation_id, message_id, at) VALUES (1, 1, '2026-01-05 09:
 INSERT INTO token_factors (model, ratio, spread, observations, updated_at)
   VALUES ('m', 1.2, 0.1, 3, '2026-01-05 09:00:00');
 INSERT INTO stubborn_chunks (conversation_id, chunk, kind, at) VALUES (1, '1-2', 'blank', '2026-01-05 09:00:00');
+INSERT INTO transcript_state (conversation_id, read_to, lines, front) VALUES (1, 90, 3, '[]');
+INSERT INTO transcript_epochs (conversation_id, path, size, mtime_ms, decision, reason, messages, at)
+  VALUES (1, '/home/user/s.jsonl', 100, 1, 'first', 'nothing was stored before', 3, '2026-01-05 09:00:00');
+INSERT INTO transcript_records VALUES (1, 'r1', 0, 'model_change', x'789cabae05000175');
+INSERT INTO former_summaries (log_id, summary_id, state) SELECT max(log_id), 'sum_a', '{}' FROM context_log;
 """
 
 #: What is done to a row, and the table that verify must name.
@@ -122,6 +127,22 @@ DAMAGE: dict[str, tuple[str, ...]] = {
         "UPDATE focus_brief_sources SET brief_id = 'focus_gone'",
     ),
     "lcm_migration_state": ("UPDATE lcm_migration_state SET completed_at = 'noon'",),
+    "transcript_state": (
+        "UPDATE transcript_state SET read_to = -1",
+        "UPDATE transcript_state SET front = '[['",
+    ),
+    "transcript_epochs": (
+        "UPDATE transcript_epochs SET decision = 'perhaps'",
+        "UPDATE transcript_epochs SET at = 'noon'",
+    ),
+    "transcript_records": (
+        "UPDATE transcript_records SET record = x'00'",
+        "UPDATE transcript_records SET conversation_id = 99",
+    ),
+    "former_summaries": (
+        "UPDATE former_summaries SET state = '{'",
+        "UPDATE former_summaries SET log_id = 999",
+    ),
     "message_extras": (
         "UPDATE message_extras SET skeleton = x'31ff' WHERE skeleton IS NOT NULL",
         "UPDATE message_extras SET skeleton = x'00' WHERE skeleton IS NOT NULL",
@@ -283,3 +304,15 @@ def archive_counts(path: Path) -> tuple[int, int]:
     with Archive.open(path, read_only=True) as archive:
         counts = archive.care.counts()
     return counts.messages, counts.summaries
+
+
+def test_rows_that_are_not_indexed_are_counted_not_listed(tmp_path: Path) -> None:
+    path = tmp_path / "lcm.db"
+    with lossless.open(path, background=False) as engine:
+        engine.append(lossless.Session(key="k"), [{"role": "user", "content": f"said {n}"} for n in range(5)])
+        engine.archive.database.run("DELETE FROM message_extras WHERE message_id > 1")
+        verification = engine.verify()
+    unindexed = [problem for problem in verification.problems if problem.severity == "warning"]
+    assert list(map(str, unindexed)) == [
+        "warning: message_extras 2 and 3 more: not indexed yet; open the archive for writing once (index)"
+    ]

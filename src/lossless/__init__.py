@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lossless.engine import Engine, TurnReport
     from lossless.engine import open_engine as open
     from lossless.errors import LosslessError
+    from lossless.hosts.chat import chat
     from lossless.ingest.run import AppendReport
     from lossless.model.conversations import Session
     from lossless.model.messages import Incoming, Message
@@ -33,6 +34,7 @@ _PUBLIC = {
     "Session": ("lossless.model.conversations", "Session"),
     "Settings": ("lossless.settings", "Settings"),
     "TurnReport": ("lossless.engine", "TurnReport"),
+    "chat": ("lossless.hosts.chat", "chat"),
     "open": ("lossless.engine", "open_engine"),
 }
 
@@ -46,6 +48,7 @@ __all__ = [
     "Settings",
     "TurnReport",
     "__version__",
+    "chat",
     "open",
 ]
 

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import os
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
-from uuid import uuid4
-from zoneinfo import ZoneInfo
+from typing import TYPE_CHECKING, TypeGuard
 
-from lossless import lifecycle
 from lossless.assembly import run as assembly
 from lossless.background import Background
-from lossless.compaction.loop import Loop, Paid, Situation
+from lossless.compaction.describing import FILES_A_ROUND, Describing
 from lossless.compaction.run import CompactionReport
-from lossless.compaction.summariser import Summariser
 from lossless.compaction.trigger import Reason
+from lossless.desk import Desk
+from lossless.doctor.operating import Operating
 from lossless.errors import BadInput, LosslessError, NotFound
-from lossless.files.place import vault_of
 from lossless.ingest import run as ingest
-from lossless.ingest.events import Skip
-from lossless.ingest.payloads import Payloads
+from lossless.ingest.events import Skip, is_encodable
 from lossless.ingest.run import AppendReport
+from lossless.lifecycle.transcribing import Transcribing
+from lossless.lifecycle.upkeep import Upkeep
 from lossless.llm.calibration import Calibration, factor, observe
-from lossless.model.conversations import Conversation, Session, matches_any
 from lossless.recall.asking import Asking
 from lossless.recall.delegate import Model
 from lossless.settings import Settings
@@ -36,16 +33,24 @@ from lossless.verify import Verification
 from lossless.verify import verify as verify_archive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    import os
+    from collections.abc import Callable, Iterable
     from pathlib import Path
     from types import TracebackType
 
     from lossless.assembly.run import Assembled
     from lossless.compaction.escalate import Written
+    from lossless.compaction.loop import Paid, Situation
     from lossless.compaction.plan import Pass
+    from lossless.compaction.summariser import Summariser
+    from lossless.files.improve import Described
+    from lossless.lifecycle.reports import TranscriptReport
     from lossless.llm.base import Prompt
+    from lossless.model.conversations import Conversation, Session
+    from lossless.model.files import StoredFile
     from lossless.model.messages import Incoming, JsonObject, Message, ModelIdentity
 
+_MOST_TOKENS = 1 << 40
 #: What closing an engine may spend on debts, extractively.
 _CLOSING_SECONDS = 0.25
 
@@ -60,6 +65,8 @@ class TurnReport:
 
     append: AppendReport
     paid: Paid | None = None
+    #: What was read of the host's transcript, if one was named.
+    transcript: TranscriptReport | None = None
 
     @property
     def compaction(self) -> CompactionReport | None:
@@ -67,7 +74,7 @@ class TurnReport:
         return None if self.paid is None else self.paid.report
 
 
-class Engine(Asking):
+class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
     """Keeps conversations in an archive. Safe to share between threads; a returned call is durable."""
 
     def __init__(
@@ -80,14 +87,9 @@ class Engine(Asking):
         background: bool = True,
         summariser: Summariser | None = None,
     ) -> None:
-        self.archive, self.settings, self._clock = archive, settings, clock
-        self._timezone = ZoneInfo(settings.timezone) if settings.timezone else None
-        self.vault = vault_of(archive.path, settings.large_files_dir)
-        takes = self.vault if settings.payloads_in_files else None
-        self._payloads = Payloads(takes, settings.large_file_threshold_tokens) if takes else None
-        owner = f"{os.getpid()}-{uuid4().hex[:8]}"
-        self.loop = Loop(archive, settings, summariser or Summariser(settings, complete), clock, owner)
-        self._background = Background(self._pay) if background and not archive.read_only else None
+        super().__init__(archive, settings, complete, clock, summariser)
+        self._describing = Describing(archive, self.vault, self.loop.summariser, clock, self.loop.owner)
+        self._background = Background(self._pay_later) if background and not archive.read_only else None
         #: Estimated tokens of the prompt that each conversation assembled last, to hold a provider's report against.
         self._sent: dict[int, int] = {}
 
@@ -126,6 +128,7 @@ class Engine(Asking):
         *,
         new_messages: Iterable[Message | Incoming | JsonObject] | None = None,
         window: Iterable[Message | Incoming | JsonObject] | None = None,
+        transcript: str | os.PathLike[str] | None = None,
         budget: int | None = None,
         observed_tokens: int | None = None,
         usage: Mapping[str, object] | None = None,
@@ -134,26 +137,33 @@ class Engine(Asking):
     ) -> TurnReport:
         """Store a turn, then see whether the context has grown over its threshold.
 
-        Pass `new_messages` (they are appended) or the whole `window` (it is synced). Below the budget no model
-        is asked here: a sweep is put off and paid in the background.
+        Pass `new_messages` (they are appended) or the whole `window` (it is synced), or the `transcript` that the
+        host has written the turn to, or both: it is read first, and what it brought is not stored again. One that
+        cannot be read is reported and read again after the next turn. Below the budget no model is asked here: a
+        sweep is put off and paid in the background.
         """
-        if (new_messages is None) == (window is None):
-            raise BadInput("pass either new_messages or window")
+        if (new_messages is None) == (window is None) and (new_messages is not None or transcript is None):
+            raise BadInput("pass either new_messages or window, or a transcript")
+        read = None if transcript is None else self._follow(session, transcript)
         if new_messages is not None:
             report = self.append(session, new_messages, key=key)
+        elif window is not None:
+            report = self.sync(session, window, key=key)
         else:
-            report = self.sync(session, window or (), key=key)
+            report = AppendReport(None if read is None else read.conversation_id)
+            report = report if read is None else replace(report, conversation=read.conversation)
         if report.conversation_id is None:
-            return TurnReport(report)
+            return TurnReport(report, transcript=read)
         seen = _observation(usage, model)
         observed = observed_tokens if observed_tokens is not None else seen.prompt_tokens
-        situation = self._situation(session, budget, observed_tokens=observed, model=seen.model)
+        who = report.conversation or session
+        situation = self._situation(who, budget, observed_tokens=observed, model=seen.model)
         if seen.prompt_tokens is not None or usage:
             self._learn(situation, seen)
         paid = self.loop.after_turn(situation)
-        if paid.owes and self._background is not None:
+        if self._background is not None and (paid.owes or self._describing.has_work(situation.conversation.id)):
             self._background.owe(situation.conversation.id)
-        return TurnReport(report, paid)
+        return TurnReport(report, paid, read)
 
     def _learn(self, situation: Situation, seen: Observation) -> None:
         """Record what the provider reported, and what it says about its tokenizer."""
@@ -238,24 +248,44 @@ class Engine(Asking):
             return CompactionReport(True, False, reason)
         if self._find(session) is None:
             return CompactionReport(False, False, Reason.NO_CONVERSATION.value)
-        return self.loop.compact(self._situation(session, budget), force=force, until=until, progress=progress)
+        situation = self._situation(session, budget)
+        report = self.loop.compact(situation, force=force, until=until, progress=progress)
+        return self._logged("compact", situation.conversation.id, report)
 
     def maintain(
-        self, session: Session | Conversation, *, budget: int | None = None, allow: bool | None = None
+        self,
+        session: Session | Conversation,
+        *,
+        budget: int | None = None,
+        allow: bool | None = None,
+        transcript: str | os.PathLike[str] | None = None,
     ) -> CompactionReport | None:
-        """Pay the session's debt, if the host opted in (`allow`, else the setting `hostMaintainCompacts`)."""
+        """Pay the session's debt, if the host opted in (`allow`, else the setting `hostMaintainCompacts`).
+
+        A host that names its transcript says that no turn is going on: one that grew too large is rotated then.
+        """
         allowed = self.settings.host_maintain_compacts if allow is None else allow
         found = self._find(session)
         if not allowed or self._no_writes(session) or found is None:
             return None
-        return self.loop.drain(self._situation(session, budget or self.loop.debt(found.id).token_budget or None))
+        report = self.loop.drain(self._situation(session, budget or self.loop.debt(found.id).token_budget or None))
+        self._describing.run(found.id)
+        if transcript is not None:
+            self.rotate_between_turns(found, transcript)
+        return None if report is None else self._logged("maintain", found.id, report)
+
+    def _pay_later(self, conversation_id: int) -> None:
+        """What the background does for a conversation: its debt, then better words about its files."""
+        self._pay(conversation_id)
+        self._describing.run(conversation_id)
 
     def _pay(
         self, conversation_id: int, *, may_ask_model: bool = True, seconds: float | None = None
     ) -> CompactionReport | None:
         asked = self.loop.debt(conversation_id).token_budget
         situation = self._situation(self.archive.conversations.get(conversation_id), asked or None)
-        return self.loop.drain(situation, may_ask_model=may_ask_model, seconds=seconds)
+        report = self.loop.drain(situation, may_ask_model=may_ask_model, seconds=seconds)
+        return None if report is None else self._logged("drain", conversation_id, report)
 
     def pay_debts(
         self,
@@ -270,22 +300,25 @@ class Engine(Asking):
             done.append((conversation_id, report))
             if progress:
                 progress(conversation_id, report)
+        if may_ask_model:
+            self._describing.run()
         return done
+
+    def describe_files(
+        self,
+        session: Session | Conversation | None = None,
+        *,
+        limit: int = FILES_A_ROUND,
+        progress: Callable[[StoredFile], None] | None = None,
+    ) -> Described:
+        """Have the configured model describe stored prose, of a session or of all; without one nothing is asked."""
+        return self._describing.run(None if session is None else self._conversation(session).id, limit, progress)
 
     def settle(self, seconds: float = 60.0) -> bool:
         """Wait until the background has paid what it was asked to; False when that takes longer."""
         return self._background is None or self._background.wait(seconds)
 
-    # --- sessions ---
-
-    def new(self, session: Session | Conversation, *, retain_depth: int | None = None) -> lifecycle.NewReport:
-        """Begin afresh in the same conversation: the context keeps only summaries of at least `retain_depth`."""
-        depth = self.settings.new_session_retain_depth if retain_depth is None else retain_depth
-        return lifecycle.new(self.archive, self._conversation(session), depth, self._clock())
-
-    def reset(self, session: Session | Conversation, *, cause: str = "manual-reset") -> Conversation:
-        """Close the conversation with a cause and begin another under the same key; recall still finds the old one."""
-        return lifecycle.reset(self.archive, session, cause, self._clock())
+    # --- pins ---
 
     def pin(self, session: Session | Conversation, what: str | int) -> int:
         """Never summarise this text, or this message, and show it verbatim in every prompt; returns the pin's id."""
@@ -294,6 +327,8 @@ class Engine(Asking):
             if isinstance(what, str):
                 if not what.strip():
                     raise BadInput("there is nothing to pin in an empty text")
+                if not is_encodable(what):
+                    raise BadInput("the text to pin holds half a surrogate pair, which is no text")
                 return self.archive.beside.pin(conversation.id, self._clock(), text=what)
             stored = self.archive.messages.get(what)
             if stored.conversation_id != conversation.id:
@@ -306,6 +341,13 @@ class Engine(Asking):
             self.archive.beside.unpin(self._conversation(session).id, pin_id)
 
     # --- care ---
+
+    def _backups(self) -> Callable[[str], Path] | None:
+        from lossless.lifecycle.backup import make_beside
+
+        if self.archive.path == ":memory:":
+            return None
+        return lambda label: make_beside(self.archive, label, self._clock()).path
 
     def verify(self, progress: Callable[[int], None] | None = None) -> Verification:
         """Prove the archive; `.ok` and `.problems`."""
@@ -329,46 +371,6 @@ class Engine(Asking):
     ) -> None:
         self.close()
 
-    def _find(self, session: Session | Conversation) -> Conversation | None:
-        return session if isinstance(session, Conversation) else self.archive.conversations.find(session)
-
-    def _conversation(self, session: Session | Conversation) -> Conversation:
-        found = self._find(session)
-        if found is None:
-            raise NotFound("conversation of session", _session(session).name)
-        return found
-
-    def _situation(
-        self,
-        session: Session | Conversation,
-        budget: int | None,
-        *,
-        observed_tokens: int | None = None,
-        model: str | None = None,
-    ) -> Situation:
-        if budget is not None and budget <= 0:
-            raise BadInput(f"a budget must be a positive number of tokens, not {budget!r}")
-        situation = Situation(
-            self._conversation(session), budget or self.settings.default_token_budget, observed_tokens
-        )
-        return replace(situation, model=model)
-
-    def _no_writes(self, session: Session | Conversation) -> str | None:
-        """Why nothing of this session is stored, or None."""
-        if not self.settings.enabled:
-            return "lossless is switched off"
-        name = _session(session).name
-        if matches_any(name, self.settings.ignore_session_patterns):
-            return "session excluded"
-        stateless = self.settings.skip_stateless_sessions
-        if stateless and matches_any(name, self.settings.stateless_session_patterns):
-            return "stateless session"
-        return None
-
-
-def _session(who: Session | Conversation) -> Session:
-    return who.session if isinstance(who, Conversation) else who
-
 
 def _excluded(reason: str, count: int) -> AppendReport:
     return AppendReport(None, skipped=tuple(Skip(n, reason) for n in range(count)))
@@ -376,17 +378,27 @@ def _excluded(reason: str, count: int) -> AppendReport:
 
 def _observation(usage: Mapping[str, object] | None, model: str | None) -> Observation:
     """A provider's usage report in any of the common spellings."""
+    if usage is None:
+        return Observation(None, 0, 0, None, model)
+
+    details = [usage.get(name) for name in ("prompt_tokens_details", "input_tokens_details")]
+    inside = next((found for found in details if isinstance(found, Mapping)), {})
 
     def number(*names: str) -> int:
-        values = [(usage or {}).get(name) for name in names]
-        return next((int(value) for value in values if isinstance(value, int | float)), 0)
+        values = [(usage if name in usage else inside).get(name) for name in names]
+        return next((int(value) for value in values if _is_count(value)), 0)
 
     read = number("cacheRead", "cache_read_input_tokens", "cached_tokens", "cache_read")
     write = number("cacheWrite", "cache_creation_input_tokens", "cache_write")
     plain = number("input", "input_tokens", "prompt_tokens")
-    apart = usage is not None and ("cacheRead" in usage or "cache_read_input_tokens" in usage)
+    apart = "cacheRead" in usage or "cache_read_input_tokens" in usage
     prompt = plain + read + write if apart else plain
     return Observation(prompt or None, read, write, None, model)
+
+
+def _is_count(value: object) -> TypeGuard[int | float]:
+    """Whether a provider may have counted so many tokens."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _MOST_TOKENS
 
 
 def open_engine(

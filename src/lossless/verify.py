@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -15,7 +16,7 @@ from lossless.store.index import digest, indexed_text
 from lossless.store.skeleton import storable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from lossless.files.vault import Vault
     from lossless.model.messages import Json, StoredMessage
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from lossless.store.checks import Derived, Offender
 
 Severity = Literal["error", "warning"]
+_NOT_INDEXED = "not indexed yet; open the archive for writing once"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +63,41 @@ def verify(archive: Archive, progress: Callable[[int], None] | None = None, vaul
     if any(problem.table == "database" for problem in problems):
         return Verification(tuple(problems), 0, 0)
     problems.extend(_problem("rows", offender) for offender in archive.checks.rows())
-    count = 0
+    count, unindexed = 0, _Unindexed()
     for page in archive.checks.derived():
-        problems.extend(_check_messages(archive, page, vault))
+        problems.extend(unindexed.without(_check_messages(archive, page, vault)))
         count += len(page)
         if progress:
             progress(len(page))
-    problems.extend(_index_problem(offender) for offender in archive.checks.summary_digests())
+    problems.extend(unindexed.without(map(_index_problem, archive.checks.summary_digests())))
+    problems.extend(unindexed.problems())
     problems.extend(_shrinking(archive))
     problems.extend(_reachability(archive))
     problems.extend(_files(archive))
     return Verification(tuple(problems), count, archive.care.counts().summaries)
+
+
+class _Unindexed:
+    """Rows of other programs that are not indexed yet: counted, as there may be very many of them."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, Problem] = {}
+        self._counts: Counter[str] = Counter()
+
+    def without(self, found: Iterable[Problem]) -> Iterator[Problem]:
+        """The other problems; these are counted."""
+        for problem in found:
+            if (problem.check, problem.severity) == ("index", "warning"):
+                self._first.setdefault(problem.table, problem)
+                self._counts[problem.table] += 1
+            else:
+                yield problem
+
+    def problems(self) -> Iterator[Problem]:
+        """One warning a table, that names the first row and counts the others."""
+        for table, first in self._first.items():
+            more = self._counts[table] - 1
+            yield replace(first, id=f"{first.id} and {more:,} more") if more else first
 
 
 def _problem(check: str, offender: Offender) -> Problem:
@@ -80,8 +106,9 @@ def _problem(check: str, offender: Offender) -> Problem:
 
 def _index_problem(offender: Offender) -> Problem:
     """What is only not indexed yet can be caught up."""
-    severity: Severity = "warning" if offender.table == "summary_extras" else "error"
-    return Problem("index", offender.table, offender.id, offender.detail, severity)
+    if offender.table == "summary_extras":
+        return Problem("index", offender.table, offender.id, _NOT_INDEXED, "warning")
+    return Problem("index", offender.table, offender.id, offender.detail)
 
 
 def _check_messages(archive: Archive, page: list[Derived], vault: Vault | None) -> Iterator[Problem]:
@@ -118,13 +145,7 @@ def _check_message(stored: StoredMessage, derived: Derived) -> Iterator[Problem]
     if derived.identity and derived.identity != identity_hash(message.role, message.content):
         yield Problem("identity", "messages", id_, "its identity is not the one that we give its text", "warning")
     if derived.fingerprint is None or derived.digest is None:
-        yield Problem(
-            "index",
-            "message_extras",
-            id_,
-            "it is not indexed yet; open the archive for writing once",
-            "warning",
-        )
+        yield Problem("index", "message_extras", id_, _NOT_INDEXED, "warning")
         return
     if derived.digest != digest(indexed_text(message.content, message)):
         yield Problem("index", "messages", id_, "its indexed text is not its text")

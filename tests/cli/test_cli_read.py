@@ -311,4 +311,7 @@ def test_no_foreign_row_makes_a_list_fail(lcm: Lcm, archive: Path) -> None:
     assert len(lcm("grep", "--fixed", "A").items) == 1
     cursor = lcm("messages", "list", "--conversation-id", 1, "--limit", 11).envelope["pagination"]["nextCursor"]
     rest = lcm("messages", "list", "--conversation-id", 1, "--cursor", cursor).items
-    assert [item["messageId"] for item in rest] == [12]
+    assert [item["messageId"] for item in rest] == [1]
+    said = lcm("status").data["status"]["messages"]
+    assert (said["undated"], said["earliestAt"]) == (2, "2026-07-01T00:00:00.000Z")
+    assert "2 messages: their time cannot be read" in lcm("status", "--format", "table").out

@@ -200,6 +200,42 @@ def test_a_file_is_shown_by_lines_and_raw_and_without_its_bytes(archive: Path, l
     assert lcm("files", "show", item["fileId"], "--raw").code == 3
 
 
+def test_a_model_describes_files_when_asked_to(
+    archive: Path, lcm: Lcm, vault: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lcm("stub", "--min-bytes", 1000, "--apply")
+    before = bytes_of(archive)
+    waiting = lcm("files", "explore", "--dry-run").data
+    assert (waiting["left"], waiting["models"]) == (1, [])
+    assert "1 file of prose would be described by no" in lcm("files", "explore", "--dry-run", "--format", "table").out
+    refused = lcm("files", "explore")
+    assert (refused.code, refused.error["code"]) == (4, "no_model")
+    assert bytes_of(archive) == before
+    monkeypatch.setenv("LCM_LARGE_FILE_SUMMARY_PROVIDER", "command")
+    monkeypatch.setenv("LCM_LARGE_FILE_SUMMARY_MODEL", "false")
+    failed = lcm("files", "explore", "--conversation-id", 3)
+    told = failed.envelope["data"]
+    assert (failed.code, told["described"], told["left"]) == (1, 0, 1)
+    assert told["stop"]["code"]
+    assert "Stopped: " in lcm("files", "explore", "--format", "table").out
+    monkeypatch.setenv("LCM_LARGE_FILE_SUMMARY_MODEL", "echo It is the log of a build.")
+    done = lcm("files", "explore").data
+    assert (done["described"], done["left"], done["stop"]) == (1, 0, None)
+    assert "log of a build" in lcm("files", "list").items[0]["preview"]
+    assert lcm("files", "explore").data["described"] == 0
+    assert [row["purpose"] for row in lcm("cost").data["spent"]] == ["file", "file"]
+
+
+def test_a_worker_describes_files(archive: Path, lcm: Lcm, vault: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lcm("stub", "--min-bytes", 1000, "--apply")
+    monkeypatch.setenv("LCM_LARGE_FILE_SUMMARY_PROVIDER", "command")
+    monkeypatch.setenv("LCM_LARGE_FILE_SUMMARY_MODEL", "echo It is the log of a build.")
+    assert lcm("worker", "--no-model").code == 0
+    assert lcm("files", "explore", "--dry-run").data["left"] == 1
+    assert lcm("worker").data == {"items": [], "paid": 0}
+    assert lcm("files", "explore", "--dry-run").data["left"] == 0
+
+
 def test_only_old_files_without_a_row_are_collected(archive: Path, lcm: Lcm, vault: Path) -> None:
     lcm("stub", "--apply")
     (kept,) = vault.rglob("file_*")

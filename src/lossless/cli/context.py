@@ -10,10 +10,11 @@ import click
 
 from lossless.assembly.plan import SHARE_TARGETS
 from lossless.cli.commands import Command, text
-from lossless.cli.output import preview, write_json
+from lossless.cli.output import preview, shape, write_json
 from lossless.cli.target import budget_option, targeted
 from lossless.compaction.loop import Situation
 from lossless.engine import Engine
+from lossless.store.outline import Outline
 
 if TYPE_CHECKING:
     from lossless.assembly.receipt import Receipt
@@ -27,6 +28,8 @@ PAYLOADS = ("openai-chat", "openai-responses", "anthropic", "openclaw")
 _ASKED = "lossless.payload"
 _PROMPT_ROLES = ("system", "developer")
 _POLICY_GAP = "\n\n"
+#: So many of the newest changes of a context are told.
+_CHANGES = 200
 
 
 def _remember_format(ctx: click.Context, param: click.Parameter, value: str | None) -> None:  # noqa: ARG001
@@ -123,6 +126,7 @@ def _data(
         "leftOut": [{"id": id_, "reason": reason} for id_, reason in receipt.left_out],
         "notRead": max(0, stored_items - known),
         "repairs": [{"what": repair.what, "count": repair.count} for repair in receipt.repairs],
+        "history": [shape(size) for size in Outline(archive.database).sizes(conversation.id, _CHANGES)],
     }
 
 

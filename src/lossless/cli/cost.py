@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +13,14 @@ from lossless.cli.options import span_of
 from lossless.cli.target import targeted
 from lossless.llm.prices import Spend
 from lossless.model.times import parse_time
+from lossless.store.outline import Outline
 
 if TYPE_CHECKING:
     from lossless.cli.invocation import Invocation
     from lossless.cli.target import Target
     from lossless.store.context import Saved
     from lossless.store.guards import Spent
+    from lossless.store.outline import CallDay, FoldDay
 
 _EVER = datetime(1, 1, 1, tzinfo=UTC)
 
@@ -40,6 +42,8 @@ def cost(invocation: Invocation, target: Target | None, after: str | None, recen
         id_ = None if target is None else target.need(archive).id
         spent = archive.guards.spent(since, id_)
         saved = archive.context.saved(since, id_)
+        outline = Outline(archive.database)
+        days = _days(outline.calls_by_day(since, id_), outline.folds_by_day(since, id_))
     known = sum((_known(row) for row in spent), Decimal(0))
     total = Spend(known, sum(row.unpriced for row in spent))
     data = {
@@ -47,6 +51,7 @@ def cost(invocation: Invocation, target: Target | None, after: str | None, recen
         "since": None if since is _EVER else since,
         "spent": [_row(row) for row in spent],
         "saved": _by_model(saved),
+        "days": days,
         "totals": {
             "calls": sum(row.calls for row in spent),
             "inputTokens": sum(row.input_tokens for row in spent),
@@ -56,6 +61,40 @@ def cost(invocation: Invocation, target: Target | None, after: str | None, recen
         },
     }
     invocation.emit("cost", data)
+
+
+def _days(calls: list[CallDay], folds: list[FoldDay]) -> list[dict[str, Any]]:
+    """Every day from the first to the last on which something happened; days in between are there, too."""
+    asked, folded = {row.day: row for row in calls}, {row.day: row for row in folds}
+    known = sorted(day for day in {*asked, *folded} if _is_day(day))
+    if not known:
+        return []
+    first, last = date.fromisoformat(known[0]), date.fromisoformat(known[-1])
+    rows = []
+    for number in range((last - first).days + 1):
+        day = (first + timedelta(days=number)).isoformat()
+        call, fold = asked.get(day), folded.get(day)
+        spend = Spend(sum((Decimal(cost) for cost in call.costs), Decimal(0)), call.unpriced) if call else None
+        rows.append(
+            {
+                "day": day,
+                "calls": call.calls if call else 0,
+                "inputTokens": call.input_tokens if call else 0,
+                "outputTokens": call.output_tokens if call else 0,
+                **_money(spend or Spend(Decimal(0), 0)),
+                "folds": fold.folds if fold else 0,
+                "savedTokens": fold.tokens if fold else 0,
+            }
+        )
+    return rows
+
+
+def _is_day(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _by_model(saved: list[Saved]) -> list[dict[str, Any]]:

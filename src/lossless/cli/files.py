@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,33 +10,33 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.commands import Group, text
-from lossless.cli.options import pagination, paging, selector, time_filters, wrong
+from lossless.cli.options import MAX_LIMIT, pagination, paging, selector, time_filters, wrong
 from lossless.cli.output import preview
 from lossless.cli.toolbox import Reach, use, vault_of
+from lossless.compaction.describing import FILES_A_ROUND
+from lossless.compaction.summariser import Summariser
 from lossless.errors import ArchiveError, BadInput, NotFound
+from lossless.files.improve import Described
 from lossless.files.keep import collect
-from lossless.model.times import parse_time, state_time
+from lossless.model.times import parse_time
 from lossless.recall.file_page import DEFAULT_BYTES, MAX_BYTES, MIN_BYTES
 from lossless.recall.references import parse
 from lossless.store.archive import Archive
-from lossless.store.files import Files
-from lossless.store.listings import Page, Place
+from lossless.store.texts import Where
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from lossless.cli.invocation import Invocation
     from lossless.cli.options import Selection
     from lossless.files.vault import Orphan, Vault
     from lossless.model.files import StoredFile
-    from lossless.store.listings import Span
+    from lossless.store.listings import Place, Span
 
 _CHUNK = 1 << 20
 
 
 @click.group("files", cls=Group)
 def files() -> None:
-    """List stored files, show one, or delete what no row knows."""
+    """List stored files, show one, have them described, or delete what no row knows."""
 
 
 @files.command("list")
@@ -48,28 +49,22 @@ def list_command(
 ) -> None:
     """List stored files, newest first, of one conversation or of all, and say whether their bytes are there."""
     vault = vault_of(invocation)
-    since = None if span is None or span.since is None else parse_time(span.since)
-    before = None if span is None or span.before is None else parse_time(span.before)
     with invocation.archive() as archive, archive.reading():
         id_ = selection.find(archive)
-        found = Files(archive.database).listed(None if id_ is None else [id_], since=since, before=before)
-    page = _page(found, limit, start)
+        where = Where(None if id_ is None else (id_,), *_milliseconds(span))
+        page, (count, size) = archive.files.page(where, limit, start), archive.files.totals(where)
     data = {
         "folder": str(vault.root),
-        "total": {"count": len(found), "bytes": sum(file.byte_size or 0 for file in found)},
+        "total": {"count": count, "bytes": size},
         "items": [_item(file, vault) for file in page.rows],
     }
     invocation.emit("files.list", data, pagination("files", limit, page))
 
 
-def _page(found: Sequence[StoredFile], limit: int, start: Place | None) -> Page[StoredFile]:
-    """The files behind a place; a file that went away since does not matter."""
-    if start is not None:
-        at, last = parse_time(start.at), str(start.id)
-        found = [file for file in found if file.created_at < at or (file.created_at == at and file.id > last)]
-    rows = tuple(found[:limit])
-    is_all = len(rows) == len(found)
-    return Page(rows, None if is_all else Place(state_time(rows[-1].created_at), rows[-1].id))
+def _milliseconds(span: Span | None) -> tuple[int | None, int | None]:
+    ends = (None, None) if span is None else (span.since, span.before)
+    since, before = (None if end is None else round(parse_time(end).timestamp() * 1000) for end in ends)
+    return since, before
 
 
 def _item(file: StoredFile, vault: Vault) -> dict[str, Any]:
@@ -130,7 +125,7 @@ def show_command(
         raise BadInput(f"{named.id} is not a stored file: its id begins with file_")
     vault = vault_of(invocation)
     with invocation.archive() as archive:
-        stored = Files(archive.database).get(named.id)
+        stored = archive.files.get(named.id)
         if raw:
             _write_raw(stored, vault)
             return
@@ -156,6 +151,65 @@ def _write_raw(stored: StoredFile, vault: Vault) -> None:
             return
 
 
+@files.command("explore")
+@selector(required=False)
+@click.option(
+    "--limit",
+    metavar="N",
+    type=click.IntRange(1, MAX_LIMIT),
+    default=FILES_A_ROUND,
+    show_default=True,
+    help="At most this many, the oldest first.",
+)
+@click.option("--dry-run", is_flag=True, help="Only say how many files wait, and who would be asked.")
+@click.pass_context
+def explore_command(ctx: click.Context, selection: Selection, limit: int, dry_run: bool) -> None:
+    """Have a model describe stored files of prose, instead of the summary that was made when they were stored.
+
+    The settings largeFileSummaryModel and largeFileSummaryProvider name the model; `lcm cost` counts its calls. Where
+    it fails, the summary stays as it is, and exit code 1 says so. `lcm worker` does this, too.
+    """
+    invocation: Invocation = ctx.obj
+    with invocation.archive() as archive:
+        id_ = selection.find(archive)
+        left = archive.files.count_plain(id_)
+    models = [candidate.name for candidate in Summariser(invocation.loaded.settings).describers]
+    if not models and not dry_run:
+        raise failures.fail(
+            "no_model",
+            "No model is configured that describes files.",
+            failures.CONFIG,
+            hint="Set largeFileSummaryModel and largeFileSummaryProvider, such as with `lcm config set`.",
+        )
+    done = Described(left=left)
+    if left and not dry_run:
+        with _bar(invocation, min(left, limit)) as advance, invocation.engine() as engine:
+            session = None if id_ is None else engine.archive.conversations.get(id_)
+            done = engine.describe_files(session, limit=limit, progress=lambda _: advance and advance(1))
+            items = engine.archive.files.many(done.file_ids)
+    else:
+        items = {}
+    vault, failure = vault_of(invocation), done.failure
+    data = {
+        "dryRun": dry_run,
+        "models": models,
+        "described": len(done.file_ids),
+        "left": done.left,
+        "stop": None if failure is None else {"code": failure.code, "message": str(failure)},
+        "items": [_item(items[file_id], vault) for file_id in done.file_ids if file_id in items],
+    }
+    invocation.emit("files.explore", data, ok=failure is None)
+    ctx.exit(failures.OK if failure is None else failures.INTERNAL)
+
+
+def _bar(invocation: Invocation, total: int) -> Any:
+    if not invocation.shows_progress:
+        return nullcontext()
+    from lossless.cli.progress import counting
+
+    return counting("Describing", total)
+
+
 @files.command("gc")
 @click.option("--apply", "is_real", is_flag=True, help="Delete them; without this, only list them.")
 @click.pass_obj
@@ -167,11 +221,11 @@ def gc_command(invocation: Invocation, is_real: bool) -> None:
     """
     vault = vault_of(invocation)
     with invocation.archive() as archive:
-        orphans = vault.orphans(Files(archive.database).ids())
+        orphans = vault.orphans(archive.files.ids())
     if is_real and orphans:
         _must_be_ours(invocation, vault.root)
         with Archive.open(invocation.file_path) as archive, archive.writing():
-            orphans = collect(Files(archive.database), vault, orphans)
+            orphans = collect(archive.files, vault, orphans)
     data = {
         "applied": is_real,
         "folder": str(vault.root),

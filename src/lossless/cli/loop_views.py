@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from lossless.cli.picture_views import context_history, cost_days
 from lossless.cli.screen import number, plural, role, styled
 from lossless.model.summaries import EXTRACTIVE_MODEL
 
@@ -52,6 +53,7 @@ def context(screen: Screen, data: Data) -> None:
     _left_out(screen, data)
     for repair in data["repairs"]:
         screen.line(styled(f"  repaired: {repair['what']} ({repair['count']})", "dim"))
+    context_history(screen, data["history"])
 
 
 def _after(left: Text, right: str) -> Text:
@@ -255,6 +257,7 @@ def cost(screen: Screen, data: Data) -> None:
             (("written by", "rest"), ("folds", "right"), ("tokens saved a turn", "right")),
             [(_writer(row["model"]), number(row["folds"]), number(row["savedTokensPerTurn"])) for row in data["saved"]],
         )
+    cost_days(screen, data["days"])
 
 
 def model_test(screen: Screen, data: Data) -> None:

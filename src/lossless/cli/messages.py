@@ -48,7 +48,7 @@ def list_command(
     start: Place | None,
     include_content: bool,
 ) -> None:
-    """List the messages of a conversation, newest first."""
+    """List the messages of a conversation, the last said first."""
     with invocation.archive() as archive, archive.reading():
         id_ = selection.need(archive)
         page = archive.listings.messages(id_, limit, start, roles=roles, span=span, whole=include_content)

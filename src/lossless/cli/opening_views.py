@@ -55,6 +55,19 @@ def files_show(screen: Screen, data: Data) -> None:
     opened(screen, data)
 
 
+def files_explore(screen: Screen, data: Data) -> None:
+    """The files that are better described now, and why no more of them are."""
+    for item in data["items"]:
+        screen.line(f"  {item['fileId']}  {item['fileName']}  ", styled(item["preview"], "dim"))
+    left = plural(data["left"], "file")
+    if data["dryRun"]:
+        screen.line(f"{left} of prose would be described by {', '.join(data['models']) or 'no model'}.")
+        return
+    screen.line(f"Described {plural(data['described'], 'file')}; {left} left with the summary made here.")
+    if data["stop"]:
+        screen.line(styled("Stopped: ", "yellow"), data["stop"]["message"])
+
+
 def files_gc(screen: Screen, data: Data) -> None:
     """The files that no row knows."""
     for item in data["items"]:
@@ -98,6 +111,7 @@ OPENING_VIEWS: dict[str, Callable[[Screen, Data], None]] = {
     "ask": ask,
     "files.list": files_list,
     "files.show": files_show,
+    "files.explore": files_explore,
     "files.gc": files_gc,
     "stub": stub,
 }

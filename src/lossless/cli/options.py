@@ -149,14 +149,21 @@ def _moment(option: str, text: str) -> datetime:
         raise bad(option, f"{text!r} is not a time: {error}") from None
 
 
-def _ago(text: str, now: datetime) -> datetime:
+def since_of(option: str, text: str, now: datetime) -> datetime:
+    """A time from which on: ISO-8601 with a zone, a date (in UTC), or a duration before now."""
+    if re.fullmatch(r"\d+[smhdw]", text, re.ASCII):
+        return _ago(text, now, option)
+    return _moment(option, f"{text}T00:00:00Z" if re.fullmatch(r"\d{4}-\d\d-\d\d", text, re.ASCII) else text)
+
+
+def _ago(text: str, now: datetime, option: str = "--recency") -> datetime:
     found = re.fullmatch(r"([1-9]\d{0,8})([smhdw])", text, re.ASCII)
     if not found:
-        raise bad("--recency", f"{text!r} is not a duration; write a number and s, m, h, d or w, such as 6h")
+        raise bad(option, f"{text!r} is not a duration; write a number and s, m, h, d or w, such as 6h")
     try:
         return now - timedelta(**{_UNITS[found[2]]: int(found[1])})
     except OverflowError:
-        raise bad("--recency", f"{text!r} goes back too far") from None
+        raise bad(option, f"{text!r} goes back too far") from None
 
 
 def paging(resource: str, kind: type[int] | type[str]) -> Callable[[F], F]:

@@ -41,7 +41,8 @@ def status(invocation: Invocation, room: bool) -> None:
             "walBytes": _wal_bytes(archive.path),
             "freshTail": {"count": settings.fresh_tail_count, "maxTokens": settings.fresh_tail_max_tokens},
             "status": _totals(archive),
-            "liveness": _liveness(archive.care.liveness(), datetime.now(UTC)),
+            "liveness": _liveness(archive.care.liveness(), datetime.now(UTC))
+            | {"heldTranscripts": len(archive.transcripts.held())},
             "room": archive.care.room() if room or size < _CHEAP_BYTES else None,
         }
     invocation.emit("status", data)
@@ -56,6 +57,7 @@ def _totals(archive: Archive) -> dict[str, Any]:
             "tokens": totals.message_tokens,
             "earliestAt": totals.earliest_at,
             "latestAt": totals.latest_at,
+            "undated": totals.undated,
         },
         "summaries": {
             "count": totals.counts.summaries,

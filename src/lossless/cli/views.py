@@ -5,11 +5,18 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from lossless.cli.install_views import INSTALL_VIEWS
+from lossless.cli.keeping_views import KEEPING_VIEWS
 from lossless.cli.loop_views import LOOP_VIEWS
 from lossless.cli.opening_views import OPENING_VIEWS
+from lossless.cli.picture_views import PICTURE_VIEWS
+from lossless.cli.proxy import PROXY_VIEWS
 from lossless.cli.reports import adopt, append, config_get, config_set, config_show, sync, verify
 from lossless.cli.screen import Screen, bytes_, number, plural, role, styled
 from lossless.cli.search_views import SEARCH_VIEWS
+from lossless.cli.surgery_views import SURGERY_VIEWS
+from lossless.cli.transcript_views import TRANSCRIPT_VIEWS
+from lossless.cli.transfer_views import TRANSFER_VIEWS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -35,11 +42,13 @@ def status(screen: Screen, data: Data) -> None:
             ("Last compacted", _with_time(screen, compacted)),
             *_arrived(live),
             ("Blocked", styled(number(blocks), "bold red") if blocks else styled("none", "green")),
+            *_held(live["heldTranscripts"]),
             ("Debt", _debt(totals["maintenance"])),
             ("", ""),
             ("Conversations", f"{number(held['total'])}, {number(held['active'])} active"),
             ("Messages", f"{number(messages['count'])}, {number(messages['tokens'])} tokens"),
             ("  said", _span(screen, messages)),
+            *_undated(messages["undated"]),
             ("Summaries", f"{number(summaries['count'])}, {number(summaries['tokens'])} tokens{below}"),
             *((f"  depth {row['depth']}", f"{number(row['count'])} {row['kind']}, {number(row['tokens'])} tokens")
               for row in summaries["byDepth"]),
@@ -55,6 +64,11 @@ def status(screen: Screen, data: Data) -> None:
     if data["room"]:
         screen.gap()
         screen.bars(list(data["room"].items()))
+
+
+def _held(count: int) -> list[tuple[str, Any]]:
+    told = f"{plural(count, 'transcript')} held back; see `lcm transcripts`"
+    return [("", styled(told, "bold red"))] if count else []
 
 
 def _with_time(screen: Screen, moment: Any) -> str:
@@ -73,6 +87,11 @@ def _arrived(counts: Data) -> tuple[tuple[str, str], ...]:
 def _debt(debt: Data) -> str:
     parts = [f"{number(debt[name])} {name}" for name in ("pending", "running", "failed") if debt[name]]
     return ", ".join(parts) or "none"
+
+
+def _undated(count: int) -> list[tuple[str, Any]]:
+    """Whether times stand there that are none."""
+    return [("  undated", styled(f"{plural(count, 'message')}: their time cannot be read", "yellow"))] if count else []
 
 
 def _span(screen: Screen, data: Data) -> str:
@@ -274,7 +293,14 @@ VIEWS: dict[str, Callable[[Screen, Data], None]] = {
     "config.show": config_show,
     "config.get": config_get,
     "config.set": config_set,
+    **INSTALL_VIEWS,
+    **KEEPING_VIEWS,
     **LOOP_VIEWS,
     **SEARCH_VIEWS,
+    **SURGERY_VIEWS,
     **OPENING_VIEWS,
+    **PICTURE_VIEWS,
+    **PROXY_VIEWS,
+    **TRANSCRIPT_VIEWS,
+    **TRANSFER_VIEWS,
 }

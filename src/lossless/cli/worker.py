@@ -12,6 +12,7 @@ import click
 from lossless.cli.commands import Command
 from lossless.cli.compact import outcome
 from lossless.cli.failures import printable
+from lossless.compaction.summariser import Summariser
 from lossless.errors import ArchiveLocked
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 @click.option("--no-model", is_flag=True, help="Ask no model: extract all summaries.")
 @click.pass_obj
 def worker(invocation: Invocation, watch: float | None, no_model: bool) -> None:
-    """Pay the debts that are due in all conversations: sweeps that were put off.
+    """Pay the debts that are due in all conversations: sweeps that were put off. Then, describe stored files.
 
     A debt that cannot be paid stays, with its reason; `lcm debt` shows it. With --watch there is an answer for
     every round that did something, and an interrupt, or the signal to end, is a good ending. Several workers may
@@ -41,6 +42,8 @@ def worker(invocation: Invocation, watch: float | None, no_model: bool) -> None:
     """
     with invocation.archive() as archive:
         owed = len(archive.debts.pending())
+        has_files = not no_model and bool(Summariser(invocation.loaded.settings).describers)
+        has_files = has_files and archive.files.count_plain() > 0
     if watch is not None:
         if invocation.shows_progress:
             click.echo("Waiting for debts; end with Ctrl-C.", err=True)
@@ -48,7 +51,7 @@ def worker(invocation: Invocation, watch: float | None, no_model: bool) -> None:
             _watch(invocation, engine, watch, may_ask_model=not no_model)
         return
     items: list[dict[str, Any]] = []
-    if owed:
+    if owed or has_files:
         with _progress(invocation, owed) as advance, invocation.engine() as engine:
             items = _round(engine, advance, may_ask_model=not no_model)
     invocation.emit("worker", _data(items))

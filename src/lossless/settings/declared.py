@@ -239,6 +239,14 @@ class Settings:
     custom_instructions: str = summaries(
         "customInstructions", "", Text(blank_counts=True), "A text that is added to every summary prompt."
     )
+    prompt_dir: str | None = summaries(
+        "promptDir",
+        None,
+        Place(blank_counts=True),
+        "A folder with prompt templates of your own; `lcm prompts export` writes the built-in ones into one.",
+        derived="none: the built-in ones",
+        ours=True,
+    )
     enable_summary_thinking: bool = summaries(
         "enableSummaryThinking", True, ON, "Let models reason a little before they write a summary."
     )
@@ -247,6 +255,14 @@ class Settings:
         1,
         Whole(1, 64),
         "Model calls at the same time; above 1 a leaf is written without the one before it.",
+        ours=True,
+    )
+    summary_processes: int = summaries(
+        "summaryProcesses",
+        0,
+        Whole(0, 64),
+        "Processes that extract a long backlog side by side; 1 starts none.",
+        derived="one for each core",
         ours=True,
     )
     summary_timeout_ms: int = summaries("summaryTimeoutMs", 60_000, Whole(1), "The longest one model call may take.")
@@ -360,7 +376,7 @@ class Settings:
         Place(),
         "Its file; a name with a date begins anew every day.",
         env="LCM_LOG_FILE",
-        derived="`<temp>/openclaw/lossless-claw-<date>.log`",
+        derived="`<temp>/lossless/lossless-<date>.log`",
     )
     independent_log_file_max_file_bytes: int = files(
         "independentLogFile.maxFileBytes",

@@ -18,6 +18,10 @@ from lossless.settings.setting import Setting, shown
 AnyPath = str | os.PathLike[str]
 
 
+#: What only the plugin reads, from the same block of a host's file: how it starts us.
+_OF_THE_PLUGIN = frozenset(("python",))
+
+
 class Source(NamedTuple):
     """Where a value came from: `name` is the option, the variable or the file."""
 
@@ -119,6 +123,8 @@ def flatten(raw: Mapping[str, Any], origin: Source, notices: list[Notice]) -> di
 
 def _take(name: str, value: object, given: dict[str, object], origin: Source, notices: list[Notice]) -> None:
     key = spellings().get(name)
+    if key is None and name in _OF_THE_PLUGIN:
+        return
     if key is None:
         meant = closest(name, spellings())
         hint = f"; did you mean {meant}?" if meant else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,14 +18,15 @@ from lossless.store.details import Details
 from lossless.store.files import Files
 from lossless.store.grants import Grants
 from lossless.store.guards import Guards
-from lossless.store.index import SearchIndex
+from lossless.store.index import MARK_STEP, SearchIndex
 from lossless.store.ingest_state import IngestMemory
 from lossless.store.lineage import Lineage
 from lossless.store.listings import Listings
 from lossless.store.messages import Messages
-from lossless.store.search import Search
+from lossless.store.search import UNWRITABLE, Search
 from lossless.store.sqlite import SqliteDatabase
 from lossless.store.summaries import Summaries
+from lossless.store.transcripts import Transcripts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,6 +63,7 @@ class Archive:
         self.checks = Checks(database)
         self.listings = Listings(database)
         self.details = Details(database)
+        self.transcripts = Transcripts(database)
 
     @classmethod
     def open(cls, path: str | Path, *, read_only: bool = False, busy_timeout_ms: int = 30_000) -> Archive:
@@ -110,6 +113,7 @@ class Archive:
         while limit is None or done < limit:
             message_ids, summaries = self.index.unindexed()
             if not message_ids and not summaries:
+                self._mark()
                 break
             with self.writing():
                 for stored in self.messages.many(message_ids):
@@ -122,6 +126,13 @@ class Archive:
             if progress:
                 progress(len(message_ids) + len(summaries))
         return done
+
+    def _mark(self) -> None:
+        """Remember that all is indexed, so that nobody has to look again; for many messages only, and if it can be."""
+        unmarked, newest = self.search.unmarked()
+        if unmarked > MARK_STEP:
+            with suppress(*UNWRITABLE), self.writing():
+                self.index.mark_if_caught_up(newest)
 
     def close(self) -> None:
         """Let go of the file."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lossless.store.rows import time
+from lossless.store.foreign import moment
 from lossless.store.sql import load
 
 if TYPE_CHECKING:
@@ -61,6 +61,8 @@ class Totals:
     pending: int
     running: int
     failed: int
+    #: Messages whose time cannot be read; the span is that of the others.
+    undated: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,22 +93,25 @@ class Care:
 
     def totals(self) -> Totals:
         """Everything that status adds up; reads the whole archive once."""
-        messages = self._db.row(_QUERIES["message_totals"]) or (0, 0, None, None)
+        messages = self._db.row(_QUERIES["message_totals"]) or (0, 0, None, None, 0)
         context = self._db.row(_QUERIES["context_totals"]) or (0, 0)
         debts = self._db.row(_QUERIES["maintenance_totals"]) or (0, 0, 0)
         depths = tuple(
-            DepthTotals(depth, count, tokens, time(earliest), time(latest))
+            DepthTotals(depth, count, tokens, moment(earliest), moment(latest))
             for depth, count, tokens, earliest, latest in self._db.rows(_QUERIES["summary_totals"])
         )
         return Totals(
             self.counts(),
             messages[1],
-            time(messages[2]),
-            time(messages[3]),
+            moment(messages[2]),
+            moment(messages[3]),
             depths,
             context[0],
             context[1],
-            *debts,
+            debts[0],
+            debts[1],
+            debts[2],
+            messages[4],
         )
 
     def liveness(self) -> Liveness:
@@ -115,10 +120,10 @@ class Care:
         seen, stored, replayed, skipped, ambiguous, last, _ = row
         newest = self._db.row(_QUERIES["newest_row"])
         compacted = self._db.row(_QUERIES["last_compacted"])
-        blocked = tuple((id_, time(at), reason) for id_, at, reason in self._db.rows(_QUERIES["blocked"]))
+        blocked = tuple((id_, moment(at), reason) for id_, at, reason in self._db.rows(_QUERIES["blocked"]))
         return Liveness(
-            time(last) or (time(newest[0]) if newest else None),
-            time(compacted[0]) if compacted else None,
+            moment(last) or (moment(newest[0]) if newest else None),
+            moment(compacted[0]) if compacted else None,
             seen, stored, replayed, skipped, ambiguous, blocked,
         )  # fmt: skip
 

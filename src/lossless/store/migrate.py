@@ -150,10 +150,19 @@ def migrate(database: SqliteDatabase) -> None:
             database.run(_QUERIES["set_state"], {"name": "schema", "value": SCHEMA_VERSION})
 
 
+_CREATED = re.compile(r"CREATE (?:VIRTUAL )?TABLE IF NOT EXISTS (\w+)")
+
+
+@cache
+def _additions() -> frozenset[str]:
+    """Names of the tables that are ours."""
+    return frozenset(_CREATED.findall(schema("additions")))
+
+
 def _is_current(database: SqliteDatabase) -> bool:
     tables = {name for name, _ in database.rows(_QUERIES["tables"])}
     expected = _expected()
-    if not ({"archive_state"} | set(expected.columns)) <= tables:
+    if not (_additions() | set(expected.columns)) <= tables:
         return False
     version = database.row(_QUERIES["state"], {"name": "schema"})
     shape = read_shape(database)
@@ -237,7 +246,7 @@ def stand_ins(database: SqliteDatabase) -> list[str]:
             statements.append(f'CREATE TEMP VIEW "{table}" AS SELECT rowid, *, {lacking} FROM main."{table}"')
     additions = split_script(schema("additions"))
     for statement in additions:
-        created = re.match(r"CREATE (?:VIRTUAL )?TABLE IF NOT EXISTS (\w+)", statement)
+        created = _CREATED.match(statement)
         if created and created[1] not in tables:
             statements.append(statement.replace(f"IF NOT EXISTS {created[1]}", f"temp.{created[1]}", 1))
     return statements

@@ -5,11 +5,18 @@ SELECT (SELECT count(*) FROM conversations), (SELECT count(*) FROM conversations
        (SELECT count(*) FROM messages), (SELECT count(*) FROM summaries), (SELECT count(*) FROM large_files);
 
 -- name: message_totals
-SELECT count(*), coalesce(sum(token_count), 0), min(created_at), max(created_at) FROM messages;
+-- What is no date and time counts apart.
+SELECT count(*), coalesce(sum(tokens), 0), CAST(min(at) FILTER (WHERE day IS NOT NULL) AS BLOB),
+       CAST(max(at) FILTER (WHERE day IS NOT NULL) AS BLOB), count(*) - count(day)
+  FROM (SELECT token_count AS tokens, created_at AS at,
+               CASE WHEN length(created_at) >= 10 THEN julianday(created_at) END AS day FROM messages);
 
 -- name: summary_totals
-SELECT depth, count(*), sum(token_count), min(coalesce(earliest_at, created_at)), max(coalesce(latest_at, created_at))
-  FROM summaries GROUP BY depth ORDER BY depth;
+SELECT depth, count(*), sum(tokens), CAST(min(first) FILTER (WHERE julianday(first) IS NOT NULL) AS BLOB),
+       CAST(max(last) FILTER (WHERE julianday(last) IS NOT NULL) AS BLOB)
+  FROM (SELECT depth, token_count AS tokens, coalesce(earliest_at, created_at) AS first, coalesce(latest_at, created_at) AS last
+          FROM summaries)
+ GROUP BY depth ORDER BY depth;
 
 -- name: context_totals
 SELECT count(*), coalesce(sum(coalesce(m.token_count, s.token_count)), 0) FROM context_items c
@@ -21,17 +28,17 @@ SELECT coalesce(sum(pending), 0), coalesce(sum(running), 0), coalesce(sum(last_f
 
 -- name: ingest_totals
 SELECT coalesce(sum(seen), 0), coalesce(sum(stored), 0), coalesce(sum(replayed), 0), coalesce(sum(skipped), 0),
-       coalesce(sum(ambiguous), 0), max(last_stored_at), coalesce(sum(blocked_at IS NOT NULL), 0)
+       coalesce(sum(ambiguous), 0), CAST(max(last_stored_at) AS BLOB), coalesce(sum(blocked_at IS NOT NULL), 0)
   FROM ingest_state;
 
 -- name: blocked
 SELECT conversation_id, blocked_at, blocked_reason FROM ingest_state WHERE blocked_at IS NOT NULL ORDER BY conversation_id;
 
 -- name: newest_row
-SELECT max(created_at) FROM messages WHERE message_id = (SELECT max(message_id) FROM messages);
+SELECT CAST(max(created_at) AS BLOB) FROM messages WHERE message_id = (SELECT max(message_id) FROM messages);
 
 -- name: last_compacted
-SELECT max(at) FROM (SELECT max(at) AS at FROM context_log WHERE action = 'fold' UNION ALL SELECT max(created_at) FROM summaries);
+SELECT CAST(max(at) AS BLOB) FROM (SELECT max(at) AS at FROM context_log WHERE action = 'fold' UNION ALL SELECT max(created_at) FROM summaries);
 
 -- name: sizes
 -- Bytes by table and index; pages that are free belong to nobody.

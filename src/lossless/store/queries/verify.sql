@@ -25,7 +25,7 @@ SELECT message_id, 'role, seq, token_count or created_at is out of range' FROM m
 -- Ids and seqs of a conversation grow together.
 SELECT b.message_id, 'its seq is out of order' FROM messages a
   JOIN messages b ON b.conversation_id = a.conversation_id AND b.seq = a.seq + 1
- WHERE b.message_id <= a.message_id AND b.conversation_id NOT IN (SELECT conversation_id FROM context_log WHERE action = 'merge');
+ WHERE b.message_id <= a.message_id AND b.conversation_id NOT IN (SELECT conversation_id FROM context_log WHERE action IN ('merge', 'transplant'));
 
 -- name: message_parts.fields
 SELECT part_id, 'its type is unknown, metadata or tool_input is no JSON, or the ordinal is negative' FROM message_parts
@@ -174,7 +174,7 @@ SELECT w.conversation_id, 'it points at messages of another conversation' FROM l
   LEFT JOIN messages a ON a.message_id = w.first_message_id LEFT JOIN messages b ON b.message_id = w.last_message_id
  WHERE (w.first_message_id IS NOT NULL AND a.conversation_id IS NOT w.conversation_id)
     OR (w.last_message_id IS NOT NULL AND b.conversation_id IS NOT w.conversation_id)
-    OR w.length < 0 OR length(w.chain) <> 16;
+    OR w.length < 0 OR length(w.chain) NOT IN (16, 8 * w.length);
 
 -- name: ingest_state.fields
 SELECT conversation_id, 'its counters do not add up' FROM ingest_state
@@ -289,3 +289,19 @@ SELECT conversation_id FROM conversations ORDER BY conversation_id;
 
 -- name: file_places
 SELECT file_id, storage_uri, byte_size FROM large_files ORDER BY file_id;
+
+-- name: transcript_state.fields
+SELECT conversation_id, 'it says where no transcript can be' FROM transcript_state
+ WHERE read_to < 0 OR lines < 0 OR NOT json_valid(coalesce(front, '[]'));
+
+-- name: transcript_epochs.fields
+SELECT epoch_id, 'its decision, count or time makes no sense' FROM transcript_epochs
+ WHERE decision NOT IN ('first', 'continued', 'fresh', 'small', 'held', 'accepted', 'refused')
+    OR messages < 0 OR julianday(at) IS NULL;
+
+-- name: transcript_records.fields
+SELECT conversation_id || ', ' || record_key, 'it is not as it was written' FROM transcript_records
+ WHERE after_seq < 0 OR hex(substr(record, 1, 1)) <> '78';
+
+-- name: former_summaries.fields
+SELECT log_id || ', ' || summary_id, 'it is not as it was written' FROM former_summaries WHERE NOT json_valid(state);

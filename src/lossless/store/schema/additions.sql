@@ -73,7 +73,7 @@ CREATE TABLE IF NOT EXISTS last_windows (
     first_message_id INTEGER,
     last_message_id  INTEGER,
     length           INTEGER NOT NULL,
-    chain            BLOB NOT NULL,
+    chain            BLOB NOT NULL,  -- eight bytes for each of its messages
     at               TEXT NOT NULL
 );
 
@@ -171,4 +171,49 @@ CREATE TABLE IF NOT EXISTS stubborn_chunks (
 CREATE TABLE IF NOT EXISTS archive_state (
     name  TEXT PRIMARY KEY,
     value
+) WITHOUT ROWID;
+
+-- How far a transcript was read, beside what upstream remembers of it in `conversation_bootstrap_state`.
+CREATE TABLE IF NOT EXISTS transcript_state (
+    conversation_id INTEGER PRIMARY KEY REFERENCES conversations (conversation_id) ON DELETE CASCADE,
+    lane            TEXT,              -- the side line that was read; NULL for the main one
+    read_to         INTEGER NOT NULL,  -- the offset that the rest of this row belongs to
+    lines           INTEGER NOT NULL,  -- lines up to there
+    front           TEXT,              -- the newest records up to there: ids, parents, ties
+    tail            BLOB,              -- digest of the last bytes up to there
+    cursor          TEXT,              -- a host's own mark of how far it was read
+    kind            TEXT               -- of the transcript: openclaw, claude-code, …
+);
+
+-- What was decided about each transcript of a conversation, the newest decision last.
+CREATE TABLE IF NOT EXISTS transcript_epochs (
+    epoch_id        INTEGER PRIMARY KEY,
+    conversation_id INTEGER NOT NULL REFERENCES conversations (conversation_id) ON DELETE CASCADE,
+    path            TEXT NOT NULL,
+    header_id       TEXT,
+    size            INTEGER NOT NULL,
+    mtime_ms        INTEGER NOT NULL,
+    decision        TEXT NOT NULL,     -- first, continued, fresh, small, held, accepted, refused
+    reason          TEXT NOT NULL,
+    messages        INTEGER NOT NULL,
+    at              TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS transcript_epochs_conv_idx ON transcript_epochs (conversation_id, epoch_id);
+
+-- Records of a transcript that are no messages, kept as they came (deflated JSON).
+CREATE TABLE IF NOT EXISTS transcript_records (
+    conversation_id INTEGER NOT NULL REFERENCES conversations (conversation_id) ON DELETE CASCADE,
+    record_key      TEXT NOT NULL,     -- its id, else a digest
+    after_seq       INTEGER NOT NULL,  -- the newest message before it
+    kind            TEXT NOT NULL,
+    record          BLOB NOT NULL,
+    PRIMARY KEY (conversation_id, record_key)
+);
+
+-- Summaries as they were before a person's command changed or removed them, so that it can be undone.
+CREATE TABLE IF NOT EXISTS former_summaries (
+    log_id     INTEGER NOT NULL REFERENCES context_log (log_id) ON DELETE CASCADE,
+    summary_id TEXT NOT NULL,
+    state      TEXT NOT NULL,     -- JSON: the row and the ids of its sources
+    PRIMARY KEY (log_id, summary_id)
 ) WITHOUT ROWID;

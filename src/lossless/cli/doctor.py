@@ -1,0 +1,201 @@
+"""`lcm doctor`: what is wrong with an archive, and what helps."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lossless.cli import failures
+from lossless.cli.commands import Group, number
+from lossless.cli.plain import backups, confirm, done, open_engine, whole
+from lossless.cli.rewrite import run
+from lossless.cli.surgery import yes_option
+from lossless.cli.target import budget_option
+from lossless.cli.toolbox import vault_of
+from lossless.compaction.summariser import Summariser
+from lossless.doctor import clean as cleaning
+from lossless.doctor import examine as examining
+from lossless.doctor import maintenance as owing
+from lossless.doctor import repair as repairing
+from lossless.surgery import merge as merging
+
+if TYPE_CHECKING:
+    from lossless.cli.invocation import Invocation
+    from lossless.doctor.examine import Examination
+    from lossless.store.archive import Archive
+
+#: How many conversations of a filter are listed; the others are counted.
+_SHOWN = 50
+_offline = click.option("--offline", is_flag=True, help="Ask no model whether it answers.")
+
+
+@click.group("doctor", cls=Group, invoke_without_command=True)
+@_offline
+@click.pass_context
+def doctor(ctx: click.Context, offline: bool) -> None:
+    """Find what is wrong with the archive, and repair it. Alone: `lcm doctor examine`."""
+    if ctx.invoked_subcommand is None:
+        _examine(ctx, offline=offline)
+
+
+@doctor.command("examine")
+@_offline
+@click.pass_context
+def examine(ctx: click.Context, offline: bool) -> None:
+    """Look for everything that is known to go wrong; `lcm doctor` alone does the same.
+
+    Broken summaries, a search index that drifts, files without rows and rows without files, debts that nobody pays,
+    sessions that were split, rows that older engines stored twice, refused input, models that do not answer. Reads
+    only. Exit code 0 when healthy, 1 when not; each finding says what helps.
+    """
+    _examine(ctx, offline=offline)
+
+
+@doctor.command("apply")
+@click.argument("conversation_id", metavar="[ID]", type=number, required=False)
+@budget_option
+@click.option("--confirm", "is_confirmed", is_flag=True, help="Do it; without this, only say what would be done.")
+@yes_option
+@click.pass_context
+def apply(ctx: click.Context, conversation_id: int | None, budget: int | None, is_confirmed: bool, yes: bool) -> None:
+    """Write the broken summaries of conversation ID, or of all, anew.
+
+    What speaks against it (more than 25 summaries, more to read than 75 % of the budget, a pending sweep) is listed.
+    Exit code 1 when something stays broken.
+    """
+    invocation: Invocation = ctx.obj
+    most = budget or invocation.loaded.settings.default_token_budget
+    with invocation.archive() as archive:
+        ids = [conversation_id] if conversation_id is not None else _sick(archive)
+        for id_ in ids:
+            archive.conversations.get(id_)
+        found = [repairing.plan(archive, id_, most) for id_ in ids]
+    items = [{"plan": whole(one.plan), "text": one.text, "drafts": [], **done(None)} for one in found]
+    if is_confirmed and any(one.plan.targets for one in found):
+        with open_engine(invocation) as engine:
+            items = [run(invocation, engine, one.plan, is_real=True, yes=yes) for one in found if one.plan.targets]
+    refused = [draft for item in items for draft in item["drafts"] if draft["refusal"] is not None]
+    data = {
+        "items": items,
+        "targets": sum(len(one.plan.targets) for one in found),
+        "kinds": _sum([one.kinds for one in found]),
+        "blocked": [reason for one in found for reason in one.blocked],
+    }
+    invocation.emit("doctor.apply", data, ok=not refused)
+    ctx.exit(failures.INTERNAL if refused else failures.OK)
+
+
+@doctor.command("clean")
+@click.option("--apply", "filter_id", type=click.Choice(tuple(cleaning.FILTERS)), help="Delete what this filter means.")
+@click.option("--vacuum", is_flag=True, help="Give the room back afterwards.")
+@yes_option
+@click.pass_obj
+def clean(invocation: Invocation, filter_id: str | None, vacuum: bool, yes: bool) -> None:
+    """List conversations that nobody goes back to, by filter; with --apply delete those of one, after a backup.
+
+    Filters: archived_subagents, cron_sessions (finished runs), null_subagent_context. Files are left for `lcm files
+    gc`.
+    """
+    with invocation.archive() as archive:
+        plans = [cleaning.plan(archive, filter_id)] if filter_id else cleaning.plans(archive)
+    data: dict[str, Any] = {"items": [_filter(plan) for plan in plans], "applied": False, "done": None}
+    if filter_id is not None:
+        confirm(f"Delete {len(plans[0].conversations)} conversations for good?", yes, plans[0].text)
+        with open_engine(invocation) as engine:
+            report = cleaning.apply(engine.archive, plans[0], backups(engine), vacuum=vacuum)
+        data |= {"applied": True, "done": whole(report)}
+    invocation.emit("doctor.clean", data)
+
+
+@doctor.command("maintenance")
+@click.option("--apply", "conversation_id", metavar="ID", type=number, help="Close the debt of this conversation.")
+@yes_option
+@click.pass_obj
+def maintenance(invocation: Invocation, conversation_id: int | None, yes: bool) -> None:
+    """List sweeps that were put off, of active and of closed conversations; with --apply close one that nobody pays.
+
+    Only a closed conversation's debt can be closed: an active one's is paid by `lcm worker`.
+    """
+    now = datetime.now(UTC)
+    with invocation.archive() as archive:
+        found = owing.debts(archive, now)
+        work = None if conversation_id is None else owing.plan(archive, conversation_id, now)
+    data: dict[str, Any] = {
+        "items": [whole(debt) | {"isStuck": owing.is_stuck(debt)} for debt in found],
+        "applied": False,
+        "backup": None,
+    }
+    if work is not None:
+        confirm("Close it?", yes, work.text)
+        with open_engine(invocation) as engine:
+            copy = owing.apply(engine.archive, work, now, backups(engine))
+        data |= {"applied": True, "backup": str(copy), "closed": conversation_id}
+    invocation.emit("doctor.maintenance", data)
+
+
+@doctor.command("rollover-splits")
+@click.option("--apply", "is_real", is_flag=True, help="Merge those that are certain, after a backup.")
+@yes_option
+@click.pass_obj
+def rollover_splits(invocation: Invocation, is_real: bool, yes: bool) -> None:
+    """List sessions whose history a rollover split, and merge those that are certain.
+
+    What needs a look is left; `lcm merge --reviewed` merges it.
+    """
+    with invocation.archive() as archive:
+        found = merging.splits(archive)
+        plans = [merging.plan(archive, split.session_key) for split in found if not split.review]
+    reports = []
+    if is_real and plans:
+        confirm(f"Merge {len(plans)} sessions?", yes, "\n".join(plan.text for plan in plans))
+        with open_engine(invocation) as engine:
+            reports = [merging.apply(engine.archive, plan, datetime.now(UTC), backups(engine)) for plan in plans]
+    data = {"items": whole(found), "applied": is_real, "done": whole(reports)}
+    invocation.emit("doctor.rollover-splits", data)
+
+
+def _examine(ctx: click.Context, *, offline: bool) -> None:
+    invocation: Invocation = ctx.obj
+    summariser = None if offline else Summariser(invocation.loaded.settings)
+    with invocation.archive() as archive:
+        found = examining.examine(archive, datetime.now(UTC), vault=vault_of(invocation), summariser=summariser)
+    invocation.emit("doctor", _examined(found, offline=offline), ok=found.healthy)
+    ctx.exit(failures.OK if found.healthy else failures.INTERNAL)
+
+
+def _examined(found: Examination, *, offline: bool) -> dict[str, Any]:
+    live = whole(found.liveness)
+    names = ("conversationId", "since", "reason")
+    live["blocked"] = [dict(zip(names, row, strict=True)) for row in live["blocked"]]
+    plain: dict[str, Any] = whole(found)
+    return plain | {"healthy": found.healthy, "liveness": live, "offline": offline}
+
+
+def _sick(archive: Archive) -> list[int]:
+    """Conversations with broken summaries."""
+    return sorted({one.conversation_id for one in repairing.broken(archive)})
+
+
+def _sum(counts: list[dict[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for count in counts:
+        for kind, some in count.items():
+            total[kind] = total.get(kind, 0) + some
+    return total
+
+
+def _filter(plan: cleaning.CleanPlan) -> dict[str, Any]:
+    conversations = [
+        {"conversationId": held.id, "sessionKey": held.session_key, "messages": held.messages, "bytes": held.text_bytes}
+        for held in plan.conversations[:_SHOWN]
+    ]
+    return {
+        "filter": plan.filter_id,
+        "meaning": cleaning.FILTERS[plan.filter_id],
+        "count": len(plan.conversations),
+        "messages": sum(held.messages for held in plan.conversations),
+        "bytes": plan.bytes,
+        "conversations": conversations,
+    }

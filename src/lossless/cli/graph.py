@@ -1,0 +1,81 @@
+"""`lcm graph`: the summaries of a conversation as a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lossless.cli import failures
+from lossless.cli.commands import Command
+from lossless.cli.target import targeted
+from lossless.pictures.graph import Graph, dot, svg
+from lossless.store.outline import Outline
+
+if TYPE_CHECKING:
+    from lossless.cli.invocation import Invocation
+    from lossless.cli.target import Target
+    from lossless.model.conversations import Conversation
+    from lossless.store.archive import Archive
+
+_LANGUAGES = {"svg": svg, "dot": dot}
+_SUFFIXES = {".svg": "svg", ".dot": "dot", ".gv": "dot"}
+
+
+@click.command("graph", cls=Command)
+@click.argument("file", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
+@targeted()
+@click.option("--as", "language", type=click.Choice(list(_LANGUAGES)), help="What to write; else by the file's name.")
+@click.pass_obj
+def graph(invocation: Invocation, file: Path, target: Target, language: str | None) -> None:
+    """Draw the summaries of a conversation into FILE: an SVG picture, or DOT for Graphviz. - is standard output.
+
+    Depths are rows, the width of a box is its tokens, and what stands in the context is in colour. Reads only.
+    """
+    language = language or _SUFFIXES.get(file.suffix.lower(), "svg")
+    with invocation.archive() as archive, archive.reading():
+        conversation = target.need(archive)
+        drawn = _graph(archive, conversation)
+    text = _LANGUAGES[language](drawn)
+    if str(file) == "-":
+        click.echo(text.encode(), nl=False)
+        return
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        message = f"{file} cannot be written: {error.strerror}."
+        raise failures.fail("not_written", message, failures.BAD_ARGUMENTS, path=str(file)) from None
+    invocation.emit("graph", _data(drawn, conversation.id, file, language))
+
+
+def _graph(archive: Archive, conversation: Conversation) -> Graph:
+    outline = Outline(archive.database)
+    title = f"Conversation {conversation.id}: {conversation.session_key or conversation.session_id}"
+    shapes, edges = outline.shapes(conversation.id), outline.edges(conversation.id)
+    return Graph(title, tuple(shapes), tuple(edges), outline.beginnings(conversation.id))
+
+
+def _data(drawn: Graph, conversation_id: int, file: Path, language: str) -> dict[str, Any]:
+    depths = sorted({shape.depth for shape in drawn.shapes}, reverse=True)
+    rows = []
+    for depth in depths:
+        here = [shape for shape in drawn.shapes if shape.depth == depth]
+        standing = [shape for shape in here if shape.in_context]
+        rows.append(
+            {
+                "depth": depth,
+                "summaries": len(here),
+                "tokens": sum(shape.tokens for shape in here),
+                "inContext": len(standing),
+                "tokensInContext": sum(shape.tokens for shape in standing),
+            }
+        )
+    return {
+        "conversationId": conversation_id,
+        "path": str(file),
+        "language": language,
+        "summaries": len(drawn.shapes),
+        "edges": len(drawn.edges),
+        "depths": rows,
+    }

@@ -1,0 +1,131 @@
+"""`lcm import openclaw|claude-code|codex|pi|jsonl|chatgpt`: transcripts of other programs become conversations."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lossless.cli import failures
+from lossless.cli.commands import Command
+from lossless.cli.options import since_of
+from lossless.cli.transfer import bring_archive
+from lossless.transfer.archive_lines import is_archive
+from lossless.transfer.transcripts import KINDS, bring_in, find_files, look_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lossless.cli.invocation import Invocation
+    from lossless.transfer.transcripts import Outcome
+
+#: How many conversations are listed; the others are counted.
+_SHOWN = 200
+_WHERE = {
+    "openclaw": "OpenClaw sessions, such as ~/.openclaw/agents/main/sessions",
+    "claude-code": "Claude Code projects, such as ~/.claude/projects",
+    "codex": "Codex rollouts, such as ~/.codex/sessions",
+    "pi": "pi sessions, such as ~/.pi/agent/sessions",
+    "jsonl": "JSON lines or arrays of messages, or one file of `lcm export jsonl`",
+    "chatgpt": "a ChatGPT export, conversations.json",
+}
+
+
+def _run(
+    invocation: Invocation,
+    kind: str,
+    paths: tuple[Path, ...],
+    since: str | None,
+    limit: int | None,
+    is_real: bool,
+    no_summaries: bool,
+    as_json: bool,
+) -> None:
+    if as_json:
+        invocation.format = "json"
+    if kind == "jsonl" and len(paths) == 1 and is_archive(paths[0]):
+        bring_archive(invocation, str(paths[0]), dry_run=not is_real)
+        return
+    from_when = None if since is None else since_of("--since", since, datetime.now(UTC))
+    files = find_files(kind, paths, since=from_when)
+    chosen = files if limit is None else files[:limit]
+    found = _import(invocation, kind, chosen, fold=not no_summaries) if is_real else _look(invocation, kind, chosen)
+    left_out = len(files) - len(chosen)
+    data: dict[str, Any] = {"kind": kind, "applied": is_real, "files": len(chosen), "filesLeftOut": left_out}
+    failed = [item for item in found if item.status == "error"]
+    invocation.emit(
+        "import", data | _counts(found) | {"items": [_item(item) for item in found[:_SHOWN]]}, ok=not failed
+    )
+    if failed:
+        raise click.exceptions.Exit(failures.INTERNAL)
+
+
+def _look(invocation: Invocation, kind: str, files: list[Path]) -> list[Outcome]:
+    from lossless.store.archive import Archive
+
+    there = Path(invocation.file_path).exists()
+    with invocation.archive() if there else Archive.open(":memory:") as archive:
+        return [item for file in files for item in look_at(archive, kind, file)]
+
+
+def _import(invocation: Invocation, kind: str, files: list[Path], *, fold: bool) -> list[Outcome]:
+    total = sum(file.stat().st_size for file in files)
+    with _reading(invocation, total) as advance, invocation.engine() as engine:
+        return [item for file in files for item in bring_in(engine, kind, file, fold=fold, progress=advance)]
+
+
+def _reading(invocation: Invocation, total: int) -> Any:
+    if not invocation.shows_progress:
+        return nullcontext()
+    from lossless.cli.progress import reading
+
+    return reading("Importing", total)
+
+
+def _counts(found: Iterable[Outcome]) -> dict[str, Any]:
+    counts: dict[str, int] = {}
+    for item in found:
+        counts[item.status] = counts.get(item.status, 0) + 1
+    return {"conversations": counts, "messages": sum(item.messages for item in found)}
+
+
+def _item(item: Outcome) -> dict[str, Any]:
+    return {
+        "path": str(item.path),
+        "sessionKey": item.session.key,
+        "sessionId": item.session.id,
+        "status": item.status,
+        "messages": item.messages,
+        "conversationId": item.conversation_id,
+        "title": item.title,
+        "reason": item.reason,
+        "problems": list(item.problems),
+    }
+
+
+def _command(kind: str) -> click.Command:
+    @click.command(kind, cls=Command, help=_HELP.format(where=_WHERE[kind]))
+    @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
+    @click.option("--since", metavar="TIME", help="Only files that changed since then: 2026-07-01, or 30d.")
+    @click.option("--limit", metavar="N", type=click.IntRange(1), help="At most so many files, the oldest first.")
+    @click.option("--apply", "is_real", is_flag=True, help="Store them; without this, only say what would be stored.")
+    @click.option("--no-summaries", is_flag=True, help="Leave the folding of older history to `lcm backfill`.")
+    @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+    @click.pass_obj
+    def run(invocation: Invocation, /, **given: Any) -> None:
+        _run(invocation, kind, **given)
+
+    return run
+
+
+_HELP = """Store transcripts as conversations: {where}.
+
+    A folder is searched. Without --apply nothing is stored. An import that was stopped goes on where it was, a second
+    one changes nothing; lines that cannot be read are named by their numbers. The newest part of each conversation
+    stays as it is, the older part is folded at once, without a model.
+    """
+
+openclaw, claude_code, codex, pi, jsonl, chatgpt = (_command(kind) for kind in KINDS)

@@ -1,0 +1,93 @@
+"""`lcm install openclaw`, the way back, and `lcm bridge`, which the plugin starts."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lossless.cli.commands import Command
+
+if TYPE_CHECKING:
+    from lossless.cli.invocation import Invocation
+    from lossless.hosts.openclaw.setup import Setup
+
+_STATE = click.option(
+    "--state-dir",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="OpenClaw's state folder; else OPENCLAW_STATE_DIR, else ~/.openclaw.",
+)
+_DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would be changed; change nothing.")
+
+
+@click.command("openclaw", cls=Command)
+@_STATE
+@_DRY_RUN
+@click.option("--uninstall", "is_removal", is_flag=True, help="The way back: `lcm uninstall openclaw`.")
+@click.pass_obj
+def install_openclaw(invocation: Invocation, state_dir: Path | None, dry_run: bool, is_removal: bool) -> None:
+    """Make lossless the context engine of OpenClaw.
+
+    In openclaw.json the plugin's folder is added, the contextEngine slot is set, and the plugin gets leave to add the
+    recall policy to prompts and to use the models that its settings name. Settings of lossless-claw are taken over, and
+    its lcm.db is used in place. Memory plugins stay. The file is copied first. Restart the gateway afterwards.
+    """
+    from lossless.hosts.openclaw import setup
+
+    path = _config_path(invocation, state_dir)
+    if is_removal:
+        _change(invocation, "uninstall", setup.uninstall(path), dry_run=dry_run)
+        return
+    made = setup.install(path, setup.plugin_folder(), sys.executable)
+    _change(invocation, "install", made, dry_run=dry_run)
+
+
+@click.command("openclaw", cls=Command)
+@_STATE
+@_DRY_RUN
+@click.pass_obj
+def uninstall_openclaw(invocation: Invocation, state_dir: Path | None, dry_run: bool) -> None:
+    """Take the plugin out of OpenClaw's config; lossless-claw comes back if it was there. The archive stays."""
+    from lossless.hosts.openclaw import setup
+
+    _change(invocation, "uninstall", setup.uninstall(_config_path(invocation, state_dir)), dry_run=dry_run)
+
+
+@click.command("bridge", cls=Command)
+def bridge() -> None:
+    """Answer OpenClaw's plugin on standard input and output; the plugin starts it.
+
+    One JSON-RPC message a line, both ways. It ends when its input does.
+    """
+    from lossless.hosts.openclaw.main import main
+
+    raise click.exceptions.Exit(main())
+
+
+def _config_path(invocation: Invocation, state_dir: Path | None) -> Path:
+    from lossless.settings.paths import Places
+
+    if state_dir is not None:
+        return state_dir.expanduser().absolute() / "openclaw.json"
+    return Places.of(openclaw_dir=invocation.openclaw_dir).host_config
+
+
+def _change(invocation: Invocation, command: str, made: Setup, *, dry_run: bool) -> None:
+    from lossless.hosts.config_files import Done, apply
+
+    done = [Done(made.edit)] if dry_run else apply([made.edit], datetime.now(UTC))
+    files = [
+        {
+            "path": str(item.edit.path),
+            "change": item.edit.change,
+            "backup": None if item.backup is None else str(item.backup),
+            "note": item.edit.note or None,
+        }
+        for item in done
+    ]
+    data = {"host": "openclaw", "applied": not dry_run, "files": files, "changes": list(made.changes)}
+    invocation.emit(command, data)

@@ -1,0 +1,41 @@
+"""What a person sees of setting a host up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lossless.cli.screen import styled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lossless.cli.screen import Screen
+
+Data = dict[str, Any]
+
+
+def changed(screen: Screen, data: Data) -> None:
+    """Each file, what happened to it, and where its copy lies."""
+    screen.title(data["host"], *([] if data["applied"] else ["nothing was changed (--dry-run)"]))
+    for file in data["files"]:
+        screen.line(f"{file['change']:<10}{file['path']}")
+        for label in ("backup", "note"):
+            if file[label]:
+                screen.line(f"{'':<10}{label}: {file[label]}")
+
+
+def examined(screen: Screen, data: Data) -> None:
+    """Each check with its outcome, and what helps."""
+    screen.title(data["host"])
+    for check in data["checks"]:
+        mark = styled("ok  ", "green") if check["ok"] else styled("no  ", "bold red")
+        screen.line(mark, f"{check['name']:<14}{check['said']}")
+        if check["hint"]:
+            screen.line(f"{'':<18}{check['hint']}")
+
+
+INSTALL_VIEWS: dict[str, Callable[[Screen, Data], None]] = {
+    "install": changed,
+    "uninstall": changed,
+    "install.doctor": examined,
+}

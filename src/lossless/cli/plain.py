@@ -1,0 +1,69 @@
+"""Values of the library as JSON has them, and asking a person before something is changed."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lossless.cli import failures
+from lossless.cli.failures import printable
+from lossless.cli.output import camel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lossless.cli.invocation import Invocation
+    from lossless.engine import Engine
+    from lossless.surgery.outcome import Operated
+
+
+def whole(value: Any) -> Any:
+    """A value with all values inside it, fields under JSON's names."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {camel(field.name): whole(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, tuple | list):
+        return [whole(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): whole(item) for key, item in value.items()}
+    return str(value) if isinstance(value, Path) else value
+
+
+def done(report: Operated | None) -> dict[str, Any]:
+    """What a surgery did, for the envelope."""
+    return {"applied": report is not None, "done": whole(report)}
+
+
+def confirm(question: str, yes: bool, plan: str = "") -> None:
+    """Ask a person at a terminal; a program that says `--apply` means it."""
+    if yes or not sys.stdin.isatty():
+        return
+    if plan:
+        click.echo(printable(plan), err=True)
+    if not click.confirm(printable(question), err=True):
+        click.echo("Nothing was changed.", err=True)
+        raise click.exceptions.Exit(failures.INTERRUPTED)
+
+
+def backups(engine: Engine) -> Callable[[str], Path]:
+    """Makes the copy before a surgery, beside the archive."""
+    from datetime import UTC, datetime
+
+    from lossless.lifecycle.backup import make_beside
+
+    return lambda label: make_beside(engine.archive, label, datetime.now(UTC)).path
+
+
+def open_engine(invocation: Invocation, prompt_dir: Path | None = None) -> Engine:
+    """The engine for writing on an archive that is there; with templates of the user's own, if a folder is named."""
+    from lossless.compaction.summariser import Summariser
+    from lossless.engine import Engine
+    from lossless.store.archive import Archive
+
+    invocation.archive().close()
+    settings = invocation.loaded.settings
+    summariser = Summariser(settings, prompt_folder=prompt_dir)
+    return Engine(Archive.open(invocation.file_path), settings, background=False, summariser=summariser)

@@ -1,0 +1,181 @@
+"""`lcm proxy`: OpenAI's and Anthropic's interfaces on this machine, with the archive in between."""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lossless.cli import failures
+from lossless.cli.commands import Command, text
+from lossless.cli.options import wrong
+from lossless.serve.proxy_access import ANTHROPIC_URL, OPENAI_URL, Access, read_token
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lossless.cli.invocation import Invocation
+    from lossless.cli.screen import Screen
+    from lossless.serve.proxy import Options
+
+_PORT = 4879
+
+
+@click.command("proxy", cls=Command)
+@click.option(
+    "--port",
+    metavar="N",
+    type=click.IntRange(0, 65535),
+    default=_PORT,
+    show_default=True,
+    help="The port on 127.0.0.1; 0 for a free one.",
+)
+@click.option("--openai-url", metavar="URL", type=text, default=OPENAI_URL, show_default=True, help="Where OpenAI is.")
+@click.option(
+    "--anthropic-url", metavar="URL", type=text, default=ANTHROPIC_URL, show_default=True, help="Where Anthropic is."
+)
+@click.option(
+    "--openai-key-env", metavar="NAME", type=text, help="The variable with a key for clients that bring none."
+)
+@click.option("--anthropic-key-env", metavar="NAME", type=text, help="The same for Anthropic.")
+@click.option(
+    "--session-by",
+    type=click.Choice(["prefix", "key"]),
+    default="prefix",
+    show_default=True,
+    help="What makes a conversation, without the header x-lossless-session: how it begins, or its API key.",
+)
+@click.option("--window", metavar="TOKENS", type=click.IntRange(1_000), help="The model's window; else by its name.")
+@click.option(
+    "--tools",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    show_default=True,
+    help="When models get the recall tools: when the prompt does not show everything, always, never.",
+)
+@click.option(
+    "--token-file",
+    metavar="PATH",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The proxy's token; else LCM_PROXY_TOKEN, else a file that is made, readable by its owner only.",
+)
+@click.option("--allow-origin", "origins", metavar="ORIGIN", type=text, multiple=True, help="Let a web page in.")
+@click.option("--check", is_flag=True, help="Say how it would serve, and do not serve.")
+@click.pass_obj
+def proxy(invocation: Invocation, /, port: int, check: bool, token_file: Path | None, **given: Any) -> None:
+    """Serve OpenAI's and Anthropic's interfaces on 127.0.0.1: conversations are kept and held inside the window.
+
+    Point a client's base URL here and put the proxy's token before its key (TOKEN:KEY). What is no conversation is
+    passed on as it is. End it with Ctrl-C.
+    """
+    if any(find_spec(name) is None for name in ("httpx2", "starlette", "uvicorn")):
+        raise failures.fail(
+            "missing_extra",
+            "The proxy needs httpx2, starlette and uvicorn.",
+            failures.CONFIG,
+            hint="Install them with `pip install 'lossless[proxy]'`.",
+        )
+    from lossless.serve.proxy import Options
+
+    keys = {name: _key(given[f"{name}_key_env"]) for name in ("openai", "anthropic") if given[f"{name}_key_env"]}
+    options = Options(
+        _url(given["openai_url"]),
+        _url(given["anthropic_url"]),
+        keys,
+        given["session_by"],
+        given["window"],
+        given["tools"],
+    )
+    token, source = read_token(token_file)
+    said = {
+        "openaiUrl": options.openai_url,
+        "anthropicUrl": options.anthropic_url,
+        "ownKeys": sorted(keys),
+        "sessionBy": options.by,
+        "window": options.window,
+        "tools": options.tools,
+        "tokenSource": source,
+        "allowedOrigins": sorted(given["origins"]),
+    }
+    if check:
+        invocation.emit("proxy", {"serving": False, "url": f"http://127.0.0.1:{port}", **said})
+        return
+    access = Access(token, frozenset(given["origins"]))
+
+    def ready(url: str) -> None:
+        invocation.emit("proxy", {"serving": True, "url": url, **said})
+
+    _serve(invocation, access, options, port, ready)
+
+
+def _serve(invocation: Invocation, access: Access, options: Options, port: int, ready: Callable[[str], None]) -> None:
+    import uvicorn
+
+    from lossless.engine import open_engine
+    from lossless.serve.proxy import proxy_app
+
+    with open_engine(invocation.file_path, invocation.loaded.settings) as engine, _listening() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise wrong(f"Port {port} cannot be used: {error.strerror}.") from error
+        app = proxy_app(engine, access, options)
+        server = uvicorn.Server(uvicorn.Config(app, log_level="critical", access_log=False, ws="none"))
+        ready(f"http://127.0.0.1:{listening.getsockname()[1]}")
+        with suppress(KeyboardInterrupt):
+            server.run(sockets=[listening])
+
+
+def _listening() -> socket.socket:
+    """A socket that says it is TCP: then nothing that is written waits for more."""
+    return socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+
+
+def _key(name: str) -> str:
+    key = os.environ.get(name, "").strip()
+    if not key:
+        raise wrong(f"The variable {name} is not set.")
+    return key
+
+
+def _url(url: str) -> str:
+    if not url.startswith(("http://", "https://")):
+        raise wrong(f"{url!r:.80} is no address: it begins with http:// or https://.")
+    return url.rstrip("/")
+
+
+def view(screen: Screen, data: dict[str, Any]) -> None:
+    """Where it listens, and what clients have to know."""
+    from lossless.cli.screen import number, styled
+
+    verb = "Listening on" if data["serving"] else "It would listen on"
+    screen.line(f"{verb} ", styled(data["url"], "bold"))
+    screen.gap()
+    window = "by the model's name" if data["window"] is None else f"{number(data['window'])} tokens"
+    by = (
+        "x-lossless-session, else how it begins"
+        if data["sessionBy"] == "prefix"
+        else "x-lossless-session, else its key"
+    )
+    screen.fields(
+        (
+            ("OpenAI clients", f"base URL {data['url']}/v1"),
+            ("Anthropic clients", f"base URL {data['url']}"),
+            ("API key", "TOKEN:KEY, or TOKEN alone for a key of the proxy's own"),
+            ("Token", data["tokenSource"]),
+            ("Own keys", ", ".join(data["ownKeys"]) or "none"),
+            ("Passed on to", f"{data['openaiUrl']}, {data['anthropicUrl']}"),
+            ("Conversation", by),
+            ("Window", window),
+            ("Recall tools", data["tools"]),
+        )
+    )
+
+
+PROXY_VIEWS = {"proxy": view}

@@ -1,0 +1,117 @@
+"""What a person sees of transcripts and of their import."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lossless.cli.screen import number, plural, styled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lossless.cli.screen import Screen
+
+Data = dict[str, Any]
+_COLOURS = {"imported": "green", "would-import": "green", "error": "red", "held": "yellow"}
+
+
+def bootstrap(screen: Screen, data: Data) -> None:
+    """What one pass over a transcript did."""
+    if data["status"] in ("held", "refused", "excluded", "failed"):
+        screen.line(styled(f"Nothing was stored ({data['status']}): ", "yellow"), data["reason"] or "")
+        if data["status"] == "held":
+            screen.line(styled("`lcm transcripts` lists what is held back; accept or refuse it there.", "dim"))
+        return
+    screen.line(styled(f"{plural(data['stored'], 'message')} stored", "bold"), f", {number(data['replayed'])} known")
+    rows = [
+        ("Given the host's ids", data["stamped"]),
+        ("Left on another branch", data["abandoned"]),
+        ("Undecided by content", data["ambiguous"]),
+        ("Records beside messages", data["opaque"]),
+    ]
+    screen.fields([(label, number(count)) for label, count in rows if count])
+    _problems(screen, data["badLines"], data["problems"])
+
+
+def _problems(screen: Screen, count: int, problems: list[str] | tuple[str, ...]) -> None:
+    if count:
+        screen.line(styled(f"{plural(count, 'line')} could not be read:", "yellow"))
+        for problem in problems:
+            screen.line(f"  {problem}")
+
+
+def transcripts(screen: Screen, data: Data) -> None:
+    """Decisions about transcripts, or those that wait for one."""
+    items = data["items"]
+    if not items:
+        screen.line("No transcript is held back." if not data["all"] else "No transcript was read yet.")
+        return
+    screen.table(
+        ("no.", "conversation", "decision", ("messages", "right"), "when", ("file", "rest")),
+        (
+            (item["id"], item["conversationId"], item["decision"], number(item["messages"]), screen.time(item["at"]),
+             item["path"])
+            for item in items
+        ),
+    )  # fmt: skip
+    for item in items:
+        if item["decision"] == "held":
+            screen.line(styled(f"{item['id']}: {item['reason']}", "yellow"))
+    if not data["all"]:
+        screen.line(styled("`lcm transcripts accept NO` stores one, `refuse NO` never does.", "dim"))
+
+
+def refuse(screen: Screen, data: Data) -> None:
+    screen.line(f"Nothing of {data['path']} will be stored in conversation {data['conversationId']}.")
+
+
+def import_(screen: Screen, data: Data) -> None:
+    """What an import of transcripts did, or would do."""
+    screen.table(
+        ("status", ("messages", "right"), ("conversation", "rest")),
+        (
+            (styled(item["status"], _COLOURS.get(item["status"], "dim")), number(item["messages"]), _name(item))
+            for item in data["items"]
+        ),
+    )
+    for item in data["items"]:
+        if item["reason"] and item["status"] in ("error", "held"):
+            screen.line(styled(f"{Path(item['path']).name}: {item['reason']}", "red"))
+        for problem in item["problems"]:
+            screen.line(styled(f"{Path(item['path']).name}, {problem}", "yellow"))
+    told = ", ".join(f"{number(count)} {status}" for status, count in sorted(data["conversations"].items()))
+    screen.line(styled(f"{plural(data['files'], 'file')}, {plural(data['messages'], 'message')}", "bold"), f": {told}")
+    if data["filesLeftOut"]:
+        screen.line(styled(f"{plural(data['filesLeftOut'], 'file')} left out by --limit.", "dim"))
+    if not data["applied"]:
+        screen.line(styled("Nothing was stored. --apply does it.", "dim"))
+
+
+def _name(item: Data) -> str:
+    name = item["sessionKey"] or item["sessionId"]
+    return f"{name} · {item['title']}" if item["title"] else str(name)
+
+
+def backfill(screen: Screen, data: Data) -> None:
+    """The summaries that were made."""
+    if data["items"]:
+        screen.table(
+            ("conversation", ("summaries", "right"), ("tokens", "right"), ("after", "right"), ("how it ended", "rest")),
+            (
+                (item["sessionKey"] or item["conversationId"], number(item["summaries"]), number(item["tokensBefore"]),
+                 number(item["tokensAfter"]), item["reason"])
+                for item in data["items"]
+            ),
+        )  # fmt: skip
+    made = plural(data["summaries"], "summary", "summaries")
+    screen.line(styled(made, "bold"), f" in {plural(data['conversations'], 'conversation')}")
+
+
+TRANSCRIPT_VIEWS: dict[str, Callable[[Screen, Data], None]] = {
+    "bootstrap": bootstrap,
+    "transcripts list": transcripts,
+    "transcripts refuse": refuse,
+    "import": import_,
+    "backfill": backfill,
+}

@@ -1,0 +1,186 @@
+"""`lcm export archive|lossless-claw|remnic|jsonl|markdown|html`: reads the archive, writes files elsewhere."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import click
+
+from lossless.cli.commands import Command, text
+from lossless.cli.options import wrong
+from lossless.cli.toolbox import vault_of
+from lossless.cli.transfer import shown, watching
+from lossless.store.sources import open_claw
+from lossless.transfer.archive_file import export_archive
+from lossless.transfer.lossless_claw_out import ExportOptions, export_lossless_claw
+from lossless.transfer.readable import export_pages
+from lossless.transfer.remnic_out import RemnicOptions, export_remnic
+from lossless.transfer.remnic_plan import SessionBy
+
+if TYPE_CHECKING:
+    from lossless.cli.invocation import Invocation
+    from lossless.transfer.readable import Kind
+
+_sessions = click.option(
+    "--session",
+    "--session-filter",
+    "sessions",
+    metavar="ID",
+    type=text,
+    multiple=True,
+    help="Only this session, by its id or key; may be given several times.",
+)
+_overwrite = click.option("--overwrite", is_flag=True, help="Replace what lies there.")
+
+
+def _total(invocation: Invocation) -> int | None:
+    """How many messages there are, for somebody who watches."""
+    if not invocation.shows_progress:
+        return None
+    with invocation.archive() as archive:
+        return archive.care.counts().messages
+
+
+def _emit(invocation: Invocation, command: str, report: Any) -> None:
+    data = {_camel(name): value for name, value in asdict(report).items()}
+    invocation.emit(command, shown(data))
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+@click.command("archive", cls=Command)
+@click.argument("target", metavar="DST", type=text)
+@_sessions
+@click.option("--files-dir", metavar="DIR", type=text, help="Put the bytes of files there, not into DST.")
+@_overwrite
+@click.pass_obj
+def archive(
+    invocation: Invocation, target: str, sessions: tuple[str, ...], files_dir: str | None, overwrite: bool
+) -> None:
+    """Write everything into DST, one file of JSON lines, from which `lcm import archive` brings it back exactly.
+
+    The last line counts the others and has their digest; the file is read back and proven before it takes its place.
+    """
+    _archive(invocation, target, sessions, files_dir, overwrite)
+
+
+def _archive(
+    invocation: Invocation, target: str, sessions: tuple[str, ...], files_dir: str | None, overwrite: bool
+) -> None:
+    with invocation.archive() as source, watching(invocation, "Exporting", _total(invocation)) as advance:
+        options = ExportOptions(frozenset(sessions), files_dir, overwrite, advance)
+        report = export_archive(source, vault_of(invocation), target, options)
+    _emit(invocation, "export.archive", report)
+
+
+@click.command("lossless-claw", cls=Command)
+@click.argument("target", metavar="DST", type=text)
+@_sessions
+@click.option("--files-dir", metavar="DIR", type=text, help="Where the bytes of files go; else lcm-files beside DST.")
+@_overwrite
+@click.pass_obj
+def lossless_claw(
+    invocation: Invocation, target: str, sessions: tuple[str, ...], files_dir: str | None, overwrite: bool
+) -> None:
+    """Write a new database DST that lossless-claw 0.15 opens as its own.
+
+    It has lossless-claw's tables only, its search tables filled, and every row under its own id.
+    """
+    with invocation.archive() as source, watching(invocation, "Exporting", _total(invocation)) as advance:
+        options = ExportOptions(frozenset(sessions), files_dir, overwrite, advance)
+        report = export_lossless_claw(source, vault_of(invocation), target, options)
+    _emit(invocation, "export.lossless-claw", report)
+
+
+@click.command("remnic", cls=Command)
+@click.argument("target", metavar="DST", type=text)
+@_sessions
+@click.option("--from", "source", metavar="SRC", type=text, help="Take this lossless-claw database, not the archive.")
+@click.option(
+    "--session-by",
+    type=click.Choice(get_args(SessionBy)),
+    default="session_id",
+    show_default=True,
+    help="What a session of Remnic's is.",
+)
+@click.option("--compat", is_flag=True, help="Count, and lose, what Remnic's own importer does.")
+@click.option("--dry-run", is_flag=True, help="Only count; nothing is written.")
+@click.pass_obj
+def remnic(
+    invocation: Invocation,
+    target: str,
+    sessions: tuple[str, ...],
+    source: str | None,
+    session_by: SessionBy,
+    compat: bool,
+    dry_run: bool,
+) -> None:
+    """Add conversations to DST, Remnic's lcm.sqlite or a memory folder of Remnic's; it is made when it is not there.
+
+    Turns that are there keep their places; the same export twice adds nothing. Tables of ours beside Remnic's keep
+    what those have no room for, so that `lcm import remnic` brings everything back exactly.
+    """
+    place = Path(target).expanduser()
+    if place.is_dir():
+        place = place / "state" / "lcm.sqlite"
+    if place.absolute() == Path(invocation.file_path):
+        raise wrong("DST is the archive itself.")
+    with ExitStack() as stack:
+        theirs = stack.enter_context(invocation.archive() if source is None else open_claw(source))
+        advance = stack.enter_context(watching(invocation, "Exporting"))
+        options = RemnicOptions(dry_run, frozenset(sessions), session_by, compat, advance)
+        report = export_remnic(theirs, vault_of(invocation) if source is None else None, place, options)
+    invocation.emit("export.remnic", shown(report.data()) | {"path": str(place)})
+
+
+def _pages(invocation: Invocation, kind: Kind, target: str, sessions: tuple[str, ...], overwrite: bool) -> None:
+    with invocation.archive() as source, watching(invocation, "Exporting", _total(invocation)) as advance:
+        options = ExportOptions(frozenset(sessions), None, overwrite, advance)
+        report = export_pages(source, vault_of(invocation), target, kind, options)
+    _emit(invocation, f"export.{kind}", report)
+
+
+@click.command("jsonl", cls=Command)
+@click.argument("target", metavar="DST", type=text)
+@_sessions
+@_overwrite
+@click.pass_obj
+def jsonl(invocation: Invocation, target: str, sessions: tuple[str, ...], overwrite: bool) -> None:
+    """Write JSON lines: everything into DST when it ends in .jsonl, else each conversation into a file in DST.
+
+    One file is a whole archive, as of `lcm export archive`. In a folder there is a message a line as it came, with its
+    time and the host's id. `lcm import jsonl` reads both, `lcm append` the second.
+    """
+    if target.endswith(".jsonl"):
+        _archive(invocation, target, sessions, None, overwrite)
+    else:
+        _pages(invocation, "jsonl", target, sessions, overwrite)
+
+
+@click.command("markdown", cls=Command)
+@click.argument("target", metavar="DIR", type=text)
+@_sessions
+@_overwrite
+@click.pass_obj
+def markdown(invocation: Invocation, target: str, sessions: tuple[str, ...], overwrite: bool) -> None:
+    """Write each conversation into a Markdown file in DIR, its summaries first."""
+    _pages(invocation, "markdown", target, sessions, overwrite)
+
+
+@click.command("html", cls=Command)
+@click.argument("target", metavar="DIR", type=text)
+@_sessions
+@_overwrite
+@click.pass_obj
+def html(invocation: Invocation, target: str, sessions: tuple[str, ...], overwrite: bool) -> None:
+    """Write each conversation into an HTML page in DIR, and an index of them.
+
+    A page holds all it needs, loads nothing and runs nothing; whatever was said is only text in it.
+    """
+    _pages(invocation, "html", target, sessions, overwrite)

@@ -1,0 +1,85 @@
+"""`lcm tui`: the archive on the whole screen."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lossless.cli import failures
+from lossless.cli.commands import Command
+from lossless.cli.options import wrong
+
+if TYPE_CHECKING:
+    from lossless.cli.invocation import Invocation
+
+
+@click.command("tui", cls=Command)
+@click.option(
+    "--sessions",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A folder with a host's session files; else those of OpenClaw's agents are found.",
+)
+@click.option(
+    "--screenshot",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a picture (SVG) of the screen instead of opening it; needs no terminal.",
+)
+@click.option("--press", metavar="KEYS", default="", help="With --screenshot: keys to press before, such as enter,s.")
+@click.option("--read-only", is_flag=True, help="Change nothing, whatever key is pressed.")
+@click.pass_obj
+def tui(invocation: Invocation, sessions: Path | None, screenshot: Path | None, press: str, read_only: bool) -> None:
+    """Leaf through conversations, summaries and contexts at a terminal, and operate on them after a preview.
+
+    The archive is read while others write it; it is opened for writing only to carry out what was confirmed.
+    Press ? for the keys.
+    """
+    if press and screenshot is None:
+        raise wrong("--press goes with --screenshot.")
+    if find_spec("textual") is None:
+        raise failures.fail(
+            "missing_extra",
+            "The terminal interface needs the package textual.",
+            failures.CONFIG,
+            hint="Install it with `pip install 'lossless[tui]'`.",
+        )
+    invocation.archive().close()
+    if screenshot is None and not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+        hint = "Programs read the same with `lcm conversations`, `lcm summaries` and `lcm context`."
+        raise failures.fail("no_terminal", "This needs a terminal.", failures.BAD_ARGUMENTS, hint=hint)
+    _run(invocation, sessions, screenshot, [key for key in press.split(",") if key], read_only=read_only)
+
+
+def _run(
+    invocation: Invocation, sessions: Path | None, screenshot: Path | None, keys: list[str], *, read_only: bool
+) -> None:
+    from lossless.settings.paths import Places
+    from lossless.tui.app import Lcm
+    from lossless.tui.folders import discovered
+    from lossless.tui.room import Room
+
+    folders = (sessions,) if sessions else discovered(Places.of(openclaw_dir=invocation.openclaw_dir).state_dir)
+    room = Room(invocation.file_path, invocation.loaded.settings, folders=folders, read_only=read_only)
+    try:
+        app = Lcm(room, sessions)
+        if screenshot is None:
+            app.run()
+        else:
+            _write(screenshot, app.pictured(keys))
+    finally:
+        room.close()
+    if app.return_code:
+        raise click.exceptions.Exit(failures.INTERNAL)
+
+
+def _write(file: Path, picture: str) -> None:
+    try:
+        file.write_text(picture, encoding="utf-8")
+    except OSError as error:
+        message = f"{file} cannot be written: {error.strerror}."
+        raise failures.fail("not_written", message, failures.BAD_ARGUMENTS, path=str(file)) from None

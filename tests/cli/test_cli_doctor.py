@@ -1,0 +1,119 @@
+"""`lcm doctor`: exit codes for scripts, remedies for people, nothing changed without a word."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lossless
+from tests.surgery.kit import HERE, open_engine, talk, told
+
+from .conftest import sql
+from .loop import bytes_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .conftest import Lcm
+
+
+@pytest.fixture
+def folded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A conversation that is folded."""
+    path = tmp_path / "lcm.db"
+    monkeypatch.setenv("LCM_DATABASE_PATH", str(path))
+    with open_engine(path) as engine:
+        told(engine)
+    return path
+
+
+def test_a_healthy_archive_is_zero(lcm: Lcm, folded: Path) -> None:
+    before = bytes_of(folded)
+    for command in (("doctor",), ("doctor", "--offline"), ("doctor", "examine")):
+        answer = lcm(*command)
+        assert answer.code == 0
+        assert (answer.data["healthy"], answer.data["findings"]) == (True, [])
+        assert answer.data["version"] == lossless.__version__
+    assert bytes_of(folded) == before
+
+
+def test_a_sick_one_is_one_and_says_what_helps(lcm: Lcm, folded: Path) -> None:
+    sql(folded, "UPDATE summaries SET content = 'a [Truncated from 90 tokens]' WHERE depth = 0")
+    sick = lcm("doctor")
+    assert sick.code == 1
+    assert sick.envelope["ok"] is False
+    found = {finding["kind"]: finding for finding in sick.envelope["data"]["findings"]}
+    assert found["summary.new"]["remedy"] == "lcm doctor apply 1 --confirm"
+    before = bytes_of(folded)
+    planned = lcm("doctor", "apply").data
+    assert planned["targets"] == planned["kinds"]["new"]
+    assert bytes_of(folded) == before
+    done = lcm("doctor", "apply", 1, "--confirm").data
+    assert done["items"][0]["applied"] is True
+    assert lcm("doctor").code == 0
+    assert lcm("verify").data["problems"] == []
+    assert lcm("doctor", "apply", 77).code == 3
+
+
+def test_a_model_that_does_not_answer(lcm: Lcm, folded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "model"
+    script.write_text("#!/bin/sh\nexit 1\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("LCM_SUMMARY_MODEL", f"command/{script}")
+    sick = lcm("doctor")
+    assert (sick.code, [finding["kind"] for finding in sick.envelope["data"]["findings"]]) == (1, ["model"])
+    assert lcm("doctor", "--offline").code == 0
+
+
+def test_cleaning(lcm: Lcm, folded: Path) -> None:
+    with lossless.open(folded, background=False) as engine:
+        engine.append(lossless.Session(key="agent:main:subagent:x"), talk(4, "x"))
+    sql(folded, "UPDATE conversations SET active = 0 WHERE session_key LIKE '%subagent%'")
+    before = bytes_of(folded)
+    shown = {item["filter"]: item["count"] for item in lcm("doctor", "clean").items}
+    assert shown == {"archived_subagents": 1, "cron_sessions": 0, "null_subagent_context": 0}
+    assert bytes_of(folded) == before
+    assert lcm("doctor").data["findings"][0]["kind"] == "clean.archived_subagents"
+    done = lcm("doctor", "clean", "--apply", "archived_subagents", "--vacuum").data["done"]
+    assert (done["conversations"], done["messages"], done["vacuumed"]) == (1, 4, True)
+    assert lcm("verify").data["problems"] == []
+    assert lcm("doctor", "clean", "--apply", "everything").code == 2
+
+
+def test_debts_of_closed_conversations(lcm: Lcm, folded: Path) -> None:
+    assert lcm("doctor", "maintenance").items == []
+    sql(folded, "INSERT INTO conversation_compaction_maintenance (conversation_id, pending, reason) VALUES (1, 1, 'x')")
+    assert lcm("doctor", "maintenance", "--apply", 1).code == 2
+    sql(folded, "UPDATE conversations SET active = 0")
+    (item,) = lcm("doctor", "maintenance").items
+    assert (item["active"], item["isStuck"]) == (False, True)
+    assert lcm("doctor", "maintenance", "--apply", 1).data["closed"] == 1
+    assert lcm("doctor", "maintenance").items == []
+    assert lcm("doctor").code == 0
+
+
+def test_split_sessions(lcm: Lcm, folded: Path) -> None:
+    assert lcm("doctor", "rollover-splits").items == []
+    sql(folded, "UPDATE conversations SET active = 0, archive_cause = 'rollover-fallback'")
+    with lossless.open(folded, background=False) as engine:
+        engine.append(HERE, talk(2, "later"))
+    assert lcm("doctor").code == 1
+    (item,) = lcm("doctor", "rollover-splits").items
+    assert (item["sourceIds"], item["review"]) == ([1], None)
+    assert len(lcm("doctor", "rollover-splits", "--apply").data["done"]) == 1
+    assert lcm("doctor", "rollover-splits").items == []
+    assert lcm("verify").data["problems"] == []
+
+
+def test_a_person_sees_tables(lcm: Lcm, folded: Path) -> None:
+    sql(folded, "UPDATE summaries SET content = '' WHERE depth = 1")
+    sql(folded, "INSERT INTO conversation_compaction_maintenance (conversation_id, pending, reason) VALUES (1, 1, 'x')")
+    shown = lcm("doctor", "--format", "table")
+    assert "Not healthy." in shown.out
+    assert "lcm doctor apply 1 --confirm" in shown.out
+    for command in (("apply",), ("clean",), ("maintenance",), ("rollover-splits",)):
+        answer = lcm("doctor", *command, "--format", "table")
+        assert (answer.code, answer.err) == (0, "")
+        assert answer.out.strip()
+    assert "--confirm" in lcm("doctor", "apply", "--format", "table").out

@@ -1,0 +1,215 @@
+"""`lcm dissolve`, `rewrite`, `repair`, `transplant`, `merge`, `undo`, `diff`, `focus` and `prompts`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import lossless
+from tests.surgery.kit import HERE, THERE, open_engine, talk, told
+
+from .conftest import sql
+from .loop import bytes_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .conftest import Lcm
+
+NAMED = ("--session-key", HERE.key)
+
+
+@pytest.fixture
+def folded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two conversations, the first of them folded into a graph of three depths."""
+    path = tmp_path / "lcm.db"
+    monkeypatch.setenv("LCM_DATABASE_PATH", str(path))
+    with open_engine(path) as engine:
+        told(engine)
+        engine.append(THERE, talk(4, "there"))
+    return path
+
+
+def root(path: Path) -> str:
+    return str(sql(path, "SELECT summary_id FROM context_items WHERE summary_id IS NOT NULL")[0][0])
+
+
+def sound(lcm: Lcm) -> None:
+    assert lcm("verify").data["problems"] == []
+
+
+def test_dissolving_is_shown_before_it_is_done(lcm: Lcm, folded: Path) -> None:
+    before, summary = bytes_of(folded), root(folded)
+    planned = lcm("dissolve", summary).data
+    assert bytes_of(folded) == before
+    assert (planned["applied"], planned["done"]) == (False, None)
+    assert planned["text"].startswith("- [0] ")
+    done = lcm("dissolve", summary, "--apply").data
+    assert done["plan"] == planned["plan"]
+    assert done["done"]["backup"].endswith(".bak")
+    sound(lcm)
+    again = lcm("dissolve", summary, "--apply")
+    assert (again.code, again.error["code"]) == (2, "bad_input")
+    assert lcm("undo", *NAMED, "--apply").data["done"]["tokensAfter"] == planned["plan"]["tokensBefore"]
+    assert root(folded) == summary
+    sound(lcm)
+
+
+def test_undo_shows_the_last_step_and_takes_it(lcm: Lcm, folded: Path) -> None:
+    shown = lcm("undo", *NAMED).data
+    assert shown["plan"]["entry"]["action"] == "fold"
+    assert "detail" not in shown["plan"]["entry"]
+    assert lcm("undo", *NAMED, "--apply").data["applied"] is True
+    sound(lcm)
+    missing = lcm("undo", "--session-key", THERE.key)
+    assert (missing.code, "no fold" in missing.error["message"]) == (2, True)
+
+
+def test_the_diff_between_two_points(lcm: Lcm, folded: Path) -> None:
+    all_ = lcm("diff", *NAMED, "--since", "0").data
+    assert [item["id"] for item in all_["entered"]] == [root(folded)]
+    assert len(all_["left"]) == 56
+    assert len(lcm("diff", *NAMED).data["entries"]) == 1
+    assert lcm("diff", *NAMED, "--until", "2", "--since", "1").data["through"] == 2
+    assert lcm("diff", *NAMED, "--since", "2020-01-01T00:00:00Z").data["entries"] == all_["entries"]
+    assert lcm("diff", *NAMED, "--since", "yesterday").code == 2
+
+
+def test_rewriting_asks_nobody_until_it_is_told_to(lcm: Lcm, folded: Path) -> None:
+    before = bytes_of(folded)
+    planned = lcm("rewrite", *NAMED, "--all").data
+    assert bytes_of(folded) == before
+    assert planned["targets"] > 5
+    assert lcm("rewrite", "--all").code == 2
+    assert lcm("rewrite", *NAMED).code == 2
+    assert lcm("rewrite", "--extractive").data["targets"] == planned["targets"]
+    refused = lcm("rewrite", "--extractive", "--apply")
+    assert (refused.code, refused.error["code"]) == (4, "no_model")
+
+
+def test_rewriting_with_a_model_and_templates_of_ones_own(
+    lcm: Lcm, folded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "model"
+    script.write_text("#!/bin/sh\ncat > /dev/null\necho 'Short words.'\necho 'Expand for details about: all'\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("LCM_SUMMARY_MODEL", f"command/{script}")
+    folder = tmp_path / "own"
+    assert len(lcm("prompts", "export", folder).data["written"]) == 6
+    (folder / "leaf.md").write_text("Shorten this: {{source}}")
+    changed = lcm("prompts", "diff", "--prompt-dir", folder).items
+    assert [item["name"] for item in changed] == ["leaf"]
+    before = bytes_of(folded)
+    shown = lcm("rewrite", *NAMED, "--summary", root(folded), "--diff", "--prompt-dir", folder).data
+    (draft,) = shown["items"][0]["drafts"]
+    assert "+Short words." in draft["diff"]
+    assert shown["items"][0]["applied"] is False
+    assert root(folded)
+    assert sql(folded, "SELECT count(*) FROM summaries WHERE content LIKE 'Short%'") == [(0,)]
+    done = lcm("rewrite", "--summary", root(folded), "--apply").data
+    assert done["items"][0]["applied"] is True
+    assert bytes_of(folded) != before
+    sound(lcm)
+
+
+def test_a_model_that_fails_is_told(lcm: Lcm, folded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "model"
+    script.write_text("#!/bin/sh\nexit 1\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("LCM_SUMMARY_MODEL", f"command/{script}")
+    failed = lcm("rewrite", *NAMED, "--summary", root(folded), "--apply")
+    assert failed.code == 1
+    assert failed.envelope["data"]["items"][0]["drafts"][0]["refusal"]
+    sound(lcm)
+
+
+def test_repairing_what_a_fallback_left(lcm: Lcm, folded: Path) -> None:
+    assert lcm("repair", *NAMED).data["targets"] == 0
+    spoiled = sql(folded, "SELECT summary_id FROM summaries WHERE depth = 0")[0][0]
+    sql(folded, f"UPDATE summaries SET content = '' WHERE summary_id = '{spoiled}'")
+    planned = lcm("repair", *NAMED).data
+    assert (planned["targets"], planned["kinds"]) == (1, {"empty": 1})
+    assert lcm("repair", *NAMED, "--apply", "--budget", "1").error["code"] == "blocked"
+    done = lcm("repair", *NAMED, "--apply", "--budget", "1", "--confirm").data
+    assert done["items"][0]["done"]["summaryIds"] == [spoiled]
+    sound(lcm)
+
+
+def test_transplanting(lcm: Lcm, folded: Path) -> None:
+    planned = lcm("transplant", "--from", 1, "--to", 2).data
+    assert planned["plan"]["messages"] == 56
+    assert lcm("transplant", "--from", 1, "--to", 2, "--apply").data["applied"] is True
+    sound(lcm)
+    again = lcm("transplant", "--from", 1, "--to", 2)
+    assert (again.code, "already" in again.error["message"]) == (2, True)
+    assert lcm("transplant", "--from", 1, "--to", 99).code == 3
+    assert lcm("undo", "--session-key", THERE.key, "--apply").code == 0
+    sound(lcm)
+
+
+def test_merging(lcm: Lcm, folded: Path) -> None:
+    assert lcm("merge", *NAMED).code == 2
+    sql(folded, "UPDATE conversations SET active = 0, archive_cause = 'rollover-fallback' WHERE conversation_id = 1")
+    with lossless.open(folded, background=False) as engine:
+        engine.append(HERE, talk(2, "later"))
+    assert lcm("merge", *NAMED).data["plan"]["split"]["sourceIds"] == [1]
+    assert lcm("merge", *NAMED, "--apply").data["applied"] is True
+    sound(lcm)
+
+
+def test_focusing(lcm: Lcm, folded: Path) -> None:
+    assert lcm("focus", *NAMED).data["focus"] is None
+    before = bytes_of(folded)
+    assert lcm("focus", "ferry?", *NAMED, "--dry-run").data["plan"]["prompt"] == "ferry?"
+    assert bytes_of(folded) == before
+    written = lcm("focus", "ferry?", *NAMED).data["focus"]
+    assert written["brief"]["status"] == "active"
+    assert lcm("refocus", *NAMED, "--no-compact").data["focus"]["brief"]["prompt"] == "ferry?"
+    assert lcm("unfocus", *NAMED).data["focus"]["brief"]["status"] == "inactive"
+    assert lcm("unfocus", *NAMED).code == 2
+    sound(lcm)
+
+
+def test_prompts(lcm: Lcm, folded: Path, tmp_path: Path) -> None:
+    assert [item["isOwn"] for item in lcm("prompts", "list").items] == [False] * 6
+    assert "{{source}}" in lcm("prompts", "show", "leaf").data["text"]
+    marked = lcm("prompts", "render", "leaf-aggressive").data
+    assert "(the source)" in marked["user"]
+    real = lcm("prompts", "render", "--summary", root(folded)).data
+    assert (real["name"], "conversation_to_condense" in real["user"]) == ("condensed-d2", True)
+    assert lcm("prompts", "render").code == 2
+    assert lcm("prompts", "diff").code == 2
+    assert lcm("prompts", "show", "nothing").code == 2
+    again = lcm("prompts", "export", tmp_path / "a")
+    assert again.data["all"] == len(again.data["written"]) == 6
+    assert lcm("prompts", "export", tmp_path / "a").data["written"] == []
+
+
+VIEWS: tuple[tuple[Any, ...], ...] = (
+    ("diff", *NAMED, "--since", "0"),
+    ("diff", *NAMED, "--since", "99"),
+    ("undo", *NAMED),
+    ("rewrite", *NAMED, "--depth", "0", "--diff"),
+    ("repair", *NAMED),
+    ("transplant", "--from", 1, "--to", 2, "--apply"),
+    ("focus", *NAMED),
+    ("focus", "ferry?", *NAMED, "--dry-run"),
+    ("focus", "ferry?", *NAMED),
+    ("unfocus", *NAMED),
+    ("prompts", "list"),
+    ("prompts", "show", "system"),
+    ("prompts", "render", "leaf"),
+    ("prompts", "export", "own"),
+    ("prompts", "diff", "--prompt-dir", "own"),
+)
+
+
+def test_a_person_sees_tables(lcm: Lcm, folded: Path) -> None:
+    for command in VIEWS:
+        answer = lcm(*command, "--format", "table")
+        assert (answer.code, answer.err) == (0, ""), command
+        assert answer.out.strip()
+        assert not answer.out.startswith("{")
+    dissolved = lcm("dissolve", root(folded), "--apply", "--format", "table")
+    assert "lcm undo" in dissolved.out
