@@ -263,7 +263,7 @@ def test_out_again_as_lossless_claw_has_it(tmp_path: Path, target: Path) -> None
     "name", ["small-0.15.3", "small-1.0.0-beta.4", "host-2026.7.1-0.15.3", "host-2026.9.6-1.0.0-beta.4"]
 )
 def test_databases_that_the_reference_wrote(tmp_path: Path, target: Path, name: str) -> None:
-    folder = Path(FIXTURES or "") / "lossless-claw"
+    folder = Path(FIXTURES or "")
     source = Path(shutil.copy(folder / f"{name}.db", tmp_path / "lcm.db"))
     bring("claw", source, target, files_dir=str(folder / "lcm-files"))
     assert said(target) == said(source)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from lossless.store.messages import TailRow
 
 #: How many of the newest rows a producer may adopt from the other one.
-_ADOPTION_ROWS = 256
+_ADOPTION_ROWS, _FEW_ROWS = 256, 16
 #: A window that has nothing in common with the archive is stored up to this many messages, or a fifth of what is there.
 _FLOOD_FLOOR, _FLOOD_SHARE = 50, 5
 
@@ -124,10 +124,9 @@ def plan_of_batch(archive: Archive, conversation: Conversation, events: Sequence
     others = WITHOUT_IDS if entry_ids else WITH_IDS
     adoptable: list[TailRow] = []
     if archive.ingest.producers(conversation.id) & others:
-        adoptable = archive.messages.tail(conversation.id, _ADOPTION_ROWS)
-        if not entry_ids:  # only rows behind the last one that this producer has brought
-            last = max((n for n, row in enumerate(adoptable) if row.claimed), default=-1)
-            adoptable = adoptable[last + 1 :]
+        adoptable = (
+            archive.messages.tail(conversation.id, _ADOPTION_ROWS) if entry_ids else _unclaimed(archive, conversation)
+        )
     return plan_append(
         events,
         archive.messages.known_entries(conversation.id, entry_ids),
@@ -135,6 +134,16 @@ def plan_of_batch(archive: Archive, conversation: Conversation, events: Sequence
         adoptable,
         copies_in(archive),
     )
+
+
+def _unclaimed(archive: Archive, conversation: Conversation) -> list[TailRow]:
+    """The rows behind the last one that a producer without entry ids has brought: mostly few."""
+    for most in (_FEW_ROWS, _ADOPTION_ROWS):
+        rows = archive.messages.tail(conversation.id, most)
+        last = max((n for n, row in enumerate(rows) if row.claimed), default=-1)
+        if last >= 0 or len(rows) < most:
+            break
+    return rows[last + 1 :]
 
 
 def copies_in(archive: Archive) -> IsCopy:
