@@ -244,3 +244,13 @@ def test_bytes_that_are_no_text_stand_nowhere_in_the_way(engine: lossless.Engine
         assert [row.content for row in archive.listings.messages(1, 5).rows] == ["\ufffd"] * 3
         assert [row.session_key for row in archive.listings.conversations(5).rows] == ["\ufffd"]
         assert [row.file_ids for row in archive.listings.summaries(5).rows] == [()]
+
+
+def test_each_table_takes_room_under_its_own_name(path: Path) -> None:
+    """An older program's search tables begin like the tables that they copy."""
+    with Archive.open(path) as archive:
+        with archive.writing():
+            archive.database.run("CREATE TABLE messages_fts_content (c)")
+            archive.database.run("INSERT INTO messages_fts_content VALUES (zeroblob(100000))")
+        room = archive.care.room()
+    assert room["upstream's search index"] > 100_000 > room["messages"]

@@ -136,14 +136,18 @@ class Care:
         """Bytes by kind of thing; reads every page, so not for every call."""
         taken: dict[str, int] = {}
         for name, size in self._db.rows(_QUERIES["sizes"]):
-            kind = next((kind for kind, tables in _ROOM.items() if _belongs(name, tables)), "other")
+            kind = _kind_of(name)
             taken[kind] = taken.get(kind, 0) + size
         return dict(sorted(taken.items(), key=lambda item: -item[1]))
 
 
-def _belongs(name: str, tables: tuple[str, ...]) -> bool:
-    """Whether a table, one of its indexes or one of its shadow tables is meant."""
-    if name in tables:
-        return True
+def _kind_of(name: str) -> str:
+    """What a table, one of its indexes or one of its shadow tables belongs to: the longest name that fits counts."""
     bare = name.removeprefix("sqlite_autoindex_")
-    return any(bare.startswith(f"{table}_") for table in tables)
+    found = [
+        (len(table), kind)
+        for kind, tables in _ROOM.items()
+        for table in tables
+        if bare == table or bare.startswith(f"{table}_")
+    ]
+    return max(found, default=(0, "other"))[1]
