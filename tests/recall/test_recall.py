@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lossless
+from lossless.model.senders import sender_name
 from lossless.model.summaries import NewSummary
 from lossless.model.tokens import estimate_tokens
-from lossless.recall.evidence import days_of, sender_name
+from lossless.recall.evidence import days_of
 from lossless.recall.recall import recall
 from lossless.recall.references import mentioned
 from lossless.recall.scope import everything
@@ -151,6 +152,7 @@ def test_long_messages_are_quoted_in_pieces() -> None:
 def test_the_sender_is_named() -> None:
     assert sender_name('{"name": "Aiko", "id": 7}') == "Aiko"
     assert sender_name('{"username": "emeka\\nlines"}') == "emeka lines"
+    assert sender_name('{"senderId": "7", "senderName": "Ada"}') == "Ada"
     assert sender_name("Priya") == "Priya"
     assert sender_name(None) == sender_name("") == sender_name("{}") == ""
 

@@ -111,3 +111,10 @@ def test_a_window_with_hidden_heartbeats_goes_on(engine: lossless.Engine) -> Non
     assert visible(engine) == ["hello", "answer 0", "go 0", "answer 1", "go 1", "answer 2", "go 2"]
     assert len(contents(engine)) == len(window)
     assert problems(engine) == []
+
+
+def test_a_sender_is_named_in_what_recall_finds(engine: lossless.Engine) -> None:
+    who = {"senderId": "7", "senderName": "Ada"}
+    said: Any = {"role": "user", "content": "The crane needs a new winch.", "timestamp": 1, "__openclaw": who}
+    engine.append(SESSION, [said])
+    assert "Ada" in str(engine.recall("What does the crane need?", session=SESSION))

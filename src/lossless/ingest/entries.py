@@ -70,7 +70,8 @@ def follow(
     events, twins = _without_twins(archive, conversation, events)
     plan = plan_of_batch(archive, conversation, events)
     plan = replace(plan, stamps=tuple({**dict(twins), **dict(plan.stamps)}.items()))
-    return _store(archive, conversation, plan, replace(batch, skips=tuple(skips)), now, payloads)
+    batch = replace(batch, skips=tuple(skips))
+    return carry_out(archive, conversation, plan, batch, now=now, payloads=payloads)
 
 
 def lay_over(
@@ -130,18 +131,7 @@ def carry_out(
     now: datetime,
     payloads: Payloads | None,
 ) -> AppendReport:
-    """Store what `lay_over` planned."""
-    return _store(archive, conversation, plan, batch, now, payloads)
-
-
-def _store(
-    archive: Archive,
-    conversation: Conversation,
-    plan: IngestPlan,
-    batch: Batch,
-    now: datetime,
-    payloads: Payloads | None,
-) -> AppendReport:
+    """Store what was planned for a batch, and count it."""
     appended = write(archive, conversation, plan, payloads, now)
     window = Window((), batch.events, batch.skips, batch.size)
     count(archive, conversation, plan, window, appended, now, fits=bool(appended.ids))

@@ -176,8 +176,9 @@ def sync(
             return AppendReport(conversation.id, replayed=len(items))
         mark = archive.ingest.window(conversation.id)
         newest = archive.messages.newest_said_id(conversation.id)
-        found = _read_known(archive, conversation, items, mark, newest, timezone)
-        window, plan, seen = found or _read_aligned(archive, conversation, items, mark, timezone)
+        prints = prints_of(items)
+        found = _read_known(archive, conversation, items, prints, mark, newest, timezone)
+        window, plan, seen = found or _read_aligned(archive, conversation, items, prints, mark, timezone)
         if (cap := _flood_cap(archive, conversation, plan)) is not None:
             return _blocked(archive, conversation, plan, window, cap, now)
         is_first = newest is None and archive.messages.newest_id(conversation.id) is None
@@ -193,6 +194,7 @@ def _read_known(
     archive: Archive,
     conversation: Conversation,
     items: Sequence[Message | Incoming | JsonObject],
+    prints: bytes,
     mark: WindowMark | None,
     newest: int | None,
     timezone: tzinfo | None,
@@ -201,7 +203,7 @@ def _read_known(
 
     None when it does not, or when others have stored something since.
     """
-    prints, head = prints_of(items), system_head(items)
+    head = system_head(items)
     known = known_part(mark, prints, head) if mark is not None and mark.last_id == newest else None
     if mark is None or known is None:
         return None
@@ -221,13 +223,13 @@ def _read_aligned(
     archive: Archive,
     conversation: Conversation,
     items: Sequence[Message | Incoming | JsonObject],
+    prints: bytes,
     mark: WindowMark | None,
     timezone: tzinfo | None,
 ) -> tuple[Window, IngestPlan, WindowMark]:
     """A window that is laid over the stored rows."""
     window = read_window(archive, conversation.id, items, timezone)
     window = _window_without_copies(archive, conversation, window, follows=False)
-    prints = prints_of(items)
     if mark is not None:
         mark = replace(mark, is_begun_again=begins_as(mark, prints, system_head(items)))
     plan = plan_aligned(archive, conversation.id, window.events, mark, may_change=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
 
     from lossless.recall.scope import Scope
 
-_NAME_KEYS = ("name", "displayName", "username", "label", "id")
-_NAME_CHARS = 40
 #: Words that make a time relative to the day on which they were said.
 _RELATIVE = re.compile(
     r"\b(?:last|past|previous|ago|yesterday|letzte\w*|vergangene\w*|vorige\w*|gestern|vorgestern|vor|hier|avant-hier"
@@ -129,16 +126,3 @@ def days_of(text: str, said_at: datetime) -> str:
             until = "" if is_day else f"..{type(said_at).fromordinal(last):%Y-%m-%d}"
             known.append(f"{' '.join(words.split())} = {first}{until}")
     return "; ".join(known)
-
-
-def sender_name(sender: str | None) -> str:
-    """The name in a sender's metadata, on one line; '' when there is none."""
-    if not sender:
-        return ""
-    try:
-        known = json.loads(sender)
-    except (ValueError, RecursionError):
-        known = sender
-    if isinstance(known, dict):
-        known = next((known[key] for key in _NAME_KEYS if known.get(key)), "")
-    return " ".join(str(known).split())[:_NAME_CHARS]

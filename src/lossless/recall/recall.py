@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lossless.model.senders import sender_name
 from lossless.model.times import from_epoch
 from lossless.model.tokens import estimate_tokens
 from lossless.recall import wordsearch
@@ -17,7 +18,6 @@ from lossless.recall.evidence import (
     heading,
     line_of,
     opening_lines,
-    sender_name,
 )
 from lossless.recall.grep import MAX_CHARS, grep
 from lossless.recall.rank import Span

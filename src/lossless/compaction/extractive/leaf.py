@@ -13,6 +13,7 @@ from lossless.compaction.extractive.files import PATH_KEYS, arguments, files_lin
 from lossless.compaction.extractive.split import units, without_interjection
 from lossless.compaction.fallback import is_directive
 from lossless.compaction.source_text import local_time, stamp
+from lossless.model.senders import sender_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,7 +36,6 @@ _EDGE_ROWS = 60
 _FAILURE_SIGNS = ("rror", "RROR", "ail", "FAIL", "xception", "enied", "atal", "anic", "arning")
 _INPUT_CHARS = 200
 _ARGUMENT_CHARS = 80
-_NAME_KEYS = ("name", "displayName", "display_name", "username", "label", "id")
 _FILES_SHARE = 0.6  # characters for each token of the limit: 15 %
 
 
@@ -66,7 +66,7 @@ def _voices(line: Line, heading: str, user_factor: float) -> Iterator[tuple[Entr
     if line.role == "tool":
         yield Entry("tool output", heading, "tool"), *_printed(line.text)
     elif line.text:
-        label = f"{line.role} ({name})" if (name := sender_name(line.sender)) else line.role
+        label = f"{line.role} ({name})" if (name := _speaker(line.sender)) else line.role
         yield Entry(label, heading, line.role), *_said(line, user_factor)
     for call in line.inputs:
         yield Entry(f"ran {_one_line(call.name, 40)}", heading), [_asked(call)], [_INPUT_FACTOR]
@@ -104,17 +104,9 @@ def _printed(text: str) -> tuple[list[str], list[float]]:
 
 
 @lru_cache(maxsize=256)
-def sender_name(sender: str | None) -> str:
+def _speaker(sender: str | None) -> str:
     """The name in a sender's metadata; '' when there is none, or when it reads like an order."""
-    if not sender:
-        return ""
-    try:
-        known = json.loads(sender)
-    except (ValueError, RecursionError):
-        known = sender
-    if isinstance(known, dict):
-        known = next((known[key] for key in _NAME_KEYS if known.get(key)), "")
-    name = _one_line(str(known), 40)
+    name = sender_name(sender)
     return "" if is_directive(name) else name
 
 
