@@ -14,7 +14,7 @@ import tempfile
 import uuid
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,6 +84,28 @@ def floor_turns(messages: Iterable[ChatMessage], path: Path | str) -> float:
 def floor_batch(messages: Iterable[ChatMessage], path: Path | str) -> float:
     """CPU seconds to store the messages in a new file in one transaction."""
     return _store([list(messages)], path)
+
+
+class FloorTurns:
+    """The floor over a history: turns that are stored one by one into a file that holds so many messages already."""
+
+    def __init__(self, history: int, count: int, path: Path | str) -> None:
+        said = [list(turn) for turn in turns(history // 2 + count)]
+        before = [message for turn in said[: history // 2] for message in turn]
+        transactions = iter(list(_transactions([before, *said[history // 2 :]])))
+        self._db = open_floor(path)
+        _insert(self._db, next(transactions))
+        self._turns = transactions
+
+    def store(self, count: int) -> float:
+        """CPU seconds of the next so many turns."""
+        with stopwatch() as watch:
+            for rows in islice(self._turns, count):
+                _insert(self._db, rows)
+        return watch.seconds
+
+    def close(self) -> None:
+        self._db.close()
 
 
 def _store(batches: Sequence[Sequence[ChatMessage]], path: Path | str) -> float:

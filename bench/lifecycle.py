@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import lossless
 from bench.conversations import turns
-from bench.floor import floor_turns
+from bench.floor import FloorTurns
 from bench.measure import table, write
 
 if TYPE_CHECKING:
@@ -83,20 +83,31 @@ def passes(count: int, folder: Path) -> dict[str, float]:
     return seconds
 
 
-def turn_cost(count: int, folder: Path, repeat: int = 60) -> tuple[float, float]:
-    """CPU seconds of `after_turn` with an appended transcript over a history, and of the floor's turn."""
+def turn_cost(count: int, folder: Path, repeat: int = 8, each: int = 50) -> tuple[float, float]:
+    """CPU seconds of `after_turn` with an appended transcript over a history, and of the floor's turn over the same.
+
+    Both are warm, and take turns; the mean is taken, so that merges and checkpoints count in both.
+    """
     transcript = Transcript(folder / "turns.jsonl")
     transcript.grow(count)
     with lossless.open(folder / "turns.db", background=False) as engine:
         engine.bootstrap(SESSION, transcript.path)
-        spent = 0.0
-        for _ in range(repeat):
-            transcript.grow(2)
-            start = time.process_time()
-            engine.after_turn(SESSION, transcript=transcript.path, budget=_BUDGET)
-            spent += time.process_time() - start
-    flat = [message for pair in turns(repeat) for message in pair]
-    return spent / repeat, floor_turns(flat, folder / "floor.db") / repeat
+    floor = FloorTurns(count, (repeat + 1) * each, folder / "floor.db")
+    with lossless.open(folder / "turns.db", background=False) as engine:
+
+        def ours() -> float:
+            spent = 0.0
+            for _ in range(each):
+                transcript.grow(2)
+                start = time.process_time()
+                engine.after_turn(SESSION, transcript=transcript.path, budget=_BUDGET)
+                spent += time.process_time() - start
+            return spent
+
+        ours(), floor.store(each)
+        pairs = [(ours(), floor.store(each)) for _ in range(repeat)]
+    floor.close()
+    return sum(mine for mine, _ in pairs) / repeat / each, sum(bare for _, bare in pairs) / repeat / each
 
 
 def memory(megabytes: int, folder: Path) -> float:

@@ -112,6 +112,25 @@ def test_the_runtime_and_the_transcript_bring_the_same_turn(engine: lossless.Eng
     assert problems(engine) == []
 
 
+@pytest.mark.parametrize("whole", [True, False], ids=["laid over what is stored", "behind what is stored"])
+def test_the_note_of_a_delivery_is_skipped(engine: lossless.Engine, file: TranscriptFile, whole: bool) -> None:
+    file.say("hello", "e1")
+    engine.bootstrap(SESSION, file.path)
+    thought = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "It is 8443."}]
+    note = {"role": "assistant", "content": "It is 8443.", "model": "delivery-mirror", "stopReason": "stop"}
+    answers = {"e2": {"role": "assistant", "content": thought}, "e3": note}
+    for id_, answer in answers.items():
+        file.write({"type": "message", "id": id_, "parentId": f"e{int(id_[1]) - 1}", "message": answer})
+    if whole:
+        file.path.write_bytes(file.path.read_bytes().replace(b"header-1", b"header-2"))
+        file.touch()
+    report = engine.bootstrap(SESSION, file.path)
+    assert (report.stored, report.opaque) == (1, 1)
+    assert report.replayed == (1 if whole else 0)
+    assert contents(engine) == ["hello", "It is 8443."]
+    assert problems(engine) == []
+
+
 def test_a_branch_hides_what_was_abandoned(engine: lossless.Engine, file: TranscriptFile) -> None:
     file.say_all("a", "b", "c", "d")
     engine.bootstrap(SESSION, file.path)

@@ -13,7 +13,7 @@ from lossless.ingest import events as incoming
 from lossless.ingest.events import Skip
 from lossless.ingest.plan import plan_append
 from lossless.ingest.run import copies_in, count, plan_of_batch, report_of, without_copies, write
-from lossless.ingest.window import Window, plan_aligned
+from lossless.ingest.window import Window, ids_of, plan_aligned
 from lossless.store.ingest_state import WITHOUT_IDS, WindowMark
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lossless.model.conversations import Conversation
     from lossless.model.messages import Incoming
     from lossless.store.archive import Archive
+    from lossless.store.messages import TailRow
 
 #: How many of the newest rows an entry may adopt.
 _ADOPTION_ROWS = 256
@@ -67,20 +68,24 @@ def follow(
     """Store entries that come after what is stored; known ids, copies and twins are not stored again."""
     skips = list(batch.skips)
     events = without_copies(archive, conversation, batch.events, skips, follows=True)
-    events, twins = _without_twins(archive, conversation, events)
-    plan = plan_of_batch(archive, conversation, events)
-    plan = replace(plan, stamps=tuple({**dict(twins), **dict(plan.stamps)}.items()))
-    batch = replace(batch, skips=tuple(skips))
+    if len(skips) > len(batch.skips):
+        batch = replace(batch, events=tuple(events), skips=tuple(skips))
+    known = archive.messages.known_entries(conversation.id, ids_of(events)[0])
+    events, twins = _without_twins(archive, conversation, events, known)
+    plan = plan_of_batch(archive, conversation, events, known)
+    if twins:
+        plan = replace(plan, stamps=tuple({**dict(twins), **dict(plan.stamps)}.items()))
     return carry_out(archive, conversation, plan, batch, now=now, payloads=payloads)
 
 
 def lay_over(
     archive: Archive, conversation: Conversation, batch: Batch, *, rewritten: bool, after: int = 0
-) -> IngestPlan:
+) -> tuple[IngestPlan, Batch]:
     """What a path from some entry on to the newest adds to what is stored, and what of that is no longer on it.
 
-    `rewritten` says that none of its ids is known: then words alone may tell that it is the stored history. It
-    goes on behind the row `after`, where that is known.
+    Returned with the batch without notes of deliveries, as it is to be carried out. `rewritten` says that none of
+    its ids is known: then words alone may tell that it is the stored history. It goes on behind the row `after`,
+    where that is known.
     """
     skips = list(batch.skips)
     events = without_copies(archive, conversation, batch.events, skips, follows=False)
@@ -91,10 +96,11 @@ def lay_over(
         plan = plan_aligned(archive, conversation.id, events, mark)
         if mark is not None and _is_of_another_time(archive, events, plan):
             plan = plan_aligned(archive, conversation.id, events, None)
-    new, twins = _without_twins(archive, conversation, plan.new)
+    known = archive.messages.known_entries(conversation.id, ids_of(plan.new)[0])
+    new, twins = _without_twins(archive, conversation, plan.new, known)
     stamps = {**dict(twins), **dict(plan.stamps)}
     plan = replace(plan, new=tuple(new), stamps=tuple(stamps.items()), replayed=len(events) - len(new))
-    return _adopting(archive, conversation, plan)
+    return _adopting(archive, conversation, plan), replace(batch, events=tuple(events), skips=tuple(skips))
 
 
 def _all_of(archive: Archive, conversation: Conversation, after: int) -> WindowMark | None:
@@ -140,14 +146,12 @@ def carry_out(
 
 
 def _without_twins(
-    archive: Archive, conversation: Conversation, events: Sequence[Event]
+    archive: Archive, conversation: Conversation, events: Sequence[Event], known: Mapping[str, TailRow]
 ) -> tuple[list[Event], list[tuple[int, str]]]:
     """Leave out entries that a host has written again under new ids: same words, same time to the millisecond.
 
     Returns the others, and the stored rows of those that were left out, each with its new id.
     """
-    ids = [event.entry_id for event in events if event.entry_id is not None]
-    known = archive.messages.known_entries(conversation.id, ids)
     unknown = [event for event in events if event.entry_id is not None and event.entry_id not in known]
     names = {event.index: (event.identity, _inner_time(event)) for event in unknown}
     stored = _twins(archive, conversation, unknown, names)

@@ -32,7 +32,7 @@ from lossless.store.ingest_state import WITH_IDS, WITHOUT_IDS, Counts, WindowMar
 from lossless.store.messages import Appended, NewMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime, tzinfo
 
     from lossless.ingest.events import Event
@@ -119,7 +119,13 @@ def _newest(archive: Archive, conversation: Conversation) -> Message | None:
     return None if newest is None else archive.messages.get(newest).message
 
 
-def plan_of_batch(archive: Archive, conversation: Conversation, events: Sequence[Event]) -> IngestPlan:
+def plan_of_batch(
+    archive: Archive,
+    conversation: Conversation,
+    events: Sequence[Event],
+    known: Mapping[str, TailRow] | None = None,
+) -> IngestPlan:
+    """What a batch adds; `known` are the rows of its entry ids, when they were looked up already."""
     entry_ids, event_keys = ids_of(events)
     others = WITHOUT_IDS if entry_ids else WITH_IDS
     adoptable: list[TailRow] = []
@@ -129,7 +135,7 @@ def plan_of_batch(archive: Archive, conversation: Conversation, events: Sequence
         )
     return plan_append(
         events,
-        archive.messages.known_entries(conversation.id, entry_ids),
+        archive.messages.known_entries(conversation.id, entry_ids) if known is None else known,
         archive.messages.known_events(conversation.id, event_keys),
         adoptable,
         copies_in(archive),

@@ -7,10 +7,8 @@ where that chunk ends; whatever happens in between, the next pass goes on from t
 from __future__ import annotations
 
 import json
-import os
 from collections import deque
 from dataclasses import dataclass, replace
-from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -35,6 +33,7 @@ from lossless.lifecycle.stream import (
 from lossless.lifecycle.survey import Survey, survey
 from lossless.store.transcripts import Checkpoint
 from lossless.transcripts.entries import BadLine, Entry
+from lossless.transcripts.growth import tail_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -53,8 +52,6 @@ _MARGIN = 32
 _MOST_ROWS = 20_000
 #: How often a pass begins again when other processes read the same transcript.
 TRIES = 5
-#: Bytes before a checkpoint that must still be there when a file has grown.
-_TAIL = 4096
 
 
 class Source(Protocol):
@@ -157,7 +154,7 @@ def _bootstrap(asked: Asked, transcript: Source) -> TranscriptReport:
     work = Pass(
         archive, conversation, transcript, asked.lane, asked.now, asked.payloads, report, start, point, asked.progress
     )
-    if how.reading == "appended" and not transcript.is_array and point is not None and is_untouched(point):
+    if how.reading == "appended" and not transcript.is_array and point is not None and _is_untouched(point):
         work.point = point
         _read_appended(work)
     elif archive.messages.newest_id(conversation.id) is None:
@@ -245,7 +242,7 @@ def _lay_over(work: Pass, window: Sequence[Entry | BadLine], looked: Survey, *, 
     archive = work.archive
     with archive.writing():
         batch = ingest.read(messages_of(window))
-        plan = ingest.lay_over(archive, work.conversation, batch, rewritten=not looked.known)
+        plan, batch = ingest.lay_over(archive, work.conversation, batch, rewritten=not looked.known)
         in_text = sum(place is not None for place in plan.places) - looked.known
         claim = epochs.Claim(
             looked.messages - looked.known, looked.known, max(0, in_text), looked.earliest_at, *_stored(work)
@@ -281,7 +278,7 @@ def _lay_rest_over(work: Pass, entries: Iterator[Entry | BadLine]) -> None:
     for chunk in chunks(entries):
         with work.archive.writing():
             batch = ingest.read(messages_of(chunk))
-            plan = ingest.lay_over(work.archive, work.conversation, batch, rewritten=True, after=work.behind)
+            plan, batch = ingest.lay_over(work.archive, work.conversation, batch, rewritten=True, after=work.behind)
             _carry_out(work, chunk, batch, plan)
 
 
@@ -305,13 +302,22 @@ def store(work: Pass, chunk: Sequence[Entry | BadLine], *, is_last: bool = False
     with work.archive.writing():
         if work.archive.transcripts.checkpoint(work.id) != work.stored:
             raise Moved
-        batch = ingest.read(messages_of(chunk))
-        report = ingest.follow(work.archive, work.conversation, batch, now=work.now, payloads=work.payloads)
-        _account(work, chunk, batch, report)
-        _advance(work, chunk, is_last=is_last)
-        _set_checkpoint(work, work.point)
+        tail = tail_of(work.transcript.state.path, chunk[-1].line.end) if is_last else None
+        put(work, chunk, work.front.along(records_of(chunk)), tail)
     if work.progress:
         work.progress(work.point.offset)
+
+
+def put(work: Pass, chunk: Sequence[Entry | BadLine], front: epochs.Front, tail: bytes | None) -> None:
+    """Store a chunk inside of the caller's transaction, and move the checkpoint behind it.
+
+    With the digest of the bytes before that place, the file counts as seen to its end.
+    """
+    batch = ingest.read(messages_of(chunk))
+    report = ingest.follow(work.archive, work.conversation, batch, now=work.now, payloads=work.payloads)
+    _account(work, chunk, batch, report)
+    _advance(work, chunk, front, tail)
+    _set_checkpoint(work, work.point)
 
 
 def _account(work: Pass, chunk: Sequence[Entry | BadLine], batch: ingest.Batch, report: AppendReport) -> None:
@@ -333,7 +339,7 @@ def _account(work: Pass, chunk: Sequence[Entry | BadLine], batch: ingest.Batch, 
             work.report = work.report.noting(line.line.number, line.reason)
 
 
-def _advance(work: Pass, chunk: Sequence[Entry | BadLine], *, is_last: bool) -> None:
+def _advance(work: Pass, chunk: Sequence[Entry | BadLine], front: epochs.Front, tail: bytes | None) -> None:
     """Move the checkpoint to the end of a chunk; only with the last one the whole file counts as seen."""
     line, point, state = chunk[-1].line, work.point, work.transcript.state
     spoken = next(said(reversed(chunk)), None)
@@ -341,12 +347,12 @@ def _advance(work: Pass, chunk: Sequence[Entry | BadLine], *, is_last: bool) -> 
         point,
         offset=line.end,
         lines=line.number,
-        size=state.size if is_last else line.end,
-        mtime_ms=state.mtime_ms if is_last else 0,
-        front=json.dumps(work.front.along(records_of(chunk)).records),
+        size=line.end if tail is None else state.size,
+        mtime_ms=0 if tail is None else state.mtime_ms,
+        front=json.dumps(front.records),
         entry_id=point.entry_id if spoken is None else spoken.id,
         entry_hash=point.entry_hash if spoken is None else entry_hash(spoken),
-        tail=_tail(state.path, line.end) if is_last else point.tail,
+        tail=point.tail if tail is None else tail,
     )
 
 
@@ -367,7 +373,7 @@ def _finish(work: Pass) -> None:
 def _at_end(work: Pass) -> Checkpoint:
     """The checkpoint of a file that was seen as it was before it was read."""
     state = work.transcript.state
-    return replace(work.point, size=state.size, mtime_ms=state.mtime_ms, tail=_tail(state.path, work.point.offset))
+    return replace(work.point, size=state.size, mtime_ms=state.mtime_ms, tail=tail_of(state.path, work.point.offset))
 
 
 def _set_checkpoint(work: Pass, point: Checkpoint) -> None:
@@ -388,25 +394,16 @@ def _note(work: Pass, decision: str, reason: str, messages: int) -> None:
     work.archive.transcripts.decide(work.id, seen, decision, reason, messages, work.now)
 
 
-def is_untouched(point: Checkpoint) -> bool:
-    """Whether a message was read before a checkpoint, and the bytes before it are still those that were read.
+def is_begun(point: Checkpoint) -> bool:
+    """Whether a message was read before a checkpoint, and it is known which bytes were.
 
     Behind a header alone a transcript only begins, and what it begins with may be stored already.
     """
-    is_begun = point.entry_id is not None or point.entry_hash is not None or (point.lines or 0) > 1
-    return is_begun and point.tail is not None and point.tail == _tail(Path(point.path), point.offset)
+    return point.tail is not None and (
+        point.entry_id is not None or point.entry_hash is not None or (point.lines or 0) > 1
+    )
 
 
-def _tail(path: Path, offset: int) -> bytes | None:
-    """A digest of the last bytes before an offset; None when they cannot be read."""
-    start = max(0, offset - _TAIL)
-    try:
-        file = os.open(path, os.O_RDONLY)
-    except OSError:
-        return None
-    try:
-        return blake2b(os.pread(file, offset - start, start), digest_size=16).digest()
-    except OSError:
-        return None
-    finally:
-        os.close(file)
+def _is_untouched(point: Checkpoint) -> bool:
+    """Whether the bytes before a checkpoint are still those that were read."""
+    return is_begun(point) and point.tail == tail_of(Path(point.path), point.offset)

@@ -42,7 +42,7 @@ _FIRST_BYTE = b"1"
 
 def squeeze(skeleton: str) -> bytes:
     """A skeleton as it is stored; `unsqueeze` gives it back."""
-    squeezer = zlib.compressobj(6, zlib.DEFLATED, -15, zdict=_COMMON)
+    squeezer = zlib.compressobj(6, zlib.DEFLATED, -13, 6, zdict=_COMMON)
     return _FIRST_BYTE + squeezer.compress(skeleton.encode()) + squeezer.flush()
 
 

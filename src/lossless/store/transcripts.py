@@ -77,14 +77,14 @@ class Transcripts:
 
     def set_checkpoint(self, conversation_id: int, point: Checkpoint, now: datetime) -> None:
         """Remember how far a transcript is stored; belongs into the transaction that stores it."""
-        self._db.run(
-            _QUERIES["set_checkpoint"],
-            {
-                "conversation_id": conversation_id, "path": point.path, "size": point.size, "mtime_ms": point.mtime_ms,
-                "offset": point.offset, "header_id": point.header_id, "entry_id": point.entry_id,
-                "entry_hash": point.entry_hash, "now": row_time(now),
-            },
-        )  # fmt: skip
+        values = {
+            "conversation_id": conversation_id, "path": point.path, "size": point.size, "mtime_ms": point.mtime_ms,
+            "offset": point.offset, "header_id": point.header_id, "entry_id": point.entry_id,
+            "entry_hash": point.entry_hash,
+        }  # fmt: skip
+        self._db.run(_QUERIES["advance"], values)
+        if not self._db.changes():
+            self._db.run(_QUERIES["set_checkpoint"], {**values, "now": row_time(now)})
         self._db.run(
             _QUERIES["set_state"],
             {

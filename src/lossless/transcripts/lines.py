@@ -50,22 +50,29 @@ def read_lines(
     `end` of whatever came last is where to go on, with the number after it.
     """
     with opened(path) as file:
-        at = start + _rest_of_line(file, start, size)
-        while at < size:
-            limit = min(size - at, longest)
-            length, is_ended, found = _next(file, limit, is_first=at == 0)
-            if not is_ended and at + length < size:
-                if length < limit:
-                    return  # The file is shorter than it was.
-                length, found = length + _skip_line(file, size - at - length), "longer than a line may be"
-                is_ended = True
-            line = Line(number, at, at + length)
-            if isinstance(found, dict):
-                yield line, found
-            elif found is not None and is_ended:
-                yield BadLine(line, found)
-            del found
-            at, number = line.end, number + 1
+        yield from lines_of(file, size, start, number, longest=longest)
+
+
+def lines_of(
+    file: BinaryIO, size: int, start: int, number: int, *, base: int = 0, longest: int = LONGEST_LINE
+) -> Iterator[Record]:
+    """The same of an open file, or of a part of one that begins at byte `base` of it."""
+    at = start + _rest_of_line(file, start - base, size - base)
+    while at < size:
+        limit = min(size - at, longest)
+        length, is_ended, found = _next(file, limit, is_first=at == 0)
+        if not is_ended and at + length < size:
+            if length < limit:
+                return  # The file is shorter than it was.
+            length, found = length + _skip_line(file, size - at - length), "longer than a line may be"
+            is_ended = True
+        line = Line(number, at, at + length)
+        if isinstance(found, dict):
+            yield line, found
+        elif found is not None and is_ended:
+            yield BadLine(line, found)
+        del found
+        at, number = line.end, number + 1
 
 
 def _next(file: BinaryIO, limit: int, *, is_first: bool) -> tuple[int, bool, dict[str, Any] | str | None]:

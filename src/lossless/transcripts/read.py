@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lossless.transcripts.entries import Line, Reader, Record
+    from lossless.transcripts.growth import Growth
     from lossless.transcripts.index import Lane
     from lossless.transcripts.tree import LeafPath
 
@@ -73,11 +74,18 @@ class Transcript:
         read from its beginning.
         """
         where = (0, 1) if self.is_array else (start, number)
-        for record in _records(self.state, *where, in_array=self.is_array):
+        return self._entries(_records(self.state, *where, in_array=self.is_array))
+
+    def _entries(self, records: Iterator[Record]) -> Iterator[Entry | BadLine]:
+        for record in records:
             if isinstance(record, BadLine):
                 yield record
             else:
                 yield from self._reader.entries(record[1], record[0])
+
+    def grown(self, growth: Growth, start: int, number: int) -> Iterator[Entry | BadLine]:
+        """What `appended` gives, from bytes that are read already."""
+        return self._entries(growth.records(start, number))
 
     def path(self, lane: str | None = None) -> Iterator[Entry | BadLine]:
         """What was really said on a lane, from its root to its last entry, without abandoned branches.

@@ -8,6 +8,13 @@ SELECT b.session_file_path, b.last_seen_size, b.last_seen_mtime_ms, b.last_proce
   FROM conversation_bootstrap_state b LEFT JOIN transcript_state s USING (conversation_id)
  WHERE b.conversation_id = :conversation_id;
 
+-- name: advance
+-- In the same file nothing changes that an index holds, which is what a turn costs.
+UPDATE conversation_bootstrap_state
+   SET last_seen_size = :size, last_seen_mtime_ms = :mtime_ms, last_processed_offset = :offset,
+       last_processed_entry_id = :entry_id, last_processed_entry_hash = :entry_hash
+ WHERE conversation_id = :conversation_id AND session_file_path = :path AND session_header_id IS :header_id;
+
 -- name: set_checkpoint
 INSERT INTO conversation_bootstrap_state
        (conversation_id, session_file_path, last_seen_size, last_seen_mtime_ms, last_processed_offset,
