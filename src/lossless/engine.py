@@ -134,16 +134,19 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         usage: Mapping[str, object] | None = None,
         model: str | None = None,
         key: str | None = None,
+        heartbeat: bool = False,
     ) -> TurnReport:
         """Store a turn, then see whether the context has grown over its threshold.
 
         Pass `new_messages` (they are appended) or the whole `window` (it is synced), or the `transcript` that the
         host has written the turn to, or both: it is read first, and what it brought is not stored again. One that
         cannot be read is reported and read again after the next turn. Below the budget no model is asked here: a
-        sweep is put off and paid in the background.
+        sweep is put off and paid in the background. A turn that the host calls a `heartbeat` leaves the context when
+        it had nothing to say.
         """
         if (new_messages is None) == (window is None) and (new_messages is not None or transcript is None):
             raise BadInput("pass either new_messages or window, or a transcript")
+        before = self._newest(session) if heartbeat else None
         read = None if transcript is None else self._follow(session, transcript)
         if new_messages is not None:
             report = self.append(session, new_messages, key=key)
@@ -154,6 +157,8 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
             report = report if read is None else replace(report, conversation=read.conversation)
         if report.conversation_id is None:
             return TurnReport(report, transcript=read)
+        if before is not None:
+            self._hide_heartbeat(report.conversation_id, before)
         seen = _observation(usage, model)
         observed = observed_tokens if observed_tokens is not None else seen.prompt_tokens
         who = report.conversation or session

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import lossless
 from lossless import recognise
 from lossless.formats import decode
 from tests.faults import SESSION, contents, problems
 
 if TYPE_CHECKING:
-    import lossless
+    from pathlib import Path
+
     from lossless.model.messages import Message
 
 Body = dict[str, Any]
@@ -96,6 +98,66 @@ def test_a_heartbeat_leaves_the_context_and_stays_stored(engine: lossless.Engine
 def test_a_turn_that_says_something_stays(engine: lossless.Engine, turn: list[Body]) -> None:
     engine.append(SESSION, turn)
     assert len(visible(engine)) == 4
+
+
+SAID: list[Body] = [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}]
+
+
+@pytest.mark.parametrize("answer", ["HEARTBEAT_OK", "  "])
+def test_a_turn_that_the_host_calls_a_heartbeat_leaves_the_context(engine: lossless.Engine, answer: str) -> None:
+    engine.after_turn(SESSION, new_messages=SAID)
+    beat = heartbeat(answer, question="Anything to do?")
+    engine.after_turn(SESSION, new_messages=beat, heartbeat=True)
+    engine.after_turn(SESSION, new_messages=[{"role": "user", "content": "go on"}])
+    assert visible(engine) == ["hello", "hi", "go on"]
+    assert len(contents(engine)) == 7
+    assert problems(engine) == []
+
+
+def test_a_heartbeat_that_the_words_tell_too_is_hidden_once(engine: lossless.Engine) -> None:
+    engine.after_turn(SESSION, window=[*SAID, *heartbeat()], heartbeat=True)
+    engine.after_turn(SESSION, window=[*SAID, *heartbeat()], heartbeat=True)
+    assert visible(engine) == ["hello", "hi"]
+    assert problems(engine) == []
+
+
+def test_a_heartbeat_that_brings_news_stays(engine: lossless.Engine) -> None:
+    engine.after_turn(SESSION, new_messages=SAID, heartbeat=True)
+    engine.after_turn(SESSION, new_messages=heartbeat("The disk is full."), heartbeat=True)
+    assert visible(engine)[-1] == "The disk is full."
+    assert len(visible(engine)) == 6
+
+
+def test_a_heartbeat_in_a_transcript_that_was_never_read_takes_only_its_own_turn(
+    engine: lossless.Engine, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.jsonl"
+    beat = heartbeat(question="Anything to do?")
+    lines = [{"type": "session", "version": 3, "id": "s"}]
+    lines += [{"type": "message", "id": f"e{n}", "message": said} for n, said in enumerate([*SAID, *beat])]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    engine.after_turn(SESSION, transcript=path, heartbeat=True)
+    assert visible(engine) == ["hello", "hi"]
+    assert problems(engine) == []
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_old_heartbeats_are_hidden_where_that_is_wanted(tmp_path: Path, wanted: bool) -> None:
+    path = tmp_path / "run.jsonl"
+    lines = [{"type": "session", "version": 3, "id": "s"}]
+    lines += [{"type": "message", "id": f"e{n}", "message": said} for n, said in enumerate([*SAID, *heartbeat()])]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with lossless.open(tmp_path / "lcm.db", lossless.Settings(prune_heartbeat_ok=wanted)) as engine:
+        engine.bootstrap(SESSION, path)
+        (conversation,) = [engine.archive.conversations.get(1)]
+        with engine.archive.writing():  # as another program would have stored them
+            for id_ in range(3, 7):
+                engine.archive.database.run("DELETE FROM hidden_items WHERE item = ?", (id_,))
+                engine.archive.context.put_message(conversation.id, id_, id_, conversation.created_at)
+        path.write_text(path.read_text() + '{"type": "message", "id": "e9", "message": ' + json.dumps(SAID[0]) + "}\n")
+        engine.bootstrap(SESSION, path, kind="openclaw")
+        assert len(visible(engine)) == (3 if wanted else 7)
+        assert problems(engine) == []
 
 
 def test_a_window_with_hidden_heartbeats_goes_on(engine: lossless.Engine) -> None:

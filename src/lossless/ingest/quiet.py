@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lossless import recognise
+from lossless.model.identity import identity_hash
 from lossless.store.context import Change
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from lossless.ingest.events import Event
     from lossless.model.conversations import Conversation
     from lossless.store.archive import Archive
+    from lossless.store.messages import TailRow
 
 #: A heartbeat that works for longer than this has something to say.
 _MOST_MESSAGES = 64
@@ -29,6 +31,26 @@ def hide_quiet_turns(
             hide(archive, conversation, turn, now)
 
 
+def hide_heartbeat(archive: Archive, conversation: Conversation, after: int, now: datetime) -> None:
+    """Hide the last turn behind the message `after`, which the host calls a heartbeat, unless it says something."""
+    rows = [row for row in archive.messages.tail(conversation.id, _MOST_MESSAGES) if row.id > after]
+    turn = rows[_last_question(rows) or 0 :]
+    if not turn or turn[-1].role != "assistant":
+        return
+    answer = archive.messages.get(turn[-1].id).message
+    if recognise.is_quiet_answer(answer) or not answer.content.strip():
+        hide(archive, conversation, [row.id for row in turn], now)
+
+
+def hide_quiet_history(archive: Archive, conversation: Conversation, now: datetime) -> None:
+    """Hide the turns of this kind that are in the context still, such as those that another program has stored."""
+    identities = [identity_hash("assistant", answer) for answer in recognise.QUIET_ANSWERS]
+    for seq in archive.messages.seqs_in_context(conversation.id, identities):
+        rows = archive.messages.context_run(conversation.id, seq - _MOST_MESSAGES + 1, seq)
+        if turn := _turn_of(archive, rows):
+            hide(archive, conversation, turn, now)
+
+
 def hide(archive: Archive, conversation: Conversation, ids: Sequence[int], now: datetime) -> None:
     """Take messages out of the context as a heartbeat."""
     before = archive.context.tokens(conversation.id)
@@ -40,8 +62,16 @@ def hide(archive: Archive, conversation: Conversation, ids: Sequence[int], now: 
 def _turn_to(archive: Archive, conversation: Conversation, answer_id: int) -> list[int]:
     """The messages from a heartbeat's question to its answer; none when a person asked."""
     rows = archive.messages.tail(conversation.id, _MOST_MESSAGES)
-    rows = [row for row in rows if row.id <= answer_id]
-    start = next((n for n in reversed(range(len(rows))) if rows[n].role == "user"), None)
+    return _turn_of(archive, [row for row in rows if row.id <= answer_id])
+
+
+def _turn_of(archive: Archive, rows: Sequence[TailRow]) -> list[int]:
+    """The last turn of these rows, if a heartbeat has asked."""
+    start = _last_question(rows)
     if start is None or not recognise.is_quiet_question(archive.messages.get(rows[start].id).message):
         return []
     return [row.id for row in rows[start:]]
+
+
+def _last_question(rows: Sequence[TailRow]) -> int | None:
+    return next((n for n in reversed(range(len(rows))) if rows[n].role == "user"), None)

@@ -93,7 +93,29 @@ class Transcribing(Desk):
             if resumed is not None:
                 return resumed
             transcript = open_transcript(place, kind)
-        return bootstrap(asked, transcript)
+        return self._without_heartbeats(bootstrap(asked, transcript))
+
+    def _without_heartbeats(self, report: TranscriptReport) -> TranscriptReport:
+        """After a whole reading, hide old heartbeats where that is wanted."""
+        from lossless.ingest.quiet import hide_quiet_history
+
+        if self.settings.prune_heartbeat_ok and report.conversation_id is not None:
+            with self.archive.writing():
+                conversation = self.archive.conversations.get(report.conversation_id)
+                hide_quiet_history(self.archive, conversation, self._clock())
+        return report
+
+    def _newest(self, session: Session) -> int:
+        """The newest message of a session; 0 when there is none."""
+        found = self._find(session)
+        return 0 if found is None else self.archive.messages.newest_id(found.id) or 0
+
+    def _hide_heartbeat(self, conversation_id: int, after: int) -> None:
+        """Take a turn that the host calls a heartbeat out of the context, if it had nothing to say."""
+        from lossless.ingest.quiet import hide_heartbeat
+
+        with self.archive.writing():
+            hide_heartbeat(self.archive, self.archive.conversations.get(conversation_id), after, self._clock())
 
     def _read_page(
         self,
@@ -107,7 +129,7 @@ class Transcribing(Desk):
         from lossless.lifecycle.pages import take_page
         from lossless.transcripts.pages import entries_of
 
-        return take_page(
+        report = take_page(
             self.archive,
             session,
             entries_of(items),
@@ -117,6 +139,7 @@ class Transcribing(Desk):
             now=self._clock(),
             payloads=self._payloads,
         )
+        return self._without_heartbeats(report) if after is None else report
 
     def cursor(self, session: Session | Conversation) -> str | None:
         """The host's own mark of how far its transcript is stored."""

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 class Recogniser(Protocol):
     """One host; a module with these names."""
 
+    @property
+    def QUIET_ANSWERS(self) -> tuple[str, ...]:  # noqa: N802
+        """The answers that say that there is nothing to do, word for word."""
+        ...
+
     def why_skipped(self, message: Message) -> str | None:
         """Why a message is no part of a conversation, or None."""
         ...
@@ -43,6 +48,7 @@ class Recogniser(Protocol):
 
 
 RECOGNISERS: tuple[Recogniser, ...] = (openclaw,)
+QUIET_ANSWERS = tuple(answer for host in RECOGNISERS for answer in host.QUIET_ANSWERS)
 
 
 def why_skipped(message: Message) -> str | None:

@@ -17,6 +17,7 @@ _RUNTIME_CONTEXT = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>"
 _DELIVERY_MIRROR = "delivery-mirror"
 #: It asks the agent to look into this file, and the agent answers so when there is nothing to do.
 _HEARTBEAT_FILE, _HEARTBEAT_OK = "heartbeat.md", "HEARTBEAT_OK"
+QUIET_ANSWERS = (_HEARTBEAT_OK,)
 _SENDER_KEYS = ("senderId", "senderName", "senderUsername")
 
 

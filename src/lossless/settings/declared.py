@@ -109,7 +109,9 @@ class Settings:
         Whole(1),
         "Equal other messages within one second that are a replay.",
     )
-    prune_heartbeat_ok: bool = sessions("pruneHeartbeatOk", False, OFF, "Hide heartbeat turns that had nothing to say.")
+    prune_heartbeat_ok: bool = sessions(
+        "pruneHeartbeatOk", False, OFF, "Hide older heartbeat turns that had nothing to say, too."
+    )
 
     fresh_tail_count: int = tail(
         "freshTailCount", 64, Whole(1), "How many of the newest messages always stay verbatim."

@@ -174,6 +174,16 @@ class Messages:
         place = {"conversation_id": conversation_id, "identity": identity, "limit": limit}
         return [row[0] for row in self._db.rows(_QUERIES["seqs_of_identity"], place)]
 
+    def seqs_in_context(self, conversation_id: int, identities: Sequence[str]) -> list[int]:
+        """Where messages with these identities stand that are in the context as they are, oldest first."""
+        place = {"conversation_id": conversation_id, "identities": json.dumps(list(identities))}
+        return [row[0] for row in self._db.rows(_QUERIES["seqs_in_context"], place)]
+
+    def context_run(self, conversation_id: int, first: int, last: int) -> list[TailRow]:
+        """The messages from one seq to another that are in the context as they are."""
+        place = {"conversation_id": conversation_id, "first": first, "last": last}
+        return self._tail_rows(self._db.rows(_QUERIES["context_run"], place))
+
     def preamble_id(self, conversation_id: int, identity: str, fingerprint: bytes) -> int | None:
         """The system prompt or notice at the head of an earlier window that says the same."""
         place = {"conversation_id": conversation_id, "identity": identity, "fingerprint": fingerprint}

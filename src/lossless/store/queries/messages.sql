@@ -108,6 +108,21 @@ SELECT m.message_id, x.fingerprint, m.transcript_entry_id, coalesce(x.claimed, 1
 -- Where messages of one identity stand, newest first, hidden ones too. The plus keeps it from walking all seqs.
 SELECT seq FROM messages WHERE conversation_id = :conversation_id AND identity_hash = :identity ORDER BY +seq DESC LIMIT :limit;
 
+-- name: seqs_in_context
+SELECT m.seq FROM messages m
+ WHERE m.conversation_id = :conversation_id AND m.identity_hash IN (SELECT value FROM json_each(:identities))
+   AND EXISTS (SELECT 1 FROM context_items c
+                WHERE c.conversation_id = :conversation_id AND c.message_id = m.message_id)
+ ORDER BY +m.seq;
+
+-- name: context_run
+SELECT m.message_id, x.fingerprint, m.transcript_entry_id, coalesce(x.claimed, 1), m.role, m.seq
+  FROM messages m LEFT JOIN message_extras x USING (message_id)
+ WHERE m.conversation_id = :conversation_id AND m.seq BETWEEN :first AND :last
+   AND EXISTS (SELECT 1 FROM context_items c
+                WHERE c.conversation_id = :conversation_id AND c.message_id = m.message_id)
+ ORDER BY m.seq;
+
 -- name: preamble
 -- The system prompts and notices that windows began with and that say the same, newest first.
 SELECT m.message_id FROM messages m JOIN message_extras x USING (message_id)
