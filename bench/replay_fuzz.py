@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from lossless.testing.replay import KINDS, UNPROVED, make_script, play, problems, shrink, stage
+from lossless.testing.replay import KINDS, make_script, play, problems, shrink, stage
 from lossless.testing.replay_remote import Remote
 from lossless.testing.replay_world import Local
 
@@ -29,7 +29,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=1, help="of the first run; each run has the next one")
-    parser.add_argument("--kind", choices=sorted(KINDS | UNPROVED), help="one kind of host only")
+    parser.add_argument("--kind", choices=sorted(KINDS), help="one kind of host only")
     parser.add_argument("--processes", type=int, choices=(1, 2), default=1, help="2: the second engine is elsewhere")
     parser.add_argument("--most", type=int, default=24, help="steps of a run")
     parser.add_argument("--failures", type=int, default=5, help="stop after so many")

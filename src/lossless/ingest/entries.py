@@ -6,7 +6,7 @@ Both work inside the caller's transaction, which also moves the checkpoint.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from lossless.errors import BadMessage
 from lossless.ingest import events as incoming
@@ -14,6 +14,7 @@ from lossless.ingest.events import Skip
 from lossless.ingest.plan import plan_append
 from lossless.ingest.run import copies_in, count, plan_of_batch, report_of, without_copies, write
 from lossless.ingest.window import Window, ids_of, plan_aligned
+from lossless.model.identity import fingerprint
 from lossless.store.ingest_state import WITHOUT_IDS, WindowMark
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from lossless.store.archive import Archive
     from lossless.store.messages import TailRow
 
+#: What a message and its copy under another id have in common: what is said, and the time inside of it.
+Twin: TypeAlias = tuple[bytes, object]
 #: How many of the newest rows an entry may adopt.
 _ADOPTION_ROWS = 256
 #: A rewritten history is recognised up to this length.
@@ -93,7 +96,7 @@ def lay_over(
     if after and mark is None:
         plan = plan_of_batch(archive, conversation, events)
     else:
-        plan = plan_aligned(archive, conversation.id, events, mark)
+        plan = plan_aligned(archive, conversation.id, events, mark, keeps_ids=not rewritten)
         if mark is not None and _is_of_another_time(archive, events, plan):
             plan = plan_aligned(archive, conversation.id, events, None)
     known = archive.messages.known_entries(conversation.id, ids_of(plan.new)[0])
@@ -148,14 +151,14 @@ def carry_out(
 def _without_twins(
     archive: Archive, conversation: Conversation, events: Sequence[Event], known: Mapping[str, TailRow]
 ) -> tuple[list[Event], list[tuple[int, str]]]:
-    """Leave out entries that a host has written again under new ids: same words, same time to the millisecond.
+    """Leave out entries that a host has written again under new ids: the same message, the same millisecond.
 
     Returns the others, and the stored rows of those that were left out, each with its new id.
     """
     unknown = [event for event in events if event.entry_id is not None and event.entry_id not in known]
-    names = {event.index: (event.identity, _inner_time(event)) for event in unknown}
-    stored = _twins(archive, conversation, unknown, names)
-    seen: set[tuple[str, object]] = set()
+    names = {event.index: (event.fingerprint, _inner_time(event)) for event in unknown}
+    stored = _twins(archive, conversation, [event for event in unknown if names[event.index][1] is not None])
+    seen: set[Twin] = set()
     left: set[str | None] = set()
     rows: list[tuple[int, str]] = []
     for event in unknown:
@@ -170,15 +173,12 @@ def _without_twins(
     return [event for event in events if event.entry_id is None or event.entry_id not in left], rows
 
 
-def _twins(
-    archive: Archive, conversation: Conversation, events: Sequence[Event], names: Mapping[int, tuple[str, object]]
-) -> dict[tuple[str, object], int]:
-    """Stored messages that have the identity and the second of one of these, by identity and the time inside them."""
-    timed = [event for event in events if names[event.index][1] is not None]
-    pairs = [(names[event.index][0], event.created_at) for event in timed if event.created_at is not None]
+def _twins(archive: Archive, conversation: Conversation, events: Sequence[Event]) -> dict[Twin, int]:
+    """Stored messages that have the identity and the second of one of these, by their name as a twin."""
+    pairs = [(event.identity, event.created_at) for event in events if event.created_at is not None]
     found = archive.messages.twins(conversation.id, pairs) if pairs else []
-    bodies = {stored.id: stored.message.body or {} for stored in archive.messages.many([id_ for _, id_ in found])}
-    return {(pairs[place][0], bodies[id_].get("timestamp")): id_ for place, id_ in found}
+    rows = archive.messages.many(found)
+    return {(fingerprint(row.message), (row.message.body or {}).get("timestamp")): row.id for row in rows}
 
 
 def _inner_time(event: Event) -> object:

@@ -182,10 +182,12 @@ def plan_aligned(
     mark: WindowMark | None,
     *,
     may_change: bool = False,
+    keeps_ids: bool = False,
 ) -> IngestPlan:
     """Lay the window over the newest rows, and over older ones when it does not begin among those.
 
-    In a host's window messages may be edited, and notices come and go; a transcript holds only what was said.
+    In a host's window messages may be edited, and notices come and go; a transcript holds only what was said. One that
+    `keeps_ids` has those of its other branches, too.
     """
     if mark is not None and (plan := _plan_moved(archive, conversation_id, events, mark)) is not None:
         return plan
@@ -193,6 +195,7 @@ def plan_aligned(
     def plan_over(rows: Sequence[TailRow], *, is_whole: bool) -> IngestPlan:
         in_place = in_order(rows, archive.context.ordinals(conversation_id, len(rows)))
         stored = _stored(archive, conversation_id, events, in_place, mark, is_whole=is_whole)
+        stored = replace(stored, keeps_ids=keeps_ids)
         asking = _asking(archive, conversation_id, events, in_place)
         return plan_sync(events, stored, asking if may_change else replace(asking, notices=None, is_edited=None))
 

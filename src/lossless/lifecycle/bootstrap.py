@@ -10,19 +10,31 @@ import json
 from collections import deque
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from lossless.errors import ArchiveLocked
 from lossless.ingest import entries as ingest
 from lossless.lifecycle import epochs
 from lossless.lifecycle.left import hide_left
+from lossless.lifecycle.passes import (
+    TRIES,
+    Moved,
+    Pass,
+    account,
+    close,
+    decide,
+    finish,
+    note,
+    set_checkpoint,
+    store,
+)
 from lossless.lifecycle.reports import TranscriptReport
 from lossless.lifecycle.stream import (
     CHUNK,
-    body_of,
     chunks,
     entry_hash,
     from_message,
+    id_of,
     messages_of,
     of_lane,
     records_of,
@@ -32,7 +44,6 @@ from lossless.lifecycle.stream import (
 )
 from lossless.lifecycle.survey import Survey, survey
 from lossless.store.transcripts import Checkpoint
-from lossless.transcripts.entries import BadLine, Entry
 from lossless.transcripts.growth import tail_of
 
 if TYPE_CHECKING:
@@ -41,69 +52,15 @@ if TYPE_CHECKING:
 
     from lossless.ingest.payloads import Payloads
     from lossless.ingest.plan import IngestPlan
-    from lossless.ingest.run import AppendReport
+    from lossless.lifecycle.passes import Source
     from lossless.model.conversations import Conversation, Session
     from lossless.store.archive import Archive
-    from lossless.transcripts.entries import FileState, Header, Line
+    from lossless.transcripts.entries import BadLine, Entry
 
 #: Known messages before the first unknown one that show where it belongs.
 _MARGIN = 32
 #: A history that may be written again under new ids is compared as a whole up to so many messages.
 _MOST_ROWS = 20_000
-#: How often a pass begins again when other processes read the same transcript.
-TRIES = 5
-
-
-class Source(Protocol):
-    """A transcript as a pass reads it."""
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def state(self) -> FileState: ...
-    @property
-    def header(self) -> Header: ...
-    @property
-    def is_array(self) -> bool: ...
-    @property
-    def last_line(self) -> Line | None: ...
-    def path(self, lane: str | None = None) -> Iterator[Entry | BadLine]: ...
-    def appended(self, start: int = 0, number: int = 1) -> Iterator[Entry | BadLine]: ...
-
-
-@dataclass(slots=True)
-class Pass:
-    """One pass over a transcript: what it works on, and how far it has come."""
-
-    archive: Archive
-    conversation: Conversation
-    transcript: Source
-    lane: str | None
-    now: datetime
-    payloads: Payloads | None
-    report: TranscriptReport
-    point: Checkpoint
-    #: The checkpoint as it is stored; another process that moves it makes this pass begin again.
-    stored: Checkpoint | None = None
-    progress: Callable[[int], None] | None = None
-    #: The row of the last entry that was laid over what is stored; 0 when none was.
-    behind: int = 0
-
-    @property
-    def id(self) -> int:
-        return self.conversation.id
-
-    @property
-    def front(self) -> epochs.Front:
-        """The newest records before the checkpoint."""
-        return epochs.Front(tuple(tuple(record) for record in json.loads(self.point.front or "[]")))
-
-    def path(self) -> Iterator[Entry | BadLine]:
-        return self.transcript.path(self.lane)
-
-
-class Moved(Exception):
-    """Another process has read the transcript meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,18 +140,19 @@ def _read_appended(work: Pass) -> None:
         store(work, chunk, is_last=len(chunk) < CHUNK)
         if len(chunk) < CHUNK:
             return
-    _finish(work)
+    close(work)
 
 
 def read_first(work: Pass, fork_tokens: int) -> None:
     """Store a whole path into a conversation that holds nothing; of a fork only what its parent's copy lacks."""
+    work.leave_out_former()
     parent = work.transcript.header.parent
     if parent is not None and work.archive.transcripts.is_known(parent):
         _read_fork(work, parent, fork_tokens)
         return
     store_rest(work, work.path())
     if work.report.stored:
-        _decide(work, "first", "nothing was stored before", work.report.stored)
+        decide(work, "first", "nothing was stored before", work.report.stored)
     finish(work)
 
 
@@ -208,7 +166,7 @@ def _read_fork(work: Pass, parent: str, fork_tokens: int) -> None:
             tokens -= tokens_of(newest.popleft())
     for chunk in chunks(iter(newest)):
         store(work, chunk)
-    _decide(work, "first", f"a fork of {parent}, whose history is stored there", len(newest))
+    decide(work, "first", f"a fork of {parent}, whose history is stored there", len(newest))
     if len(newest) < total:
         with work.archive.writing():
             work.archive.transcripts.set_fork(work.id, total)
@@ -217,6 +175,7 @@ def _read_fork(work: Pass, parent: str, fork_tokens: int) -> None:
 
 def read_whole(work: Pass, *, accept: bool) -> None:
     """Lay the whole path over what is stored: ids decide, then words; what is unrelated waits for a person."""
+    work.leave_out_former()
     looked = survey(work.archive, work.id, work.path())
     if looked.first_unknown is not None:
         start = 0 if looked.last_known is None else max(0, looked.first_unknown - _MARGIN)
@@ -234,7 +193,7 @@ def read_whole(work: Pass, *, accept: bool) -> None:
     everything = of_lane(work.transcript.appended(), work.lane)
     abandoned = hide_left(work.archive, work.id, work.path(), everything, work.now)
     work.report = replace(work.report, abandoned=work.report.abandoned + abandoned)
-    finish(work)
+    finish(work, is_cut=_is_cut(work, looked))
 
 
 def _lay_over(work: Pass, window: Sequence[Entry | BadLine], looked: Survey, *, accept: bool) -> bool:
@@ -249,11 +208,11 @@ def _lay_over(work: Pass, window: Sequence[Entry | BadLine], looked: Survey, *, 
         )
         verdict, reason = epochs.judge(claim)
         if verdict == "held" and not accept:
-            _note(work, "held", reason, claim.new)
+            note(work, "held", reason, claim.new)
             work.report = replace(work.report, status="held", reason=reason)
             return False
         if work.report.change != "same" or verdict != "continued":
-            _note(work, "accepted" if verdict == "held" else verdict, reason, claim.new)
+            note(work, "accepted" if verdict == "held" else verdict, reason, claim.new)
         _carry_out(work, window, batch, plan)
     return True
 
@@ -285,113 +244,20 @@ def _lay_rest_over(work: Pass, entries: Iterator[Entry | BadLine]) -> None:
 def _carry_out(work: Pass, chunk: Sequence[Entry | BadLine], batch: ingest.Batch, plan: IngestPlan) -> None:
     """Store what was planned; a pass that reads what is appended has to begin again then."""
     report = ingest.carry_out(work.archive, work.conversation, plan, batch, now=work.now, payloads=work.payloads)
-    _account(work, chunk, batch, report)
+    account(work, chunk, batch, report)
     if plan.new:
-        _set_checkpoint(work, replace(work.point, offset=0, lines=0, size=0, mtime_ms=0, tail=None))
+        set_checkpoint(work, replace(work.point, offset=0, lines=0, size=0, mtime_ms=0, tail=None))
     if plan.new and plan.new[-1] is batch.events[-1]:
         work.behind = report.message_ids[-1]
     elif plan.places and plan.places[-1] is not None:
         work.behind = plan.places[-1]
 
 
-# --- storing ---
-
-
-def store(work: Pass, chunk: Sequence[Entry | BadLine], *, is_last: bool = False) -> None:
-    """Store a chunk that follows what is stored, and move the checkpoint behind it, or to the end of the file."""
-    with work.archive.writing():
-        if work.archive.transcripts.checkpoint(work.id) != work.stored:
-            raise Moved
-        tail = tail_of(work.transcript.state.path, chunk[-1].line.end) if is_last else None
-        put(work, chunk, work.front.along(records_of(chunk)), tail)
-    if work.progress:
-        work.progress(work.point.offset)
-
-
-def put(work: Pass, chunk: Sequence[Entry | BadLine], front: epochs.Front, tail: bytes | None) -> None:
-    """Store a chunk inside of the caller's transaction, and move the checkpoint behind it.
-
-    With the digest of the bytes before that place, the file counts as seen to its end.
-    """
-    batch = ingest.read(messages_of(chunk))
-    report = ingest.follow(work.archive, work.conversation, batch, now=work.now, payloads=work.payloads)
-    _account(work, chunk, batch, report)
-    _advance(work, chunk, front, tail)
-    _set_checkpoint(work, work.point)
-
-
-def _account(work: Pass, chunk: Sequence[Entry | BadLine], batch: ingest.Batch, report: AppendReport) -> None:
-    """Keep what is no message, and add to the report."""
-    messages = list(said(chunk))
-    records = [
-        (entry.id, entry.kind, entry.record) for entry in chunk if isinstance(entry, Entry) and entry.message is None
-    ]
-    for skip in (*batch.unreadable, *report.skipped):
-        entry = messages[skip.index]
-        records.append((entry.id, entry.kind, body_of(entry)))
-    if records:
-        work.archive.transcripts.keep_records(work.id, records)
-    work.report = work.report.plus(report, len(records))
-    for skip in batch.unreadable:
-        work.report = work.report.noting(messages[skip.index].line.number, skip.reason)
-    for line in chunk:
-        if isinstance(line, BadLine):
-            work.report = work.report.noting(line.line.number, line.reason)
-
-
-def _advance(work: Pass, chunk: Sequence[Entry | BadLine], front: epochs.Front, tail: bytes | None) -> None:
-    """Move the checkpoint to the end of a chunk; only with the last one the whole file counts as seen."""
-    line, point, state = chunk[-1].line, work.point, work.transcript.state
-    spoken = next(said(reversed(chunk)), None)
-    work.point = replace(
-        point,
-        offset=line.end,
-        lines=line.number,
-        size=line.end if tail is None else state.size,
-        mtime_ms=0 if tail is None else state.mtime_ms,
-        front=json.dumps(front.records),
-        entry_id=point.entry_id if spoken is None else spoken.id,
-        entry_hash=point.entry_hash if spoken is None else entry_hash(spoken),
-        tail=point.tail if tail is None else tail,
-    )
-
-
-def finish(work: Pass) -> None:
-    """Note that all of the file is read, whichever lines of it are on the path."""
-    line = work.transcript.last_line
-    if line is not None:
-        work.point = replace(work.point, offset=line.end, lines=line.number)
-    _finish(work)
-
-
-def _finish(work: Pass) -> None:
-    with work.archive.writing():
-        _set_checkpoint(work, _at_end(work))
-        work.archive.conversations.mark_bootstrapped(work.id, work.now)
-
-
-def _at_end(work: Pass) -> Checkpoint:
-    """The checkpoint of a file that was seen as it was before it was read."""
-    state = work.transcript.state
-    return replace(work.point, size=state.size, mtime_ms=state.mtime_ms, tail=tail_of(state.path, work.point.offset))
-
-
-def _set_checkpoint(work: Pass, point: Checkpoint) -> None:
-    work.archive.transcripts.set_checkpoint(work.id, point, work.now)
-    if work.stored is not None and (work.stored.fork_bounded or (work.stored.cursor and not point.cursor)):
-        point = replace(point, cursor=point.cursor or work.stored.cursor, fork_bounded=work.stored.fork_bounded)
-    work.stored = point
-
-
-def _decide(work: Pass, decision: str, reason: str, messages: int) -> None:
-    with work.archive.writing():
-        _note(work, decision, reason, messages)
-
-
-def _note(work: Pass, decision: str, reason: str, messages: int) -> None:
-    state = work.transcript.state
-    seen = replace(work.point, size=state.size, mtime_ms=state.mtime_ms)
-    work.archive.transcripts.decide(work.id, seen, decision, reason, messages, work.now)
+def _is_cut(work: Pass, looked: Survey) -> bool:
+    """Whether the path ends before the newest entry that is stored: how it goes on decides what that one is."""
+    newest = work.archive.messages.tail(work.id, 1)
+    last = None if looked.last is None else id_of(looked.last)
+    return bool(newest) and newest[0].entry_id is not None and newest[0].entry_id != last
 
 
 def is_begun(point: Checkpoint) -> bool:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.errors import ArchiveLocked
-from lossless.lifecycle.bootstrap import TRIES, Moved, Pass, finish, read_first, read_whole, store_rest
+from lossless.lifecycle.bootstrap import read_first, read_whole, store_rest
+from lossless.lifecycle.passes import TRIES, Moved, Pass, finish
 from lossless.lifecycle.reports import TranscriptReport
 from lossless.store.transcripts import Checkpoint
 from lossless.transcripts.entries import FileState, Header

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lossless.lifecycle import epochs
-from lossless.lifecycle.bootstrap import Pass, begins_anew, is_begun, put
+from lossless.lifecycle.bootstrap import begins_anew, is_begun
+from lossless.lifecycle.passes import Pass, put
 from lossless.lifecycle.reports import TranscriptReport
 from lossless.lifecycle.stream import of_lane, records_of
 from lossless.transcripts.entries import Header

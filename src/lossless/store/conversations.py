@@ -37,9 +37,14 @@ class Conversations:
         return found
 
     def find(self, session: Session) -> Conversation | None:
-        """The active conversation of a session: by its key, else by its run id."""
+        """The active conversation of a session: by its key, else by its run id.
+
+        A run of a cron job has a conversation of its own, which it finds again after another run has begun.
+        """
         found = None
-        if session.key:
+        if session.key and session.is_cron and session.id:
+            found = self._one("run_of_key", {"key": session.key, "session_id": session.id})
+        if found is None and session.key:
             found = self._one("active_by_key", {"key": session.key})
         if found is None and session.id:
             by_run = self._one("active_by_session", {"session_id": session.id})
@@ -68,6 +73,12 @@ class Conversations:
             self._db.run(_QUERIES["adopt_key"], {"key": session.key, "now": at, "id": found.id})
             return self.get(found.id)
         return found
+
+    def former(self, conversation: Conversation) -> Conversation | None:
+        """The conversation that was closed last under the same key before this one; runs of a cron job have none."""
+        if conversation.session_key is None or conversation.session.is_cron:
+            return None
+        return self._one("former", {"key": conversation.session_key, "id": conversation.id})
 
     def family(self, session: Session) -> list[Conversation]:
         """All conversations with the session's key (or its run id, without a key), the active one first.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lossless.model.times import state_time
+from lossless.store.holders import is_gone
 from lossless.store.rows import time
 from lossless.store.sql import load
 
@@ -54,14 +55,18 @@ class Guards:
         self._db = database
 
     def take_lease(self, name: str, owner: str, now: datetime, length: timedelta) -> bool:
-        """Become or stay the owner of a lease; False when another one holds it. Needs a transaction."""
+        """Become or stay the owner of a lease; False when another one holds it and is alive. Needs a transaction."""
+        holder = self._db.row(_QUERIES["lease"], {"name": name, "now": state_time(now)})
+        if holder is not None and is_gone(holder[0]):
+            self.drop_lease(name, holder[0])
         times = {"now": state_time(now), "expires": state_time(now + length)}
         self._db.run(_QUERIES["take_lease"], {"name": name, "owner": owner} | times)
         return self._db.changes() > 0
 
     def is_leased(self, name: str, now: datetime) -> bool:
-        """Whether somebody holds a lease."""
-        return self._db.row(_QUERIES["lease"], {"name": name, "now": state_time(now)}) is not None
+        """Whether somebody holds a lease, and is alive as far as one can see from here."""
+        holder = self._db.row(_QUERIES["lease"], {"name": name, "now": state_time(now)})
+        return holder is not None and not is_gone(holder[0])
 
     def drop_lease(self, name: str, owner: str) -> None:
         """Let go of a lease, if it is still ours."""

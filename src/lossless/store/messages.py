@@ -132,11 +132,11 @@ class Messages:
         rows_ = self._tail_rows([row[1:] for row in found])
         return {row[0]: known for row, known in zip(found, rows_, strict=True)}
 
-    def twins(self, conversation_id: int, pairs: Sequence[tuple[str, datetime]]) -> list[tuple[int, int]]:
-        """Rows with a host's entry id, an identity and the same second: the place in `pairs` and the message id."""
+    def twins(self, conversation_id: int, pairs: Sequence[tuple[str, datetime]]) -> list[int]:
+        """Rows with a host's entry id that have one of these identities, and its second."""
         asked = json.dumps([(identity, row_time(at)) for identity, at in pairs])
         found = self._db.rows(_QUERIES["twins"], {"conversation_id": conversation_id, "pairs": asked})
-        return [(place, id_) for place, id_ in found]
+        return [row[0] for row in found]
 
     def newest_id(self, conversation_id: int) -> int | None:
         return _id(self._db.row(_QUERIES["newest"], {"conversation_id": conversation_id}))

@@ -58,6 +58,7 @@ def _calls(dice: Random, first: int, *, distinct: bool) -> list[Body]:
     asks = [{"type": "toolCall", "id": id_, "name": "exec", "arguments": {"n": 1}} for id_ in ids]
     spoken = [_text(_words(dice, first, distinct=distinct))] if distinct or dice.random() < 0.5 else []
     asked = {"role": "assistant", "content": [*spoken, *asks], "stopReason": "toolUse", "timestamp": _at(first)}
+    at_once = dice.random() < 0.5
     results = [
         {
             "role": "toolResult",
@@ -65,7 +66,7 @@ def _calls(dice: Random, first: int, *, distinct: bool) -> list[Body]:
             "toolName": "exec",
             "content": [_text(_words(dice, first + n, distinct=distinct) if distinct or not reused else f"out {id_}")],
             "isError": False,
-            "timestamp": _at(first + n),
+            "timestamp": _at(first + 1 if at_once else first + n),
         }
         for n, id_ in enumerate(ids, 1)
     ]
@@ -84,7 +85,7 @@ def _text(words: str) -> Body:
 
 
 def _at(number: int) -> int:
-    """No two events are said in the same millisecond, though in the same second."""
+    """No two events are said in the same millisecond, though in the same second, but for the answers to calls."""
     return FIRST + number * 301
 
 

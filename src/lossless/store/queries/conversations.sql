@@ -18,6 +18,18 @@ SELECT conversation_id, session_id, session_key, active, created_at, updated_at,
 SELECT conversation_id, session_id, session_key, active, created_at, updated_at, archived_at, archive_cause, title, bootstrapped_at
   FROM conversations WHERE session_key = :key ORDER BY active DESC, created_at DESC, conversation_id DESC;
 
+-- name: run_of_key
+-- One run of a job, whether it is closed or not.
+SELECT conversation_id, session_id, session_key, active, created_at, updated_at, archived_at, archive_cause, title, bootstrapped_at
+  FROM conversations WHERE session_key = :key AND session_id = :session_id
+ ORDER BY active DESC, conversation_id DESC LIMIT 1;
+
+-- name: former
+-- The conversation of a session key that was closed last before another one began.
+SELECT conversation_id, session_id, session_key, active, created_at, updated_at, archived_at, archive_cause, title, bootstrapped_at
+  FROM conversations WHERE session_key = :key AND active = 0 AND conversation_id < :id
+ ORDER BY conversation_id DESC LIMIT 1;
+
 -- name: family_by_session
 SELECT conversation_id, session_id, session_key, active, created_at, updated_at, archived_at, archive_cause, title, bootstrapped_at
   FROM conversations WHERE session_id = :session_id AND session_key IS NULL

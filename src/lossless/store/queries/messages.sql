@@ -35,8 +35,8 @@ SELECT m.stable_event_key, m.message_id, x.fingerprint, m.transcript_entry_id, c
  WHERE m.conversation_id = :conversation_id AND m.stable_event_key IN (SELECT value FROM json_each(:ids));
 
 -- name: twins
--- Rows with the identity and the second of each pair, by the pair's place in the list.
-SELECT p.key, m.message_id
+-- Rows with the identity and the second of each pair.
+SELECT DISTINCT m.message_id
   FROM json_each(:pairs) p
  CROSS JOIN messages m INDEXED BY messages_conv_identity_hash_idx
  WHERE m.conversation_id = :conversation_id AND m.identity_hash = p.value ->> 0 AND m.created_at = p.value ->> 1

@@ -1,0 +1,65 @@
+"""A lease of a process that has ended is free at once; any other is held until it runs out."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from lossless.store.archive import Archive
+from lossless.store.holders import is_gone, new_holder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOW = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+CHILD = """
+import sys
+from datetime import UTC, datetime, timedelta
+from lossless.store.archive import Archive
+from lossless.store.holders import new_holder
+holder = new_holder()
+with Archive.open(sys.argv[1]) as archive, archive.writing():
+    assert archive.guards.take_lease("compact:1", holder, datetime(2026, 1, 5, 9, tzinfo=UTC), timedelta(hours=1))
+print(holder, flush=True)
+if len(sys.argv) > 2:
+    sys.stdin.read()
+"""
+
+
+def child(path: Path, *more: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", CHILD, str(path), *more]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def takes(archive: Archive, now: datetime = NOW) -> bool:
+    with archive.writing():
+        return archive.guards.take_lease("compact:1", new_holder(), now, HOUR)
+
+
+def test_the_lease_of_a_killed_process_is_free(tmp_path: Path) -> None:
+    path = tmp_path / "lcm.db"
+    with child(path, "stay") as holder, Archive.open(path) as archive:
+        assert holder.stdout is not None
+        name = holder.stdout.readline().strip()
+        assert not is_gone(name)
+        assert archive.guards.is_leased("compact:1", NOW)
+        assert not takes(archive)
+        holder.kill()
+        holder.wait()
+        assert is_gone(name)
+        assert not archive.guards.is_leased("compact:1", NOW)
+        assert takes(archive)
+        assert archive.guards.is_leased("compact:1", NOW)
+
+
+def test_nobody_else_is_gone() -> None:
+    assert not is_gone(new_holder())
+    assert new_holder() != new_holder()
+    machine, rest = new_holder().split(":")
+    assert not is_gone(f"{'0' * 12}:{rest}"), "a process of another machine"
+    for odd in ("worker", "", f"{machine}:", f"{machine}:x-1", f"{os.getpid()}-0a1b"):
+        assert not is_gone(odd)
