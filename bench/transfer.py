@@ -17,7 +17,7 @@ from lossless.files.vault import Vault
 from lossless.store.archive import Archive
 from lossless.transfer.archive_file import export_archive, import_archive
 from lossless.transfer.lossless_claw import ImportOptions, import_lossless_claw
-from lossless.transfer.lossless_claw_out import export_lossless_claw
+from lossless.transfer.lossless_claw_out import ExportOptions, export_lossless_claw
 from lossless.transfer.remnic_in import import_remnic
 from lossless.transfer.remnic_out import export_remnic
 
@@ -68,7 +68,7 @@ def cases(work: Work, count: int) -> dict[str, Callable[[], float]]:
     claw, remnic, lines = work.folder / "claw.db", work.folder / "remnic.sqlite", work.folder / "all.jsonl"
     vault, options = Vault(work.folder / "lcm-files"), ImportOptions()
     with Archive.open(work.source, read_only=True) as archive:
-        export_lossless_claw(archive, vault, claw)
+        export_lossless_claw(archive, vault, claw, ExportOptions(plain=True))
         export_remnic(archive, vault, remnic)
         export_archive(archive, vault, lines)
         assert archive.care.counts().messages == count

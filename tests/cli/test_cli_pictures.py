@@ -44,6 +44,40 @@ def test_a_graph_needs_a_conversation_and_a_place(lcm: Lcm, archive: Path, tmp_p
     assert lcm("graph", tmp_path / "none" / "g.svg", "--conversation-id", 1).error["code"] == "not_written"
 
 
+def test_a_graph_is_whole_or_not_there(lcm: Lcm, archive: Path, tmp_path: Path) -> None:
+    file, link = tmp_path / "g.svg", tmp_path / "link.svg"
+    file.write_text("an older picture")
+    link.symlink_to(file)
+    lcm("graph", link, "--conversation-id", 1)
+    assert link.is_symlink()
+    ElementTree.parse(file)
+    assert file.stat().st_mode & 0o077 == 0o044 & ~_umask()
+    assert lcm("graph", "/dev/full", "--conversation-id", 1, "--as", "svg").error["code"] == "not_written"
+    assert not [path for path in tmp_path.iterdir() if path.suffix == ".tmp"]
+
+
+def _umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
+
+
+def test_one_change_is_no_chart_and_models_keep_their_names(lcm: Lcm, archive: Path) -> None:
+    from .conftest import sql
+
+    call = (
+        "INSERT INTO spend_ledger (scope, kind, at, result, conversation_id, purpose, model, input_tokens, "
+        "output_tokens, cost) VALUES ('x', 'call', '{}T10:00:00.000Z', 'done', 1, 'leaf', 'claude-sonnet', 900, 90, {})"
+    )
+    sql(archive, *(call.format(day, cost) for day, cost in (("2026-02-01", "'0.01'"), ("2026-02-03", "NULL"))))
+    seen = lcm("cost", "--format", "table").out
+    assert "claude-sonnet" in seen
+    assert "at least $0.0100" in seen
+    assert "Tokens read and written by models, by day, at most 990 tokens" in seen
+    assert all(len(line) <= 80 for line in seen.splitlines())
+    assert "Context before and after" not in lcm("context", "--conversation-id", 1, "--format", "table").out
+
+
 def test_contexts_and_costs_are_charts_over_time(lcm: Lcm, tmp_path: Path) -> None:
     path = tmp_path / "lcm.db"
     with lossless.open(path, settings(), background=False) as engine:

@@ -118,6 +118,42 @@ def test_a_bad_source_names_every_table_and_makes_nothing(lcm: Lcm, empty: Path,
     assert "is not a folder" in answer.error["message"]
 
 
+@pytest.mark.parametrize("kind", ["lossless-claw", "remnic", "archive"])
+def test_a_bad_source_makes_no_archive(lcm: Lcm, empty: Path, tmp_path: Path, kind: str) -> None:
+    run(tmp_path / "bad.db", "CREATE TABLE conversations (x)")
+    for source in (tmp_path / "bad.db", tmp_path / "nowhere.db", tmp_path):
+        assert lcm("import", kind, source).code in (2, 5)
+        assert not empty.parent.exists()
+
+
+def test_the_report_has_the_fields_that_are_promised(lcm: Lcm, theirs: Path, empty: Path, tmp_path: Path) -> None:
+    promised = {
+        "conversationsScanned", "sessionsTouched", "messagesInserted", "messagesSkipped", "messagePartsInserted",
+        "messagePartsSkipped", "summariesInserted", "summariesSkipped", "summariesMultiParentCollapsed",
+        "summariesSkippedNoMessages", "summariesSkippedMultiSession", "compactionEventsInserted", "dryRun", "warnings",
+    }  # fmt: skip
+    data = lcm("import-lossless-claw", "--src", theirs).data
+    assert promised <= set(data)
+    assert (data["compactionEventsInserted"], data["sessionsTouched"]) == (2, ["run-1", "run-2"])
+    assert promised <= set(lcm("export", "remnic", tmp_path / "r.sqlite").data)
+    assert promised <= set(lcm("import", "remnic", tmp_path / "r.sqlite").data)
+
+
+def test_what_is_counted_below_stands_below_its_name(lcm: Lcm, theirs: Path, empty: Path) -> None:
+    lcm("import", "lossless-claw", theirs)
+    seen = [line.split() for line in lcm("import", "lossless-claw", theirs, "--format", "table").out.splitlines()]
+    assert seen[seen.index(["Parts", "inserted", "0"]) + 1] == ["there", "already", "4"]
+
+
+def test_an_export_to_lossless_claw_can_be_plain(lcm: Lcm, archive: Path, tmp_path: Path) -> None:
+    has_ours = "SELECT count(*) FROM sqlite_master WHERE name = 'message_extras'"
+    lcm("export", "lossless-claw", tmp_path / "claw.db")
+    assert rows(tmp_path / "claw.db", has_ours) == [(1,)]
+    lcm("export", "lossless-claw", tmp_path / "claw.db", "--overwrite", "--plain")
+    assert rows(tmp_path / "claw.db", has_ours) == [(0,)]
+    assert lcm("export", "lossless-claw", archive, "--overwrite").error["code"] == "bad_input"
+
+
 def test_another_database_can_be_taken_to_remnic(lcm: Lcm, theirs: Path, tmp_path: Path, empty: Path) -> None:
     data = lcm("export", "remnic", tmp_path / "r.sqlite", "--from", theirs, "--session-by", "conversation").data
     assert data["sessionsTouched"] == ["1", "2"]

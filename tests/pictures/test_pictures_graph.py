@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
+from itertools import combinations, pairwise
 from xml.etree import ElementTree
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lossless.pictures.columns import columns, thinned
-from lossless.pictures.graph import Graph, dot, svg
+from lossless.pictures.graph import Graph, dot, room, svg
 from lossless.pictures.layout import lay_out
 from lossless.store.outline import Shape
 
@@ -74,11 +75,79 @@ def test_the_picture_is_a_document_with_every_summary(graph: Graph) -> None:
     assert len(list(root.iter(f"{SPACE}path"))) == len(graph.edges)
 
 
+def _rooms(root: ElementTree.Element) -> list[tuple[float, float, float, float]]:
+    """The room that each text takes: left, right, top, bottom."""
+    found = []
+    for text in root.iter(f"{SPACE}text"):
+        x, y, wide = float(text.get("x", 0)), float(text.get("y", 0)), room(text.text or "")
+        wide *= 1.4 if text.get("class") == "head" else 1
+        left = x - wide / 2 if text.get("text-anchor") == "middle" else x
+        found.append((left, left + wide, y - 11, y + 3))
+    return found
+
+
+@given(graphs(), st.sampled_from(["", "agent:main:main " * 20, "日本語の会話 " * 12]))
+def test_words_lie_inside_the_picture_and_not_on_each_other(graph: Graph, title: str) -> None:
+    root = ElementTree.fromstring(svg(replace(graph, title=title or graph.title)))
+    width, height = float(root.get("width", 0)), float(root.get("height", 0))
+    rooms = _rooms(root)
+    assert all(left >= 0 and right <= width and bottom <= height for left, right, _, bottom in rooms)
+    for one, other in combinations(rooms, 2):
+        assert one[1] <= other[0] or other[1] <= one[0] or one[3] <= other[2] or other[3] <= one[2]
+
+
+@given(graphs())
+def test_row_labels_do_not_reach_the_boxes(graph: Graph) -> None:
+    many = tuple(replace(shape, tokens=shape.tokens * 10_000_000) for shape in graph.shapes)
+    root = ElementTree.fromstring(svg(replace(graph, shapes=many)))
+    boxes = [float(box.get("x", 0)) for group in root.iter(f"{SPACE}g") for box in group.iter(f"{SPACE}rect")]
+    labels = [24 + room(text.text or "") for text in root.iter(f"{SPACE}text") if " · " in (text.text or "")]
+    assert not boxes or max(labels) < min(boxes)
+
+
+def _contrast(one: str, other: str) -> float:
+    """How well one colour is seen on another, from 1 to 21."""
+
+    def light(colour: str) -> float:
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        red, green, blue = (part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    dark, bright = sorted((light(one), light(other)))
+    return (bright + 0.05) / (dark + 0.05)
+
+
+def test_words_and_lines_can_be_seen_by_day_and_by_night() -> None:
+    style = ElementTree.fromstring(svg(Graph("x", ()))).find(f"{SPACE}style")
+    assert style is not None
+    for rules in (style.text or "").split("@media"):
+        colours = dict(re.findall(r"([\w.+ ]+?) \{[^}]*?(?:fill|background): (#[0-9a-f]{6})", rules))
+        lines = dict(re.findall(r"(\.[a-z]+) \{[^}]*?stroke: (#[0-9a-f]{6})", rules))
+        found = {name.strip(): colour for name, colour in colours.items()}
+        page = found["svg"]
+        assert _contrast(found["text"], page) >= 4.5
+        assert _contrast(found[".dim"], page) >= 4.5
+        assert _contrast(found["text"], found[".folded"]) >= 4.5
+        assert _contrast(found["g .in + text"], found[".in"]) >= 4.5
+        assert _contrast(found[".in"], page) >= 3
+        assert _contrast(found[".in"], found[".folded"]) >= 3
+        assert _contrast(lines[".edge"], page) >= 3
+        assert _contrast(lines[".folded"], page) >= 3
+
+
+def test_a_legend_says_what_the_colours_are() -> None:
+    root = ElementTree.fromstring(svg(Graph("x", ())))
+    assert [text.text for text in root.iter(f"{SPACE}text")][-2:] == ["in the context", "folded"]
+
+
 @given(graphs())
 def test_dot_names_every_summary_and_edge(graph: Graph) -> None:
     text = dot(graph)
     assert len(re.findall(r"^    \"sum_\w+\" \[", text, re.MULTILINE)) == len(graph.shapes)
     assert len(re.findall(r"^  \"sum_\w+\" -> \"sum_\w+\";$", text, re.MULTILINE)) == len(graph.edges)
+    widths = dict(re.findall(r"^    \"(sum_\w+)\" \[.*?width=([\d.]+)", text, re.MULTILINE))
+    for one, other in pairwise(sorted(graph.shapes, key=lambda shape: shape.tokens)):
+        assert float(widths[one.id]) <= float(widths[other.id])
 
 
 def test_parents_stand_over_what_they_were_made_of() -> None:

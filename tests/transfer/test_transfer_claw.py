@@ -68,7 +68,9 @@ def test_a_conversation_that_went_on(tmp_path: Path, target: Path) -> None:
     report = bring("claw", later, target)
     assert (report.conversations_joined, report.messages_inserted, report.messages_skipped) == (1, 2, 4)
     assert said(target) == said(later)
-    assert rows(target, "SELECT action FROM context_log") == [("import",)]
+    assert rows(target, "SELECT action, tokens_before, tokens_after FROM context_log ORDER BY log_id") == [
+        ("import", 40, 40), ("import", 40, 33),
+    ]  # fmt: skip
     assert nothing_new(bring("claw", tmp_path / "1.db", target))
     assert nothing_new(bring("claw", later, target))
 
@@ -242,7 +244,7 @@ def test_out_again_as_lossless_claw_has_it(tmp_path: Path, target: Path) -> None
     source = real(tmp_path / "lcm.db", [claws.tree_of_24()])
     file_in(tmp_path / "lcm-files", source, b"payload")
     bring("claw", source, target)
-    report = to_claw(target, tmp_path / "out" / "lcm.db")
+    report = to_claw(target, tmp_path / "out" / "lcm.db", plain=True)
     out = tmp_path / "out" / "lcm.db"
     assert (report.messages, report.summaries, report.files_copied) == (24, 4, 1)
     assert said(out) == said(source)
@@ -256,18 +258,74 @@ def test_out_again_as_lossless_claw_has_it(tmp_path: Path, target: Path) -> None
     with pytest.raises(BadInput, match="is there already"):
         to_claw(target, out)
     assert to_claw(target, out, overwrite=True).messages == 24
+    assert rows(out, "SELECT count(*) FROM message_extras WHERE digest IS NULL") == [(24,)]
+
+
+def test_one_boundary_a_session_that_gained_something(tmp_path: Path, target: Path) -> None:
+    talks = [
+        Talk("run-1", [Line("a")], "key", active=0),
+        Talk("run-1", [Line("b")], "key"),
+        Talk("run-2", [Line("c")]),
+    ]
+    source = real(tmp_path / "lcm.db", talks)
+    report = bring("claw", source, target)
+    assert (report.compaction_events_inserted, report.sessions_touched) == (2, {"run-1", "run-2"})
+    assert bring("claw", source, target).compaction_events_inserted == 0
+    run(source, "INSERT INTO messages (conversation_id, seq, role, content, token_count, created_at) "
+                "VALUES (3, 2, 'user', 'late', 1, '2026-03-02 00:00:00')")  # fmt: skip
+    assert bring("claw", source, target).compaction_events_inserted == 1
+    assert rows(target, "SELECT conversation_id FROM context_log ORDER BY log_id") == [(1,), (3,), (3,)]
+
+
+def test_two_conversations_of_a_source_stay_two(tmp_path: Path, target: Path) -> None:
+    """Of one key, one run and one second: the second was begun when the first was put away, and is still empty."""
+    source = real(tmp_path / "lcm.db", [Talk("run", [Line("hi")], "key", active=0), Talk("run", [], "key")])
+    assert bring("claw", source, target).conversations_inserted == 2
+    assert nothing_new(bring("claw", source, target))
+    same = real(tmp_path / "2.db", [Talk("r", [Line("hi")], "k", active=0), Talk("r", [Line("hi")], "k")])
+    assert bring("claw", same, target).messages_inserted == 2
+    assert nothing_new(bring("claw", same, target))
+    assert nothing_new(bring("claw", source, target))
+
+
+def test_all_fields_of_the_report(tmp_path: Path, target: Path) -> None:
+    source = real(tmp_path / "lcm.db", [claws.tree_of_24()])
+    run(
+        source,
+        "PRAGMA foreign_keys = OFF",
+        "INSERT INTO summaries (summary_id, conversation_id, kind, depth, content, token_count) VALUES "
+        "('sum_none', 1, 'leaf', 0, 'x', 1), ('sum_gone', 1, 'condensed', 1, 'x', 1)",
+        "INSERT INTO summary_parents (summary_id, parent_summary_id, ordinal) VALUES ('sum_gone', 'nobody', 0)",
+    )
+    data = bring("claw", source, target).data()
+    assert (data["summariesSkippedNoMessages"], data["summariesSkippedMultiSession"]) == (1, 1)
+    assert (data["summariesWithoutSources"], data["summariesMultiParentCollapsed"]) == (2, 0)
+    assert bring("claw", source, target).message_parts_skipped == 4
+
+
+def test_bytes_that_were_missing_come_with_the_next_import(tmp_path: Path, target: Path) -> None:
+    source = real(tmp_path / "lcm.db", [Talk("run", [Line("see file")])])
+    id_ = file_in(tmp_path / "moved", source, b"payload")
+    (tmp_path / "moved").rename(tmp_path / "elsewhere")
+    assert bring("claw", source, target).files_missing == 1
+    report = bring("claw", source, target, files_dir=str(tmp_path / "elsewhere"))
+    assert (report.files_copied, report.files_skipped) == (1, 0)
+    assert (vault(target).root / "1" / f"{id_}.txt").read_bytes() == b"payload"
+    assert nothing_new(bring("claw", source, target))
 
 
 @pytest.mark.skipif(not FIXTURES, reason="LOSSLESS_FIXTURES names no folder")
 @pytest.mark.parametrize(
-    "name", ["small-0.15.3", "small-1.0.0-beta.4", "host-2026.7.1-0.15.3", "host-2026.9.6-1.0.0-beta.4"]
+    "name",
+    ["small-0.15.3", "small-1.0.0-beta.4", "host-2026.7.1-0.15.3", "host-2026.9.6-1.0.0-beta.4", "bootstrap56/lcm"],
 )
 def test_databases_that_the_reference_wrote(tmp_path: Path, target: Path, name: str) -> None:
     folder = Path(FIXTURES or "")
     source = Path(shutil.copy(folder / f"{name}.db", tmp_path / "lcm.db"))
-    bring("claw", source, target, files_dir=str(folder / "lcm-files"))
+    files = str(folder / ("bootstrap56/files" if name.startswith("bootstrap") else "lcm-files"))
+    bring("claw", source, target, files_dir=files)
     assert said(target) == said(source)
-    assert nothing_new(bring("claw", source, target, files_dir=str(folder / "lcm-files")))
+    assert nothing_new(bring("claw", source, target, files_dir=files))
     out = tmp_path / "out.db"
     to_claw(target, out)
     for table in ("messages_fts", "summaries_fts", "summaries_fts_cjk") if name.startswith("small") else ():

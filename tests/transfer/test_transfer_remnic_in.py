@@ -59,6 +59,8 @@ def test_what_remnic_heard_becomes_a_conversation(tmp_path: Path, memory: Path, 
     report = bring("remnic", live(memory, tmp_path), target)
     assert (report.conversations_inserted, report.messages_inserted, report.summaries_inserted) == (1, 12, 3)
     assert report.events_dropped == 1
+    assert report.compaction_events_inserted == 1
+    assert rows(target, "SELECT action, tokens_before = tokens_after FROM context_log") == [("import", 1)]
     found = rows(target, "SELECT seq, role, content, created_at FROM messages ORDER BY seq")
     assert found[0] == (1, "user", "turn 0", "2026-05-01 10:00:00")
     assert found[5][1] == "tool"

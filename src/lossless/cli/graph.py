@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +12,10 @@ import click
 from lossless.cli import failures
 from lossless.cli.commands import Command
 from lossless.cli.target import targeted
+from lossless.errors import ArchiveError
 from lossless.pictures.graph import Graph, dot, svg
 from lossless.store.outline import Outline
+from lossless.transfer.placing import check_written, placed
 
 if TYPE_CHECKING:
     from lossless.cli.invocation import Invocation
@@ -41,12 +45,24 @@ def graph(invocation: Invocation, file: Path, target: Target, language: str | No
     if str(file) == "-":
         click.echo(text.encode(), nl=False)
         return
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        message = f"{file} cannot be written: {error.strerror}."
-        raise failures.fail("not_written", message, failures.BAD_ARGUMENTS, path=str(file)) from None
+    _write(file, text)
     invocation.emit("graph", _data(drawn, conversation.id, file, language))
+
+
+def _write(file: Path, text: str) -> None:
+    """Put a picture in its place, whole or not at all; what is no file, such as a pipe, is written to."""
+    try:
+        if file.exists() and not file.is_file():
+            file.write_text(text, encoding="utf-8")
+            return
+        if not file.parent.is_dir():
+            raise FileNotFoundError(errno.ENOENT, "No such folder")
+        with placed(file, overwrite=True, mode=0o666) as beside:
+            beside.write_text(text, encoding="utf-8")
+            check_written(beside, hashlib.sha256(text.encode()).hexdigest())
+    except (OSError, ArchiveError) as error:
+        message = f"{file} cannot be written: {error.strerror}." if isinstance(error, OSError) else f"{error}."
+        raise failures.fail("not_written", message, failures.BAD_ARGUMENTS, path=str(file)) from None
 
 
 def _graph(archive: Archive, conversation: Conversation) -> Graph:

@@ -50,8 +50,10 @@ def chart(screen: Screen, title: str, values: Sequence[float], ends: tuple[str, 
 
 def context_history(screen: Screen, history: Sequence[Data]) -> None:
     """The size of a context before and after each change: how it grew, and how folds made it small again."""
+    if len(history) < _LEAST:
+        return
     values = [size for change in history for size in (change["tokensBefore"], change["tokensAfter"])]
-    ends = (screen.date(history[0]["at"]), screen.date(history[-1]["at"])) if history else ("", "")
+    ends = (screen.date(history[0]["at"]), screen.date(history[-1]["at"]))
     chart(screen, f"Context before and after its last {plural(len(history), 'change')}", values, ends)
 
 

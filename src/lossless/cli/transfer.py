@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,10 +14,10 @@ from lossless.cli.commands import Command, text
 from lossless.cli.toolbox import vault_of
 from lossless.errors import BadInput, LosslessError
 from lossless.store.archive import Archive
-from lossless.store.sources import open_claw
-from lossless.transfer.archive_file import import_archive
+from lossless.store.sources import check_remnic, open_claw
+from lossless.transfer.archive_file import check_archive, import_archive
 from lossless.transfer.lossless_claw import ImportOptions, import_lossless_claw
-from lossless.transfer.remnic_in import import_remnic
+from lossless.transfer.remnic_in import import_remnic, place_of
 from lossless.transfer.remnic_out import RemnicOptions, export_remnic
 from lossless.verify import verify as verify_archive
 
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from lossless.files.vault import Vault
     from lossless.transfer.reports import ImportReport
 
-    Import = Callable[[str, Archive, Vault, ImportOptions], ImportReport]
+    #: Looks at a source before anything is made; what it returns brings the source in.
+    Import = Callable[[str], Callable[[Archive, Vault, ImportOptions], ImportReport]]
 
 #: What is left to do once everything is over.
 _HINT = (
@@ -41,6 +43,21 @@ _REMNIC_HINT = (
 )
 #: So many warnings are shown; the others are counted.
 _SHOWN = 100
+
+
+def _of_claw(source: str) -> Callable[[Archive, Vault, ImportOptions], ImportReport]:
+    open_claw(source).close()
+    return partial(import_lossless_claw, source)
+
+
+def _of_remnic(source: str) -> Callable[[Archive, Vault, ImportOptions], ImportReport]:
+    check_remnic(place_of(source))
+    return partial(import_remnic, source)
+
+
+def _of_file(source: str) -> Callable[[Archive, Vault, ImportOptions], ImportReport]:
+    found = check_archive(source)
+    return lambda archive, vault, options: import_archive(source, archive, vault, options, found)
 
 
 def _source(function: Any) -> Any:
@@ -86,7 +103,7 @@ def lossless_claw(
     that is here already gains what it lacks; the same import twice adds nothing.
     """
     options = ImportOptions(dry_run, frozenset(sessions), files_dir)
-    _bring(invocation, "import.lossless-claw", source, import_lossless_claw, options, is_verified, _HINT)
+    _bring(invocation, "import.lossless-claw", source, _of_claw, options, is_verified, _HINT)
 
 
 @click.command("remnic", cls=Command)
@@ -99,7 +116,7 @@ def remnic(invocation: Invocation, source: str, dry_run: bool, sessions: tuple[s
     remnic` leaves there it comes back exactly. SRC is only read; the same import twice adds nothing.
     """
     options = ImportOptions(dry_run, frozenset(sessions))
-    _bring(invocation, "import.remnic", source, import_remnic, options, is_verified)
+    _bring(invocation, "import.remnic", source, _of_remnic, options, is_verified)
 
 
 @click.command("archive", cls=Command)
@@ -120,26 +137,27 @@ def archive(
     numbers; into another, what is there already is left alone.
     """
     options = ImportOptions(dry_run, frozenset(sessions), files_dir)
-    _bring(invocation, "import.archive", source, import_archive, options, is_verified)
+    _bring(invocation, "import.archive", source, _of_file, options, is_verified)
 
 
 def bring_archive(invocation: Invocation, source: str, *, dry_run: bool) -> None:
     """Bring a whole archive in, as `lcm import archive` does."""
-    _bring(invocation, "import.archive", source, import_archive, ImportOptions(dry_run), is_verified=True)
+    _bring(invocation, "import.archive", source, _of_file, ImportOptions(dry_run), is_verified=True)
 
 
 def _bring(
     invocation: Invocation,
     command: str,
     source: str,
-    bring: Import,
+    look: Import,
     options: ImportOptions,
     is_verified: bool,
     hint: str = "",
 ) -> None:
+    bring = look(source)
     with _target(invocation, dry_run=options.dry_run) as target, watching(invocation, "Importing") as advance:
         wanted = ImportOptions(options.dry_run, options.sessions, options.files_dir, advance)
-        report = bring(source, target, vault_of(invocation), wanted)
+        report = bring(target, vault_of(invocation), wanted)
         data = shown(report.data()) | ({"hint": hint} if hint and not options.dry_run else {})
         problems = _problems(target, vault_of(invocation)) if is_verified and not options.dry_run else None
     if problems is not None:
@@ -233,7 +251,7 @@ def import_lossless_claw_command(
     try:
         if memory_dir is None:
             options = ImportOptions(dry_run, frozenset(session_filter))
-            _bring(invocation, "import-lossless-claw", src, import_lossless_claw, options, False, _HINT)
+            _bring(invocation, "import-lossless-claw", src, _of_claw, options, False, _HINT)
             return
         wanted = RemnicOptions(dry_run, frozenset(session_filter), compat=compat)
         place = _memory(memory_dir)

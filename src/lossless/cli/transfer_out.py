@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from lossless.cli.commands import Command, text
-from lossless.cli.options import wrong
 from lossless.cli.toolbox import vault_of
 from lossless.cli.transfer import shown, watching
 from lossless.store.sources import open_claw
@@ -83,17 +82,20 @@ def _archive(
 @click.argument("target", metavar="DST", type=text)
 @_sessions
 @click.option("--files-dir", metavar="DIR", type=text, help="Where the bytes of files go; else lcm-files beside DST.")
+@click.option("--plain", is_flag=True, help="Only lossless-claw's own tables; pins, logs and original forms are lost.")
 @_overwrite
 @click.pass_obj
 def lossless_claw(
-    invocation: Invocation, target: str, sessions: tuple[str, ...], files_dir: str | None, overwrite: bool
+    invocation: Invocation, target: str, sessions: tuple[str, ...], files_dir: str | None, plain: bool, overwrite: bool
 ) -> None:
     """Write a new database DST that lossless-claw 0.15 opens as its own.
 
-    It has lossless-claw's tables only, its search tables filled, and every row under its own id.
+    It has lossless-claw's tables, its search tables filled, and every row under its own id. Tables of ours beside them,
+    which it does not look at, keep the rest, so that DST opens here again with everything. It is read back and compared
+    before it takes its place.
     """
     with invocation.archive() as source, watching(invocation, "Exporting", _total(invocation)) as advance:
-        options = ExportOptions(frozenset(sessions), files_dir, overwrite, advance)
+        options = ExportOptions(frozenset(sessions), files_dir, overwrite, advance, plain)
         report = export_lossless_claw(source, vault_of(invocation), target, options)
     _emit(invocation, "export.lossless-claw", report)
 
@@ -129,8 +131,6 @@ def remnic(
     place = Path(target).expanduser()
     if place.is_dir():
         place = place / "state" / "lcm.sqlite"
-    if place.absolute() == Path(invocation.file_path):
-        raise wrong("DST is the archive itself.")
     with ExitStack() as stack:
         theirs = stack.enter_context(invocation.archive() if source is None else open_claw(source))
         advance = stack.enter_context(watching(invocation, "Exporting"))

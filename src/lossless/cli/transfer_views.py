@@ -80,12 +80,19 @@ def _place(data: Data) -> list[str]:
 
 
 def _counts(screen: Screen, data: Data) -> None:
-    rows = []
+    rows: list[tuple[str, str]] = []
+    above = ("", "")  # the count that those below it belong to
     for key, name in _NAMES.items():
         value = data.get(key)
+        if value is None:
+            continue
         count = len(value) if isinstance(value, list) else value
-        if count or (key in _ALWAYS and count is not None):
-            rows.append((name, number(count)))
+        row = (name, number(count))
+        if count and name.startswith(" ") and above not in rows:
+            rows.append(above)
+        if count or key in _ALWAYS:
+            rows.append(row)
+        above = above if name.startswith(" ") else row
     screen.fields(rows)
 
 

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING
+from unicodedata import east_asian_width
 
 from lossless.pictures.layout import lay_out
 
@@ -16,12 +17,15 @@ if TYPE_CHECKING:
     from lossless.pictures.layout import Box, Layout
     from lossless.store.outline import Shape
 
-_LEFT, _TOP, _RIGHT, _BOTTOM = 170, 84, 30, 44
+_EDGE, _LEFT, _TOP, _RIGHT, _BOTTOM = 24, 170, 84, 30, 44
 _ROW, _BOX = 74, 30
 #: A box of this width has room for its tokens.
 _LABELLED = 36
 _WORDS = 160
-_LETTER = 6.6
+#: How wide a letter is at most, on average, and one of a script that needs twice the room; headings are larger.
+_LETTER, _WIDE, _HEAD = 7.2, 12.6, 1.4
+#: Inches in Graphviz: a box that has room for its words, and the box of the most tokens.
+_DOT_LEAST, _DOT_MOST = 2.2, 6.0
 #: What XML cannot hold, and what would turn the order of letters around.
 _UNWRITABLE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
@@ -30,10 +34,12 @@ _UNWRITABLE = re.compile(
 _STYLE = """\
 svg { background: #ffffff; font: 12px ui-sans-serif, system-ui, sans-serif; }
 text { fill: #1f2430; } .dim { fill: #667085; } h1, .head { font-size: 16px; font-weight: 600; }
-.in { fill: #2f7de1; } .folded { fill: #cfd6e2; } g .in + text { fill: #ffffff; } .edge { fill: none; stroke: #9aa4b5; }
+.in { fill: #2470d8; } .folded { fill: #cfd6e2; stroke: #8490a4; } g .in + text { fill: #ffffff; }
+.edge { fill: none; stroke: #8490a4; }
 @media (prefers-color-scheme: dark) {
   svg { background: #14171f; } text { fill: #e6e9f0; } .dim { fill: #97a1b3; }
-  .in { fill: #4c97f5; } .folded { fill: #39414f; } g .in + text { fill: #0b0d12; } .edge { stroke: #566074; }
+  .in { fill: #4c97f5; } .folded { fill: #39414f; stroke: #6b778d; } g .in + text { fill: #0b0d12; }
+  .edge { stroke: #6b778d; }
 }
 """
 
@@ -52,7 +58,9 @@ def svg(graph: Graph) -> str:
     """The graph as an SVG document: depths as rows, width by tokens, in colour what stands in the context."""
     layout = lay_out(graph.shapes, graph.edges)
     heading = _heading(graph)
-    width = round(max(_LEFT + layout.width + _RIGHT, 640, 24 + _LETTER * 1.5 * len(graph.title)))
+    left = round(max([_LEFT, *(2 * _EDGE + room(_total(row)) for row in layout.rows.values())]))
+    words = max(_HEAD * room(graph.title), room(heading))
+    width = round(max(left + layout.width + _RIGHT, 640, 2 * _EDGE + words))
     height = _TOP + _ROW * max(0, len(layout.rows) - 1) + _BOX + _BOTTOM
     tops = {depth: _TOP + _ROW * place for place, depth in enumerate(layout.rows)}
     pieces = [
@@ -60,16 +68,16 @@ def svg(graph: Graph) -> str:
         f'role="img" aria-label="{_safe(graph.title)}">',
         f"<title>{_safe(graph.title)}</title>",
         f"<style>{_STYLE}</style>",
-        _text(24, 30, graph.title, "head"),
-        _text(24, 50, heading, "dim"),
+        _text(_EDGE, 30, graph.title, "head"),
+        _text(_EDGE, 50, heading, "dim"),
         *_legend(width),
-        *_edges(layout, tops),
+        *_edges(layout, tops, left),
     ]
     for depth, row in layout.rows.items():
         pieces += _row_label(depth, row, tops[depth])
         for box in row:
-            pieces += _box(box, tops[depth], graph.words.get(box.shape.id, ""))
-    pieces += _axis(layout, height - 20)
+            pieces += _box(box, left + box.x, tops[depth], graph.words.get(box.shape.id, ""))
+    pieces += _axis(layout, left, width, height - 20)
     return "\n".join([*pieces, "</svg>", ""])
 
 
@@ -77,6 +85,7 @@ def dot(graph: Graph) -> str:
     """The graph in the language of Graphviz."""
     lines = ["digraph summaries {", "  rankdir=TB; node [shape=box, style=filled, fontname=sans];"]
     lines.append(f"  label={_quoted(graph.title)}; labelloc=t;")
+    most = max((shape.tokens for shape in graph.shapes), default=1) or 1
     for depth in sorted({shape.depth for shape in graph.shapes}, reverse=True):
         lines.append("  { rank=same;")
         for shape in graph.shapes:
@@ -84,9 +93,9 @@ def dot(graph: Graph) -> str:
                 label = f"{shape.id}\ndepth {depth}, {shape.tokens:,} tokens"
                 colour = "#8fbdf5" if shape.in_context else "#e3e7ee"
                 tip = _quoted(_words(graph.words.get(shape.id, "")))
-                lines.append(
-                    f"    {_quoted(shape.id)} [label={_quoted(label)}, fillcolor={_quoted(colour)}, tooltip={tip}];"
-                )
+                size = _DOT_LEAST + (_DOT_MOST - _DOT_LEAST) * shape.tokens / most
+                look = f"fillcolor={_quoted(colour)}, width={size:.2f}, tooltip={tip}"
+                lines.append(f"    {_quoted(shape.id)} [label={_quoted(label)}, {look}];")
         lines.append("  }")
     lines += [f"  {_quoted(user)} -> {_quoted(source)};" for user, source in graph.edges]
     return "\n".join([*lines, "}", ""])
@@ -100,8 +109,9 @@ def _heading(graph: Graph) -> str:
         return "nothing was summarised yet"
     standing = [shape for shape in graph.shapes if shape.in_context]
     below = sum(shape.source_tokens for shape in graph.shapes if shape.depth == 0)
+    noun = "summary" if len(graph.shapes) == 1 else "summaries"
     return (
-        f"{len(graph.shapes):,} summaries of {below:,} tokens of messages; {len(standing):,} in the context "
+        f"{len(graph.shapes):,} {noun} of {below:,} tokens of messages; {len(standing):,} in the context "
         f"with {sum(shape.tokens for shape in standing):,} tokens"
     )
 
@@ -114,45 +124,53 @@ def _legend(width: int) -> Iterator[str]:
 
 def _row_label(depth: int, row: tuple[Box, ...], top: float) -> list[str]:
     name = "leaves" if depth == 0 else f"depth {depth}"
-    count = f"{len(row):,} · {sum(box.shape.tokens for box in row):,} tokens"
-    return [_text(24, top + 13, name), _text(24, top + 28, count, "dim")]
+    return [_text(_EDGE, top + 13, name), _text(_EDGE, top + 28, _total(row), "dim")]
 
 
-def _box(box: Box, top: float, words: str) -> list[str]:
+def _total(row: tuple[Box, ...]) -> str:
+    return f"{len(row):,} · {sum(box.shape.tokens for box in row):,} tokens"
+
+
+def _box(box: Box, x: float, top: float, words: str) -> list[str]:
     shape = box.shape
     span = f"{_minute(shape.earliest_at)} … {_minute(shape.latest_at)}"
     about = f"{shape.id}: depth {shape.depth}, {shape.tokens:,} tokens, {span}\n{_words(words)}"
-    kind, x = "in" if shape.in_context else "folded", _LEFT + box.x
+    kind = "in" if shape.in_context else "folded"
     pieces = [
         "<g>",
         f"<title>{_safe(about)}</title>",
         f'<rect class="{kind}" x="{x:.1f}" y="{top:.1f}" width="{box.width:.1f}" height="{_BOX}" rx="3"/>',
     ]
-    if box.width >= _LABELLED:
+    if box.width >= max(_LABELLED, room(f"{shape.tokens:,}")):
         pieces.append(
             f'<text x="{x + box.width / 2:.1f}" y="{top + 19:.1f}" text-anchor="middle">{shape.tokens:,}</text>'
         )
     return [*pieces, "</g>"]
 
 
-def _edges(layout: Layout, tops: Mapping[int, float]) -> Iterator[str]:
+def _edges(layout: Layout, tops: Mapping[int, float], left: float) -> Iterator[str]:
     for user, source in layout.edges:
-        x, y = _LEFT + user.middle, tops[user.shape.depth] + _BOX
-        to_x, to_y = _LEFT + source.middle, tops[source.shape.depth]
+        x, y = left + user.middle, tops[user.shape.depth] + _BOX
+        to_x, to_y = left + source.middle, tops[source.shape.depth]
         bend = (y + to_y) / 2
         bow = f"C{x:.1f} {bend:.1f} {to_x:.1f} {bend:.1f} {to_x:.1f} {to_y:.1f}"
         yield f'<path class="edge" d="M{x:.1f} {y:.1f} {bow}"/>'
 
 
-def _axis(layout: Layout, y: float) -> Iterator[str]:
-    """When the first and the last of the leaves were said, and some between."""
+def _axis(layout: Layout, left: float, width: float, y: float) -> Iterator[str]:
+    """When the first of the leaves was said, and some of the others: as many as there is room for."""
     row = list(layout.rows.values())[-1] if layout.rows else ()
     free = 0.0
     for box in row:
-        x = _LEFT + box.x
-        if box.shape.earliest_at is not None and x >= free:
-            yield _text(x, y, f"{box.shape.earliest_at:%Y-%m-%d %H:%M}", "dim")
+        x, words = left + box.x, _minute(box.shape.earliest_at)
+        if box.shape.earliest_at is not None and free <= x <= width - room(words):
+            yield _text(x, y, words, "dim")
             free = x + 190
+
+
+def room(words: str) -> float:
+    """How wide words are at most, in the letters of a picture."""
+    return sum(_WIDE if east_asian_width(letter) in "WF" else _LETTER for letter in words)
 
 
 def _text(x: float, y: float, words: str, kind: str = "") -> str:

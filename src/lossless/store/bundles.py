@@ -135,6 +135,8 @@ class BundleReader:
         self._part_columns = columns or set(PART)
         #: Whether the file says at all what its contexts are.
         self.has_contexts = bool(database.rows("SELECT 1 FROM main.sqlite_master WHERE name = 'context_items'"))
+        #: Whether it keeps a log of them, as archives of ours do.
+        self.has_log = bool(database.rows("SELECT 1 FROM main.sqlite_master WHERE name = 'context_log'"))
 
     def conversations(self) -> list[Values]:
         """All conversations, in the order of their numbers."""

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from lossless.errors import ArchiveCorrupt
 from lossless.model.index_text import index_text_of
 from lossless.store import migrate
-from lossless.store.bundles import BESIDE, BRIEF_SOURCE, CONTEXT, CONVERSATION, MESSAGE, OURS, PART, SUMMARY
+from lossless.store.bundles import (
+    BESIDE,
+    BRIEF_SOURCE,
+    CONTEXT,
+    CONVERSATION,
+    EXTRAS,
+    FORMER_SUMMARY,
+    MESSAGE,
+    OURS,
+    PART,
+    SUMMARY,
+    own_columns,
+)
 from lossless.store.sql import load, schema
 from lossless.store.sqlite import SqliteDatabase
 
@@ -20,13 +33,15 @@ if TYPE_CHECKING:
 
 _QUERIES = load("claw")
 _INDEX, _MIGRATE, _SUMMARIES = load("index"), load("migrate"), load("summaries")
+#: Those of our own statements that make tables of what conversations are; indexes of words are made when it is opened.
+_KEPT = re.compile(rf"(?:EXISTS|ON) (?:{'|'.join(('message_extras', 'former_summaries', *OURS))})\b")
 
 
 class ClawFile:
-    """A lossless-claw database that is being written."""
+    """A lossless-claw database that is being written; with `ours`, our tables keep what its own have no room for."""
 
-    def __init__(self, path: Path) -> None:
-        self._db = SqliteDatabase(str(path))
+    def __init__(self, path: Path, *, ours: bool = True) -> None:
+        self._db, self._ours = SqliteDatabase(str(path)), ours
 
     def __enter__(self) -> ClawFile:
         return self
@@ -46,6 +61,9 @@ class ClawFile:
         for name, sql in _QUERIES.items():
             if name.startswith("create."):
                 self._db.run(sql)
+        for statement in migrate.split_script(schema("additions")) if self._ours else ():
+            if _KEPT.search(statement):
+                self._db.run(statement)
         for step, version in migrate.KNOWN_STEPS.items():
             self._db.run(_MIGRATE["record_step"], {"step": step, "version": version})
 
@@ -57,12 +75,15 @@ class ClawFile:
         parts = 0
         for page in bundle.pages():
             self._insert("messages", ("conversation_id", *MESSAGE), [message | mine for message in page])
-            rows = [part | {"message_id": message["message_id"], "session_id": bundle.session}
+            rows = [{"session_id": bundle.session} | part | {"message_id": message["message_id"]}
                     for message in page for part in message["parts"]]  # fmt: skip
             self._insert("message_parts", PART, rows)
             texts = [(message["message_id"], _indexed(message["content"])) for message in page]
             self._db.run_many(_INDEX["upstream_message"], [row for row in texts if row[1].strip()])
             parts += len(rows)
+            if self._ours:
+                extras = [message for message in page if message["fingerprint"] is not None]
+                self._insert("message_extras", ("message_id", *EXTRAS), extras)
         self._put_summaries(bundle, mine)
         items = [item | mine for item in bundle.context]
         self._insert("context_items", ("conversation_id", *CONTEXT), items)
@@ -70,7 +91,12 @@ class ClawFile:
             rows = list(files) if table == "large_files" else bundle.tables.get(table, [])
             if table not in OURS:
                 self._insert(table, ("conversation_id", *columns), [row | mine for row in rows])
+            elif self._ours and rows:
+                own = ("conversation_id", *own_columns(self._db, table))
+                self._insert(table, own, [row | mine for row in rows])
         self._insert("focus_brief_sources", BRIEF_SOURCE, bundle.tables.get("focus_brief_sources", []))
+        if self._ours:
+            self._insert("former_summaries", FORMER_SUMMARY, bundle.tables.get("former_summaries", []))
         return parts
 
     def _put_summaries(self, bundle: Bundle, mine: Values) -> None:

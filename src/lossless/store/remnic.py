@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lossless.errors import ArchiveCorrupt, ArchiveDenied
+from lossless.errors import ArchiveCorrupt, ArchiveDenied, NotAnArchive
 from lossless.store.foreign import text
 from lossless.store.sql import load
 from lossless.store.sqlite import SqliteDatabase
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lossless.store.bundles import Values
 
 _QUERIES = load("remnic")
+_TABLES = load("migrate")["tables"]
 SCHEMA_VERSION = "2"
 _BOUNDARY = "import_boundary:"
 _PAGE = 1000
@@ -73,6 +74,12 @@ class RemnicFile:
             if name.startswith(("create.", "beside.") if beside else "create."):
                 self._db.run(sql)
         self._db.run(_QUERIES["set_meta"], {"key": "schema_version", "value": SCHEMA_VERSION})
+
+    def check(self) -> None:
+        """Raises when the file is a database of another program."""
+        there = {row[0] for row in self._db.rows(_TABLES)}
+        if there and not there & {"lcm_messages", "lcm_meta"}:
+            raise NotAnArchive(f"{self._db.path!r} is a database of another program, not Remnic's; nothing was written")
 
     def has(self, table: str) -> bool:
         """Whether a table is there."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from lossless import __version__
-from lossless.errors import ArchiveCorrupt, BadInput
+from lossless.errors import ArchiveCorrupt, ArchiveDenied, BadInput
 from lossless.files.vault import Vault
 from lossless.model.identity import identity_hash
 from lossless.model.times import state_time
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from lossless.store.archive import Archive
     from lossless.store.bundles import Values
-    from lossless.transfer.archive_lines import Block
+    from lossless.transfer.archive_lines import Block, Survey
     from lossless.transfer.lossless_claw import ImportOptions
     from lossless.transfer.reports import ImportReport
 
@@ -53,7 +53,12 @@ class _Writer:
             self.counts[type_] += 1
 
     def end(self) -> None:
-        self._file.write(line_of("end", {"counts": dict(self.counts), "sha256": self._digest.hexdigest()}))
+        self._file.write(line_of("end", {"counts": dict(self.counts), "sha256": self.digest}))
+
+    @property
+    def digest(self) -> str:
+        """Of all that was written before the end."""
+        return self._digest.hexdigest()
 
 
 def export_archive(
@@ -67,7 +72,11 @@ def export_archive(
     place = Path(target).expanduser().absolute()
     report = ExportReport(str(place))
     source = Payloads(None, () if vault is None else (vault.root,))
-    with archive.reading(), texts_of(archive.path), placed(place, overwrite=wanted.overwrite) as beside:
+    with (
+        archive.reading(),
+        texts_of(archive.path),
+        placed(place, overwrite=wanted.overwrite, source=archive.path) as beside,
+    ):
         reader = BundleReader(archive.database)
         conversations = reader.conversations()
         report.warnings += unknown_sessions(conversations, wanted.sessions)
@@ -80,8 +89,9 @@ def export_archive(
                 if wanted.progress:
                     wanted.progress(len(bundle.keys))
             writer.end()
-        if survey(beside).counts != writer.counts:
-            raise ArchiveCorrupt("the new file does not hold what was written")
+        found = survey(beside)
+        if (found.digest, found.counts) != (writer.digest, writer.counts) or found.counts["message"] != report.messages:
+            raise ArchiveCorrupt("the new file, read back, does not hold what was written")
     return report
 
 
@@ -149,22 +159,34 @@ def _original(message: Values) -> object:
     return read.original
 
 
-def import_archive(source: str | Path, archive: Archive, vault: Vault | None, options: ImportOptions) -> ImportReport:
-    """Bring the conversations of an archive file into this archive: nothing before the whole file is proven.
-
-    What is here already is left alone, so the same import twice adds nothing; into an empty archive all comes back
-    under its own numbers.
-    """
+def check_archive(source: str | Path) -> Survey:
+    """Read a whole archive file; raises when something is wrong with it."""
     place = Path(source).expanduser()
     if not place.exists():
         raise BadInput(f"there is no archive file at {str(source)!r}")
     if not place.is_file():
         raise BadInput(f"source {str(source)!r} is not a file")
+    try:
+        return survey(place)
+    except OSError as error:
+        raise ArchiveDenied(f"source {str(source)!r} cannot be read: {error.strerror}") from error
+
+
+def import_archive(
+    source: str | Path, archive: Archive, vault: Vault | None, options: ImportOptions, checked: Survey | None = None
+) -> ImportReport:
+    """Bring the conversations of an archive file into this archive: nothing before the whole file is proven.
+
+    What is here already is left alone, so the same import twice adds nothing; into an empty archive all comes back
+    under its own numbers. `checked` is what `check_archive` found in the same file just before.
+    """
+    place = Path(source).expanduser()
+    found = checked or check_archive(place)
     folders = (Path(options.files_dir),) if options.files_dir else ()
     payloads = Payloads(vault, folders)
     merger = Merger(archive, payloads, datetime.now(UTC), dry_run=options.dry_run, progress=options.progress)
     conversations: list[Values] = []
-    for block in survey(place).blocks:
+    for block in found.blocks:
         conversation = next(values for _, values in block_lines(place, block))
         conversations.append(conversation)
         if not options.sessions or names_of(conversation) & options.sessions:

@@ -12,6 +12,7 @@ from lossless.store.bundles import BundleReader
 from lossless.store.sources import open_claw, texts_of
 from lossless.transfer.merge import Merger
 from lossless.transfer.payloads import Payloads
+from lossless.transfer.placing import is_same
 from lossless.transfer.remnic_graph import context_of
 from lossless.transfer.summaries import ordered
 
@@ -44,12 +45,15 @@ def import_lossless_claw(
     """
     wanted = options or ImportOptions()
     with open_claw(source) as theirs, theirs.reading(), texts_of(source):
-        if Path(theirs.path) == Path(archive.path):
+        if is_same(theirs.path, archive.path):
             raise BadInput(f"source {str(source)!r} is the archive itself")
         folders = [Path(wanted.files_dir)] if wanted.files_dir else []
         payloads = Payloads(vault, (*folders, Path(theirs.path).parent / "lcm-files"))
-        merger = Merger(archive, payloads, datetime.now(UTC), dry_run=wanted.dry_run, progress=wanted.progress)
         reader = BundleReader(theirs.database)
+        merger = Merger(
+            archive, payloads, datetime.now(UTC),
+            dry_run=wanted.dry_run, boundaries=not reader.has_log, progress=wanted.progress,
+        )  # fmt: skip
         conversations = reader.conversations()
         for conversation in chosen(conversations, wanted.sessions):
             bundle = reader.bundle(conversation)

@@ -6,14 +6,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lossless.errors import ArchiveCorrupt
+from lossless.errors import ArchiveCorrupt, ArchiveError
 from lossless.files.vault import Vault
 from lossless.store.bundles import BundleReader
 from lossless.store.claw import ClawFile
-from lossless.store.sources import texts_of
+from lossless.store.sources import open_claw, texts_of
 from lossless.transfer.lossless_claw import chosen, unknown_sessions
 from lossless.transfer.payloads import Payloads
 from lossless.transfer.placing import placed
+from lossless.transfer.proof import difference
 from lossless.transfer.reports import ImportReport
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class ExportOptions:
     files_dir: str | None = None
     overwrite: bool = False
     progress: Callable[[int], None] | None = None
+    #: For lossless-claw: its own tables only.
+    plain: bool = False
 
 
 def export_lossless_claw(
@@ -53,7 +56,8 @@ def export_lossless_claw(
 ) -> ExportReport:
     """Write the conversations of an archive into a new lossless-claw database, under their own ids.
 
-    Files are copied into `lcm-files` beside it. The file is counted and checked before it takes its place.
+    Files are copied into `lcm-files` beside it. Tables of ours, which lossless-claw does not look at, keep what its own
+    have no room for. The file is read back and compared before it takes its place.
     """
     wanted = options or ExportOptions()
     place = Path(target).expanduser().absolute()
@@ -63,27 +67,50 @@ def export_lossless_claw(
     with (
         archive.reading(),
         texts_of(archive.path),
-        placed(place, overwrite=wanted.overwrite) as beside,
-        ClawFile(beside) as file,
+        placed(place, overwrite=wanted.overwrite, source=archive.path) as beside,
     ):
         reader = BundleReader(archive.database)
         conversations = reader.conversations()
         report.warnings += unknown_sessions(conversations, wanted.sessions)
-        with file.writing():
+        wanted_ones = chosen(conversations, wanted.sessions)
+        files: list[list[Values]] = []
+        with ClawFile(beside, ours=not wanted.plain) as file, file.writing():
             file.create()
-            for conversation in chosen(conversations, wanted.sessions):
+            for conversation in wanted_ones:
                 bundle = reader.bundle(conversation)
-                rows = _bring(source, bundle, report)
-                report.message_parts += file.put(bundle, rows)
+                files.append(_bring(source, bundle, report))
+                report.message_parts += _put(file, bundle, files[-1])
                 _count(report, bundle)
                 if wanted.progress:
                     wanted.progress(len(bundle.keys))
-        expected = (
-            report.conversations, report.messages, report.message_parts, report.summaries, report.context_items
-        )  # fmt: skip
+        _count_again(beside, report)
+        with open_claw(beside) as written, written.reading():
+            back = BundleReader(written.database)
+            for conversation, copy, rows in zip(wanted_ones, back.conversations(), files, strict=True):
+                wrong = difference(reader.bundle(conversation), back.bundle(copy), rows, ours=not wanted.plain)
+                if wrong is not None:
+                    name = f"conversation {conversation['conversation_id']}"
+                    raise ArchiveCorrupt(f"{name}, read back from the new database, is not the same: {wrong}")
+    return report
+
+
+def _put(file: ClawFile, bundle: Bundle, files: list[Values]) -> int:
+    """Write a conversation; one whose rows do not fit together is named."""
+    try:
+        return file.put(bundle, files)
+    except ArchiveError as error:
+        if "constraint failed" not in str(error):
+            raise
+        name = f"conversation {bundle.conversation['conversation_id']}"
+        raise ArchiveCorrupt(f"{name} holds rows that do not fit together; `lcm verify` names them") from error
+
+
+def _count_again(path: Path, report: ExportReport) -> None:
+    """Raises when the new database is damaged or does not hold as many rows as were written."""
+    expected = (report.conversations, report.messages, report.message_parts, report.summaries, report.context_items)
+    with ClawFile(path) as file:
         if file.counts() != expected:
             raise ArchiveCorrupt(f"the new database holds {file.counts()} rows instead of {expected}")
-    return report
 
 
 def _bring(source: Payloads, bundle: Bundle, report: ExportReport) -> list[Values]:

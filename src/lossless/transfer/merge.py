@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lossless.model.identity import summary_id as new_summary_id
-from lossless.model.times import parse_time, row_time
+from lossless.model.times import row_time
 from lossless.store.bundle_writer import BundleWriter
 from lossless.store.context import Change, item_id
 from lossless.transfer.align import Alignment, align
+from lossless.transfer.merge_plan import Plan, context_rows, renamed, time_or, unnumbered
 from lossless.transfer.parts import as_columns, role_of
 from lossless.transfer.reports import ImportReport
 from lossless.transfer.summaries import below, ordered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from datetime import datetime
 
     from lossless.store.archive import Archive
@@ -32,33 +31,12 @@ _STATES = (
 )  # fmt: skip
 
 
-@dataclass(slots=True)
-class _Plan:
-    """What becomes of one conversation."""
-
-    bundle: Bundle
-    #: The conversation of the archive that it is, None for a new one.
-    target: int | None
-    messages: dict[MessageId, int]
-    keeps_numbers: bool = False
-    summaries: list[Values] = field(default_factory=list)
-    #: The ids that summaries have in the archive.
-    names: dict[str, str] = field(default_factory=dict)
-    known_summaries: int = 0
-    dropped: list[str] = field(default_factory=list)
-    is_new: dict[str, set[str]] = field(default_factory=dict)
-
-    @property
-    def new_count(self) -> int:
-        return sum(key.id not in self.messages for key in self.bundle.keys)
-
-    @property
-    def changes(self) -> bool:
-        return self.target is None or bool(self.new_count or self.summaries)
-
-
 class Merger:
-    """Takes conversations one by one, each in a transaction of its own; with `dry_run` only counts."""
+    """Takes conversations one by one, each in a transaction of its own; with `dry_run` only counts.
+
+    With `boundaries` each session that gains something gets a line in the log of a context, with equal tokens before
+    and after; what comes from archives of ours brings its own log instead.
+    """
 
     def __init__(
         self,
@@ -67,6 +45,7 @@ class Merger:
         now: datetime,
         *,
         dry_run: bool = False,
+        boundaries: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> None:
         self._archive, self._payloads, self._now = archive, payloads, now
@@ -75,6 +54,8 @@ class Merger:
         self._claimed: set[int] = set()
         self._planned: dict[str, set[str]] = {"summaries": set(), "files": set(), "briefs": set()}
         self._actives: set[str] = set()
+        self._boundaries = boundaries
+        self._bounded: set[str] = set()
         self.report = ImportReport(dry_run)
 
     def add(self, bundle: Bundle) -> None:
@@ -87,15 +68,15 @@ class Merger:
             with self._archive.writing():
                 plan = self._plan(bundle)
                 self._count(plan)
-                if plan.changes or any(plan.is_new.values()) or self._new_pins(plan):
+                if plan.changes or any(plan.is_new.values()) or plan.without_bytes or self._new_pins(plan):
                     self._apply(plan)
         self._progress(len(bundle.keys))
 
     # --- what is there --------------------------------------------------------------------------------
 
-    def _plan(self, bundle: Bundle) -> _Plan:
+    def _plan(self, bundle: Bundle) -> Plan:
         target, known = self._find(bundle)
-        plan = _Plan(bundle, target, known)
+        plan = Plan(bundle, target, known)
         if target is None:
             ids = [key.id for key in bundle.keys]
             plan.keeps_numbers = self._writer.is_free(bundle.conversation["conversation_id"], ids)
@@ -107,12 +88,25 @@ class Merger:
             taken = set(self._writer.taken(what, ids_)) | self._planned[what]
             plan.is_new[what] = {id_ for id_ in ids_ if id_ not in taken}
             self._planned[what] |= plan.is_new[what]
+        plan.without_bytes = self._without_bytes(plan)
+        plan.has_boundary = (
+            plan.gains if target is not None else self._boundaries and bundle.session not in self._bounded
+        )
+        if plan.has_boundary:
+            self._bounded.add(bundle.session)
         return plan
+
+    def _without_bytes(self, plan: Plan) -> list[Values]:
+        """Files that came without their bytes before, which this source has."""
+        rows = {row["file_id"]: row for row in plan.bundle.tables.get("large_files", ())}
+        there = self._archive.files.many(rows.keys() - plan.is_new["files"])
+        mine = [file for file in there.values() if file.conversation_id == plan.target]
+        return [rows[file.id] for file in mine if self._payloads.lacks(file) and self._payloads.has(rows[file.id])]
 
     def _find(self, bundle: Bundle) -> tuple[int | None, dict[MessageId, int]]:
         """The conversation that this one is, with the messages that both have."""
         session_key = bundle.conversation["session_key"]
-        best: tuple[int, int, Alignment] | None = None
+        best: tuple[tuple[int, ...], int, Alignment] | None = None
         for candidate in self._writer.candidates(session_key, bundle.session):
             id_ = candidate["conversation_id"]
             if id_ in self._claimed:
@@ -120,16 +114,17 @@ class Merger:
             there = self._writer.keys(id_)
             found = align(bundle.keys, there)
             same_run = candidate["session_id"] == bundle.session
+            same_time = candidate["created_at"] == bundle.conversation["created_at"]
             if bundle.keys and there:
                 is_it = found.is_sure or (same_run and bool(found.known))
             else:
-                same_time = candidate["created_at"] == bundle.conversation["created_at"]
                 is_it = same_run and (same_time or not there)
-            if is_it and (best is None or len(found.known) > best[0]):
-                best = len(found.known), id_, found
+            likeness = (len(found.known), -len(there), same_run, same_time)
+            if is_it and (best is None or likeness > best[0]):
+                best = likeness, id_, found
         return (None, {}) if best is None else (best[1], best[2].known)
 
-    def _plan_summaries(self, plan: _Plan) -> None:
+    def _plan_summaries(self, plan: Plan) -> None:
         found = ordered(plan.bundle)
         plan.dropped = found.dropped
         again = {one["summary_id"]: self._other_name(plan.bundle, one) for one in found.summaries}
@@ -152,20 +147,21 @@ class Merger:
         mine = "\0".join((bundle.session, str(bundle.conversation["session_key"]), one["summary_id"]))
         return new_summary_id(one["content"], mine)
 
-    def _count(self, plan: _Plan) -> None:
+    def _count(self, plan: Plan) -> None:
         report, bundle = self.report, plan.bundle
-        gains = bool(plan.new_count or plan.summaries)
         report.conversations_inserted += plan.target is None
-        report.conversations_joined += plan.target is not None and gains
+        report.conversations_joined += plan.target is not None and plan.gains
         report.messages_inserted += plan.new_count
         report.messages_skipped += len(plan.messages)
         report.summaries_inserted += len(plan.summaries)
         report.summaries_skipped += plan.known_summaries
-        report.summaries_without_sources += len(plan.dropped)
+        report.drop_summaries([one for one in bundle.summaries if one["summary_id"] in set(plan.dropped)])
+        report.compaction_events_inserted += plan.has_boundary
         report.briefs_inserted += len(plan.is_new["briefs"])
         report.pins_inserted += len(self._new_pins(plan))
-        report.files_skipped += len(bundle.tables.get("large_files", ())) - len(plan.is_new["files"])
-        if plan.target is None or gains:
+        files = bundle.tables.get("large_files", ())
+        report.files_skipped += len(files) - len(plan.is_new["files"]) - len(plan.without_bytes)
+        if plan.changes:
             report.sessions_touched.add(bundle.session)
         if self._conflicts(plan):
             report.warnings.append(
@@ -173,19 +169,20 @@ class Merger:
                 f"the conversation of run {bundle.session!r} comes as an archived one"
             )
         report.warnings.extend(f"summary {id_!r} has no sources in its conversation: left out" for id_ in plan.dropped)
+        report.message_parts_skipped += plan.known_parts()
         if report.dry_run:
             self._count_reading(plan)
 
-    def _count_reading(self, plan: _Plan) -> None:
+    def _count_reading(self, plan: Plan) -> None:
         """What only the rows themselves tell."""
         if plan.new_count:
-            for message in self._new_messages(plan):
+            for message in plan.new_messages():
                 self.report.message_parts_inserted += len(message["parts"])
-        for file in self._new_files(plan):
+        for file in (*plan.new_files(), *plan.without_bytes):
             self._payloads.look(file, self.report)
         self.report.messages_hidden += self._lost_count(plan)
 
-    def _lost_count(self, plan: _Plan) -> int:
+    def _lost_count(self, plan: Plan) -> int:
         """How many messages will stand outside of the context without a cause."""
         hidden: set[object] = {row["item"] for row in plan.bundle.tables.get("hidden_items", ())}
         if plan.target is not None:
@@ -200,19 +197,26 @@ class Merger:
 
     # --- writing --------------------------------------------------------------------------------------
 
-    def _apply(self, plan: _Plan) -> None:
+    def _apply(self, plan: Plan) -> None:
         bundle = plan.bundle
         known = set(plan.messages.values())
         is_new = plan.target is None
         conversation_id = self._put_conversation(plan) if plan.target is None else plan.target
         plan.target = conversation_id
-        files = [self._payloads.bring(file, conversation_id, self.report) for file in self._new_files(plan)]
+        self._claimed.add(conversation_id)  # two conversations of a source are two here
+        files = [self._payloads.bring(file, conversation_id, self.report) for file in plan.new_files()]
         self._writer.put_beside("large_files", conversation_id, files)
+        for file in plan.without_bytes:
+            self._payloads.bring(file, conversation_id, self.report)
         new = self._put_messages(plan, conversation_id, is_new=is_new) if len(known) < len(bundle.keys) else []
-        self._writer.put_summaries(conversation_id, [self._renamed(plan, one) for one in plan.summaries])
+        self._writer.put_summaries(conversation_id, [renamed(plan, one, self._now) for one in plan.summaries])
         if is_new:
-            self._writer.set_context(conversation_id, self._context(plan))
+            self._writer.set_context(conversation_id, context_rows(plan, self._now))
             self._put_history(plan, conversation_id)
+            if plan.has_boundary:
+                size = self._archive.context.tokens(conversation_id)
+                boundary = Change("import", "import", IMPORTED, tokens_before=size, tokens_after=size)
+                self._archive.context.log(conversation_id, boundary, self._now)
         elif new or plan.summaries:
             self._join_context(plan, conversation_id, known, new)
         self._put_beside(plan, conversation_id, is_new=is_new)
@@ -221,7 +225,7 @@ class Merger:
             self._archive.context.hide(conversation_id, lost, IMPORTED, self._now)
             self.report.messages_hidden += len(lost)
 
-    def _conflicts(self, plan: _Plan) -> bool:
+    def _conflicts(self, plan: Plan) -> bool:
         """Whether the archive has an active conversation under the same key."""
         given = plan.bundle.conversation
         if plan.target is not None or not given["active"] or given["session_key"] is None:
@@ -231,7 +235,7 @@ class Merger:
         self._actives.add(key)
         return is_taken or self._writer.has_active(key)
 
-    def _put_conversation(self, plan: _Plan) -> int:
+    def _put_conversation(self, plan: Plan) -> int:
         given = plan.bundle.conversation
         values = {name: value for name, value in given.items() if name != "conversation_id" or plan.keeps_numbers}
         values |= {"session_id": plan.bundle.session, "active": int(bool(given["active"]))}
@@ -241,12 +245,7 @@ class Merger:
             values |= {"active": 0, "archived_at": row_time(self._now), "archive_cause": "import"}
         return self._writer.put_conversation(values)
 
-    def _new_messages(self, plan: _Plan) -> Iterator[Values]:
-        known = frozenset(plan.messages)
-        for page in plan.bundle.pages():
-            yield from (message for message in page if message["message_id"] not in known)
-
-    def _put_messages(self, plan: _Plan, conversation_id: int, *, is_new: bool) -> list[int]:
+    def _put_messages(self, plan: Plan, conversation_id: int, *, is_new: bool) -> list[int]:
         """Store what is new, in its order; returns the ids."""
         next_id, next_seq = self._writer.next_places(conversation_id)
         identities = {key.id: key.identity for key in plan.bundle.keys}
@@ -261,7 +260,7 @@ class Merger:
                 if given in known:
                     continue
                 plan.messages[given] = given if plan.keeps_numbers else next_id + len(added)
-                at = _time_or(message["created_at"], at, self._now)
+                at = time_or(message["created_at"], at, self._now)
                 added.append(plan.messages[given])
                 seq = message["seq"] if keeps_places else next_seq + len(added) - 1
                 role = role_of(message["role"])
@@ -276,39 +275,14 @@ class Merger:
                 self.report.message_parts_inserted += sum(len(message["parts"]) for message in batch)
         return added
 
-    def _renamed(self, plan: _Plan, one: Values) -> Values:
-        return one | {
-            "summary_id": plan.names[one["summary_id"]],
-            "messages": [plan.messages[id_] for id_ in one["messages"]],
-            "sources": [plan.names[id_] for id_ in one["sources"]],
-            "file_ids": one["file_ids"] or "[]",
-            "model": one["model"] or "unknown",
-            "created_at": one["created_at"] or row_time(self._now),
-        }
-
-    def _item(self, plan: _Plan, item: Any) -> int | str | None:
-        """What an item is called in the archive; None for one that is not there."""
-        return plan.names.get(item) or plan.messages.get(item)
-
-    def _context(self, plan: _Plan) -> list[Values]:
-        """The context of the conversation under the archive's ids."""
-        found: dict[int | str, Values] = {}
-        for item in plan.bundle.context:
-            is_message = item["summary_id"] is None
-            id_ = plan.messages.get(item["message_id"]) if is_message else plan.names.get(item["summary_id"])
-            if id_ is not None:
-                ids = {"message_id": id_ if is_message else None, "summary_id": None if is_message else id_}
-                found.setdefault(id_, item | ids | {"created_at": item["created_at"] or row_time(self._now)})
-        return list(found.values())
-
-    def _join_context(self, plan: _Plan, conversation_id: int, known: set[int], new: list[int]) -> None:
+    def _join_context(self, plan: Plan, conversation_id: int, known: set[int], new: list[int]) -> None:
         """The context of a conversation that went on: as it comes, where the archive has not gone its own way."""
         items = self._archive.context.items(conversation_id)
         there = [item_id(item) for item in items]
-        theirs = {self._item(plan, row["item"]) for row in plan.bundle.tables.get("hidden_items", ())}
+        theirs = {plan.item(row["item"]) for row in plan.bundle.tables.get("hidden_items", ())}
         before = sum(item.tokens for item in items)
         if self._goes_along(plan, known):
-            self._writer.set_context(conversation_id, self._context(plan))
+            self._writer.set_context(conversation_id, context_rows(plan, self._now))
         else:
             ordinal = items[-1].ordinal + 1 if items else 0
             shown = [id_ for id_ in new if id_ not in theirs]
@@ -324,29 +298,26 @@ class Merger:
         )  # fmt: skip
         self._archive.context.log(conversation_id, change, self._now)
 
-    def _goes_along(self, plan: _Plan, known: set[int]) -> bool:
+    def _goes_along(self, plan: Plan, known: set[int]) -> bool:
         """Whether the archive has done nothing of its own with this context."""
         assert plan.target is not None
         there = {item_id(item) for item in self._archive.context.items(plan.target)}
         hidden = {item for item, cause in self._writer.hidden(plan.target).items() if cause != IMPORTED}
-        theirs = {self._item(plan, row["item"]) for row in plan.bundle.tables.get("hidden_items", ())}
+        theirs = {plan.item(row["item"]) for row in plan.bundle.tables.get("hidden_items", ())}
         return there <= known | set(plan.names.values()) and hidden <= theirs
 
     # --- what stands beside ---------------------------------------------------------------------------
 
-    def _new_files(self, plan: _Plan) -> list[Values]:
-        return [row for row in plan.bundle.tables.get("large_files", ()) if row["file_id"] in plan.is_new["files"]]
-
-    def _new_pins(self, plan: _Plan) -> list[Values]:
+    def _new_pins(self, plan: Plan) -> list[Values]:
         pinned = set() if plan.target is None else self._writer.pinned(plan.target)
         rows = plan.bundle.tables.get("pins", ())
         return [row for row in rows if (plan.messages.get(row["message_id"]), row["content"]) not in pinned]
 
-    def _put_beside(self, plan: _Plan, conversation_id: int, *, is_new: bool) -> None:
+    def _put_beside(self, plan: Plan, conversation_id: int, *, is_new: bool) -> None:
         tables, writer = plan.bundle.tables, self._writer
         pins = [row | {"message_id": plan.messages.get(row["message_id"])} for row in self._new_pins(plan)]
         real = [row for row in pins if row["message_id"] is not None or row["content"] is not None]
-        writer.put_beside("pins", conversation_id, _unnumbered(real, "pin_id"))
+        writer.put_beside("pins", conversation_id, unnumbered(real, "pin_id"))
         briefs = [row for row in tables.get("focus_briefs", ()) if row["brief_id"] in plan.is_new["briefs"]]
         if not is_new:
             briefs = [row | {"status": "inactive" if row["status"] == "active" else row["status"]} for row in briefs]
@@ -358,26 +329,26 @@ class Merger:
         writer.put_beside("focus_brief_sources", conversation_id, known)
         there = set() if is_new else set(writer.hidden(conversation_id))
         shown = {item_id(item) for item in self._archive.context.items(conversation_id)}
-        hidden = [row | {"item": self._item(plan, row["item"])} for row in tables.get("hidden_items", ())]
+        hidden = [row | {"item": plan.item(row["item"])} for row in tables.get("hidden_items", ())]
         wanted = [row for row in hidden if row["item"] is not None and row["item"] not in there | shown]
         writer.put_beside("hidden_items", conversation_id, wanted)
         done = set() if is_new else writer.turn_keys(conversation_id)
         keys = [row for row in tables.get("turn_keys", ()) if row["turn_key"] not in done]
         writer.put_beside("turn_keys", conversation_id, keys)
 
-    def _put_history(self, plan: _Plan, conversation_id: int) -> None:
+    def _put_history(self, plan: Plan, conversation_id: int) -> None:
         """What a new conversation brings of its past: the log of its context, checkpoints, counters, debt."""
         tables = plan.bundle.tables
         log = [
-            row | {name: self._items(plan, row[name]) for name in ("removed", "added")}
+            row | {name: plan.items_text(row[name]) for name in ("removed", "added")}
             | ({} if plan.keeps_numbers else {"detail": None})
             for row in tables.get("context_log", ())
         ]  # fmt: skip
         keeps_log = plan.keeps_numbers and self._writer.has_free_logs([row["log_id"] for row in log])
-        self._writer.put_beside("context_log", conversation_id, log if keeps_log else _unnumbered(log, "log_id"))
+        self._writer.put_beside("context_log", conversation_id, log if keeps_log else unnumbered(log, "log_id"))
         if keeps_log:  # undoing needs the numbers of the log
             self._writer.put_beside("former_summaries", conversation_id, tables.get("former_summaries", []))
-        epochs = _unnumbered(tables.get("transcript_epochs", []), "epoch_id")
+        epochs = unnumbered(tables.get("transcript_epochs", []), "epoch_id")
         self._writer.put_beside("transcript_epochs", conversation_id, epochs)
         for table in _STATES:
             rows = tables.get(table, [])
@@ -387,28 +358,3 @@ class Merger:
             if table == "conversation_compaction_maintenance":
                 rows = [row | {"running": 0} for row in rows]
             self._writer.put_beside(table, conversation_id, rows)
-
-    def _items(self, plan: _Plan, text: str) -> str:
-        """A JSON list of items under the archive's ids; those that are not here are left as they were."""
-        try:
-            items = json.loads(text)
-        except ValueError:
-            items = []
-        known = [item for item in items if isinstance(item, int | str)] if isinstance(items, list) else []
-        return json.dumps([self._item(plan, item) or item for item in known])
-
-
-def _time_or(given: object, other: str, now: datetime) -> str:
-    """A time that can be read: the one given, else another, else now."""
-    for text in (given, other):
-        try:
-            parse_time(str(text))
-        except ValueError:
-            continue
-        return str(text)
-    return row_time(now)
-
-
-def _unnumbered(rows: list[Values], name: str) -> list[Values]:
-    """Rows without their numbers: the archive gives its own."""
-    return [{key: value for key, value in row.items() if key != name} for row in rows]

@@ -36,6 +36,20 @@ class Payloads:
         report.files_copied += is_there
         report.files_missing += not is_there
 
+    def lacks(self, file: StoredFile) -> bool:
+        """Whether the vault should have a file and does not."""
+        if self._vault is None:
+            return False
+        try:
+            self._vault.read(file, 0, 1)
+        except (NotFound, ArchiveError):
+            return True
+        return False
+
+    def has(self, file: Values) -> bool:
+        """Whether the bytes of a row can be brought."""
+        return _NAME.fullmatch(Path(file["storage_uri"]).name) is not None and self.read(file) is not None
+
     def bring(self, file: Values, conversation_id: int, report: ImportReport) -> Values:
         """The row of a file that now lies in the vault; without its bytes the row stays as it was."""
         row = {name: value for name, value in file.items() if name not in ("data", "source_conversation")}

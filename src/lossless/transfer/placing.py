@@ -2,45 +2,140 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import os
 import secrets
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lossless.errors import ArchiveDenied, BadInput
+from lossless.errors import ArchiveCorrupt, ArchiveDenied, ArchiveError, ArchiveFull, BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+_CHUNK = 1 << 20
+
 
 @contextmanager
-def placed(target: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
-    """A path beside `target` to write to; when the block ends well it takes the place of `target`.
+def placed(
+    target: str | Path, *, overwrite: bool = False, source: str | Path | None = None, mode: int = 0o600
+) -> Iterator[Path]:
+    """A path beside `target` to write to; when the block ends well it takes the place of `target`, durably.
 
-    What it holds is for the owner only, as archives are.
+    By `mode` it is for the owner only, as archives are. `source`, which is being read, is never replaced.
     """
-    place = Path(target).expanduser().absolute()
-    check_free(place, overwrite=overwrite)
-    try:
+    place = final_place(target)
+    check_free(place, overwrite=overwrite, source=source)
+    with _refusing(place):
         place.parent.mkdir(parents=True, exist_ok=True)
         beside = place.with_name(f".{place.name}.{secrets.token_hex(6)}.tmp")
-        os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-    except OSError as error:
-        raise ArchiveDenied(f"{str(place)!r} cannot be written: {error.strerror}") from error
+        os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
     try:
-        yield beside
-        os.replace(beside, place)
-    except OSError as error:
-        raise ArchiveDenied(f"{str(place)!r} cannot be written: {error.strerror}") from error
+        with _refusing(place):
+            yield beside
+            _flush(beside)
+            os.replace(beside, place)
+            _flush_names(place.parent)
+    except ArchiveError as error:  # whoever reads it knows the name that was asked for
+        raise type(error)(str(error).replace(str(beside), str(place))) from error
     finally:
         for ending in ("", "-journal", "-wal", "-shm"):
             Path(f"{beside}{ending}").unlink(missing_ok=True)
 
 
-def check_free(place: Path, *, overwrite: bool) -> None:
+@contextmanager
+def placed_folder(target: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
+    """A folder to write files to; when the block ends well all of them are moved into `target`, else none is."""
+    folder = final_place(target)
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(f"{str(folder)!r} is a file; name a folder")
+    with _refusing(folder):
+        is_new = not folder.exists()
+        if not is_new and not overwrite and any(folder.iterdir()):
+            raise BadInput(f"folder {str(folder)!r} is not empty; choose another, or say that files may be overwritten")
+        folder.mkdir(parents=True, exist_ok=True)
+        beside = folder / f".export.{secrets.token_hex(6)}.tmp"
+        beside.mkdir(mode=0o700)
+    try:
+        with _refusing(folder):
+            yield beside
+            files = sorted(beside.iterdir())
+            for file in files:
+                _flush(file)
+            for file in files:
+                os.replace(file, folder / file.name)
+            _flush_names(folder)
+    finally:
+        for file in beside.iterdir():
+            file.unlink(missing_ok=True)
+        beside.rmdir()
+        if is_new:
+            with suppress(OSError):  # it holds what was written
+                folder.rmdir()
+
+
+def final_place(target: str | Path) -> Path:
+    """Where a name leads to, links followed."""
+    return Path(os.path.realpath(Path(target).expanduser()))
+
+
+def is_same(one: str | Path, other: str | Path) -> bool:
+    """Whether two names are those of one file."""
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return final_place(one) == final_place(other)
+
+
+def check_free(place: Path, *, overwrite: bool, source: str | Path | None = None) -> None:
     """Raises when something lies there that may not be replaced."""
     if place.is_dir():
         raise BadInput(f"{str(place)!r} is a folder; name a file")
+    if source is not None and is_same(place, source):
+        raise BadInput(f"{str(place)!r} is the archive itself; choose another name")
+    if place.exists() and not place.is_file():
+        raise BadInput(f"{str(place)!r} is not a file that can be replaced; choose another name")
     if place.exists() and not overwrite:
         raise BadInput(f"{str(place)!r} is there already; choose another name, or say that it may be overwritten")
+
+
+def check_written(path: Path, digest: str) -> None:
+    """Read a new file back; raises when it is not what was written."""
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            found.update(chunk)
+    if found.hexdigest() != digest:
+        raise ArchiveCorrupt(f"{path.name!r}, read back, is not what was written; nothing was put in its place")
+
+
+@contextmanager
+def _refusing(place: Path) -> Iterator[None]:
+    """Errors of the system in our words."""
+    try:
+        yield
+    except OSError as error:
+        kind: type[ArchiveError] = ArchiveFull if error.errno in _NO_ROOM else ArchiveDenied
+        raise kind(f"{str(place)!r} cannot be written: {error.strerror}; nothing was put there") from error
+
+
+def _flush(file: Path) -> None:
+    """Make sure that a file is on the disk."""
+    handle = os.open(file, os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _flush_names(folder: Path) -> None:
+    """Make sure that the names in a folder are on the disk, where the system can promise it."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

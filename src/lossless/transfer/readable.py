@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import html
 import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from lossless.errors import ArchiveDenied, BadInput
+from lossless.errors import ArchiveCorrupt
 from lossless.store.bundle_writer import BundleWriter
 from lossless.store.bundles import BundleReader
 from lossless.store.sources import texts_of
 from lossless.transfer.lossless_claw import chosen, unknown_sessions
 from lossless.transfer.pages import file_name, originals, said, summaries
+from lossless.transfer.placing import check_written, placed_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -54,15 +56,38 @@ class PagesReport:
     warnings: list[str] = field(default_factory=list)
 
 
+class _Page:
+    """A file that is being written; when the block ends well it was read back and is what was written."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._digest = path, hashlib.sha256()
+
+    def __enter__(self) -> _Page:
+        self._file = self._path.open("wb")
+        return self
+
+    def __exit__(self, failure: object, *_: object) -> None:
+        self._file.close()
+        if failure is None:
+            check_written(self._path, self._digest.hexdigest())
+
+    def write(self, text: str) -> None:
+        """Some more text; what UTF-8 cannot hold becomes a question mark."""
+        data = text.encode("utf-8", "replace")
+        self._digest.update(data)
+        self._file.write(data)
+
+
 def export_pages(
     archive: Archive, vault: Vault | None, target: str | Path, kind: Kind, options: ExportOptions
 ) -> PagesReport:
-    """One file for each conversation, in a folder: JSON lines that `lcm append` reads, Markdown, or HTML."""
-    folder = Path(target).expanduser().absolute()
-    _prepare(folder, overwrite=options.overwrite)
-    report = PagesReport(str(folder))
+    """One file for each conversation, in a folder: JSON lines that `lcm append` reads, Markdown, or HTML.
+
+    Each is read back, and its messages are counted, before all of them take their places together.
+    """
+    report = PagesReport(str(Path(target).expanduser().absolute()))
     hidden = BundleWriter(archive).hidden
-    with archive.reading(), texts_of(archive.path):
+    with archive.reading(), texts_of(archive.path), placed_folder(target, overwrite=options.overwrite) as folder:
         source = BundleReader(archive.database)
         conversations = source.conversations()
         report.warnings += unknown_sessions(conversations, options.sessions)
@@ -70,44 +95,30 @@ def export_pages(
         for conversation in wanted:
             number = conversation["conversation_id"]
             name = file_name(number, str(conversation["session_key"] or conversation["session_id"]), _ENDINGS[kind])
-            report.files.append(name)
-            report.conversations += 1
-            ids = [one["summary_id"] for one in source.summaries(number)]
-            found = summaries(archive, ids)
-            with _opened(folder / name) as file:
+            found = summaries(archive, [one["summary_id"] for one in source.summaries(number)])
+            with _Page(folder / name) as page:
                 if kind == "jsonl":
-                    count = _lines(file, archive, vault, number)
+                    count = _lines(page, archive, vault, number)
                 else:
                     write = _markdown if kind == "markdown" else _html
-                    count = write(file, conversation, found, said(archive, number, hidden(number)))
+                    count = write(page, conversation, found, said(archive, number, hidden(number)))
+            if count != len(source.keys(number)):
+                raise ArchiveCorrupt(
+                    f"conversation {number} has {len(source.keys(number))} messages; {count} were read"
+                )
+            report.files.append(name)
+            report.conversations += 1
             report.messages += count
             report.summaries += len(found)
             if options.progress:
                 options.progress(count)
         if kind == "html":
-            with _opened(folder / "index.html") as file:
-                _index(file, wanted, report.files)
+            with _Page(folder / "index.html") as page:
+                _index(page, wanted, report.files)
     return report
 
 
-def _prepare(folder: Path, *, overwrite: bool) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        is_empty = not any(folder.iterdir())
-    except OSError as error:
-        raise ArchiveDenied(f"folder {str(folder)!r} cannot be used: {error.strerror}") from error
-    if not is_empty and not overwrite:
-        raise BadInput(f"folder {str(folder)!r} is not empty; choose another, or say that files may be overwritten")
-
-
-def _opened(path: Path) -> TextIO:
-    try:
-        return path.open("w", encoding="utf-8", errors="replace", newline="\n")
-    except OSError as error:
-        raise ArchiveDenied(f"{str(path)!r} cannot be written: {error.strerror}") from error
-
-
-def _lines(file: TextIO, archive: Archive, vault: Vault | None, conversation_id: int) -> int:
+def _lines(file: _Page, archive: Archive, vault: Vault | None, conversation_id: int) -> int:
     count = 0
     for line in originals(archive, vault, conversation_id):
         text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
@@ -119,7 +130,7 @@ def _lines(file: TextIO, archive: Archive, vault: Vault | None, conversation_id:
 # --- Markdown ------------------------------------------------------------------------------------------------
 
 
-def _markdown(file: TextIO, conversation: Values, found: Sequence[Summary], messages: Iterator[Said]) -> int:
+def _markdown(file: _Page, conversation: Values, found: Sequence[Summary], messages: Iterator[Said]) -> int:
     file.write(f"# {_line(_title(conversation))}\n\n")
     for name, value in _facts(conversation):
         file.write(f"- {name}: {_line(value)}\n")
@@ -165,7 +176,7 @@ def _line(text: object) -> str:
 # --- HTML ----------------------------------------------------------------------------------------------------
 
 
-def _html(file: TextIO, conversation: Values, found: Sequence[Summary], messages: Iterator[Said]) -> int:
+def _html(file: _Page, conversation: Values, found: Sequence[Summary], messages: Iterator[Said]) -> int:
     title = _title(conversation)
     file.write(f"{_head(title)}<h1><bdi>{_safe(title)}</bdi></h1>\n<table>\n")
     for name, value in _facts(conversation):
@@ -198,7 +209,7 @@ def _article(message: Said) -> str:
     return "".join(parts) + "</article>\n"
 
 
-def _index(file: TextIO, conversations: Sequence[Values], names: Sequence[str]) -> None:
+def _index(file: _Page, conversations: Sequence[Values], names: Sequence[str]) -> None:
     file.write(f"{_head('Conversations')}<h1>Conversations</h1>\n<table>\n")
     for conversation, name in zip(conversations, names, strict=True):
         title, made = _safe(_title(conversation)), _safe(conversation["created_at"])

@@ -18,6 +18,7 @@ from lossless.store.tidy import row_of
 from lossless.transfer.merge import Merger
 from lossless.transfer.parts import as_columns, role_of
 from lossless.transfer.payloads import Payloads
+from lossless.transfer.placing import is_same
 from lossless.transfer.plain import beside_row, restore
 from lossless.transfer.remnic_beside import role_mark
 from lossless.transfer.remnic_graph import context_of, graph
@@ -75,10 +76,13 @@ def import_remnic(source: str | Path, archive: Archive, vault: Vault | None, opt
     lossless leaves beside Remnic's it comes back exactly.
     """
     place = check_remnic(place_of(source))
-    if Path(archive.path) == place.absolute():
+    if is_same(archive.path, place):
         raise BadInput(f"source {str(source)!r} is the archive itself")
     with RemnicFile(place, read_only=True) as file, file.reading(), texts_of(place):
-        merger = Merger(archive, Payloads(vault), datetime.now(UTC), dry_run=options.dry_run, progress=options.progress)
+        merger = Merger(
+            archive, Payloads(vault), datetime.now(UTC),
+            dry_run=options.dry_run, boundaries=not file.has("lcm_x_source_rows"), progress=options.progress,
+        )  # fmt: skip
         sessions = file.sessions()
         wanted = [session for session in sessions if not options.sessions or session in options.sessions]
         for session in wanted:
@@ -97,6 +101,7 @@ def _bundles(file: RemnicFile, session: str, report: ImportReport) -> Iterator[B
     split = graph(nodes, {number: id(one) for number, one in owner.items()}, _turns(conversations))
     report.warnings += [f"summary {id_!r} covers several conversations: left out" for id_ in split.mixed]
     report.summaries_without_sources += len(split.mixed)
+    report.summaries_skipped_multi_session += len(split.mixed)
     contents = _identities(file, conversations)
     for conversation in conversations:
         mine = split.owned.get(id(conversation), [])

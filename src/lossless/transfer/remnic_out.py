@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from lossless.errors import ArchiveCorrupt, BadInput
 from lossless.model.times import parse_time, state_time
 from lossless.store.bundles import Bundle, BundleReader
 from lossless.store.remnic import RemnicFile
 from lossless.store.sources import texts_of
 from lossless.transfer import remnic_beside
 from lossless.transfer.parts import as_remnic
+from lossless.transfer.placing import final_place, is_same, placed
 from lossless.transfer.remnic_plan import (
     Node,
     NodePlan,
@@ -54,16 +57,27 @@ def export_remnic(
 ) -> RemnicReport:
     """Add the conversations of an archive to a Remnic database, which is made when it is not there.
 
-    Turns that are there keep their places; the same export twice adds nothing. All of it is one transaction.
+    Turns that are there keep their places; the same export twice adds nothing. All of it is one transaction, at whose
+    end what was written is read back and compared; a new database takes its place only then.
     """
     wanted = options or RemnicOptions()
-    with source.reading(), texts_of(source.path), RemnicFile(target, read_only=wanted.dry_run) as file:
+    place = final_place(target)
+    if is_same(place, source.path):
+        raise BadInput(f"{str(target)!r} is the source itself; choose another name")
+    with ExitStack() as stack:
+        stack.enter_context(source.reading())
+        stack.enter_context(texts_of(source.path))
         if wanted.dry_run:
-            with file.reading():
-                return _Export(source, vault, file, wanted).run()
-        with file.writing():
-            file.create(beside=not wanted.compat)
+            file = stack.enter_context(RemnicFile(place, read_only=True))
+            stack.enter_context(file.reading())
+            file.check()
             return _Export(source, vault, file, wanted).run()
+        where = place if place.exists() else stack.enter_context(placed(place))
+        file = stack.enter_context(RemnicFile(where))
+        file.check()
+        stack.enter_context(file.writing())
+        file.create(beside=not wanted.compat)
+        return _Export(source, vault, file, wanted).run()
 
 
 class _Export:
@@ -78,6 +92,7 @@ class _Export:
         self._standings: dict[str, Standing] = {}
         self._gained: dict[str, int] = {}
         self._seen: set[str] = set()
+        self._new: set[int] = set()
 
     def run(self) -> RemnicReport:
         options, report = self._options, self._report
@@ -93,6 +108,7 @@ class _Export:
             self._file.index_since(marks)
             if not options.compat:
                 self._put_beside(plan)
+            self._prove(plan)
         self._put_boundaries()
         names = {session_of(bundle.conversation, options.session_by) for bundle in self._bundles}
         report.warnings += plan.warnings
@@ -130,6 +146,7 @@ class _Export:
                 if id_ is None:
                     id_ = next_id
                     next_id += 1
+                    self._new.add(id_)
                     rows.append(self._row(bundle, message, place, id_))
                 self._ids[number, message["message_id"]] = id_
                 parts += self._parts(message, id_, parts_there)
@@ -229,6 +246,37 @@ class _Export:
             ]  # fmt: skip
             rows = remnic_beside.rows(bundle, self._vault)
             self._file.put_beside(str(number), rows, edges, messages)
+
+    # --- read back ------------------------------------------------------------------------------------
+
+    def _prove(self, plan: NodePlan) -> None:
+        """Read what was added; raises, and so undoes it all, when it is not what was meant."""
+        for bundle in self._bundles:
+            session = session_of(bundle.conversation, self._options.session_by)
+            if self._is_wanted(session) and bundle.keys:
+                self._prove_messages(bundle, {row["id"]: row for row in self._file.rows(session)})
+        new = [node for node in plan.nodes if not node.is_there]
+        for session in {node.session for node in new}:
+            there = {node["id"]: node for node in self._file.nodes(session)}
+            for node in (one for one in new if one.session == session):
+                back = there.get(node.id, {})
+                found = tuple(back.get(name) for name in ("text", "depth", "parent_id", "start", "end"))
+                if found != (node.summary["content"], node.depth, node.parent, node.start, node.end):
+                    raise ArchiveCorrupt(f"summary {node.id!r}, read back, is not what was written; all is undone")
+
+    def _prove_messages(self, bundle: Bundle, there: dict[int, Values]) -> None:
+        number = bundle.conversation["conversation_id"]
+        for page in bundle.pages():
+            new = {self._ids[number, one["message_id"]]: one for one in page}
+            ids = [id_ for id_ in new if id_ in self._new]
+            found = {id_: (content, parts) for some in self._file.said(ids) for id_, content, parts in some}
+            for id_ in ids:
+                message, (content, parts) = new[id_], found[id_]
+                turn = self._places[number, message["message_id"]].turn
+                payloads = [as_remnic(part)["payload"] for part in _real(message["parts"])]
+                is_same_row = (content, there[id_]["turn"]) == (message["content"], turn)
+                if not is_same_row or [part["payload"] for part in parts] != payloads:
+                    raise ArchiveCorrupt(f"turn {turn}, read back, is not what was written; all is undone")
 
     # --- boundaries -----------------------------------------------------------------------------------
 

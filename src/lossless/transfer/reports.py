@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 @dataclass(slots=True)
@@ -18,9 +21,18 @@ class ImportReport:
     messages_inserted: int = 0
     messages_skipped: int = 0
     message_parts_inserted: int = 0
+    message_parts_skipped: int = 0
     summaries_inserted: int = 0
     summaries_skipped: int = 0
+    #: Summaries that stand on nothing: left out. Of them those without any link, and those whose links lead nowhere or
+    #: into several conversations.
     summaries_without_sources: int = 0
+    summaries_skipped_no_messages: int = 0
+    summaries_skipped_multi_session: int = 0
+    #: Always 0: here a summary may be used in several others.
+    summaries_multi_parent_collapsed: int = 0
+    #: Lines in the log of a context that say where an import ended, one for each session that gained something.
+    compaction_events_inserted: int = 0
     files_copied: int = 0
     files_skipped: int = 0
     #: Files whose bytes were not found: their rows are there, their bytes are not.
@@ -33,6 +45,14 @@ class ImportReport:
     events_dropped: int = 0
     sessions_touched: set[str] = field(default_factory=set)
     warnings: list[str] = field(default_factory=list)
+
+    def drop_summaries(self, dropped: Iterable[dict[str, Any]]) -> None:
+        """Count summaries that stand on nothing."""
+        for one in dropped:
+            self.summaries_without_sources += 1
+            has_links = bool(one["messages"] or one["sources"])
+            self.summaries_skipped_multi_session += has_links
+            self.summaries_skipped_no_messages += not has_links
 
     def data(self) -> dict[str, Any]:
         """The report as JSON has it."""

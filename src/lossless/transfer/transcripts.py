@@ -5,12 +5,11 @@ Every file remembers how far it was read, so an import that was stopped goes on,
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.errors import BadInput, LosslessError
+from lossless.lifecycle.naming import session_of, session_of_lane
 from lossless.lifecycle.stream import said
 from lossless.lifecycle.survey import survey
 from lossless.model.conversations import Session
@@ -21,6 +20,7 @@ from lossless.transcripts.read import open_transcript
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from datetime import datetime
+    from pathlib import Path
 
     from lossless.engine import Engine
     from lossless.store.archive import Archive
@@ -172,36 +172,9 @@ def _conversations(
 ) -> Iterator[tuple[Transcript, str | None, Session]]:
     """The conversations of a file; all that a sub-agent's file holds is the agent's."""
     transcript = open_transcript(path, kind)
-    main = _session(kind, main_path, transcript.header.id, transcript.header.cwd)
+    main = session_of(kind, main_path, transcript.header.id, transcript.header.cwd)
     lanes = transcript.lanes() if kind in _WITH_LANES else []
     if not lanes or not _is_silent(transcript, None):
-        yield transcript, None, main if agent is None else _session_of_lane(kind, main, agent)
+        yield transcript, None, main if agent is None else session_of_lane(kind, main, agent)
     for lane in lanes:
-        yield transcript, lane, _session_of_lane(kind, main, agent or lane)
-
-
-def _session(kind: str, path: Path, header_id: str | None, cwd: str | None) -> Session:
-    """The host's own names where it has some, else names that say where a conversation comes from."""
-    run = path.stem if kind == "claude-code" else header_id or path.stem
-    if kind == "openclaw":
-        return Session(key=_openclaw_key(path, run), id=run)
-    project = path.parent.name if kind == "claude-code" else Path(cwd).name if cwd else None
-    return Session(key=":".join(filter(None, (kind, project, run))), id=run)
-
-
-def _session_of_lane(kind: str, main: Session, lane: str) -> Session:
-    if kind == "claude-code":
-        return Session(key=f"{main.key}:subagent:{lane}", id=lane)
-    if kind == "chatgpt":
-        return Session(key=f"{kind}:{lane}", id=lane)
-    return Session(key=f"{main.key}:{lane}", id=f"{main.id}:{lane}")
-
-
-def _openclaw_key(path: Path, run: str) -> str | None:
-    """The key under which OpenClaw's own index lists a run; None when it does not."""
-    try:
-        index = json.loads((path.parent / "sessions.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    entries = index.items() if isinstance(index, dict) else ()
-    return next((key for key, about in entries if isinstance(about, dict) and about.get("sessionId") == run), None)
+        yield transcript, lane, session_of_lane(kind, main, agent or lane)
