@@ -10,6 +10,7 @@ from textual.binding import Binding
 
 from lossless.tui.screens import (
     agents,
+    compare,
     context,
     conversation,
     dag,
@@ -17,16 +18,20 @@ from lossless.tui.screens import (
     doctor,
     files,
     focus,
+    located,
     page,
     review,
+    scrolled,
     search,
     sessions,
+    transcript,
 )
 
 PAGE = Path(__file__).parents[2] / "docs" / "tui.md"
 SCREENS = (
     page.Page, sessions.Sessions, agents.Agents, agents.Files, conversation.Conversation, dag.Dag, context.Context,
-    files.LargeFiles, focus.FocusBriefs, search.Search, doctor.Doctor, dialogs.Ask, review.Review,
+    files.LargeFiles, focus.FocusBriefs, search.Search, doctor.Doctor, dialogs.Ask, dialogs.Whole,
+    review.Review, located.Located, scrolled.Scrolled, transcript.Transcript, compare.Compare,
 )  # fmt: skip
 NAMES = {
     "question_mark": "?", "slash": "/", "left_square_bracket": "[", "right_square_bracket": "]", "escape": "Esc",

@@ -15,6 +15,7 @@ from lossless.tui.widgets import drawn
 from lossless.tui.words import LINE_CHARS, MOST_CHARS, bar, cell, clipped, line, visible
 from tests.surgery.kit import HERE
 from tests.tui.kit import HOSTILE, Person, at, room_of
+from tests.tui.rollouts import session_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,6 +77,20 @@ def test_hostile_messages_are_shown_on_every_screen(archive: Path) -> None:
         assert not STEERING.search(person.seen.replace("\n", ""))
 
     at(room_of(archive), do)
+
+
+def test_hostile_transcripts_are_shown_as_well(archive: Path, tmp_path: Path) -> None:
+    text = HOSTILE.replace("\ud800", "")
+    session_file(tmp_path / "files", "run-here", [text, "A" * 50_000 + text])
+    session_file(tmp_path / "files", "run [red]\x1b[31m", [text])
+
+    async def do(person: Person) -> None:
+        for keys in (("j", "x"), ("z",), ("q", "v"), ("z",), ("q", "q", "q", "a", "enter"), ("j", "x"), ("i",)):
+            await person.press(*keys)
+            assert not STEERING.search(person.seen.replace("\n", ""))
+        assert person.screen == "Ask"
+
+    at(room_of(archive, folders=(tmp_path / "files",)), do)
 
 
 def test_a_hostile_error_is_a_plain_message(archive: Path) -> None:

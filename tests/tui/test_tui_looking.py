@@ -12,6 +12,7 @@ import pytest
 
 import lossless
 from lossless.tui.app import Lcm, is_light
+from lossless.tui.seen import seen
 from tests.surgery.kit import HERE, talk
 from tests.tui.kit import Person, at, room_of
 
@@ -107,6 +108,59 @@ def test_what_the_model_sees(archive: Path) -> None:
     at(room_of(archive), do)
 
 
+def test_a_long_message_is_read_in_pieces(archive: Path) -> None:
+    words = " ".join(f"word{n}" for n in range(9_000))
+    with lossless.open(archive, background=False) as engine:
+        engine.append(HERE, [{"role": "user", "content": words}])
+
+    async def do(person: Person) -> None:
+        await person.press("j", "enter")
+        assert "more characters" in person.detail
+        await person.press("enter")
+        assert person.screen == "Whole"
+        assert "[ ] piece 1 of 4" in person.seen
+        read = [person.text.partition("\n\n")[2]]
+        for _ in range(3):
+            await person.press("right_square_bracket")
+            read.append(person.text)
+        assert "".join(read) == words
+        await person.press("right_square_bracket", "left_square_bracket")
+        assert "piece 3 of 4" in person.seen
+        await person.press("G")
+        assert "word8999" in person.seen
+        await person.press("g")
+        assert "role     user" in person.seen
+        await person.press("z", "z", "escape")
+        assert person.screen == "Conversation"
+
+    at(room_of(archive), do)
+
+
+def test_pins_and_focus_are_among_what_the_model_sees(archive: Path) -> None:
+    with lossless.open(archive, background=False) as engine:
+        engine.focus(HERE, "Where is the lighthouse?")
+        engine.pin(HERE, "The harbour is closed.")
+
+    async def do(person: Person) -> None:
+        await person.press("j", "c", "g")
+        assert "left out: covered by" in person.seen
+        assert person.detail.startswith("Pins and focus")
+        assert "Where is the lighthouse?" in person.detail
+        assert "pinned: The harbour is closed." in person.detail
+        await person.press("enter")
+        assert person.screen == "Whole"
+
+    at(room_of(archive), do)
+
+
+def test_token_bars_are_of_what_is_sent(archive: Path) -> None:
+    room = room_of(archive)
+    found = seen(room.engine, 1)
+    sent = room.engine.assemble(HERE).receipt
+    room.close()
+    assert sum(item.tokens for item in found.items) == sum(sent.tokens_by_kind.values())
+
+
 def test_a_summary_that_is_folded_away_is_opened_where_it_stands(archive: Path) -> None:
     with lossless.open(archive, background=False) as engine:
         leaf = engine.archive.listings.summaries(1, conversation_id=1, depth=0).rows[0].summary_id
@@ -150,9 +204,12 @@ def test_files_and_briefs(archive: Path) -> None:
 
     async def do(person: Person) -> None:
         await person.press("j", "enter", "f")
-        assert "1 files" in person.where
+        assert "1 file," in person.where
         await person.until(lambda: "line of a log" in person.detail)
-        await person.press("q", "o")
+        await person.press("enter")
+        await person.until(lambda: "piece 1 of 14" in person.seen)
+        assert person.text.count("line of a log") > 1_000
+        await person.press("q", "q", "o")
         assert "1 brief" in person.where
         assert "Where is the lighthouse?" in person.detail
         await person.press("q", "q", "D")
@@ -168,6 +225,7 @@ def test_help_and_the_palette_name_every_key(archive: Path) -> None:
         await person.press("j", "s", "question_mark")
         for words in ("Rewrite", "Dissolve", "Repair", "Transplant", "Previous", "Undo"):
             assert words in person.text
+        assert "⏎ l → Space" in person.text
         await person.press("escape", "ctrl+p", *"previous")
         await person.until(lambda: "key p" in person.seen)
         await person.press("enter")
@@ -193,7 +251,7 @@ def test_session_files_of_agents_are_found(archive: Path, tmp_path: Path) -> Non
         row = person.rows.keys.index("elsewhere.jsonl")
         person.rows.choose(row)
         await person.settled()
-        assert "lcm bootstrap" in person.detail
+        assert "Enter shows what it says" in person.detail
         person.rows.choose(1 - row)
         await person.press("enter")
         assert (person.screen, "Conversation 1" in person.where) == ("Conversation", True)

@@ -12,6 +12,7 @@ from lossless.model.summaries import NewSummary
 from lossless.testing import VirtualClock
 from lossless.tui.app import Lcm
 from tests.tui.kit import room_of
+from tests.tui.rollouts import session_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,7 +52,8 @@ def room(tmp_path: Path) -> Iterator[Room]:
             with archive.writing():
                 archive.summaries.insert(1, sources, new, START)
                 archive.context.replace(1, sources, new.id, START)
-    opened = room_of(path)
+    session_file(tmp_path / "files", "run-1", [text for _, text in SAID * 5][2:])
+    opened = room_of(path, folders=(tmp_path / "files",))
     yield opened
     opened.close()
 
@@ -67,6 +69,8 @@ async def settled(pilot: Any) -> None:
         pytest.param(["enter"], (80, 24), "15;0", id="conversation"),
         pytest.param(["s", "l", "j", "l"], (80, 24), "0;15", id="light"),
         pytest.param(["c"], (130, 30), "15;0", id="wide"),
+        pytest.param(["v"], (80, 24), "0;15", id="compare"),
+        pytest.param(["x", "enter"], (80, 24), "15;0", id="whole"),
     ],
 )
 def test_it_looks_as_it_did(

@@ -32,6 +32,8 @@ class Receipt:
     #: Lane → share of what there was to give; see `SHARE_TARGETS` for what is aimed at.
     shares: Mapping[str, float]
     repairs: tuple[Repair, ...] = ()
+    #: The tokens of each item that is included, in the form in which it stands.
+    sizes: tuple[int, ...] = ()
 
     @property
     def fits(self) -> bool:
@@ -69,4 +71,5 @@ def receipt(
         tokens_by_kind={**chosen.tokens_by_kind, **beside},
         shares=chosen.shares,
         repairs=tuple(repairs),
+        sizes=tuple(kept.tokens for kept in chosen.kept),
     )

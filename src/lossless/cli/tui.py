@@ -63,8 +63,11 @@ def _run(
     from lossless.tui.folders import discovered
     from lossless.tui.room import Room
 
-    folders = (sessions,) if sessions else discovered(Places.of(openclaw_dir=invocation.openclaw_dir).state_dir)
-    room = Room(invocation.file_path, invocation.loaded.settings, folders=folders, read_only=read_only)
+    places = Places.of(openclaw_dir=invocation.openclaw_dir)
+    codex = Path(places.variable("CODEX_HOME") or places.home / ".codex")
+    folders = (sessions,) if sessions else discovered(places.state_dir, codex)
+    settings = invocation.loaded.settings
+    room = Room(invocation.file_path, settings, folders=folders, codex=codex, read_only=read_only)
     try:
         app = Lcm(room, sessions)
         if screenshot is None:

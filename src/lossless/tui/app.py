@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.text import Text
 from textual.app import App, SystemCommand
 from textual.binding import Binding
+from textual.worker import WorkerState
 
 from lossless.tui.screens.dialogs import Read
-from lossless.tui.screens.page import Page
+from lossless.tui.screens.page import Page, unforeseen
 from lossless.tui.screens.sessions import Sessions
 from lossless.tui.words import Times
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from textual.dom import DOMNode
     from textual.pilot import Pilot
     from textual.screen import Screen
+    from textual.worker import Worker
 
     from lossless.tui.room import Room
 
@@ -52,8 +54,10 @@ _KEY_NAMES = {
     "f5": "F5",
     "ctrl+r": "^r",
     "ctrl+a": "^a",
+    "down": "↓",
+    "tab": "Tab",
 }
-_HIDDEN_KEYS = {"tab", "shift+tab", "ctrl+c", "super+c", "ctrl+q"}
+_OURS = "lossless.tui."
 
 
 class Lcm(App[None]):
@@ -79,6 +83,11 @@ class Lcm(App[None]):
 
             self.push_screen(Files(self._folder))
         self.set_interval(_LOOK_SECONDS, self._look)
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """What goes wrong in work that outlives its screen is a message, too."""
+        if event.state is WorkerState.ERROR and event.worker.error is not None and event.worker.node is self:
+            self.notify(unforeseen(event.worker.error), severity="error", markup=False)
 
     def _look(self) -> None:
         if isinstance(self.screen, Page):
@@ -131,28 +140,35 @@ class Lcm(App[None]):
 
     def _keys(self, screen: Screen[object]) -> list[tuple[str, str]]:
         found: dict[tuple[str, str], list[str]] = {}
-        for active in screen.active_bindings.values():
-            binding = active.binding
-            if active.node is screen and binding.key not in _HIDDEN_KEYS and binding.description:
-                name = _KEY_NAMES.get(binding.key, binding.key)
-                found.setdefault((binding.action, binding.description), []).append(name)
+        for binding in own_bindings(type(screen)):
+            name = _KEY_NAMES.get(binding.key, binding.key)
+            found.setdefault((binding.action, binding.description), []).append(name)
         return [(" ".join(names), about) for (_, about), names in found.items()]
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Everything that a key does here, by name, then what the framework offers."""
         done = set()
-        for active in screen.active_bindings.values():
-            binding = active.binding
-            if active.node is screen and binding.description and binding.action not in done:
+        for binding in own_bindings(type(screen)):
+            if binding.action not in done:
                 done.add(binding.action)
                 about = f"key {_KEY_NAMES.get(binding.key, binding.key)}"
-                yield SystemCommand(binding.description, about, _runner(self, active.node, binding.action))
+                yield SystemCommand(binding.description, about, _runner(self, screen, binding.action))
         yield SystemCommand("Theme", "Colours for a dark or a light terminal", self.action_change_theme)
         yield SystemCommand("Quit", "Leave lcm", self.action_quit)
 
 
 def _runner(app: Lcm, node: DOMNode, action: str) -> Callable[[], object]:
     return lambda: app.call_later(app.run_action, action, node)
+
+
+def own_bindings(screen: type) -> list[Binding]:
+    """The keys that a screen names itself, one by one; its own go before those that all screens have."""
+    found: dict[str, Binding] = {}
+    for kind in screen.__mro__:
+        listed = kind.__dict__.get("BINDINGS", ()) if kind.__module__.startswith(_OURS) else ()
+        for binding in Binding.make_bindings(listed):
+            found.setdefault(binding.key, binding)
+    return list(found.values())
 
 
 def is_light(colours: str) -> bool:

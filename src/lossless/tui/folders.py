@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from lossless.store.archive import Archive
 
 _SUFFIX = ".jsonl"
+#: Codex keeps its rollouts by year, month and day; their names end with the session's id.
+_DATED = "[0-9][0-9][0-9][0-9]/[0-9][0-9]/[0-9][0-9]"
+_ROLLOUT = re.compile(r"rollout-.*?-([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +43,19 @@ class SessionFile:
 
     @property
     def session_id(self) -> str:
-        return self.path.name.removesuffix(_SUFFIX)
+        name = self.path.name.removesuffix(_SUFFIX)
+        rollout = _ROLLOUT.fullmatch(name)
+        return rollout[1] if rollout else name
 
 
-def discovered(state_dir: Path) -> tuple[Path, ...]:
-    """The session folders of all agents below OpenClaw's state folder."""
+def discovered(state_dir: Path, codex: Path | None = None) -> tuple[Path, ...]:
+    """The session folders of all agents below OpenClaw's state folder, and that of Codex."""
     try:
-        return tuple(sorted(path for path in state_dir.glob("agents/*/sessions") if path.is_dir()))
+        found = sorted(path for path in state_dir.glob("agents/*/sessions") if path.is_dir())
+        rollouts = [codex / "sessions"] if codex is not None and (codex / "sessions").is_dir() else []
     except OSError:
         return ()
+    return (*found, *rollouts)
 
 
 def agents(folders: Sequence[Path]) -> list[Agent]:
@@ -71,15 +79,20 @@ def _placed(archive: Archive, file: SessionFile) -> SessionFile:
 
 
 def _name(folder: Path) -> str:
-    """The agent's name where the folder lies as OpenClaw lays it, else the folder's own."""
+    """The agent's name where the folder lies as OpenClaw lays it, `codex` for Codex's, else the folder's own."""
+    if folder.name == "sessions" and "codex" in folder.parent.name.lower():
+        return "codex"
     is_agents = folder.name == "sessions" and folder.parent.parent.name == "agents"
     return folder.parent.name if is_agents else str(folder)
 
 
 def _entries(folder: Path) -> list[tuple[str, os.stat_result]]:
-    try:
-        with os.scandir(folder) as listed:
-            found = [(entry.path, entry.stat()) for entry in listed if entry.name.endswith(_SUFFIX) and entry.is_file()]
-    except OSError:
-        return []
+    """The session files of a folder, those in folders of days too."""
+    found: list[tuple[str, os.stat_result]] = []
+    for place in (folder, *folder.glob(_DATED)):
+        try:
+            with os.scandir(place) as listed:
+                found += [(item.path, item.stat()) for item in listed if item.name.endswith(_SUFFIX) and item.is_file()]
+        except OSError:
+            continue
     return found

@@ -28,7 +28,7 @@ def _now() -> datetime:
 
 
 class Room:
-    """An archive, the settings that hold, and the folders with a host's session files."""
+    """An archive, the settings that hold, the folders with a host's session files, and the one that Codex writes to."""
 
     def __init__(
         self,
@@ -36,12 +36,13 @@ class Room:
         settings: Settings,
         *,
         folders: tuple[Path, ...] = (),
+        codex: Path | None = None,
         read_only: bool = False,
         complete: Callable[[Prompt], object] | None = None,
         clock: Callable[[], datetime] = _now,
     ) -> None:
         self.settings, self.folders, self.read_only, self.clock = settings, folders, read_only, clock
-        self._complete = complete
+        self.codex, self._complete = codex, complete
         self.archive = Archive.open(path, read_only=True, busy_timeout_ms=_PATIENCE_MS)
         self._former: list[Archive] = []
         self._engine: tuple[Archive, Engine] | None = None

@@ -11,13 +11,18 @@ from lossless.assembly.plan import SHARE_TARGETS
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from lossless.assembly.receipt import Receipt
     from lossless.engine import Engine
     from lossless.store.archive import Archive
 
 
+#: What a receipt calls the pins and the focus brief.
+BESIDE = "pins and focus"
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One item of the prompt: a message or a summary, in its form."""
+    """One item of the prompt: a message or a summary, in its form, or what stands beside them."""
 
     id: str
     form: str
@@ -29,7 +34,7 @@ class Item:
 
     @property
     def is_summary(self) -> bool:
-        return not self.id.startswith("msg#")
+        return self.id.startswith("sum_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,7 @@ def seen(engine: Engine, conversation_id: int) -> Seen:
         conversation = archive.conversations.get(conversation_id)
         receipt = engine.assemble(conversation).receipt
         decision = engine.loop.evaluate(Situation(conversation, engine.settings.default_token_budget))
-        items = _items(archive, receipt.included)
+        items = [*_beside(archive, conversation_id, receipt), *_items(archive, receipt)]
         stored = archive.details.context_count(conversation_id)
     known = len(receipt.included) + sum(not id_.startswith("pin_") for id_, _ in receipt.left_out)
     reasons = Counter(reason for _, reason in receipt.left_out)
@@ -86,7 +91,19 @@ def seen(engine: Engine, conversation_id: int) -> Seen:
     )
 
 
-def _items(archive: Archive, included: tuple[tuple[str, str], ...]) -> list[Item]:
+def _beside(archive: Archive, conversation_id: int, receipt: Receipt) -> list[Item]:
+    """Pins and the focus brief, which stand before everything else."""
+    tokens = receipt.tokens_by_kind.get(BESIDE, 0)
+    if not tokens:
+        return []
+    brief, pins = archive.beside.active_brief(conversation_id), archive.beside.pins(conversation_id)
+    pieces = [f"focus: {brief.prompt}\n\n{brief.content}"] if brief is not None else []
+    pieces += [f"pinned: {pin.content or f'msg#{pin.message_id}'}" for pin in pins]
+    return [Item(BESIDE, "verbatim", BESIDE, tokens, brief.created_at if brief else None, "\n\n".join(pieces))]
+
+
+def _items(archive: Archive, receipt: Receipt) -> list[Item]:
+    included = receipt.included
     numbers = [int(id_.removeprefix("msg#")) for id_, _ in included if id_.startswith("msg#")]
     names = [id_ for id_, _ in included if not id_.startswith("msg#")]
     found: dict[str, Item] = {}
@@ -97,7 +114,7 @@ def _items(archive: Archive, included: tuple[tuple[str, str], ...]) -> list[Item
         id_, what = summary.summary_id, f"depth {summary.depth}"
         found[id_] = Item(id_, "", what, summary.token_count, summary.earliest_at, summary.content)
     items = []
-    for id_, form in included:
+    for (id_, form), tokens in zip(included, receipt.sizes, strict=True):
         item = found.get(id_) or Item(id_, "", "", 0, None, "")
-        items.append(Item(id_, form, item.what, item.tokens, item.at, item.text))
+        items.append(Item(id_, form, item.what, tokens, item.at, item.text))
     return items

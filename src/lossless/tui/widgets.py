@@ -79,8 +79,12 @@ class DetailPane(VerticalScroll):
     def compose(self) -> ComposeResult:
         yield Static(markup=False, id="detail")
 
+    #: What is shown.
+    detail: Detail | None = None
+
     def show(self, detail: Detail | None) -> None:
         """Show a thing from its beginning, or nothing."""
+        self.detail = detail
         self.query_one("#detail", Static).update(Text() if detail is None else drawn(detail))
         self.scroll_home(animate=False)
 
@@ -91,9 +95,15 @@ class DetailPane(VerticalScroll):
 
 def drawn(detail: Detail) -> Text:
     """A thing as coloured text that cannot steer the terminal."""
-    text = Text(end="").append(line(detail.title), "bold")
-    for name, value in detail.facts:
-        text.append(f"\n{name:<{_NAME_WIDTH}} ", "dim").append(line(value))
+    text = Text(end="").append(line(detail.title), "bold").append_text(facts(detail))
     if detail.text:
         text.append("\n\n" + clipped(detail.text))
+    return text
+
+
+def facts(detail: Detail) -> Text:
+    """What is known of a thing, a line each."""
+    text = Text(end="")
+    for name, value in detail.facts:
+        text.append(f"\n{name:<{_NAME_WIDTH}} ", "dim").append(line(value))
     return text

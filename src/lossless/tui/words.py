@@ -21,7 +21,9 @@ _VISIBLE: dict[int, str] = (
     | dict.fromkeys([*range(0x80, 0xA0), *_MARKS, *range(0xD800, 0xE000)], "\ufffd")
 )
 
-ROLES = {"user": "cyan", "assistant": "green", "tool": "yellow", "system": "magenta"}
+#: Yellow cannot be read on a light ground; this can, on both.
+NOTICE = "dark_orange3"
+ROLES = {"user": "cyan", "assistant": "green", "tool": NOTICE, "system": "magenta"}
 
 
 def visible(text: str) -> str:
@@ -43,11 +45,30 @@ def line(text: str, most: int = LINE_CHARS) -> str:
     return words if len(words) <= most else words[: most - 1] + "…"
 
 
+def shortened(name: str, most: int) -> str:
+    """A name without its middle where it is too long.
+
+    >>> shortened("abcdefgh", 5), shortened("abc", 5)
+    ('ab…gh', 'abc')
+    """
+    keep = (most - 1) // 2
+    return name if len(name) <= most else f"{name[:keep]}…{name[-(most - 1 - keep) :]}"
+
+
 def clipped(text: str, most: int = MOST_CHARS) -> str:
     """As much of a text as is drawn at once, and how much that leaves out."""
     if len(text) <= most:
         return visible(text)
     return f"{visible(text[:most])}\n\n… {number(len(text) - most)} more characters"
+
+
+def pieces(text: str, most: int = MOST_CHARS) -> list[str]:
+    """A text in pieces that can be drawn at once; one piece, if only an empty one.
+
+    >>> pieces("abcde", 2)
+    ['ab', 'cd', 'e']
+    """
+    return [visible(text[at : at + most]) for at in range(0, max(1, len(text)), most)]
 
 
 def cell(text: str, style: str = "") -> Text:

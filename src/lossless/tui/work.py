@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from lossless.lifecycle.backup import make_beside
 from lossless.surgery import dissolve as dissolving
 from lossless.surgery import transplant as transplanting
 from lossless.surgery import undo as undoing
@@ -36,7 +35,8 @@ class Surgery:
     title: str
     text: str
     question: str
-    apply: Callable[[Engine], Operated]
+    #: Does it, and says what was done.
+    apply: Callable[[Engine], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def dissolve(archive: Archive, summary_id: str, *, purge: bool) -> Surgery:
         f"Dissolve {summary_id}",
         plan.text,
         "Put them back into the context?",
-        lambda engine: dissolving.apply(engine.archive, plan, _now(engine), _backups(engine)),
+        lambda engine: told(dissolving.apply(engine.archive, plan, now(engine), _backups(engine))),
     )
 
 
@@ -110,7 +110,7 @@ def transplant(archive: Archive, source_id: int, target_id: int) -> Surgery:
         f"Transplant conversation {source_id} → {target_id}",
         plan.text,
         f"Copy them to conversation {target_id}?",
-        lambda engine: transplanting.apply(engine.archive, engine.vault, plan, _now(engine), _backups(engine)),
+        lambda engine: told(transplanting.apply(engine.archive, engine.vault, plan, now(engine), _backups(engine))),
     )
 
 
@@ -121,7 +121,7 @@ def undo(archive: Archive, conversation_id: int) -> Surgery:
         f"Undo {plan.entry.action}",
         plan.text,
         f"Take the {plan.entry.action} back?",
-        lambda engine: undoing.apply(engine.archive, plan, _now(engine), _backups(engine)),
+        lambda engine: told(undoing.apply(engine.archive, plan, now(engine), _backups(engine))),
     )
 
 
@@ -132,7 +132,7 @@ def rewrite(room: Room, summary_id: str, conversation_id: int, *, subtree: bool)
     one, all_below = (None, summary_id) if subtree else (summary_id, None)
     plan = rewriting.plan(room.archive, conversation_id, summary_id=one, subtree=all_below)
     title = f"Rewrite {summary_id}{' and all below it' if subtree else ''}"
-    return Rewriting(title, plan, _writer(room))
+    return Rewriting(title, plan, writer(room))
 
 
 def repair(room: Room, conversation_id: int) -> Rewriting:
@@ -140,7 +140,7 @@ def repair(room: Room, conversation_id: int) -> Rewriting:
     from lossless.doctor import repair as repairing
 
     found = repairing.plan(room.archive, conversation_id, room.settings.default_token_budget)
-    return Rewriting(f"Repair conversation {conversation_id}", found.plan, _writer(room), found.blocked)
+    return Rewriting(f"Repair conversation {conversation_id}", found.plan, writer(room), found.blocked)
 
 
 def previous_context(room: Room, summary_id: str) -> str:
@@ -158,7 +158,7 @@ def operate(room: Room, surgery: Surgery) -> str:
     with room.working() as engine:
         done = surgery.apply(engine)
     room.refresh()
-    return told(done)
+    return done
 
 
 def write_drafts(room: Room, work: Rewriting, decide: Callable[[Draft], bool], decided: Callable[[], None]) -> Outcome:
@@ -186,7 +186,7 @@ def write_drafts(room: Room, work: Rewriting, decide: Callable[[Draft], bool], d
         reasons += f"\nand {len(refused) - _REASONS} more" if len(refused) > _REASONS else ""
         if not good:
             return Outcome(f"Nothing was written.{reasons}", is_changed=False)
-        done = rewriting.apply(engine.archive, work.plan, good, _now(engine), _backups(engine))
+        done = rewriting.apply(engine.archive, work.plan, good, now(engine), _backups(engine))
     room.refresh()
     return Outcome(told(done) + reasons)
 
@@ -199,7 +199,7 @@ def told(done: Operated) -> str:
     return f"Done: {done.action}, {what}, context {sizes}; u takes it back.{copy}"
 
 
-def _writer(room: Room) -> str:
+def writer(room: Room) -> str:
     """Who would write, by name; without a model texts are extracted."""
     from lossless.compaction.summariser import Summariser
 
@@ -209,9 +209,10 @@ def _writer(room: Room) -> str:
     return ", then ".join(names) if names else "nobody: texts are extracted, no model is configured"
 
 
-def _now(engine: Engine) -> datetime:
+def now(engine: Engine) -> datetime:
+    """What an engine's clock says."""
     return engine.writer.clock()
 
 
 def _backups(engine: Engine) -> Callable[[str], Path]:
-    return lambda label: make_beside(engine.archive, label, _now(engine)).path
+    return lambda label: engine.copy(label).path

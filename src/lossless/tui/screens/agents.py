@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from lossless.tui import folders
+from textual.binding import Binding
+
+from lossless.tui import folders, locating
 from lossless.tui.reads import Detail
-from lossless.tui.screens.page import TablePage
+from lossless.tui.screens.page import Page, TablePage
+from lossless.tui.screens.surgery import Operating
 from lossless.tui.words import cell, plural, right, size
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from textual.binding import BindingType
+
     from lossless.tui.folders import Agent, SessionFile
 
 BATCH = 50
@@ -43,10 +50,17 @@ class Agents(TablePage):
         self.app.push_screen(Files(Path(key)))
 
 
-class Files(TablePage):
+class Files(TablePage, Operating):
     """The session files of one folder, the last changed first."""
 
     COLUMNS = ("session", "conv", "size", "changed")
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("x", "transcript", "Transcript"),
+        Binding("v", "compare", "Compare"),
+        Binding("i", "import", "Import"),
+        Binding("s,l", "summaries", "Summaries", key_display="s"),
+        Binding("c", "context", "Context"),
+    ]
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -59,6 +73,7 @@ class Files(TablePage):
 
     def _show(self, read: tuple[list[SessionFile], int]) -> None:
         found, self._total = read
+        was = self._chosen
         self._found = {file.path.name: file for file in found}
         self.where("Session files", str(self._folder), f"{len(found)} of {self._total}")
         self.rows.fill(
@@ -75,13 +90,16 @@ class Files(TablePage):
                 for name, file in self._found.items()
             ]
         )
+        now = self._chosen
+        if was is not None and now is not None and was != now:
+            self.highlighted(now.path.name)
 
     def highlighted(self, key: str) -> None:
         file = self._found[key]
         facts = (("size", size(file.size)), ("changed", self.lcm.times.minute(file.changed_at)))
-        text = f"It is conversation {file.conversation_id}; Enter opens it."
+        text = f"It is conversation {file.conversation_id}; Enter opens it, x shows the file, v compares the two."
         if file.conversation_id is None:
-            text = f"The archive does not have it. To store it:\n\nlcm bootstrap '{file.path}' --session-key KEY"
+            text = "The archive does not have it. Enter shows what it says; i stores it."
         self.pane.show(Detail(str(file.path), facts, text))
         if self.rows.is_at_end and len(self._found) < self._total:
             self._wanted += BATCH
@@ -89,8 +107,64 @@ class Files(TablePage):
 
     def selected(self, key: str) -> None:
         from lossless.tui.screens.conversation import Conversation
+        from lossless.tui.screens.transcript import Transcript
 
-        if (id_ := self._found[key].conversation_id) is not None:
-            self.app.push_screen(Conversation(id_))
+        file = self._found[key]
+        if file.conversation_id is not None:
+            self.app.push_screen(Conversation(file.conversation_id))
         else:
-            self.tell("The archive does not have this session yet.")
+            self.app.push_screen(Transcript(file.path))
+
+    # --- keys ---
+
+    @property
+    def _chosen(self) -> SessionFile | None:
+        return self._found.get(self.rows.chosen or "")
+
+    def _stored(self) -> int | None:
+        file = self._chosen
+        if file is not None and file.conversation_id is None:
+            self.tell("The archive does not have this session yet; i stores it.")
+        return None if file is None else file.conversation_id
+
+    def _behind(self, then: Callable[[Path], None]) -> None:
+        """Go on with the rollout behind the chosen file, or the file."""
+        room, file = self.room, self._chosen
+        if file is not None:
+            path, id_ = file.path, file.session_id
+            self.fetch(lambda: locating.backend_of(room, path, id_), then, "plan")
+
+    def _push(self, screen: Page) -> None:
+        self.app.push_screen(screen)
+
+    def action_transcript(self) -> None:
+        from lossless.tui.screens.transcript import Transcript
+
+        id_ = None if self._chosen is None else self._chosen.conversation_id
+        self._behind(lambda path: self._push(Transcript(path, id_)))
+
+    def action_compare(self) -> None:
+        from lossless.tui.screens.compare import Compare
+
+        if (id_ := self._stored()) is not None:
+            self._behind(lambda path: self._push(Compare(path, id_)))
+
+    def action_import(self) -> None:
+        from lossless.tui import bringing
+
+        room, file = self.room, self._chosen
+        if file is not None:
+            path = file.path
+            self.propose(lambda: bringing.importing(room, path))
+
+    def action_summaries(self) -> None:
+        from lossless.tui.screens.dag import Dag
+
+        if (id_ := self._stored()) is not None:
+            self.app.push_screen(Dag(id_))
+
+    def action_context(self) -> None:
+        from lossless.tui.screens.context import Context
+
+        if (id_ := self._stored()) is not None:
+            self.app.push_screen(Context(id_))

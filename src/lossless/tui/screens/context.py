@@ -11,7 +11,7 @@ from lossless.tui import reads, seen
 from lossless.tui.screens.dialogs import Read, coloured
 from lossless.tui.screens.page import TablePage
 from lossless.tui.screens.surgery import Operating
-from lossless.tui.words import bar, cell, number, plural, right, role
+from lossless.tui.words import NOTICE, bar, cell, number, plural, right, role
 
 if TYPE_CHECKING:
     from textual.binding import BindingType
@@ -37,20 +37,24 @@ class Context(TablePage, Operating):
     def __init__(self, conversation_id: int) -> None:
         super().__init__()
         self.conversation_id: int = conversation_id
+        self._beside = ""
 
     def load(self) -> None:
         room, id_ = self.room, self.conversation_id
         self.reading(lambda: seen.seen(room.engine, id_), self._show)
 
     def _show(self, found: Seen) -> None:
-        self.where(f"Context of conversation {self.conversation_id}", plural(len(found.items), "item"))
+        count = sum(item.id != seen.BESIDE for item in found.items)
+        self.where(f"Context of conversation {self.conversation_id}", plural(count, "item"))
         self.about(_figures(found))
+        self._beside = "".join(item.text for item in found.items if item.id == seen.BESIDE)
         most = max((item.tokens for item in found.items), default=1) or 1
         self.rows.fill([(item.id, self._cells(item, most)) for item in found.items])
 
     def _cells(self, item: Item, most: int) -> tuple[Text, ...]:
         form = "" if item.form == "verbatim" else f"({item.form}) "
-        what = cell(item.what, "blue") if item.is_summary else role(item.what)
+        what = cell("beside", "magenta") if item.id == seen.BESIDE else role(item.what)
+        what = cell(item.what, "blue") if item.is_summary else what
         return (
             what,
             right(item.tokens, 6),
@@ -63,6 +67,8 @@ class Context(TablePage, Operating):
         archive, times = self.room.archive, self.lcm.times
         if key.startswith("msg#"):
             self.open_detail(lambda: reads.message(archive, int(key.removeprefix("msg#")), times))
+        elif key == seen.BESIDE:
+            self.pane.show(reads.Detail("Pins and focus", text=self._beside))
         else:
             self.open_detail(lambda: reads.summary(archive, key, times))
 
@@ -72,6 +78,8 @@ class Context(TablePage, Operating):
 
         if key.startswith("msg#"):
             self.app.push_screen(Conversation(self.conversation_id, int(key.removeprefix("msg#"))))
+        elif key == seen.BESIDE:
+            self.action_whole()
         else:
             self.app.push_screen(Dag(self.conversation_id, key))
 
@@ -103,13 +111,13 @@ def _figures(found: Seen) -> Text:
         bar(full, _BAR, "cyan" if found.fits else "red"),
         f" {full:6.1%}  {number(found.tokens)} of {number(found.capacity)} tokens{over}\n",
         "context  ",
-        bar(kept, _BAR, "yellow" if kept >= 1 else "cyan"),
+        bar(kept, _BAR, NOTICE if kept >= 1 else "cyan"),
         f" {kept:6.1%}  {number(found.stored_tokens)} of {number(found.threshold)} until a fold",
     )
     lanes = "   ".join(f"{lane.name} {lane.share:.0%}{_aim(lane.low, lane.high)}" for lane in found.lanes)
     text.append(f"\n{lanes}", "dim")
     for reason, count in found.left_out[:_REASONS]:
-        text.append(f"\n{plural(count, 'item')} left out: ", "yellow").append(cell(reason))
+        text.append(f"\n{plural(count, 'item')} left out: ", NOTICE).append(cell(reason))
     return text
 
 

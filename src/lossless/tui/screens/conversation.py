@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding
 
 from lossless.tui import reads
-from lossless.tui.screens.page import TablePage
+from lossless.tui.screens.located import Located
 from lossless.tui.words import cell, number, right, role
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lossless.tui.reads import Window
 
 
-class Conversation(TablePage):
+class Conversation(Located):
     """The newest window first, which follows the conversation while it goes on."""
 
     COLUMNS = ("seq", "role", "said", "tokens", "text")

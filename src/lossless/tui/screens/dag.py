@@ -15,7 +15,7 @@ from lossless.store.outline import Outline
 from lossless.tui import reads, work
 from lossless.tui.screens.dialogs import Read
 from lossless.tui.screens.surgery import Operating
-from lossless.tui.words import bar, clipped, line, number, plural
+from lossless.tui.words import NOTICE, bar, clipped, line, number, plural
 
 if TYPE_CHECKING:
     from textual.binding import BindingType
@@ -68,14 +68,14 @@ class Dag(Operating):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "Search", show=False),
         Binding("enter,l,right,space", "expand", "Open", key_display="⏎"),
-        Binding("h,left", "collapse", "Close"),
+        Binding("h,left", "collapse", "Close", show=False),
         Binding("r,w", "rewrite(False)", "Rewrite", key_display="r"),
         Binding("W", "rewrite(True)", "Rewrite all below", show=False),
         Binding("d", "dissolve", "Dissolve"),
         Binding("R", "repair", "Repair"),
         Binding("t", "transplant", "Transplant"),
         Binding("p", "previous", "Previous"),
-        Binding("u", "undo", "Undo"),
+        Binding("u", "undo", "Undo", show=False),
         Binding("c", "context", "Context", show=False),
         Binding("f5", "reload", "Reload", show=False),
     ]
@@ -170,7 +170,7 @@ class Dag(Operating):
     def _offer_more(self, node: TreeNode[Node], branch: Branch) -> None:
         shown = branch.offset + len(branch.summaries) + len(branch.messages)
         if shown < branch.total:
-            node.add_leaf(Text(f"… {branch.total - shown:,} more", "yellow"), Node(more_from=shown))
+            node.add_leaf(Text(f"… {branch.total - shown:,} more", NOTICE), Node(more_from=shown))
 
     def _more(self, node: TreeNode[Node], offset: int) -> None:
         """Put the next rows where the offer of more stands."""

@@ -8,23 +8,26 @@ from rich.text import Text
 from textual.binding import Binding
 from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
 from lossless.tui.screens.page import Fetching
-from lossless.tui.widgets import Rows
-from lossless.tui.words import cell, clipped, line
+from lossless.tui.widgets import Rows, facts
+from lossless.tui.words import NOTICE, cell, clipped, line, pieces
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.binding import BindingType
+    from textual.events import Resize
     from textual.widget import Widget
 
     from lossless.store.listings import ConversationRow
+    from lossless.tui.reads import Detail
 
 T = TypeVar("T")
 
-_STYLES = {"+": "green", "-": "red", "!": "yellow", "~": "cyan", "@": "cyan"}
+_STYLES = {"+": "green", "-": "red", "!": NOTICE, "~": "cyan", "@": "cyan"}
 _MOST_CONVERSATIONS = 200
+_FRAME_LINES, _LEAST_LINES = 6, 3
 
 
 def coloured(text: str) -> Text:
@@ -52,12 +55,19 @@ class Dialog(Fetching, ModalScreen[T]):
     def compose(self) -> ComposeResult:
         with Vertical():
             yield Static(Text(line(self._title)), markup=False, classes="title")
-            yield self.body()
+            body = self.body()
+            body.add_class("body")
+            yield body
             yield Static(Text(self._keys), markup=False, classes="keys")
 
     def body(self) -> Widget:
         """What is scrolled."""
         return VerticalScroll(Static(self._text, markup=False, classes="text"), can_focus=False)
+
+    def on_resize(self, event: Resize) -> None:
+        """What is scrolled leaves room for the title, the keys and the border."""
+        for body in self.query(".body"):
+            body.styles.max_height = max(_LEAST_LINES, event.size.height - _FRAME_LINES)
 
     def draw(self, title: str, text: Text, keys: str) -> None:
         """Show something else."""
@@ -99,6 +109,63 @@ class Read(Dialog[None]):
 
     def __init__(self, title: str, text: Text) -> None:
         super().__init__(title, text, "j/k scroll   q/Esc close")
+
+    def action_close(self) -> None:
+        self.dismiss(None)
+
+
+class Whole(Read):
+    """One thing as large as the screen, however long its text is: a piece at a time."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("z", "close", "Close"),
+        Binding("left_square_bracket", "piece(-1)", "The piece before"),
+        Binding("right_square_bracket", "piece(1)", "The next piece"),
+        Binding("g,home", "end(-1)", "Beginning"),
+        Binding("G,end", "end(1)", "End"),
+    ]
+
+    def __init__(self, detail: Detail) -> None:
+        self._detail, self._pieces, self._place = detail, pieces(detail.text), 0
+        super().__init__(*self._shown()[:2])
+        self._keys = self._shown()[2]
+
+    def _shown(self) -> tuple[str, Text, str]:
+        count, text = len(self._pieces), self._pieces[self._place]
+        known = facts(self._detail)[1:] if self._place == 0 and self._detail.facts else Text(end="")
+        body = known.append(f"\n\n{text}" if known else text)
+        more = f"   [ ] piece {self._place + 1} of {count}" if count > 1 else ""
+        return self._detail.title, body, f"j/k scroll{more}   q/Esc close"
+
+    def action_piece(self, way: int) -> None:
+        place = min(max(0, self._place + way), len(self._pieces) - 1)
+        if place != self._place:
+            self._place = place
+            self.draw(*self._shown())
+
+    def action_end(self, way: int) -> None:
+        self.action_piece(way * len(self._pieces))
+        scroll = self.query_one(VerticalScroll)
+        self.call_after_refresh(scroll.scroll_end if way > 0 else scroll.scroll_home, animate=False)
+
+
+class Write(Dialog[str | None]):
+    """A line to write; None when nothing was."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "Close")]
+
+    def __init__(self, title: str, placeholder: str) -> None:
+        super().__init__(title, Text(), "Enter go on   Esc cancel")
+        self._placeholder = placeholder
+
+    def body(self) -> Widget:
+        return Input(placeholder=self._placeholder, select_on_focus=False)
+
+    def on_mount(self) -> None:
+        self.query_one(Input).focus()
+
+    def on_input_submitted(self) -> None:
+        self.dismiss(self.query_one(Input).value.strip() or None)
 
     def action_close(self) -> None:
         self.dismiss(None)

@@ -10,7 +10,7 @@ from lossless.tui import work
 from lossless.tui.reads import Detail
 from lossless.tui.screens.page import TablePage
 from lossless.tui.screens.surgery import Operating
-from lossless.tui.words import cell, plural
+from lossless.tui.words import NOTICE, cell, plural
 
 if TYPE_CHECKING:
     from textual.binding import BindingType
@@ -44,7 +44,7 @@ class Doctor(TablePage, Operating):
             (
                 key,
                 (
-                    cell("✗", "red") if finding.severity == "problem" else cell("·", "yellow"),
+                    cell("✗", "red") if finding.severity == "problem" else cell("·", NOTICE),
                     cell("" if finding.conversation_id is None else str(finding.conversation_id)),
                     cell(finding.kind, "bold"),
                     cell(finding.message),

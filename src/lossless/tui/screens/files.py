@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from lossless.store.texts import Where
 from lossless.tui.reads import Detail
+from lossless.tui.screens.dialogs import Whole
 from lossless.tui.screens.page import TablePage
-from lossless.tui.words import cell, right, size
+from lossless.tui.words import cell, plural, right, size
 
 if TYPE_CHECKING:
     from lossless.model.files import StoredFile
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from lossless.tui.words import Times
 
 BATCH = 50
+#: So many bytes of a file stand in the pane, and so many can be read here.
+_BEGINNING, _MOST = 16_384, 512_000
 
 
 class LargeFiles(TablePage):
@@ -36,7 +39,7 @@ class LargeFiles(TablePage):
     def _show(self, read: tuple[Page[StoredFile], tuple[int, int]]) -> None:
         page, (count, total) = read
         self._found, self._has_more = {file.id: file for file in page.rows}, page.next is not None
-        self.where(f"Large files of conversation {self.conversation_id}", f"{count:,} files, {size(total)}")
+        self.where(f"Large files of conversation {self.conversation_id}", f"{plural(count, 'file')}, {size(total)}")
         times = self.lcm.times
         self.rows.fill(
             [
@@ -63,6 +66,13 @@ class LargeFiles(TablePage):
             self._wanted += BATCH
             self.load()
 
+    def selected(self, key: str) -> None:
+        room, file, times = self.room, self._found[key], self.lcm.times
+        self.fetch(lambda: _whole(room, file, times), self._open, "plan")
+
+    def _open(self, detail: Detail) -> None:
+        self.app.push_screen(Whole(detail))
+
 
 def _opened(room: Room, file: StoredFile, times: Times) -> Detail:
     """What is known of a file, and the beginning of its content."""
@@ -73,10 +83,26 @@ def _opened(room: Room, file: StoredFile, times: Times) -> Detail:
 
     vault = vault_of(room.path, room.settings.large_files_dir)
     opener = from_vault(vault) if vault else None
-    found = describe(room.archive, file.id, everything(), room.clock(), DescribeRequest(max_bytes=16_384), opener)
-    facts = (
+    found = describe(room.archive, file.id, everything(), room.clock(), DescribeRequest(max_bytes=_BEGINNING), opener)
+    return Detail(f"{file.id}  {file.name or ''}", _facts(file, times), str(found))
+
+
+def _whole(room: Room, file: StoredFile, times: Times) -> Detail:
+    """A file's own text, without what is known about it; of bytes that are no text, only that."""
+    from lossless.files.place import vault_of
+    from lossless.recall.file_page import is_binary
+
+    vault = vault_of(room.path, room.settings.large_files_dir)
+    piece = None if vault is None else vault.read_text(file, 0, _MOST)
+    if piece is None or is_binary(piece.data[:_BEGINNING]):
+        return _opened(room, file, times)
+    rest = f"\n\n… the rest of {size(file.byte_size)} is in the file" if piece.is_cut else ""
+    return Detail(f"{file.id}  {file.name or ''}", _facts(file, times), piece.text + rest)
+
+
+def _facts(file: StoredFile, times: Times) -> tuple[tuple[str, str], ...]:
+    return (
         ("kind", file.mime or "–"),
-        ("size", f"{size(file.byte_size)}, {file.line_count or 0:,} lines"),
+        ("size", f"{size(file.byte_size)}, {plural(file.line_count or 0, 'line')}"),
         ("stored", times.minute(file.created_at)),
     )
-    return Detail(f"{file.id}  {file.name or ''}", facts, str(found))

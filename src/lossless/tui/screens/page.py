@@ -52,8 +52,13 @@ class Fetching(Widget):
     def room(self) -> Room:
         return self.lcm.room
 
-    def fetch(self, read: Callable[[], T], then: Callable[[T], None], group: str = "read") -> None:
-        """Read, then show; a newer call of the same group takes the place of this one."""
+    def fetch(
+        self, read: Callable[[], T], then: Callable[[T], None], group: str = "read", *, stays: bool = False
+    ) -> None:
+        """Read, then show; a newer call of the same group takes the place of this one.
+
+        What `stays` goes on when the screen is left, beside others of its kind.
+        """
 
         async def run() -> None:
             try:
@@ -63,7 +68,8 @@ class Fetching(Widget):
                 return
             then(found)
 
-        self.run_worker(cast("Callable[[], None]", run), group=group, exclusive=True, exit_on_error=False)
+        owner = self.app if stays else self
+        owner.run_worker(cast("Callable[[], None]", run), group=group, exclusive=not stays, exit_on_error=False)
 
     def complain(self, message: str) -> None:
         """Say what went wrong; not again while it still stands there."""
@@ -78,7 +84,12 @@ class Fetching(Widget):
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """What nobody foresaw is a message, too."""
         if event.state is WorkerState.ERROR and event.worker.error is not None:
-            self.complain(f"Unexpected {type(event.worker.error).__name__}; r or F5 tries again.")
+            self.complain(unforeseen(event.worker.error))
+
+
+def unforeseen(error: BaseException) -> str:
+    """What is said of a mistake of ours."""
+    return f"Unexpected {type(error).__name__}; r or F5 tries again."
 
 
 class Page(Fetching, Screen[None]):
@@ -93,6 +104,7 @@ class Page(Fetching, Screen[None]):
         Binding("D", "doctor", "Doctor", show=False),
         Binding("J", "scroll_detail(1)", "Scroll the text down", show=False),
         Binding("K", "scroll_detail(-1)", "Scroll the text up", show=False),
+        Binding("z", "whole", "The whole text", show=False),
         Binding("g,home", "top", "First", show=False),
         Binding("G,end", "bottom", "Last", show=False),
     ]
@@ -147,12 +159,17 @@ class Page(Fetching, Screen[None]):
     def on_screen_resume(self) -> None:
         self.tick()
 
+    @property
+    def mark(self) -> object:
+        """Changes when what is shown may be another."""
+        return self.room.mark
+
     def load(self) -> None:
         """Read what the list shows, with `reading`."""
 
     def reading(self, read: Callable[[], T], then: Callable[[T], None]) -> None:
         """Read for the list, and note how long that takes."""
-        self._mark, self._is_loading = self.room.mark, True
+        self._mark, self._is_loading = self.mark, True
         started = time.monotonic()
 
         def shown(found: T) -> None:
@@ -170,7 +187,7 @@ class Page(Fetching, Screen[None]):
         """Read again when somebody has written, and not too often."""
         pause = min(_MOST_SECONDS, max(_LEAST_SECONDS, self._seconds / _SHARE))
         is_due = self._mark is not None and not self._is_loading and time.monotonic() - self._loaded_at >= pause
-        if is_due and self._mark != self.room.mark:
+        if is_due and self._mark != self.mark:
             self.load()
 
     # --- keys ---
@@ -196,6 +213,12 @@ class Page(Fetching, Screen[None]):
 
     def action_scroll_detail(self, way: int) -> None:
         self.pane.move(way * _SCROLL)
+
+    def action_whole(self) -> None:
+        from lossless.tui.screens.dialogs import Whole
+
+        if self.pane.detail is not None:
+            self.app.push_screen(Whole(self.pane.detail))
 
     def action_top(self) -> None:
         self.query_one(Rows).choose(0)
@@ -228,8 +251,9 @@ class TablePage(Page):
     def highlighted(self, key: str) -> None:
         """The cursor came to a row."""
 
-    def selected(self, key: str) -> None:
-        """Enter was pressed on a row."""
+    def selected(self, _key: str) -> None:
+        """Enter was pressed on a row: it is shown whole, unless it leads somewhere."""
+        self.action_whole()
 
     def action_reload(self) -> None:
         self._shown = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from rich.text import Text
 from textual.binding import Binding
 from textual.containers import Container
 from textual.widgets import Footer, Input, Static
@@ -11,10 +12,9 @@ from textual.widgets import Footer, Input, Static
 from lossless.tui import reads
 from lossless.tui.screens.page import TablePage
 from lossless.tui.widgets import DetailPane, Rows
-from lossless.tui.words import cell, plural, role
+from lossless.tui.words import LINE_CHARS, NOTICE, cell, plural, role, visible
 
 if TYPE_CHECKING:
-    from rich.text import Text
     from textual.app import ComposeResult
     from textual.binding import BindingType
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from lossless.tui.room import Room
 
 _LIMIT = 100
+#: So many characters before a match are shown.
+_BEFORE = 12
 
 
 class Search(TablePage):
@@ -61,7 +63,7 @@ class Search(TablePage):
 
     def load(self) -> None:
         """What was found stays until something else is asked for."""
-        self._mark = self.room.mark
+        self._mark = self.mark
         self._say()
 
     def tick(self) -> None:
@@ -79,17 +81,14 @@ class Search(TablePage):
         self._found = {hit.reference: hit for hit in found.hits}
         self._say(plural(found.total, "hit") + (" and more" if found.truncated else ""))
         self.rows.fill([(key, self._cells(hit)) for key, hit in self._found.items()])
-        self.about(cell(found.hint, "yellow") if found.hint else None)
+        self.about(cell(found.hint, NOTICE) if found.hint else None)
         self.pane.show(None)
         if self._found:
             self.rows.focus()
 
     def _cells(self, hit: Finding) -> tuple[Text, ...]:
         what = cell(f"depth {hit.depth}", "blue") if hit.kind == "summary" else role(hit.role or hit.kind)
-        text = cell(hit.snippet)
-        for start, end in hit.matches:
-            text.stylize("bold reverse", start, end)
-        return cell(str(hit.conversation_id)), what, cell(self.lcm.times.short(hit.created_at), "dim"), text
+        return cell(str(hit.conversation_id)), what, cell(self.lcm.times.short(hit.created_at), "dim"), marked(hit)
 
     def highlighted(self, key: str) -> None:
         archive, times, hit = self.room.archive, self.lcm.times, self._found[key]
@@ -126,6 +125,20 @@ class Search(TablePage):
     def action_toggle_all(self) -> None:
         self._is_all = self.conversation_id is None or not self._is_all
         self._say()
+
+
+def marked(hit: Finding) -> Text:
+    """A hit on one line, from a little before the first match on; matches stand out."""
+    first = max(0, hit.matches[0][0] - _BEFORE) if hit.matches else 0
+    text, at = Text("…" if first else "", no_wrap=True, end=""), first
+    for start, end in hit.matches:
+        text.append(_flat(hit.snippet[at:start])).append(_flat(hit.snippet[start:end]), "bold reverse")
+        at = end
+    return text.append(_flat(hit.snippet[at : at + LINE_CHARS]))
+
+
+def _flat(text: str) -> str:
+    return visible(text).replace("\n", " ")
 
 
 def _find(room: Room, pattern: str, conversation_id: int | None, *, is_regex: bool) -> Findings:

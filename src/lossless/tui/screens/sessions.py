@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding
 
 from lossless.tui.reads import Detail
-from lossless.tui.screens.page import TablePage
-from lossless.tui.words import cell, number, plural, right
+from lossless.tui.screens.located import Located
+from lossless.tui.words import cell, number, plural, right, shortened
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from lossless.store.listings import ConversationRow, Page, Place
 
 BATCH = 50
+_NAME_CHARS = 30
 
 
-class Sessions(TablePage):
+class Sessions(Located):
     """Conversations, in batches of fifty; the next batch comes when the cursor reaches the end."""
 
     COLUMNS = ("id", "session", "messages", "sums", "context", "changed", "")
@@ -34,6 +35,10 @@ class Sessions(TablePage):
         self._found: dict[str, ConversationRow] = {}
         self._next: Place | None = None
         self._is_anew = False
+
+    @property
+    def about_id(self) -> int | None:
+        return None if self.rows.chosen is None else int(self.rows.chosen)
 
     def load(self) -> None:
         """The first batch: what changes comes to the top."""
@@ -62,13 +67,13 @@ class Sessions(TablePage):
         more = " and more" if self._next else ""
         self.where("lcm", self.room.path, plural(len(self._found), "conversation") + more)
         if not self._found:
-            self.pane.show(Detail("The archive is empty."))
+            self.pane.show(Detail("The archive is empty.", text="a lists session files that can be stored."))
 
     def _cells(self, row: ConversationRow) -> tuple[Text, ...]:
         name = row.session_key or row.session_id
         return (
             right(str(row.conversation_id), 3),
-            cell(name if len(name) <= 30 else f"{name[:14]}…{name[-15:]}"),
+            cell(shortened(name, _NAME_CHARS)),
             right(row.message_count, 8),
             right(row.summary_count, 5),
             right(row.context_tokens, 8),

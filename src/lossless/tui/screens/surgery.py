@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from functools import partial
+from threading import Event
 from typing import TYPE_CHECKING
 
 from lossless.tui import work
 from lossless.tui.screens.dialogs import Ask, Choose
 from lossless.tui.screens.page import Page
 from lossless.tui.screens.review import Review
+from lossless.tui.words import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lossless.tui.work import Outcome, Rewriting, Surgery
+
+
+_LONG_SECONDS = 1.0
 
 
 class Operating(Page):
@@ -34,15 +39,33 @@ class Operating(Page):
 
         def answered(surgery: Surgery, word: str | None) -> None:
             if word == "yes":
-                self.fetch(lambda: work.operate(self.room, surgery), self._operated, "work")
+                self._carry_out(surgery)
             elif word == "other" and other:
                 other[1]()
 
         self.fetch(plan, ask, "plan")
 
+    def _carry_out(self, surgery: Surgery) -> None:
+        """Do it in a thread; what takes long says so, and goes on when the screen is left."""
+        room, app, is_over = self.room, self.app, Event()
+
+        def do() -> str:
+            try:
+                return work.operate(room, surgery)
+            finally:
+                is_over.set()
+
+        def say() -> None:
+            if not is_over.is_set():
+                app.notify(visible(f"{surgery.title} …"), markup=False)
+
+        app.set_timer(_LONG_SECONDS, say)
+        self.fetch(do, self._operated, "work", stays=True)
+
     def _operated(self, told: str) -> None:
         self.tell(told)
-        self.changed()
+        if self.is_attached:
+            self.changed()
 
     def propose_dissolving(self, summary_id: str, *, purge: bool = False) -> None:
         archive = self.room.archive
