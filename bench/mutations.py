@@ -88,7 +88,7 @@ MUTATIONS = (
     Mutation(
         "what was left on a branch takes the new one's ids",
         "ingest/plan.py",
-        "if has_other_id and (stored.keeps_ids or not covered or row.seq < newest):",
+        "if has_other_id and (row.entry_id in stored.in_use or not covered or row.seq < newest):",
         "if has_other_id and (not covered or row.seq < newest):",
         "after a switch of branches the context is out of order",
         "repeating tree",

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING
-from uuid import uuid4
 from zoneinfo import ZoneInfo
 
 from lossless.compaction.loop import Loop, Situation
@@ -15,6 +13,7 @@ from lossless.errors import BadInput, NotFound
 from lossless.files.place import vault_of
 from lossless.ingest.payloads import Payloads
 from lossless.model.conversations import Conversation, Session, matches_any
+from lossless.store.holders import new_holder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,8 +42,7 @@ class Desk:
         self.vault = vault_of(archive.path, settings.large_files_dir)
         takes = self.vault if settings.payloads_in_files else None
         self._payloads = Payloads(takes, settings.large_file_threshold_tokens) if takes else None
-        owner = f"{os.getpid()}-{uuid4().hex[:8]}"
-        self.loop = Loop(archive, settings, summariser or Summariser(settings, complete), clock, owner)
+        self.loop = Loop(archive, settings, summariser or Summariser(settings, complete), clock, new_holder())
 
     def _find(self, session: Session | Conversation) -> Conversation | None:
         return session if isinstance(session, Conversation) else self.archive.conversations.find(session)
@@ -62,13 +60,14 @@ class Desk:
         *,
         observed_tokens: int | None = None,
         model: str | None = None,
+        context_window: int | None = None,
     ) -> Situation:
         if budget is not None and (not isinstance(budget, int) or isinstance(budget, bool) or budget <= 0):
             raise BadInput(f"a budget must be a positive number of tokens, not {budget!r}")
         situation = Situation(
             self._conversation(session), budget or self.settings.default_token_budget, observed_tokens
         )
-        return replace(situation, model=model)
+        return replace(situation, model=model, window=context_window)
 
     def _no_writes(self, session: Session | Conversation) -> str | None:
         """Why nothing of this session is stored, or None."""

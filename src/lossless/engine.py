@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
 from lossless.assembly import run as assembly
 from lossless.background import Background
 from lossless.compaction.describing import FILES_A_ROUND, Describing
+from lossless.compaction.observed import observation
 from lossless.compaction.run import CompactionReport
 from lossless.compaction.trigger import Reason
 from lossless.desk import Desk
@@ -23,18 +23,18 @@ from lossless.ingest.run import AppendReport
 from lossless.lifecycle.transcribing import Transcribing
 from lossless.lifecycle.upkeep import Upkeep
 from lossless.llm.calibration import Calibration, factor, observe
+from lossless.model.messages import ModelIdentity
 from lossless.recall.asking import Asking
 from lossless.recall.delegate import Model
 from lossless.settings import Settings
 from lossless.settings.load import load
 from lossless.store.archive import Archive
-from lossless.store.debts import Observation
 from lossless.verify import Verification
 from lossless.verify import verify as verify_archive
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
     from types import TracebackType
 
@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from lossless.llm.base import Prompt
     from lossless.model.conversations import Conversation, Session
     from lossless.model.files import StoredFile
-    from lossless.model.messages import Incoming, JsonObject, Message, ModelIdentity
+    from lossless.model.messages import Incoming, JsonObject, Message
+    from lossless.store.debts import Observation
 
-_MOST_TOKENS = 1 << 40
 #: What closing an engine may spend on debts, extractively.
 _CLOSING_SECONDS = 0.25
 
@@ -133,6 +133,7 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         observed_tokens: int | None = None,
         usage: Mapping[str, object] | None = None,
         model: str | None = None,
+        context_window: int | None = None,
         key: str | None = None,
         heartbeat: bool = False,
     ) -> TurnReport:
@@ -159,10 +160,12 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
             return TurnReport(report, transcript=read)
         if before is not None:
             self._hide_heartbeat(report.conversation_id, before)
-        seen = _observation(usage, model)
+        seen = observation(usage, model)
         observed = observed_tokens if observed_tokens is not None else seen.prompt_tokens
         who = report.conversation or session
-        situation = self._situation(who, budget, observed_tokens=observed, model=seen.model)
+        situation = self._situation(
+            who, budget, observed_tokens=observed, model=seen.model, context_window=context_window
+        )
         if seen.prompt_tokens is not None or usage:
             self._learn(situation, seen)
         paid = self.loop.after_turn(situation)
@@ -197,12 +200,16 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         budget: int | None = None,
         prompt: str | None = None,
         format: str = "openai-chat",
-        model: ModelIdentity | None = None,
+        model: ModelIdentity | str | None = None,
+        context_window: int | None = None,
         allow_trailing_assistant: bool = False,
     ) -> Assembled:
-        """The messages for the next turn, within the budget, in a form that strict providers take."""
-        name = None if model is None else f"{model.provider}/{model.model}"
-        situation = self._situation(session, budget, model=name)
+        """The messages for the next turn, within the budget, in a form that strict providers take.
+
+        A model that is only named chooses the rules that hold; one with an identity gets no other model's thinking.
+        """
+        name = f"{model.provider}/{model.model}" if isinstance(model, ModelIdentity) else model
+        situation = self._situation(session, budget, model=name, context_window=context_window)
         conversation, policy = situation.conversation, self.loop.policy(situation)
         request = assembly.Request(
             policy.capped(situation.budget),
@@ -214,13 +221,22 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
             self.settings.stub_large_tool_payloads,
             1.0 if name is None else factor(self._calibration(name)),
             self._timezone,
-            model,
+            model if isinstance(model, ModelIdentity) else None,
             allow_trailing_assistant,
         )
         search = self._quotes(conversation.id)
         made = assembly.assemble(self.archive, conversation.id, request, search, self.vault)
         self._sent[conversation.id] = made.tokens
         return made
+
+    def capacity(
+        self, session: Session | Conversation, *, budget: int | None = None, model: ModelIdentity | None = None
+    ) -> int:
+        """How many tokens, by our estimate, a prompt may have: the capped budget, by the model's own count."""
+        name = None if model is None else f"{model.provider}/{model.model}"
+        situation = self._situation(session, budget, model=name)
+        capped = self.loop.policy(situation).capped(situation.budget)
+        return capped if name is None else int(capped / factor(self._calibration(name)))
 
     def _quotes(self, conversation_id: int) -> Callable[[str], list[tuple[str, str]]]:
         """A search for the recall cue: what users and assistants said about a term, oldest first."""
@@ -246,15 +262,26 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         budget: int | None = None,
         force: bool = False,
         until: int | None = None,
+        observed_tokens: int | None = None,
+        model: str | None = None,
+        context_window: int | None = None,
+        instructions: str | None = None,
+        seconds: float | None = None,
         progress: Callable[[Pass, Written | None], None] | None = None,
     ) -> CompactionReport:
-        """Fold older history now: when over the threshold, when forced, or until so many tokens are left."""
+        """Fold older history now: when over the threshold, when forced, or until so many tokens are left.
+
+        `instructions` are for this time only; after `seconds` no further summary is begun.
+        """
         if (reason := self._no_writes(session)) is not None:
             return CompactionReport(True, False, reason)
         if self._find(session) is None:
             return CompactionReport(False, False, Reason.NO_CONVERSATION.value)
-        situation = self._situation(session, budget)
-        report = self.loop.compact(situation, force=force, until=until, progress=progress)
+        situation = self._situation(
+            session, budget, observed_tokens=observed_tokens, model=model, context_window=context_window
+        )
+        loop = replace(self.loop, summariser=self.loop.summariser.instructed(instructions))
+        report = loop.compact(situation, force=force, until=until, seconds=seconds, progress=progress)
         return self._logged("compact", situation.conversation.id, report)
 
     def maintain(
@@ -263,6 +290,7 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         *,
         budget: int | None = None,
         allow: bool | None = None,
+        seconds: float | None = None,
         transcript: str | os.PathLike[str] | None = None,
     ) -> CompactionReport | None:
         """Pay the session's debt, if the host opted in (`allow`, else the setting `hostMaintainCompacts`).
@@ -273,7 +301,8 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         found = self._find(session)
         if not allowed or self._no_writes(session) or found is None:
             return None
-        report = self.loop.drain(self._situation(session, budget or self.loop.debt(found.id).token_budget or None))
+        situation = self._situation(session, budget or self.loop.debt(found.id).token_budget or None)
+        report = self.loop.drain(situation, seconds=seconds)
         self._describing.run(found.id)
         if transcript is not None:
             self.rotate_between_turns(found, transcript)
@@ -348,11 +377,7 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
     # --- care ---
 
     def _backups(self) -> Callable[[str], Path] | None:
-        from lossless.lifecycle.backup import make_beside
-
-        if self.archive.path == ":memory:":
-            return None
-        return lambda label: make_beside(self.archive, label, self._clock()).path
+        return None if self.archive.path == ":memory:" else lambda label: self.copy(label).path
 
     def verify(self, progress: Callable[[int], None] | None = None) -> Verification:
         """Prove the archive; `.ok` and `.problems`."""
@@ -379,31 +404,6 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
 
 def _excluded(reason: str, count: int) -> AppendReport:
     return AppendReport(None, skipped=tuple(Skip(n, reason) for n in range(count)))
-
-
-def _observation(usage: Mapping[str, object] | None, model: str | None) -> Observation:
-    """A provider's usage report in any of the common spellings."""
-    if usage is None:
-        return Observation(None, 0, 0, None, model)
-
-    details = [usage.get(name) for name in ("prompt_tokens_details", "input_tokens_details")]
-    inside = next((found for found in details if isinstance(found, Mapping)), {})
-
-    def number(*names: str) -> int:
-        values = [(usage if name in usage else inside).get(name) for name in names]
-        return next((int(value) for value in values if _is_count(value)), 0)
-
-    read = number("cacheRead", "cache_read_input_tokens", "cached_tokens", "cache_read")
-    write = number("cacheWrite", "cache_creation_input_tokens", "cache_write")
-    plain = number("input", "input_tokens", "prompt_tokens")
-    apart = "cacheRead" in usage or "cache_read_input_tokens" in usage
-    prompt = plain + read + write if apart else plain
-    return Observation(prompt or None, read, write, None, model)
-
-
-def _is_count(value: object) -> TypeGuard[int | float]:
-    """Whether a provider may have counted so many tokens."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _MOST_TOKENS
 
 
 def open_engine(

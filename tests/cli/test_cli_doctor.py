@@ -75,6 +75,9 @@ def test_cleaning(lcm: Lcm, folded: Path) -> None:
     assert shown == {"archived_subagents": 1, "cron_sessions": 0, "null_subagent_context": 0}
     assert bytes_of(folded) == before
     assert lcm("doctor").data["findings"][0]["kind"] == "clean.archived_subagents"
+    listed = lcm("doctor", "clean", "--format", "table").out
+    assert "#2 agent:main:subagent:x: 4 messages" in listed
+    assert bytes_of(folded) == before
     done = lcm("doctor", "clean", "--apply", "archived_subagents", "--vacuum").data["done"]
     assert (done["conversations"], done["messages"], done["vacuumed"]) == (1, 4, True)
     assert lcm("verify").data["problems"] == []

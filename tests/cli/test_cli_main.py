@@ -85,6 +85,8 @@ def test_global_options_stand_anywhere(lcm: Lcm, archive: Path, monkeypatch: pyt
     assert lcm("--db", archive, "conversations", "list").data == expected
     assert lcm("conversations", "--db", archive, "list").data == expected
     assert lcm("--db", "elsewhere.db", "conversations", "list", "--db", archive).data == expected
+    for arguments in (("conversations", "list", "--json"), ("--json", "conversations", "list")):
+        assert lcm("--db", archive, *arguments).data == expected
     pretty = lcm("--pretty", "--db", archive, "conversations", "list")
     assert pretty.data == expected
     assert pretty.out.startswith('{\n  "ok": true,\n')

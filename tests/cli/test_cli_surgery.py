@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -113,6 +116,76 @@ def test_rewriting_with_a_model_and_templates_of_ones_own(
     sound(lcm)
 
 
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    """A model that is a program."""
+    place = tmp_path / "short"
+    place.write_text("#!/bin/sh\ncat > /dev/null\necho 'Short words.'\necho 'Expand for details about: all'\n")
+    place.chmod(0o755)
+    return place
+
+
+def test_a_model_for_one_command_alone(lcm: Lcm, folded: Path, script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LCM_SUMMARY_MODEL", "command/false")
+    named = ("--model", f"command/{script}")
+    planned = lcm("rewrite", *NAMED, "--summary", root(folded), *named).data
+    assert planned["writer"] == f"command/{script}"
+    apart = ("--provider", "command", "--model", script)
+    shown = lcm("rewrite", *NAMED, "--summary", root(folded), "--diff", *apart).data
+    assert "+Short words." in shown["items"][0]["drafts"][0]["diff"]
+    done = lcm("rewrite", *NAMED, "--summary", root(folded), "--apply", *named).data
+    assert done["items"][0]["drafts"][0]["model"] == "command/short"
+    assert sql(folded, "SELECT count(*) FROM summaries WHERE model = 'command/short'") == [(1,)]
+    sound(lcm)
+    spoiled = sql(folded, "SELECT summary_id FROM summaries WHERE depth = 0")[0][0]
+    sql(folded, f"UPDATE summaries SET content = '' WHERE summary_id = '{spoiled}'")
+    assert lcm("repair", *NAMED, "--diff", *named).data["writer"] == f"command/{script}"
+    assert lcm("doctor", "apply", "--diff", *named).data["items"][0]["applied"] is False
+    brief = lcm("focus", "ferry?", *NAMED, "--no-compact", *named).data["focus"]["brief"]
+    assert (brief["status"], brief["content"].startswith("Short words.")) == ("active", True)
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (("--provider", "openai"), 2, "name the model with --model"),
+        (("--model", "gpt"), 2, "PROVIDER/MODEL"),
+        (("--model", "nobody/gpt"), 4, "'nobody' is not known"),
+        (("--model", "openai/gpt"), 4, "no credential for provider 'openai'"),
+        (("--base-url", "http://127.0.0.1:9/v1"), 2, "name the model with --model"),
+        (("--model", "openai/gpt", "--base-url", "somewhere"), 2, "not an address"),
+        (("--model", "command/cat", "--base-url", "http://127.0.0.1:9"), 2, "a command has no address"),
+    ],
+)
+@pytest.mark.parametrize("command", ["rewrite", "repair", "focus", "doctor apply"])
+def test_a_model_that_cannot_be_meant_is_told_at_once(
+    lcm: Lcm, folded: Path, command: str, options: tuple[str, ...], code: int, words: str
+) -> None:
+    before = bytes_of(folded)
+    more: dict[str, tuple[object, ...]] = {
+        "rewrite": (*NAMED, "--all", "--apply"), "repair": (*NAMED, "--apply"), "focus": ("ferry?", *NAMED),
+        "doctor apply": ("--confirm",),
+    }  # fmt: skip
+    refused = lcm(*command.split(), *more[command], *options)
+    assert (refused.code, words in refused.error["message"]) == (code, True), refused.err
+    assert refused.error["details"]["hint"]
+    assert bytes_of(folded) == before
+
+
+def test_an_address_of_the_settings_is_not_given_to_another_provider(
+    lcm: Lcm, folded: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LCM_SUMMARY_MODEL", "openai/gpt")
+    monkeypatch.setenv("LCM_SUMMARY_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    one = ("rewrite", *NAMED, "--summary", root(folded))
+    kept = lcm(*one, "--diff", "--model", "openai/other")
+    assert "127.0.0.1:9" in kept.envelope["data"]["items"][0]["drafts"][0]["refusal"]
+    assert lcm(*one, "--model", "nobody/other").error["details"]["model"] == "nobody/other"
+    moved = lcm(*one, "--diff", "--base-url", "http://127.0.0.1:7/v1")
+    assert "127.0.0.1:7" in moved.envelope["data"]["items"][0]["drafts"][0]["refusal"]
+
+
 def test_a_model_that_fails_is_told(lcm: Lcm, folded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / "model"
     script.write_text("#!/bin/sh\nexit 1\n")
@@ -145,6 +218,79 @@ def test_transplanting(lcm: Lcm, folded: Path) -> None:
     assert (again.code, "already" in again.error["message"]) == (2, True)
     assert lcm("transplant", "--from", 1, "--to", 99).code == 3
     assert lcm("undo", "--session-key", THERE.key, "--apply").code == 0
+    sound(lcm)
+
+
+WRONG: tuple[tuple[tuple[object, ...], int, str], ...] = (
+    (("dissolve", "sum_nobody"), 3, "no summary 'sum_nobody'"),
+    (("rewrite", "--summary", "sum_nobody"), 3, "no summary 'sum_nobody'"),
+    (("rewrite", "--conversation-id", 2, "--summary", "ROOT"), 2, "it belongs to conversation 1"),
+    (("repair", "--conversation-id", 2, "--summary", "ROOT"), 2, "it belongs to conversation 1"),
+    (("repair", "--conversation-id", 1, "--summary", "ROOT"), 2, "is not broken"),
+    (("repair", "--conversation-id", 1, "--summary", "sum_nobody"), 3, "no summary 'sum_nobody'"),
+    (("dissolve", "LEAF"), 2, "it is below 'ROOT': dissolve that one first"),
+    (("transplant", "--from", 1, "--to", 2, "--summary", "LEAF"), 2, "only what stands there"),
+    (("transplant", "--from", 1, "--to", 9), 3, "no conversation 9"),
+    (("transplant", "--from", 1, "--to", 1), 2, "into itself"),
+    (("merge", "--session-key", "nobody"), 3, "session key 'nobody'"),
+    (("undo", "--conversation-id", 9), 3, "number 9"),
+    (("undo", "--conversation-id", 2), 2, "no fold and no surgery"),
+    (("focus", "why?", "--conversation-id", 2), 2, "no summaries in its context"),
+    (("refocus", "--conversation-id", 1), 2, "no active focus"),
+    (("prompts", "list", "--prompt-dir", "nowhere"), 2, "does not exist"),
+    (("prompts", "render", "--summary", "sum_nobody"), 3, "no summary 'sum_nobody'"),
+    (("backfill", "--conversation-id", 9), 3, "number 9"),
+)
+
+
+@pytest.mark.parametrize(("command", "code", "words"), WRONG, ids=[" ".join(map(str, row[0])) for row in WRONG])
+def test_what_was_wrong_is_said(lcm: Lcm, folded: Path, command: tuple[object, ...], code: int, words: str) -> None:
+    names = {"ROOT": root(folded), "LEAF": sql(folded, "SELECT summary_id FROM summaries WHERE depth = 0")[0][0]}
+    before = bytes_of(folded)
+    refused = lcm(*(names.get(str(word), word) for word in command))
+    assert refused.code == code
+    assert words.replace("ROOT", names["ROOT"]) in refused.error["message"]
+    assert code != 3 or "list` shows what is there" in refused.error["details"]["hint"]
+    assert bytes_of(folded) == before
+
+
+def test_nobody_is_asked_where_there_is_no_input_at_all(lcm: Lcm, folded: Path) -> None:
+    command = [sys.executable, "-m", "lossless.cli.main", "dissolve", root(folded), "--apply"]
+    closed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, preexec_fn=_close_input)
+    assert (closed.returncode, closed.stderr) == (0, "")
+    sound(lcm)
+
+
+def _close_input() -> None:
+    os.close(0)
+
+
+def test_a_backfill_is_shown_then_done_after_a_copy(lcm: Lcm, folded: Path, script: Path) -> None:
+    with lossless.open(folded, background=False) as engine:
+        engine.append(THERE, talk(400, "long"))
+    before = bytes_of(folded)
+    planned = lcm("backfill", "--dry-run").data
+    assert (planned["dryRun"], planned["backup"], planned["writer"]) == (True, None, "lossless-extractive")
+    assert [item["conversationId"] for item in planned["items"]] == [2]
+    assert bytes_of(folded) == before
+    done = lcm("backfill", "--model", f"command/{script}", "--max-summaries", 1).data
+    assert (done["summaries"], done["backup"].endswith(".bak")) == (1, True)
+    assert sql(folded, "SELECT model FROM summaries WHERE conversation_id = 2") == [("command/short",)]
+    sound(lcm)
+    assert lcm("undo", "--conversation-id", 2, "--apply").data["plan"]["entry"]["action"] == "fold"
+    for options in (("--dry-run",), ()):
+        assert "summar" in lcm("backfill", *options, "--format", "table").out
+    assert lcm("backfill").data["summaries"] == 0
+    sound(lcm)
+
+
+def test_what_an_undo_brings_back_is_shown(lcm: Lcm, folded: Path) -> None:
+    summary = root(folded)
+    lcm("dissolve", summary, "--purge", "--apply")
+    (back,) = lcm("undo", *NAMED).data["plan"]["returns"]
+    assert (back["id"], back["what"]) == (summary, "depth 2")
+    shown = lcm("undo", *NAMED, "--apply", "--format", "table").out
+    assert "lcm restore" in " ".join(shown.split())
     sound(lcm)
 
 

@@ -16,6 +16,7 @@ from lossless.testing import Scripted, VirtualClock
 from tests.surgery.kit import HERE, backup_of, copies, open_engine, prove, rows, talk, told
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from pathlib import Path
 
     from lossless.doctor.examine import Examination
@@ -154,8 +155,11 @@ def test_models_are_asked_only_when_configured_and_wanted(path: Path) -> None:
 # --- clean -----------------------------------------------------------------------------------------------------
 
 
+TASK = "[Subagent Context] You are running as a subagent."
+
+
 def leftovers(engine: lossless.Engine) -> None:
-    """One conversation for each filter, and one that stays."""
+    """One conversation for each filter, and some that stay."""
     told(engine, 20)
     for key in ("agent:main:subagent:a", "agent:main:cron:b"):
         session = lossless.Session(key=key, id=f"run-{key}")
@@ -165,7 +169,7 @@ def leftovers(engine: lossless.Engine) -> None:
         assert found is not None
         with engine.archive.writing():
             engine.archive.conversations.archive(found.id, "session-end", engine._clock())
-    first = {"role": "user", "content": "[Subagent Context] You are running as a subagent."}
+    first = {"role": "user", "content": TASK}
     nameless = engine.append(lossless.Session(id="nameless"), [first, talk(2)[1]]).conversation_id
     assert nameless is not None
     with engine.archive.writing():
@@ -174,21 +178,71 @@ def leftovers(engine: lossless.Engine) -> None:
     engine.append(lossless.Session(key="agent:main:subagent:alive"), talk(2))
 
 
+def meant(engine: lossless.Engine, now: datetime) -> dict[str, list[int]]:
+    """The conversations that each filter means at a moment."""
+    return {plan.filter_id: [held.id for held in plan.conversations] for plan in clean.plans(engine.archive, now)}
+
+
 def test_the_filters_mean_what_they_say(path: Path) -> None:
     with open_engine(path) as engine:
         leftovers(engine)
-        found = {plan.filter_id: [held.id for held in plan.conversations] for plan in clean.plans(engine.archive)}
+        found = meant(engine, engine._clock())
         assert found == {"archived_subagents": [2], "cron_sessions": [3], "null_subagent_context": [4]}
         assert engine.examine().healthy
         with pytest.raises(BadInput, match="no filter"):
             clean.plan(engine.archive, "everything")
 
 
+@pytest.mark.parametrize(
+    ("session", "said", "filter_id"),
+    [
+        pytest.param({"id": "x"}, TASK, "null_subagent_context", id="bare"),
+        pytest.param({"id": "x"}, f"[Fri 2026-04-24 15:31 GMT+8] {TASK}", "null_subagent_context", id="with the time"),
+        pytest.param({"id": "x"}, f"What does {TASK!r} mean?", None, id="words of a person"),
+        pytest.param({"id": "x"}, f"[a]{'x' * 90}[b] {TASK}", None, id="too late"),
+        pytest.param({"key": "agent:main:main"}, TASK, None, id="with a key"),
+        pytest.param({"key": "agent:main:cron:b"}, "Check the mail.", "cron_sessions", id="a job"),
+        pytest.param({"key": "agent:main:telegram:cron:b"}, "Hello.", None, id="a group of that name"),
+        pytest.param({"key": "agent:main:subagent:b"}, TASK, None, id="an open sub-agent"),
+    ],
+)
+def test_open_conversations_are_left_until_they_are_silent_for_a_day(
+    path: Path, session: dict[str, str], said: str, filter_id: str | None
+) -> None:
+    with open_engine(path) as engine:
+        engine.append(lossless.Session(**session), [{"role": "system", "content": "Be brief."}])
+        id_ = engine.append(lossless.Session(**session), [{"role": "user", "content": said}]).conversation_id
+        soon, later = engine._clock() + timedelta(hours=23), engine._clock() + timedelta(hours=25)
+        assert not any(meant(engine, soon).values())
+        assert [name for name, ids in meant(engine, later).items() if ids == [id_]] == (
+            [filter_id] if filter_id else []
+        )
+        with engine.archive.writing():
+            engine.archive.guards.take_lease(f"compact:{id_}", "worker", later, timedelta(minutes=1))
+        assert not any(meant(engine, later).values())
+
+
+def test_what_another_one_needs_stays_and_what_that_one_needs(path: Path) -> None:
+    with open_engine(path) as engine:
+        for n in range(3):
+            engine.append(lossless.Session(id=f"run-{n}"), [{"role": "user", "content": TASK}, *talk(2, n)])
+        engine.append(HERE, talk(2))
+        sql(
+            engine,
+            "INSERT INTO context_items (conversation_id, ordinal, item_type, message_id) VALUES (4, 90, 'message', 1)",
+        )
+        sql(
+            engine,
+            "INSERT INTO context_items (conversation_id, ordinal, item_type, message_id) VALUES (1, 90, 'message', 4)",
+        )
+        assert meant(engine, engine._clock() + timedelta(days=2))["null_subagent_context"] == [3]
+
+
 @pytest.mark.parametrize("filter_id", clean.FILTERS)
 def test_cleaning_deletes_what_the_filter_means_and_nothing_else(path: Path, filter_id: str) -> None:
     with open_engine(path) as engine:
         leftovers(engine)
-        work = clean.plan(engine.archive, filter_id)
+        work = clean.plan(engine.archive, filter_id, engine._clock())
         kept = {row[0] for row in rows(engine, "SELECT conversation_id FROM conversations")}
         kept -= {held.id for held in work.conversations}
         done = clean.apply(engine.archive, work, backup_of(engine), vacuum=True)
@@ -196,13 +250,13 @@ def test_cleaning_deletes_what_the_filter_means_and_nothing_else(path: Path, fil
         assert {row[0] for row in rows(engine, "SELECT conversation_id FROM conversations")} == kept
         assert copies(path) == ["doctor-clean"]
         prove(engine)
-        assert clean.plan(engine.archive, filter_id).conversations == ()
+        assert clean.plan(engine.archive, filter_id, engine._clock()).conversations == ()
 
 
 def test_cleaning_stops_when_something_came_in_between(path: Path) -> None:
     with open_engine(path) as engine:
         leftovers(engine)
-        work = clean.plan(engine.archive, "null_subagent_context")
+        work = clean.plan(engine.archive, "null_subagent_context", engine._clock())
         with engine.archive.writing():
             engine.archive.database.run(
                 "INSERT INTO messages (conversation_id, seq, role, content, token_count) VALUES (4, 9, 'user', 'm', 1)"

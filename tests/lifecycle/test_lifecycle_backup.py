@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -13,9 +14,13 @@ import pytest
 
 import lossless
 from lossless.errors import ArchiveCorrupt, ArchiveLocked, BadInput, NotAnArchive, NotFound
+from lossless.files.copies import folder_of
+from lossless.files.vault import Vault
 from lossless.lifecycle import backup
+from lossless.lifecycle.prune import Choice
 from lossless.store.archive import Archive
 from lossless.verify import verify
+from tests.faults import SESSION
 
 from .keeping import NOW, fill, open_engine, problems
 
@@ -80,8 +85,8 @@ def test_the_rolling_backup_takes_the_place_of_the_one_before(path: Path) -> Non
 
 def test_backups_are_listed_newest_first_and_others_are_not(path: Path) -> None:
     with open_engine(path) as engine:
-        old = backup.make_beside(engine.archive, "weekly", datetime(2026, 1, 1, tzinfo=UTC))
-        new = backup.make_beside(engine.archive, "weekly", datetime(2026, 3, 1, tzinfo=UTC))
+        old = backup.make_beside(engine.archive, "weekly", datetime(2026, 1, 1, tzinfo=UTC), vault=None)
+        new = backup.make_beside(engine.archive, "weekly", datetime(2026, 3, 1, tzinfo=UTC), vault=None)
     path.with_name("other.db.weekly-20260101T000000Z-abcdef.bak").write_bytes(b"")
     path.with_name("lcm.db.note.txt").write_bytes(b"")
     assert [item.path for item in backup.listed(str(path))] == [new.path, old.path]
@@ -162,6 +167,59 @@ def test_a_restore_brings_back_what_was_and_keeps_what_is(path: Path) -> None:
         assert problems(engine) == []
         fill(engine, 2)
         assert problems(engine) == []
+
+
+LARGE = "a line of a long listing\n" * 10_000
+
+
+def large(engine: lossless.Engine) -> tuple[int, Path]:
+    """A message whose payload lies in a file: its id, and the file."""
+    (id_,) = engine.append(SESSION, [{"role": "tool", "tool_call_id": "c1", "content": LARGE}]).message_ids
+    (file,) = engine.archive.files.listed()
+    return id_, Path(file.storage_uri)
+
+
+@pytest.mark.parametrize("links", [True, False], ids=["links", "copies"])
+def test_payloads_come_back_after_a_prune(path: Path, monkeypatch: pytest.MonkeyPatch, links: bool) -> None:
+    if not links:  # as on a disk that has none
+
+        def refuse(*_: object, **__: object) -> None:
+            raise OSError(errno.EPERM, "no links here")
+
+        monkeypatch.setattr(os, "link", refuse)
+    with open_engine(path) as engine:
+        id_, file = large(engine)
+        engine.prune(engine.prune_plan(Choice(patterns=("**",), include_active=True)))
+        assert not file.exists()
+    (made,) = [item for item in backup.listed(str(path)) if item.label == "prune"]
+    done = backup.restore(made.path, str(path), check, NOW, vault=Vault(path.parent / "lcm-files"))
+    assert done.files == 1
+    with open_engine(path) as engine:
+        assert file.read_text() == LARGE
+        assert engine.verify().ok
+        assert engine.archive.messages.get(id_).seq == 1
+
+
+def test_the_rolling_backup_keeps_the_payloads_of_its_own_rows(path: Path) -> None:
+    with open_engine(path) as engine:
+        large(engine)
+        made = engine.backup(rolling=True)
+        assert made.files == 1
+        folder = folder_of(made.path)
+        assert len(list(folder.glob("*/*"))) == 1
+        assert engine.backup(rolling=True).files == 1
+        engine.prune(engine.prune_plan(Choice(patterns=("**",), include_active=True)), backup=False)
+        assert engine.backup(rolling=True).files == 0
+        assert not folder.exists()
+        assert engine.backup().files == 0
+
+
+def test_a_payload_that_is_missing_does_not_keep_the_rest_from_being_copied(path: Path) -> None:
+    with open_engine(path) as engine:
+        _, file = large(engine)
+        file.unlink()
+        made = engine.backup()
+        assert (made.files, counts(made.path)) == (0, 1)
 
 
 def test_a_restore_makes_an_archive_that_is_gone(path: Path) -> None:

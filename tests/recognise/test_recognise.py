@@ -114,6 +114,17 @@ def test_a_turn_that_the_host_calls_a_heartbeat_leaves_the_context(engine: lossl
     assert problems(engine) == []
 
 
+def test_a_heartbeat_that_comes_in_parts(engine: lossless.Engine) -> None:
+    engine.after_turn(SESSION, new_messages=SAID)
+    for part in heartbeat(question="Anything to do?"):
+        assert visible(engine)[:2] == ["hello", "hi"]
+        engine.after_turn(SESSION, new_messages=[part], heartbeat=True)
+    assert visible(engine) == ["hello", "hi"]
+    engine.after_turn(SESSION, new_messages=[{"role": "assistant", "content": "HEARTBEAT_OK"}], heartbeat=True)
+    assert visible(engine) == ["hello", "hi"], "one without a question takes nothing else with it"
+    assert problems(engine) == []
+
+
 def test_a_heartbeat_that_the_words_tell_too_is_hidden_once(engine: lossless.Engine) -> None:
     engine.after_turn(SESSION, window=[*SAID, *heartbeat()], heartbeat=True)
     engine.after_turn(SESSION, window=[*SAID, *heartbeat()], heartbeat=True)

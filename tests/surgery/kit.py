@@ -6,7 +6,6 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import lossless
-from lossless.lifecycle.backup import make_beside
 from lossless.model.context import MessageItem, SummaryItem
 from lossless.testing import VirtualClock
 
@@ -98,7 +97,7 @@ def prove(engine: lossless.Engine) -> None:
 
 def backup_of(engine: lossless.Engine) -> Backup:
     """Makes real backups beside the archive."""
-    return lambda label: make_beside(engine.archive, label, engine._clock()).path
+    return lambda label: engine.copy(label).path
 
 
 def copies(path: Path) -> list[str]:

@@ -18,7 +18,7 @@ from lossless.doctor import rewriting
 from lossless.errors import BadInput
 from lossless.llm.base import Completion
 from lossless.surgery import dissolve, merge, transplant, undo
-from tests.faults import Fault, before_each_statement, dump, failing_at, statements_of
+from tests.faults import before_each_statement, statements_of
 
 from .kit import BUDGET, HERE, THERE, backup_of, context, depths, open_engine, prove, roots, rows, talk, told, undo_all
 
@@ -118,59 +118,7 @@ def test_undoing_everything_leads_back_to_the_first_word(verbs: list[str], seed:
         assert rows(engine, "SELECT 1 FROM focus_briefs WHERE status = 'active'") == []
 
 
-# --- interrupted at any statement ------------------------------------------------------------------------------
-
-
-def _dissolve(engine: lossless.Engine) -> Callable[[], object]:
-    work = dissolve.plan(engine.archive, roots(engine, 1)[0], purge=True)
-    return lambda: dissolve.apply(engine.archive, work, engine._clock(), None)
-
-
-def _rewrite(engine: lossless.Engine) -> Callable[[], object]:
-    work = rewriting.plan(engine.archive, 1, everything=True)
-    made, _ = rewriting.settled(engine.archive, list(rewriting.drafts(engine.writer, work)))
-    return lambda: rewriting.apply(engine.archive, work, made, engine._clock(), None)
-
-
-def _transplant(engine: lossless.Engine) -> Callable[[], object]:
-    engine.append(THERE, talk(4, "there"))
-    work = transplant.plan(engine.archive, 1, 2)
-    return lambda: transplant.apply(engine.archive, engine.vault, work, engine._clock(), None)
-
-
-def _merge(engine: lossless.Engine) -> Callable[[], object]:
-    split(engine)
-    work = merge.plan(engine.archive, str(HERE.key))
-    return lambda: merge.apply(engine.archive, work, engine._clock(), None)
-
-
-def _undo(engine: lossless.Engine) -> Callable[[], object]:
-    work = undo.plan(engine.archive, 1)
-    return lambda: undo.apply(engine.archive, work, engine._clock(), None)
-
-
-@pytest.mark.parametrize("prepare", [_dissolve, _rewrite, _transplant, _merge, _undo])
-def test_a_fault_at_any_statement_changes_nothing(
-    tmp_path: Path, prepare: Callable[[lossless.Engine], Callable[[], object]]
-) -> None:
-    path = tmp_path / "lcm.db"
-    with open_engine(path, Moody(3)) as engine:
-        told(engine, 24)
-        operate = prepare(engine)
-        before, database = dump(path), engine.archive.database
-        done = 0
-        while True:
-            try:
-                with failing_at(database, done):
-                    operate()
-            except Fault:
-                done += 1 + done // 3
-                assert dump(path) == before
-                continue
-            break
-        assert done > 20
-        prove(engine)
-        assert dump(path) != before
+# --- planned, then done ---------------------------------------------------------------------------------------
 
 
 def test_what_is_planned_is_what_is_done_or_nothing(tmp_path: Path) -> None:
@@ -190,6 +138,27 @@ def test_what_is_planned_is_what_is_done_or_nothing(tmp_path: Path) -> None:
         for operate in stale:
             with pytest.raises(lossless.LosslessError):
                 operate()
+        prove(engine)
+
+
+def test_messages_that_arrive_meanwhile_do_not_matter(tmp_path: Path) -> None:
+    with open_engine(tmp_path / "lcm.db") as engine:
+        told(engine, 24)
+        engine.append(THERE, talk(4, "there"))
+        split(engine)
+        copying, joining = transplant.plan(engine.archive, 1, 2), merge.plan(engine.archive, str(HERE.key))
+        for session in (HERE, THERE):
+            engine.append(session, talk(3, "meanwhile"))
+        done = transplant.apply(engine.archive, engine.vault, copying, engine._clock(), None)
+        assert done.tokens_after == engine.archive.context.tokens(2) > copying.tokens_after
+        prove(engine)
+        done = merge.apply(engine.archive, joining, engine._clock(), None)
+        assert done.tokens_after == engine.archive.context.tokens(3) > joining.tokens_after
+        prove(engine)
+        work = dissolve.plan(engine.archive, roots(engine, 3)[-1])
+        engine.append(HERE, talk(3, "later still"))
+        done = dissolve.apply(engine.archive, work, engine._clock(), None)
+        assert done.tokens_after == engine.archive.context.tokens(3) > work.tokens_after
         prove(engine)
 
 

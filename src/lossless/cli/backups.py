@@ -15,6 +15,7 @@ from lossless.cli.commands import Command, text
 from lossless.cli.failures import printable
 from lossless.cli.options import wrong
 from lossless.cli.output import shape_if_there
+from lossless.cli.toolbox import vault_of
 from lossless.lifecycle import backup as copies
 
 if TYPE_CHECKING:
@@ -30,17 +31,19 @@ if TYPE_CHECKING:
 def backup(invocation: Invocation, path: str | None, rolling: bool) -> None:
     """Copy the archive to PATH, or beside it under a name with the time.
 
-    The copy is whole even while others write. Large payloads lie in their folder and are not copied.
+    The copy is whole even while others write. Large payloads are put into a folder beside it, as links where that is
+    possible, so that they take no room twice.
     """
     if path is not None and rolling:
         raise wrong("--rolling has its own place; give it or PATH, not both.")
     label = copies.ROLLING if rolling else "backup"
     with invocation.archive() as archive, bar(invocation, "Copying", archive.care.size()[0]) as advance:
         if path is None:
-            made = copies.make_beside(archive, label, datetime.now(UTC), advance)
+            made = copies.make_beside(archive, label, datetime.now(UTC), advance, vault=vault_of(invocation))
         else:
-            made = copies.make(archive, Path(path).expanduser().absolute(), progress=advance)
-    invocation.emit("backup", _shown(made))
+            place = Path(path).expanduser().absolute()
+            made = copies.make(archive, place, progress=advance, vault=vault_of(invocation))
+    invocation.emit("backup", {**_shown(made), "files": made.files})
 
 
 @click.command("backups", cls=Command)
@@ -80,13 +83,19 @@ def restore(invocation: Invocation, source: str, yes: bool) -> None:
         warnings.clear()
     with bar(invocation, "Restoring", place.stat().st_size if place.is_file() else None) as advance:
         done = copies.restore(
-            place, archive_path, lambda archive: _problems(archive, warnings), datetime.now(UTC), advance
+            place,
+            archive_path,
+            lambda archive: _problems(archive, warnings),
+            datetime.now(UTC),
+            advance,
+            vault_of(invocation),
         )
     data |= {
         "applied": True,
         "previous": None if done.previous is None else str(done.previous),
         "before": shape_if_there(done.before),
         "counts": shape_if_there(done.after),
+        "files": done.files,
         "warnings": len(warnings),
     }
     invocation.emit("restore", data)

@@ -59,6 +59,7 @@ GLOBAL_OPTIONS: tuple[click.Option, ...] = (
         type=click.Choice(["json", "table"]),
         help="JSON for programs, tables for people; by default tables at a terminal.",
     ),
+    _global("--json", "format", flag_value="json", help="The same as --format json."),
     _global("--pretty", is_flag=True, help="Indent JSON."),
     _global("--version", is_flag=True, is_eager=True, callback=_say_version, help="Say the version."),
 )

@@ -9,11 +9,12 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.commands import Group, number
-from lossless.cli.plain import backups, confirm, done, open_engine, whole
-from lossless.cli.rewrite import run
+from lossless.cli.plain import backups, confirm, looking, open_engine, whole
+from lossless.cli.rewrite import Writing, diff_option, prompt_dir_option, written
 from lossless.cli.surgery import yes_option
 from lossless.cli.target import budget_option
 from lossless.cli.toolbox import vault_of
+from lossless.cli.writer import Named, named_model, reachable, writer_of
 from lossless.compaction.summariser import Summariser
 from lossless.doctor import clean as cleaning
 from lossless.doctor import examine as examining
@@ -22,6 +23,8 @@ from lossless.doctor import repair as repairing
 from lossless.surgery import merge as merging
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from lossless.cli.invocation import Invocation
     from lossless.doctor.examine import Examination
     from lossless.store.archive import Archive
@@ -56,32 +59,44 @@ def examine(ctx: click.Context, offline: bool) -> None:
 @doctor.command("apply")
 @click.argument("conversation_id", metavar="[ID]", type=number, required=False)
 @budget_option
+@prompt_dir_option
+@named_model
+@diff_option
 @click.option("--confirm", "is_confirmed", is_flag=True, help="Do it; without this, only say what would be done.")
 @yes_option
 @click.pass_context
-def apply(ctx: click.Context, conversation_id: int | None, budget: int | None, is_confirmed: bool, yes: bool) -> None:
+def apply(
+    ctx: click.Context,
+    conversation_id: int | None,
+    budget: int | None,
+    prompt_dir: Path | None,
+    named: Named,
+    shows_diff: bool,
+    is_confirmed: bool,
+    yes: bool,
+) -> None:
     """Write the broken summaries of conversation ID, or of all, anew.
 
     What speaks against it (more than 25 summaries, more to read than 75 % of the budget, a pending sweep) is listed.
     Exit code 1 when something stays broken.
     """
     invocation: Invocation = ctx.obj
+    how = Writing(prompt_dir, reachable(invocation, named), is_confirmed, shows_diff, yes)
     most = budget or invocation.loaded.settings.default_token_budget
-    with invocation.archive() as archive:
+    with looking(invocation) as archive:
         ids = [conversation_id] if conversation_id is not None else _sick(archive)
         for id_ in ids:
             archive.conversations.get(id_)
         found = [repairing.plan(archive, id_, most) for id_ in ids]
-    items = [{"plan": whole(one.plan), "text": one.text, "drafts": [], **done(None)} for one in found]
-    if is_confirmed and any(one.plan.targets for one in found):
-        with open_engine(invocation) as engine:
-            items = [run(invocation, engine, one.plan, is_real=True, yes=yes) for one in found if one.plan.targets]
+    items = written(invocation, [one.plan for one in found], how)
     refused = [draft for item in items for draft in item["drafts"] if draft["refusal"] is not None]
     data = {
         "items": items,
         "targets": sum(len(one.plan.targets) for one in found),
         "kinds": _sum([one.kinds for one in found]),
         "blocked": [reason for one in found for reason in one.blocked],
+        "writer": writer_of(how.asked),
+        "wanted": how.is_real,
     }
     invocation.emit("doctor.apply", data, ok=not refused)
     ctx.exit(failures.INTERNAL if refused else failures.OK)
@@ -98,7 +113,7 @@ def clean(invocation: Invocation, filter_id: str | None, vacuum: bool, yes: bool
     Filters: archived_subagents, cron_sessions (finished runs), null_subagent_context. Files are left for `lcm files
     gc`.
     """
-    with invocation.archive() as archive:
+    with looking(invocation) as archive:
         plans = [cleaning.plan(archive, filter_id)] if filter_id else cleaning.plans(archive)
     data: dict[str, Any] = {"items": [_filter(plan) for plan in plans], "applied": False, "done": None}
     if filter_id is not None:
@@ -119,7 +134,7 @@ def maintenance(invocation: Invocation, conversation_id: int | None, yes: bool) 
     Only a closed conversation's debt can be closed: an active one's is paid by `lcm worker`.
     """
     now = datetime.now(UTC)
-    with invocation.archive() as archive:
+    with looking(invocation) as archive:
         found = owing.debts(archive, now)
         work = None if conversation_id is None else owing.plan(archive, conversation_id, now)
     data: dict[str, Any] = {
@@ -144,7 +159,7 @@ def rollover_splits(invocation: Invocation, is_real: bool, yes: bool) -> None:
 
     What needs a look is left; `lcm merge --reviewed` merges it.
     """
-    with invocation.archive() as archive:
+    with looking(invocation) as archive:
         found = merging.splits(archive)
         plans = [merging.plan(archive, split.session_key) for split in found if not split.review]
     reports = []
@@ -159,7 +174,7 @@ def rollover_splits(invocation: Invocation, is_real: bool, yes: bool) -> None:
 def _examine(ctx: click.Context, *, offline: bool) -> None:
     invocation: Invocation = ctx.obj
     summariser = None if offline else Summariser(invocation.loaded.settings)
-    with invocation.archive() as archive:
+    with looking(invocation) as archive:
         found = examining.examine(archive, datetime.now(UTC), vault=vault_of(invocation), summariser=summariser)
     invocation.emit("doctor", _examined(found, offline=offline), ok=found.healthy)
     ctx.exit(failures.OK if found.healthy else failures.INTERNAL)
@@ -188,7 +203,15 @@ def _sum(counts: list[dict[str, int]]) -> dict[str, int]:
 
 def _filter(plan: cleaning.CleanPlan) -> dict[str, Any]:
     conversations = [
-        {"conversationId": held.id, "sessionKey": held.session_key, "messages": held.messages, "bytes": held.text_bytes}
+        {
+            "conversationId": held.id,
+            "sessionKey": held.session_key,
+            "sessionId": held.session_id,
+            "active": held.active,
+            "newestAt": held.newest_at,
+            "messages": held.messages,
+            "bytes": held.text_bytes,
+        }
         for held in plan.conversations[:_SHOWN]
     ]
     return {

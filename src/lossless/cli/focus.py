@@ -9,8 +9,9 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.commands import Command, text
-from lossless.cli.plain import done, open_engine, whole
+from lossless.cli.plain import done, looking, open_engine, whole
 from lossless.cli.target import find, targeted
+from lossless.cli.writer import Named, named_model, reachable
 from lossless.doctor import focus as focusing
 
 if TYPE_CHECKING:
@@ -26,10 +27,13 @@ _no_compact = click.option("--no-compact", is_flag=True, help="Do not fold older
 @click.command("focus", cls=Command)
 @click.argument("question", metavar="[QUESTION]", type=text, required=False)
 @targeted()
+@named_model
 @_no_compact
 @_dry_run
 @click.pass_context
-def focus(ctx: click.Context, question: str | None, target: Target, no_compact: bool, dry_run: bool) -> None:
+def focus(
+    ctx: click.Context, question: str | None, target: Target, named: Named, no_compact: bool, dry_run: bool
+) -> None:
     """Write a brief for QUESTION that stands in prompts for older summaries, or show the brief there is.
 
     Nothing leaves the archive. Older history is folded first. A configured model writes the brief in two steps; without
@@ -37,21 +41,22 @@ def focus(ctx: click.Context, question: str | None, target: Target, no_compact: 
     """
     invocation: Invocation = ctx.obj
     if question is None:
-        with invocation.archive() as archive:
+        with looking(invocation) as archive:
             found = focusing.status(archive, target.need(archive).id)
         invocation.emit("focus", {"plan": None, "text": "", "focus": _status(found)})
         return
-    _focus(ctx, "focus", target, question, is_folded=no_compact, dry_run=dry_run)
+    _focus(ctx, "focus", target, question, named, is_folded=no_compact, dry_run=dry_run)
 
 
 @click.command("refocus", cls=Command)
 @targeted()
+@named_model
 @_no_compact
 @_dry_run
 @click.pass_context
-def refocus(ctx: click.Context, target: Target, no_compact: bool, dry_run: bool) -> None:
+def refocus(ctx: click.Context, target: Target, named: Named, no_compact: bool, dry_run: bool) -> None:
     """Bring the active brief up to date with what was said since."""
-    _focus(ctx, "refocus", target, None, is_folded=no_compact, dry_run=dry_run)
+    _focus(ctx, "refocus", target, None, named, is_folded=no_compact, dry_run=dry_run)
 
 
 @click.command("unfocus", cls=Command)
@@ -67,15 +72,23 @@ def unfocus(invocation: Invocation, target: Target) -> None:
 
 
 def _focus(
-    ctx: click.Context, command: str, target: Target, question: str | None, *, is_folded: bool, dry_run: bool
+    ctx: click.Context,
+    command: str,
+    target: Target,
+    question: str | None,
+    named: Named,
+    *,
+    is_folded: bool,
+    dry_run: bool,
 ) -> None:
     invocation: Invocation = ctx.obj
+    asked = reachable(invocation, named)
     conversation = find(invocation, target)
     if dry_run:
         plan = _plan(invocation, conversation, question)
         invocation.emit(command, {"plan": whole(plan), "text": plan.text, "focus": None})
         return
-    with open_engine(invocation) as engine:
+    with open_engine(invocation, asked=asked) as engine:
         if not is_folded:
             engine.compact(conversation, force=True)
         found = engine.focus(conversation, question)
@@ -85,7 +98,7 @@ def _focus(
 
 
 def _plan(invocation: Invocation, conversation: Conversation, question: str | None) -> focusing.FocusPlan:
-    with invocation.archive() as archive:
+    with looking(invocation) as archive:
         return focusing.plan(archive, conversation.id, question, invocation.loaded.settings.max_expand_tokens)
 
 

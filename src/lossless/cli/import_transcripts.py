@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,17 +14,24 @@ from lossless.cli import failures
 from lossless.cli.commands import Command
 from lossless.cli.options import since_of
 from lossless.cli.transfer import bring_archive
+from lossless.errors import LosslessError
+from lossless.model.conversations import Session
+from lossless.transcripts.kinds import KINDS as READERS
+from lossless.transcripts.read import other_kind
 from lossless.transfer.archive_lines import is_archive
-from lossless.transfer.transcripts import KINDS, bring_in, find_files, look_at
+from lossless.transfer.transcripts import KINDS, Outcome, bring_in, find_files, look_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from lossless.cli.invocation import Invocation
-    from lossless.transfer.transcripts import Outcome
+    from lossless.engine import Engine
 
 #: How many conversations are listed; the others are counted.
 _SHOWN = 200
+#: Files of at most so many bytes are stored together, so many in one transaction. In one so small is no history that
+#: is folded at once.
+_SMALL, _TOGETHER = 12_000, 50
 _WHERE = {
     "openclaw": "OpenClaw sessions, such as ~/.openclaw/agents/main/sessions",
     "claude-code": "Claude Code projects, such as ~/.claude/projects",
@@ -42,25 +50,34 @@ def _run(
     limit: int | None,
     is_real: bool,
     no_summaries: bool,
-    as_json: bool,
 ) -> None:
-    if as_json:
-        invocation.format = "json"
     if kind == "jsonl" and len(paths) == 1 and is_archive(paths[0]):
         bring_archive(invocation, str(paths[0]), dry_run=not is_real)
         return
     from_when = None if since is None else since_of("--since", since, datetime.now(UTC))
     files = find_files(kind, paths, since=from_when)
     chosen = files if limit is None else files[:limit]
-    found = _import(invocation, kind, chosen, fold=not no_summaries) if is_real else _look(invocation, kind, chosen)
+    others = {file: other for file in chosen if (other := other_kind(file, kind)) is not None}
+    own = [file for file in chosen if file not in others]
+    found = _import(invocation, kind, own, fold=not no_summaries) if is_real else _look(invocation, kind, own)
+    named = {path.absolute() for path in paths if path.is_file()}
+    strange = [_strange(file, kind, other, is_named=file in named) for file, other in others.items()]
+    failed = [item for item in (*found, *strange) if item.status == "error"]
+    found = [*failed, *(item for item in (*found, *strange) if item.status != "error")]
     left_out = len(files) - len(chosen)
     data: dict[str, Any] = {"kind": kind, "applied": is_real, "files": len(chosen), "filesLeftOut": left_out}
-    failed = [item for item in found if item.status == "error"]
+    data["otherKinds"] = dict(Counter(others.values()))
     invocation.emit(
         "import", data | _counts(found) | {"items": [_item(item) for item in found[:_SHOWN]]}, ok=not failed
     )
     if failed:
         raise click.exceptions.Exit(failures.INTERNAL)
+
+
+def _strange(file: Path, kind: str, other: str, *, is_named: bool) -> Outcome:
+    """A file of another kind: what a folder holds is passed over, but whoever names it is told."""
+    reason = f"it is no transcript of kind {kind}; it looks like one for `lcm import {other}`"
+    return Outcome(file, Session(id=file.name), "error" if is_named else "skipped", reason=reason)
 
 
 def _look(invocation: Invocation, kind: str, files: list[Path]) -> list[Outcome]:
@@ -72,9 +89,57 @@ def _look(invocation: Invocation, kind: str, files: list[Path]) -> list[Outcome]
 
 
 def _import(invocation: Invocation, kind: str, files: list[Path], *, fold: bool) -> list[Outcome]:
-    total = sum(file.stat().st_size for file in files)
+    total = sum(map(_size, files))
     with _reading(invocation, total) as advance, invocation.engine() as engine:
-        return [item for file in files for item in bring_in(engine, kind, file, fold=fold, progress=advance)]
+        groups = _grouped(kind, files)
+        return [item for group in groups for item in _bring_in(engine, kind, group, fold=fold, progress=advance)]
+
+
+def _size(file: Path) -> int:
+    """The size of a file; 0 for one that is gone, of which reading it will tell."""
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
+
+
+def _grouped(kind: str, files: Iterable[Path]) -> Iterator[list[Path]]:
+    """The files in their order: small ones together, each larger one alone."""
+    group: list[Path] = []
+    for file in files:
+        is_small = sum(map(_size, (file, *READERS[kind].side_files(file)))) <= _SMALL
+        if group and (not is_small or len(group) >= _TOGETHER):
+            yield group
+            group = []
+        if is_small:
+            group.append(file)
+        else:
+            yield [file]
+    if group:
+        yield group
+
+
+class _NotTogether(Exception):
+    """A file of a group could not be stored."""
+
+
+def _bring_in(
+    engine: Engine, kind: str, files: list[Path], *, fold: bool, progress: Callable[[int], None] | None
+) -> list[Outcome]:
+    """Import files in one transaction; one by one when any of them fails, so that no half of it is stored."""
+    if len(files) > 1:
+        try:
+            with engine.archive.writing():
+                found = [item for file in files for item in bring_in(engine, kind, file, fold=fold)]
+                if any(item.status == "error" for item in found):
+                    raise _NotTogether
+        except (_NotTogether, LosslessError):
+            pass
+        else:
+            if progress:
+                progress(sum(map(_size, files)))
+            return found
+    return [item for file in files for item in bring_in(engine, kind, file, fold=fold, progress=progress)]
 
 
 def _reading(invocation: Invocation, total: int) -> Any:
@@ -113,7 +178,6 @@ def _command(kind: str) -> click.Command:
     @click.option("--limit", metavar="N", type=click.IntRange(1), help="At most so many files, the oldest first.")
     @click.option("--apply", "is_real", is_flag=True, help="Store them; without this, only say what would be stored.")
     @click.option("--no-summaries", is_flag=True, help="Leave the folding of older history to `lcm backfill`.")
-    @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
     @click.pass_obj
     def run(invocation: Invocation, /, **given: Any) -> None:
         _run(invocation, kind, **given)

@@ -17,6 +17,8 @@ Data = dict[str, Any]
 
 def backup(screen: Screen, data: Data) -> None:
     screen.line(styled(f"{bytes_(data['bytes'])} copied ", "bold"), f"to {data['path']}")
+    if data["files"]:
+        screen.line(styled(f"{plural(data['files'], 'payload')} in {data['path']}.files", "dim"))
 
 
 def backups(screen: Screen, data: Data) -> None:
@@ -46,6 +48,8 @@ def restore(screen: Screen, data: Data) -> None:
         rows = [("Archive", data["databasePath"]), ("From", data["source"])]
         if data["previous"]:
             rows.append(("Before", f"{was}, kept as {data['previous']}"))
+        if data["files"]:
+            rows.append(("Payloads", f"{plural(data['files'], 'file')} brought back"))
         screen.fields(rows)
     if data["warnings"]:
         screen.line(styled(f"{plural(data['warnings'], 'warning')}; see `lcm verify`.", "yellow"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from typing import Any
@@ -13,6 +14,9 @@ from lossless.cli.commands import Entry, LazyGroup
 from lossless.cli.failures import Failure, Outcome, outcome_of
 from lossless.cli.invocation import Invocation
 from lossless.errors import LosslessError
+
+#: What writing to a full disk, a closed terminal or beyond a limit comes to.
+_OUTPUT_FAILURES = frozenset((errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG))
 
 
 class Root(LazyGroup):
@@ -34,6 +38,13 @@ class Root(LazyGroup):
         except BrokenPipeError:  # the reader has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             code = failures.INTERNAL
+        except OSError as error:
+            if error.filename is not None or error.errno not in _OUTPUT_FAILURES:
+                raise
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            message = f"The answer cannot be written: {error.strerror}."
+            invocation.format = invocation.format or "table"
+            code = _failed(Outcome("output", message, failures.INTERNAL), invocation, arguments)
         sys.exit(code if isinstance(code, int) else failures.OK)
 
 
@@ -49,6 +60,8 @@ def _format_in(arguments: list[str]) -> str | None:
         name, _, value = argument.partition("=")
         if name == "--format" and (value or following) in ("json", "table"):
             return value or following
+        if argument == "--json":
+            return "json"
     return None
 
 
@@ -133,7 +146,15 @@ cli = Root(
 def main() -> None:
     """The entry point."""
     sys.excepthook = _unexpected
+    _open_streams()
     cli()
+
+
+def _open_streams() -> None:
+    """Streams that whoever started this has closed lead nowhere."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
 
 
 if __name__ == "__main__":

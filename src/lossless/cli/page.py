@@ -201,7 +201,7 @@ lcm --db demo.db undo --session-key agent:demo:ferry --apply
     "lcm prompts list": "lcm prompts list",
     "lcm prompts show": "lcm prompts show leaf",
     "lcm prompts export": "lcm prompts export prompts",
-    "lcm prompts diff": "lcm prompts diff --prompt-dir prompts",
+    "lcm prompts diff": "lcm prompts export prompts && lcm prompts diff --prompt-dir prompts",
     "lcm prompts render": "lcm prompts render condensed-d1 --prompt-dir prompts",
     "lcm doctor examine": """\
 lcm --db demo.db doctor --offline

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +13,15 @@ import click
 from lossless.cli import failures
 from lossless.cli.failures import printable
 from lossless.cli.output import camel
+from lossless.errors import NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from lossless.cli.invocation import Invocation
     from lossless.engine import Engine
+    from lossless.settings import Settings
+    from lossless.store.archive import Archive
     from lossless.surgery.outcome import Operated
 
 
@@ -30,6 +34,19 @@ def whole(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(key): whole(item) for key, item in value.items()}
     return str(value) if isinstance(value, Path) else value
+
+
+@contextmanager
+def looking(invocation: Invocation) -> Iterator[Archive]:
+    """The archive for planning, which changes nothing; what is not there comes with where to look."""
+    with invocation.archive() as archive:
+        try:
+            yield archive
+        except NotFound as error:
+            family = {"summary": "summaries", "conversation": "conversations"}.get(error.kind)
+            hint = f"`lcm {family} list` shows what is there." if family else ""
+            details = {"kind": error.kind, "id": error.id}
+            raise failures.fail(error.code, str(error), failures.NOT_FOUND, hint=hint, **details) from None
 
 
 def done(report: Operated | None) -> dict[str, Any]:
@@ -50,20 +67,16 @@ def confirm(question: str, yes: bool, plan: str = "") -> None:
 
 def backups(engine: Engine) -> Callable[[str], Path]:
     """Makes the copy before a surgery, beside the archive."""
-    from datetime import UTC, datetime
-
-    from lossless.lifecycle.backup import make_beside
-
-    return lambda label: make_beside(engine.archive, label, datetime.now(UTC)).path
+    return lambda label: engine.copy(label).path
 
 
-def open_engine(invocation: Invocation, prompt_dir: Path | None = None) -> Engine:
-    """The engine for writing on an archive that is there; with templates of the user's own, if a folder is named."""
+def open_engine(invocation: Invocation, prompt_dir: Path | None = None, asked: Settings | None = None) -> Engine:
+    """The engine for writing on an archive that is there; with templates or a model of this command's own, if named."""
     from lossless.compaction.summariser import Summariser
     from lossless.engine import Engine
     from lossless.store.archive import Archive
 
     invocation.archive().close()
-    settings = invocation.loaded.settings
+    settings = asked or invocation.loaded.settings
     summariser = Summariser(settings, prompt_folder=prompt_dir)
     return Engine(Archive.open(invocation.file_path), settings, background=False, summariser=summariser)

@@ -9,6 +9,7 @@ import click
 
 from lossless.cli.commands import Group, text
 from lossless.cli.options import wrong
+from lossless.cli.plain import looking
 from lossless.cli.rewrite import prompt_dir_option
 from lossless.compaction import prompts as templates
 from lossless.compaction.summariser import Summariser
@@ -106,7 +107,7 @@ def _folder(invocation: Invocation, prompt_dir: Path | None) -> Path | None:
 
 def _for_summary(invocation: Invocation, summary_id: str, prompt_dir: Path | None) -> dict[str, Any]:
     summariser = Summariser(invocation.loaded.settings, prompt_folder=prompt_dir)
-    with invocation.archive() as archive:
+    with looking(invocation) as archive:
         source = rewriting.source_of(archive, summariser, summary_id, {})
     filled = prompt_of(summariser, source)
     return {"name": templates.name_for(source.depth), "summaryId": summary_id} | _prompt(filled)

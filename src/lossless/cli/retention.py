@@ -133,7 +133,7 @@ def _apply(invocation: Invocation, work: PrunePlan, *, backs_up: bool, vacuum: b
     with Archive.open(invocation.file_path) as archive:
         if backs_up and work.chosen:
             with bar(invocation, "Copying", archive.care.size()[0]) as advance:
-                backup_path = str(make_beside(archive, "prune", now, advance).path)
+                backup_path = str(make_beside(archive, "prune", now, advance, vault=_own_vault(invocation)).path)
         with _counting(invocation, len(work.chosen)) as advance:
             report = pruning.apply(archive, _own_vault(invocation), work, now, advance)
         room = None if vacuum is False else pruning.give_room_back(archive, always=bool(vacuum))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,9 +13,10 @@ import click
 from lossless.cli import failures
 from lossless.cli.commands import Command, text
 from lossless.cli.options import wrong
-from lossless.cli.plain import backups, confirm, done, open_engine, whole
+from lossless.cli.plain import backups, confirm, done, looking, open_engine, whole
 from lossless.cli.surgery import apply_option, yes_option
 from lossless.cli.target import budget_option, targeted
+from lossless.cli.writer import Named, named_model, reachable, writer_of
 from lossless.compaction.summariser import Summariser
 from lossless.doctor import repair as repairing
 from lossless.doctor import rewriting
@@ -26,15 +28,16 @@ if TYPE_CHECKING:
     from lossless.cli.target import Target
     from lossless.doctor.rewriting import Draft, RewritePlan
     from lossless.engine import Engine
+    from lossless.settings import Settings
     from lossless.store.archive import Archive
 
 prompt_dir_option = click.option(
     "--prompt-dir",
     metavar="DIR",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="A folder with prompt templates of your own; see `lcm prompts export`.",
 )
-_diff_option = click.option("--diff", "shows_diff", is_flag=True, help="Write the new texts and show how they differ.")
+diff_option = click.option("--diff", "shows_diff", is_flag=True, help="Write the new texts and show how they differ.")
 
 
 @click.command("rewrite", cls=Command)
@@ -45,7 +48,8 @@ _diff_option = click.option("--diff", "shows_diff", is_flag=True, help="Write th
 @click.option("--all", "everything", is_flag=True, help="All summaries of the conversation.")
 @click.option("--extractive", is_flag=True, help="Those that no model wrote; of all conversations when none is named.")
 @prompt_dir_option
-@_diff_option
+@named_model
+@diff_option
 @apply_option
 @yes_option
 @click.pass_context
@@ -54,6 +58,7 @@ def rewrite(
     /,
     target: Target | None,
     prompt_dir: Path | None,
+    named: Named,
     shows_diff: bool,
     is_real: bool,
     yes: bool,
@@ -61,16 +66,18 @@ def rewrite(
 ) -> None:
     """Write summaries anew, from the bottom up, and show how the texts differ before they take their place.
 
-    Without --apply and --diff no model is asked. A text counts only when it is smaller than what it stands for.
+    Without --apply and --diff no model is asked; --model names another one for this time only. A text counts only when
+    it is smaller than what it stands for.
     Dates, counts, models and the search index are brought in line. Exit code 1 when a model failed on the way.
     """
     invocation: Invocation = ctx.obj
-    with invocation.archive() as archive:
+    asked = reachable(invocation, named)
+    with looking(invocation) as archive:
         plans = _plans(archive, target, rule)
-    if rule["extractive"] and not Summariser(invocation.loaded.settings).has_model and (is_real or shows_diff):
-        hint = "Set summaryModel, and see `lcm model test`."
+    if rule["extractive"] and not Summariser(asked).has_model and (is_real or shows_diff):
+        hint = "Name one with --model or the setting summaryModel, and see `lcm model test`."
         raise failures.fail("no_model", "There is no model to write them better.", failures.CONFIG, hint=hint)
-    _emit(ctx, "rewrite", plans, prompt_dir, is_real=is_real, shows_diff=shows_diff, yes=yes)
+    _emit(ctx, "rewrite", plans, Writing(prompt_dir, asked, is_real, shows_diff, yes))
 
 
 @click.command("repair", cls=Command)
@@ -80,7 +87,8 @@ def rewrite(
 )
 @budget_option
 @prompt_dir_option
-@_diff_option
+@named_model
+@diff_option
 @click.option("--confirm", "is_confirmed", is_flag=True, help="Do it although the preflight speaks against it.")
 @apply_option
 @yes_option
@@ -91,6 +99,7 @@ def repair(
     summary_ids: tuple[str, ...],
     budget: int | None,
     prompt_dir: Path | None,
+    named: Named,
     shows_diff: bool,
     is_confirmed: bool,
     is_real: bool,
@@ -102,12 +111,13 @@ def repair(
     the budget, or when a sweep is pending. A text that is still a fallback is left out.
     """
     invocation: Invocation = ctx.obj
-    with invocation.archive() as archive:
+    asked = reachable(invocation, named)
+    with looking(invocation) as archive:
         most = budget or invocation.loaded.settings.default_token_budget
         found = repairing.plan(archive, target.need(archive).id, most, summary_ids=summary_ids)
     refuse_unconfirmed(found.blocked, is_real=is_real, is_confirmed=is_confirmed)
     more = {"kinds": found.kinds, "blocked": list(found.blocked)}
-    _emit(ctx, "repair", [found.plan], prompt_dir, is_real=is_real, shows_diff=shows_diff, yes=yes, more=more)
+    _emit(ctx, "repair", [found.plan], Writing(prompt_dir, asked, is_real, shows_diff, yes), more)
 
 
 def refuse_unconfirmed(blocked: Sequence[str], *, is_real: bool, is_confirmed: bool) -> None:
@@ -131,30 +141,42 @@ def _plans(archive: Archive, target: Target | None, rule: dict[str, Any]) -> lis
     return [plan for plan in plans if plan.targets] or plans[:1]
 
 
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """How drafts are written this time, and what becomes of them."""
+
+    prompt_dir: Path | None
+    asked: Settings
+    is_real: bool
+    shows_diff: bool
+    yes: bool
+
+
+def written(invocation: Invocation, plans: Sequence[RewritePlan], how: Writing) -> list[dict[str, Any]]:
+    """What became of each plan; without a word that drafts are wanted, the plans alone."""
+    if not (how.is_real or how.shows_diff) or not any(plan.targets for plan in plans):
+        return [{"plan": whole(plan), "text": plan.text, "drafts": [], **done(None)} for plan in plans]
+    with open_engine(invocation, how.prompt_dir, how.asked) as engine:
+        return [_run(invocation, engine, plan, is_real=how.is_real, yes=how.yes) for plan in plans if plan.targets]
+
+
 def _emit(
     ctx: click.Context,
     command: str,
     plans: Sequence[RewritePlan],
-    prompt_dir: Path | None,
-    *,
-    is_real: bool,
-    shows_diff: bool,
-    yes: bool,
+    how: Writing,
     more: dict[str, Any] | None = None,
 ) -> None:
     invocation: Invocation = ctx.obj
-    results = [{"plan": whole(plan), "text": plan.text, "drafts": [], **done(None)} for plan in plans]
-    failed = False
-    if (is_real or shows_diff) and any(plan.targets for plan in plans):
-        with open_engine(invocation, prompt_dir) as engine:
-            results = [run(invocation, engine, plan, is_real=is_real, yes=yes) for plan in plans]
-        failed = any(draft["isLast"] for result in results for draft in result["drafts"])
-    data = {"items": results, "targets": sum(len(plan.targets) for plan in plans), **(more or {})}
+    results = written(invocation, plans, how)
+    failed = any(draft["isLast"] for result in results for draft in result["drafts"])
+    count = sum(len(plan.targets) for plan in plans)
+    data = {"items": results, "targets": count, "writer": writer_of(how.asked), "wanted": how.is_real, **(more or {})}
     invocation.emit(command, data, ok=not failed)
     ctx.exit(failures.INTERNAL if failed else failures.OK)
 
 
-def run(invocation: Invocation, engine: Engine, plan: RewritePlan, *, is_real: bool, yes: bool) -> dict[str, Any]:
+def _run(invocation: Invocation, engine: Engine, plan: RewritePlan, *, is_real: bool, yes: bool) -> dict[str, Any]:
     """Write drafts of a plan, and put them in place when that is wanted and a person at a terminal agrees."""
     made: list[Draft] = []
     with _bar(invocation, len(plan.targets)) as advance:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
-from lossless.cli import failures
 from lossless.cli.commands import Command
-from lossless.cli.failures import printable
 from lossless.cli.output import shape
+from lossless.cli.plain import confirm
 from lossless.cli.target import find, targeted
 
 if TYPE_CHECKING:
@@ -36,7 +34,7 @@ def new(invocation: Invocation, target: Target, retain_depth: int | None, yes: b
     Everything stays in the archive and can be found.
     """
     conversation = find(invocation, target)
-    _confirm(f"Empty the context of conversation {conversation.id} ({conversation.session.name})?", yes)
+    confirm(f"Empty the context of conversation {conversation.id} ({conversation.session.name})?", yes)
     with invocation.engine() as engine:
         report = engine.new(conversation, retain_depth=retain_depth)
     invocation.emit("new", shape(report) | {"sessionKey": conversation.session_key})
@@ -52,7 +50,7 @@ def reset(invocation: Invocation, target: Target, yes: bool) -> None:
     Everything stays in the archive and can be found. A conversation without messages is fresh and stays.
     """
     conversation = find(invocation, target)
-    _confirm(f"Close conversation {conversation.id} ({conversation.session.name}) and begin another?", yes)
+    confirm(f"Close conversation {conversation.id} ({conversation.session.name}) and begin another?", yes)
     with invocation.engine() as engine:
         fresh = engine.reset(conversation)
     is_closed = fresh.id != conversation.id
@@ -63,12 +61,3 @@ def reset(invocation: Invocation, target: Target, yes: bool) -> None:
         "closedConversationId": conversation.id if is_closed else None,
     }
     invocation.emit("reset", data)
-
-
-def _confirm(question: str, yes: bool) -> None:
-    """Ask a person at a terminal; a program that calls a verb means it."""
-    if yes or not sys.stdin.isatty():
-        return
-    if not click.confirm(printable(question), err=True):
-        click.echo("Nothing was changed.", err=True)
-        raise click.exceptions.Exit(failures.INTERRUPTED)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lossless.cli.commands import Command, number, text
-from lossless.cli.options import bad
-from lossless.cli.plain import backups, confirm, done, open_engine, whole
+from lossless.cli.options import Selection, bad
+from lossless.cli.plain import backups, confirm, done, looking, open_engine, whole
 from lossless.cli.target import targeted
 from lossless.model.times import parse_time
 from lossless.surgery import dissolve as dissolving
@@ -39,7 +39,7 @@ def dissolve(invocation: Invocation, summary_id: str, purge: bool, is_real: bool
 
     The preview shows which items come back and how far later ones move. `lcm undo` takes it back.
     """
-    with invocation.archive() as archive:
+    with looking(invocation) as archive:
         work = dissolving.plan(archive, summary_id, purge=purge)
     report = None
     if is_real:
@@ -66,7 +66,7 @@ def transplant(
     Everything below them comes along: summaries, messages, parts and files, all with new ids. Refused when the other
     conversation has a summary with the same text already.
     """
-    with invocation.archive() as archive:
+    with looking(invocation) as archive:
         work = transplanting.plan(archive, source_id, target_id, summary_ids)
     report = None
     if is_real:
@@ -97,7 +97,8 @@ def merge(invocation: Invocation, session_key: str, reviewed: bool, is_real: boo
 
     What a person closed is never merged. Messages are numbered anew from 1; `lcm undo` takes it back.
     """
-    with invocation.archive() as archive:
+    with looking(invocation) as archive:
+        Selection(session_key=session_key).need(archive)
         work = merging.plan(archive, session_key, reviewed=reviewed)
     report = None
     if is_real:
@@ -117,7 +118,7 @@ def undo(invocation: Invocation, target: Target, is_real: bool, yes: bool) -> No
 
     Again, the one before it. What a fold summarised comes back into the context; its text is kept.
     """
-    with invocation.archive() as archive:
+    with looking(invocation) as archive:
         work = undoing.plan(archive, target.need(archive).id)
     report = None
     if is_real:
@@ -139,7 +140,7 @@ def diff(invocation: Invocation, target: Target, since: str | None, until: str |
     Without points, by the last change. Messages that were only appended are no changes.
     """
     after, through = _point("--since", since), _point("--until", until)
-    with invocation.archive() as archive:
+    with looking(invocation) as archive:
         found = history.between(archive, target.need(archive).id, after, through)
     data = whole(found) | {"entries": [_entry(entry) for entry in found.entries], "text": found.text}
     invocation.emit("diff", data)

@@ -34,15 +34,17 @@ def _coloured(line: str) -> Text:
     return styled(line, _COLOURS.get(line[:1], ""))
 
 
-def _outcome(screen: Screen, data: Data) -> None:
+def _outcome(screen: Screen, data: Data, word: str = "--apply") -> None:
     report = data["done"]
     if report is None:
-        screen.line(styled("Nothing was changed. --apply does it, after a backup.", "dim"))
+        more = f" {word} does it, after a backup." if word else ""
+        screen.line(styled(f"Nothing was changed.{more}", "dim"))
         return
     tokens = f"{number(report['tokensBefore'])} → {number(report['tokensAfter'])} tokens"
     screen.line(styled("Done. ", "bold green"), f"The context: {tokens} (change {report['logId']}).")
     if report["backup"]:
-        screen.line(styled(f"The copy from before is {report['backup']}; `lcm undo` takes this back.", "dim"))
+        back = "lcm restore" if report["action"] == "undo" else "lcm undo"
+        screen.line(styled(f"The copy from before is {report['backup']}; `{back}` takes this back.", "dim"))
 
 
 def diff(screen: Screen, data: Data) -> None:
@@ -62,11 +64,20 @@ def diff(screen: Screen, data: Data) -> None:
     _lines(screen, data["text"])
 
 
-def rewrite(screen: Screen, data: Data) -> None:
+def repairs(screen: Screen, data: Data) -> None:
+    """The same for the doctor, who is told with another word."""
+    if data["targets"]:
+        rewrite(screen, data, "--confirm")
+    else:
+        screen.line("No summary is broken: nothing to do.")
+
+
+def rewrite(screen: Screen, data: Data, word: str = "--apply") -> None:
     """Which summaries, the diffs of their texts, and what became of them."""
     if not data["targets"]:
         screen.line("There is no such summary: nothing to do.")
         return
+    screen.line(styled(f"written by: {data['writer']}", "dim"))
     for item in data["items"]:
         _lines(screen, item["text"])
         for draft in item["drafts"]:
@@ -78,7 +89,7 @@ def rewrite(screen: Screen, data: Data) -> None:
             screen.title(draft["summaryId"], by)
             _lines(screen, draft["diff"])
         screen.gap()
-        _outcome(screen, item)
+        _outcome(screen, item, "" if data["wanted"] else word)
     for reason in data.get("blocked", ()):
         screen.line(styled(f"Wants your word (--confirm): {reason}", "yellow"))
 
@@ -175,6 +186,7 @@ def doctor_clean(screen: Screen, data: Data) -> None:
     )
     report = data["done"]
     if report is None:
+        _meant(screen, data)
         screen.line(styled("Nothing was changed. --apply FILTER deletes, after a backup.", "dim"))
         return
     screen.line(styled(f"{plural(report['conversations'], 'conversation')} deleted.", "bold green"))
@@ -182,6 +194,17 @@ def doctor_clean(screen: Screen, data: Data) -> None:
         screen.line(styled(f"The copy from before is {report['backup']}.", "dim"))
     if report["refusal"]:
         screen.line(styled(f"The room was not given back: {report['refusal']}", "yellow"))
+
+
+def _meant(screen: Screen, data: Data) -> None:
+    """Which conversations would go, filter by filter."""
+    for item in data["items"]:
+        for held in item["conversations"]:
+            name = held["sessionKey"] or held["sessionId"]
+            rest = f" {name}: {plural(held['messages'], 'message')}, {bytes_(held['bytes'])}"
+            screen.line(styled(f"- {item['filter']} ", "red"), f"#{held['conversationId']}{rest}")
+        if (more := item["count"] - len(item["conversations"])) > 0:
+            screen.line(styled(f"  {item['filter']}: and {number(more)} more", "dim"))
 
 
 def doctor_maintenance(screen: Screen, data: Data) -> None:
@@ -240,7 +263,7 @@ SURGERY_VIEWS: dict[str, Callable[[Screen, Data], None]] = {
     "prompts.diff": prompts_diff,
     "prompts.render": prompts_render,
     "doctor": doctor,
-    "doctor.apply": rewrite,
+    "doctor.apply": repairs,
     "doctor.clean": doctor_clean,
     "doctor.maintenance": doctor_maintenance,
     "doctor.rollover-splits": doctor_splits,

@@ -94,7 +94,14 @@ def _name(item: Data) -> str:
 
 
 def backfill(screen: Screen, data: Data) -> None:
-    """The summaries that were made."""
+    """The summaries that were made, or would be."""
+    if data["dryRun"]:
+        for item in data["items"]:
+            made = plural(item["summaries"], "summary", "summaries")
+            name = item["sessionKey"] or item["conversationId"]
+            screen.line(f"{name}: about {made} of {number(item['tokens'])} tokens")
+        screen.line(styled(f"Nothing was changed; written by: {data['writer']}.", "dim"))
+        return
     if data["items"]:
         screen.table(
             ("conversation", ("summaries", "right"), ("tokens", "right"), ("after", "right"), ("how it ended", "rest")),
@@ -106,6 +113,8 @@ def backfill(screen: Screen, data: Data) -> None:
         )  # fmt: skip
     made = plural(data["summaries"], "summary", "summaries")
     screen.line(styled(made, "bold"), f" in {plural(data['conversations'], 'conversation')}")
+    if data["backup"]:
+        screen.line(styled(f"The copy from before is {data['backup']}; `lcm undo` takes back the last one.", "dim"))
 
 
 TRANSCRIPT_VIEWS: dict[str, Callable[[Screen, Data], None]] = {

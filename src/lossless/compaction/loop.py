@@ -78,9 +78,9 @@ class Loop:
                 self._policies[who] = found
         return found
 
-    def evaluate(self, situation: Situation) -> Decision:
+    def evaluate(self, situation: Situation, policy: CompactionPolicy | None = None) -> Decision:
         """How full the context is; exact where it matters, counted along where it does not."""
-        policy, id_ = self.policy(situation), situation.conversation.id
+        policy, id_ = policy or self.policy(situation), situation.conversation.id
         stored = self.archive.context_tokens(id_)
         if stored > policy.threshold_tokens(situation.budget):
             stored = self.archive.context.tokens(id_)
@@ -128,6 +128,7 @@ class Loop:
         force: bool = False,
         until: int | None = None,
         leaf_only: bool = False,
+        seconds: float | None = None,
         progress: Callable[[plan.Pass, Written | None], None] | None = None,
     ) -> CompactionReport:
         """Fold now. `force` sweeps even below the threshold; `until` goes on until so many tokens are left.
@@ -139,7 +140,7 @@ class Loop:
         if not manual and until is None and not decision.should_compact:
             return _idle(decision, Reason.BELOW_THRESHOLD)
         job = self._job(situation, policy, decision, manual=manual, leaf_only=leaf_only, progress=progress)
-        job = replace(job, is_forced=force, lifts_spend_limit=force or until is not None)
+        job = replace(job, seconds=seconds, is_forced=force, lifts_spend_limit=force or until is not None)
         now = time.monotonic()
         if until is not None:
             chain = recovery_chain(decision, policy, now, target=until, force=force)
@@ -194,14 +195,14 @@ class Loop:
             if self.archive.guards.is_leased(lease_name(id_), now):
                 return None
             situation = replace(situation, budget=debts.drain_budget(owed, situation.budget))
-            decision = self.evaluate(situation)
+            policy = debts.drain_policy(owed, self.policy(situation), possible_policies(self.settings))
+            decision = self.evaluate(situation, policy)
             owed = debts.revalidated(owed, decision, now)
             if not owed.pending:
                 self._put(owed)
                 return _idle(decision, Reason.BELOW_THRESHOLD)
             owed = debts.start(owed, now)
             self._put(owed)
-        policy = debts.drain_policy(owed, self.policy(situation), possible_policies(self.settings))
         job = self._job(situation, policy, decision, may_ask_model=may_ask_model, seconds=seconds, actor="background")
         job = replace(job, on_failure="raise" if may_ask_model else "extractive")
         if decision.should_compact:

@@ -56,6 +56,13 @@ class Summariser:
             self.settings.fallback_max_tokens,
         )
 
+    def instructed(self, instructions: str | None) -> Summariser:
+        """One that is told this besides what the settings say; itself when there is nothing to add."""
+        if not instructions or not instructions.strip():
+            return self
+        both = "\n\n".join(filter(None, (self.settings.custom_instructions.strip(), instructions.strip())))
+        return replace(self, settings=replace(self.settings, custom_instructions=both))
+
     @property
     def wording(self) -> Wording:
         settings = self.settings

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from lossless.errors import ArchiveCorrupt, BadInput
@@ -20,9 +21,11 @@ if TYPE_CHECKING:
 #: The filters by name, with what each means.
 FILTERS = {
     "archived_subagents": "closed conversations of sub-agents",
-    "cron_sessions": "finished runs of cron jobs",
-    "null_subagent_context": "conversations without a session key that begin as a sub-agent's",
+    "cron_sessions": "runs of cron jobs, closed or silent for a day",
+    "null_subagent_context": "nameless conversations that begin as a sub-agent's, closed or silent for a day",
 }
+#: An open conversation that was silent for so long, and that nobody is at work on, will not go on.
+SILENCE = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,8 @@ class CleanPlan:
 
     filter_id: str
     conversations: tuple[Held, ...]
+    #: The moment that a silence is counted up to.
+    at: datetime
 
     @property
     def bytes(self) -> int:
@@ -56,22 +61,25 @@ class Cleaned:
     refusal: str | None = None
 
 
-def plan(archive: Archive, filter_id: str) -> CleanPlan:
-    """What a filter means; one whose rows others need stays."""
+def plan(archive: Archive, filter_id: str, now: datetime | None = None) -> CleanPlan:
+    """What a filter means now; one whose rows others need stays."""
     if filter_id not in FILTERS:
         raise BadInput(f"no filter {filter_id!r}; there are {', '.join(FILTERS)}")
+    at = now or datetime.now(UTC)
     with archive.reading():
-        ids = set(Symptoms(archive.database).matching(filter_id))
+        ids = set(Symptoms(archive.database).matching(filter_id, at, SILENCE))
         if not ids:
-            return CleanPlan(filter_id, ())
+            return CleanPlan(filter_id, (), at)
         retention = Retention(archive.database)
-        ids -= {owner for holder, owner in retention.borrowed() if holder not in ids}
-        return CleanPlan(filter_id, tuple(held for held in retention.held() if held.id in ids))
+        borrowed = retention.borrowed()
+        while needed := {owner for holder, owner in borrowed if owner in ids and holder not in ids}:
+            ids -= needed
+        return CleanPlan(filter_id, tuple(held for held in retention.held() if held.id in ids), at)
 
 
-def plans(archive: Archive) -> list[CleanPlan]:
-    """What each filter means."""
-    return [plan(archive, filter_id) for filter_id in FILTERS]
+def plans(archive: Archive, now: datetime | None = None) -> list[CleanPlan]:
+    """What each filter means now."""
+    return [plan(archive, filter_id, now) for filter_id in FILTERS]
 
 
 def apply(archive: Archive, work: CleanPlan, backup: Backup, *, vacuum: bool = False) -> Cleaned:
@@ -79,7 +87,7 @@ def apply(archive: Archive, work: CleanPlan, backup: Backup, *, vacuum: bool = F
     copy = backed_up(backup, "doctor-clean") if work.conversations else None
     if work.conversations:
         with archive.writing():
-            same(work, plan(archive, work.filter_id))
+            same(work, plan(archive, work.filter_id, work.at))
             Retention(archive.database).delete([held.id for held in work.conversations])
             if hanging := Symptoms(archive.database).broken_references():
                 raise ArchiveCorrupt(f"deleting would leave rows of {hanging[0][0]!r} without their {hanging[0][1]!r}")

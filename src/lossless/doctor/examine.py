@@ -107,7 +107,7 @@ def examine(
             *_liveness(live),
             *_guards(symptoms, now),
             *_schema(schema),
-            *_leftovers(archive),
+            *_leftovers(archive, now),
         ]
     models = _models(summariser, model_seconds) if summariser is not None else ()
     found += [_silent(check) for check in models if not check.ok]
@@ -216,11 +216,11 @@ def _schema(schema: int | None) -> Iterator[Finding]:
         yield Finding("schema", "note" if schema < SCHEMA_VERSION else "problem", message, "")
 
 
-def _leftovers(archive: Archive) -> Iterator[Finding]:
+def _leftovers(archive: Archive, now: datetime) -> Iterator[Finding]:
     symptoms = Symptoms(archive.database)
     for filter_id, meaning in clean.FILTERS.items():
-        if ids := symptoms.matching(filter_id):
-            message = f"{len(ids)} {meaning} could be deleted"
+        if ids := symptoms.matching(filter_id, now, clean.SILENCE):
+            message = f"{len(ids)} conversations could be deleted: {meaning}"
             yield Finding(f"clean.{filter_id}", "note", message, f"lcm doctor clean --apply {filter_id}")
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lossless.doctor.markers import MEANING, marker_of
-from lossless.doctor.rewriting import RewritePlan, target_of
+from lossless.doctor.rewriting import RewritePlan, of_conversation, target_of
 from lossless.errors import BadInput
 from lossless.store.symptoms import Symptoms
 
@@ -69,6 +69,7 @@ def plan(archive: Archive, conversation_id: int, budget: int, *, summary_ids: It
         marks = {one.summary_id: one.marker for one in broken(archive, conversation_id)}
         wanted = list(summary_ids) or list(marks)
         if sound := [id_ for id_ in wanted if id_ not in marks]:
+            of_conversation(archive, sound[0], conversation_id)
             raise BadInput(
                 f"summary {sound[0]!r} of conversation {conversation_id} is not broken; `rewrite` writes any anew"
             )

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, TypeAlias
-from uuid import uuid4
 
 from lossless.compaction.escalate import Source, summarise
 from lossless.compaction.run import lease_name
@@ -20,6 +19,7 @@ from lossless.errors import BadInput, GuardOpen, ModelError, Stale
 from lossless.model.context import token_sum
 from lossless.model.summaries import EXTRACTIVE_MODEL
 from lossless.store.context import Change
+from lossless.store.holders import new_holder
 from lossless.store.operations import Operations
 from lossless.surgery.outcome import Operated, backed_up, one_line, text_diff
 
@@ -41,7 +41,7 @@ _LEASE = timedelta(minutes=1)
 NOT_SMALLER = "no text came out that is smaller than its sources"
 STILL_BROKEN = "the new text is a fallback, too"
 UNCHANGED = "the new text is the old one"
-BREAKS_USER = "a summary that was made of it would no longer be smaller than its sources"
+BREAKS_USER = "a summary that was made of it would no longer be smaller than its sources: write that one anew as well"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class Writer:
     @contextmanager
     def alone(self, conversation_id: int) -> Iterator[Callable[[], bool]]:
         """Keep others from summarising a conversation; yields what prolongs that. `Stale` when another one does."""
-        name, owner, guards = lease_name(conversation_id), f"rewrite-{uuid4().hex[:8]}", self.archive.guards
+        name, owner, guards = lease_name(conversation_id), new_holder(), self.archive.guards
         length = _LEASE + timedelta(milliseconds=self.summariser.settings.summary_timeout_ms)
 
         def prolong() -> bool:
@@ -135,7 +135,8 @@ class Writer:
                 return guards.take_lease(name, owner, self.clock(), length)
 
         if not prolong():
-            raise Stale(f"another worker is summarising conversation {conversation_id}; try again later")
+            when = f"try again when it is done (if it died, in {length.total_seconds():.0f} seconds at most)"
+            raise Stale(f"another worker is summarising conversation {conversation_id}; {when}")
         try:
             yield prolong
         finally:
@@ -166,18 +167,22 @@ def plan(
         else:
             ids = operations.all_of(conversation_id)
         found = archive.summaries.many(ids)
-        foreign = [
-            id_
-            for id_ in (summary_id, subtree)
-            if id_ and archive.summaries.get(id_).conversation_id != conversation_id
-        ]
-        if foreign:
-            raise BadInput(f"summary {foreign[0]!r} does not belong to conversation {conversation_id}")
+        for id_ in filter(None, (summary_id, subtree)):
+            of_conversation(archive, id_, conversation_id)
         if depth is not None:
             found = [summary for summary in found if summary.depth == depth]
         if extractive:
             found = [summary for summary in found if summary.model == EXTRACTIVE_MODEL]
         return RewritePlan(conversation_id, tuple(target_of(archive, summary, summary.model) for summary in found))
+
+
+def of_conversation(archive: Archive, summary_id: str, conversation_id: int) -> Summary:
+    """A summary that must belong to a conversation; NotFound and BadInput say what is wrong."""
+    found = archive.summaries.get(summary_id)
+    if found.conversation_id != conversation_id:
+        whose = f"it belongs to conversation {found.conversation_id}"
+        raise BadInput(f"summary {summary_id!r} does not belong to conversation {conversation_id}: {whose}")
+    return found
 
 
 def target_of(archive: Archive, summary: Summary, reason: str) -> Target:

@@ -153,6 +153,10 @@ class Vault:
             length = end - begin if max_bytes is None else min(max_bytes, end - begin)
             return _whole_characters(_piece(handle, begin, length))
 
+    def place_of(self, file: StoredFile) -> Path:
+        """Where the bytes of a file lie below the root."""
+        return self.root.joinpath(*self._inside(file))
+
     @contextmanager
     def _opened(self, file: StoredFile) -> Iterator[int]:
         """A descriptor of a regular file below the root."""

@@ -82,13 +82,19 @@ def follow(
 
 
 def lay_over(
-    archive: Archive, conversation: Conversation, batch: Batch, *, rewritten: bool, after: int = 0
+    archive: Archive,
+    conversation: Conversation,
+    batch: Batch,
+    *,
+    rewritten: bool,
+    after: int = 0,
+    in_use: frozenset[str] = frozenset(),
 ) -> tuple[IngestPlan, Batch]:
     """What a path from some entry on to the newest adds to what is stored, and what of that is no longer on it.
 
     Returned with the batch without notes of deliveries, as it is to be carried out. `rewritten` says that none of
     its ids is known: then words alone may tell that it is the stored history. It goes on behind the row `after`,
-    where that is known.
+    where that is known. Ids `in_use` are those of branches that were left.
     """
     skips = list(batch.skips)
     events = without_copies(archive, conversation, batch.events, skips, follows=False)
@@ -96,7 +102,7 @@ def lay_over(
     if after and mark is None:
         plan = plan_of_batch(archive, conversation, events)
     else:
-        plan = plan_aligned(archive, conversation.id, events, mark, keeps_ids=not rewritten)
+        plan = plan_aligned(archive, conversation.id, events, mark, in_use=in_use)
         if mark is not None and _is_of_another_time(archive, events, plan):
             plan = plan_aligned(archive, conversation.id, events, None)
     known = archive.messages.known_entries(conversation.id, ids_of(plan.new)[0])

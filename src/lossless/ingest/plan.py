@@ -144,8 +144,8 @@ class Stored:
     #: Rows of the window's entry ids and event keys, wherever they are.
     by_entry: Mapping[str, TailRow] = field(default_factory=dict)
     by_event_key: Mapping[str, TailRow] = field(default_factory=dict)
-    #: Whether an id that is not in the window may still be in use: a transcript keeps the branches that were left.
-    keeps_ids: bool = False
+    #: Ids that are not in the window and still in use: a transcript keeps the branches that were left.
+    in_use: frozenset[str] = frozenset()
 
     def known(self, event: Event) -> TailRow | None:
         """The row that an entry id, else an event key, says an event is; a notice is known by its words."""
@@ -249,9 +249,8 @@ def _matched(
 ) -> list[TailRow | None]:
     """The row of each event; an id decides, whatever the content says.
 
-    A row whose own entry id is gone from the window is this event only when the window covers its place, and ids
-    that are gone are gone for good: the host has rewritten its history under new ids. Otherwise a new id is a new
-    event, a genuine repeat.
+    A row whose own entry id is gone for good is this event only when the window covers its place: the host has
+    rewritten its history under new ids. Otherwise a new id is a new event, a genuine repeat.
     """
     covered, newest = _is_rewritten_window(stored, alignment), 0
     matched: list[TailRow | None] = []
@@ -261,7 +260,7 @@ def _matched(
         elif place is not None:
             row = stored.rows[place]
             has_other_id = _is_hosts(event.entry_id) and _is_hosts(row.entry_id)
-            if has_other_id and (stored.keeps_ids or not covered or row.seq < newest):
+            if has_other_id and (row.entry_id in stored.in_use or not covered or row.seq < newest):
                 row = None
         matched.append(row)
     return matched

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lossless import recognise
 from lossless.model.identity import identity_hash
+from lossless.model.messages import ToolCall
 from lossless.store.context import Change
 
 if TYPE_CHECKING:
@@ -32,14 +33,33 @@ def hide_quiet_turns(
 
 
 def hide_heartbeat(archive: Archive, conversation: Conversation, after: int, now: datetime) -> None:
-    """Hide the last turn behind the message `after`, which the host calls a heartbeat, unless it says something."""
-    rows = [row for row in archive.messages.tail(conversation.id, _MOST_MESSAGES) if row.id > after]
-    turn = rows[_last_question(rows) or 0 :]
-    if not turn or turn[-1].role != "assistant":
+    """Hide the turn that ends behind the message `after`, which the host calls a heartbeat, unless it says something.
+
+    Its question may have come before, if nothing has answered that yet.
+    """
+    rows = archive.messages.tail(conversation.id, _MOST_MESSAGES)
+    first = next((n for n, row in enumerate(rows) if row.id > after), None)
+    if first is None or rows[-1].role != "assistant" or not _says_nothing(archive, rows[-1]):
         return
-    answer = archive.messages.get(turn[-1].id).message
-    if recognise.is_quiet_answer(answer) or not answer.content.strip():
-        hide(archive, conversation, [row.id for row in turn], now)
+    start = _last_question(rows)
+    if start is None or any(_is_answer(archive, row) for row in rows[start:first]):
+        start = first
+    hide(archive, conversation, [row.id for row in rows[start:]], now)
+
+
+def _says_nothing(archive: Archive, row: TailRow) -> bool:
+    """Whether an answer is the word for it, or none at all; one that calls a tool is not over."""
+    answer = archive.messages.get(row.id).message
+    if any(isinstance(part, ToolCall) for part in answer.parts):
+        return False
+    return recognise.is_quiet_answer(answer) or not answer.content.strip()
+
+
+def _is_answer(archive: Archive, row: TailRow) -> bool:
+    """Whether a row ends a turn."""
+    return row.role == "assistant" and not any(
+        isinstance(part, ToolCall) for part in archive.messages.get(row.id).message.parts
+    )
 
 
 def hide_quiet_history(archive: Archive, conversation: Conversation, now: datetime) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import marshal
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 #: writes other bytes only costs a slower comparison.
 _MARSHAL = 2
 _PRINT = 8
+#: The prints of so many messages are remembered, of those that have fewer characters than this.
+_REMEMBERED, _SHORT = 2_048, 4_096
 #: Rows looked at beyond a window's own length when it is laid over the stored tail.
 _TAIL_MARGIN = 256
 #: How many messages of a window are looked up to find an old place, and how often a rare one is stored at most.
@@ -48,7 +51,21 @@ class Window:
 
 def prints_of(window: Sequence[Message | Incoming | JsonObject]) -> bytes:
     """Eight bytes for each message of a window, in order: equal for messages that came in equal."""
-    return b"".join([blake2b(_bytes(item), digest_size=_PRINT).digest() for item in window])
+    return b"".join([_print(item) for item in window])
+
+
+def _print(item: Message | Incoming | JsonObject) -> bytes:
+    if type(item) is dict and len(item) == 2 and next(iter(item)) == "role":
+        role, content = item["role"], item.get("content")
+        if type(role) is str and type(content) is str and len(content) < _SHORT:
+            return _print_of_text(role, content)
+    return blake2b(_bytes(item), digest_size=_PRINT).digest()
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _print_of_text(role: str, content: str) -> bytes:
+    """The print of a message of one text; hosts show the same ones again and again."""
+    return blake2b(_bytes({"role": role, "content": content}), digest_size=_PRINT).digest()
 
 
 class Known(NamedTuple):
@@ -182,12 +199,12 @@ def plan_aligned(
     mark: WindowMark | None,
     *,
     may_change: bool = False,
-    keeps_ids: bool = False,
+    in_use: frozenset[str] = frozenset(),
 ) -> IngestPlan:
     """Lay the window over the newest rows, and over older ones when it does not begin among those.
 
-    In a host's window messages may be edited, and notices come and go; a transcript holds only what was said. One that
-    `keeps_ids` has those of its other branches, too.
+    In a host's window messages may be edited, and notices come and go; a transcript holds only what was said, and has
+    ids `in_use` on other branches.
     """
     if mark is not None and (plan := _plan_moved(archive, conversation_id, events, mark)) is not None:
         return plan
@@ -195,7 +212,7 @@ def plan_aligned(
     def plan_over(rows: Sequence[TailRow], *, is_whole: bool) -> IngestPlan:
         in_place = in_order(rows, archive.context.ordinals(conversation_id, len(rows)))
         stored = _stored(archive, conversation_id, events, in_place, mark, is_whole=is_whole)
-        stored = replace(stored, keeps_ids=keeps_ids)
+        stored = replace(stored, in_use=in_use)
         asking = _asking(archive, conversation_id, events, in_place)
         return plan_sync(events, stored, asking if may_change else replace(asking, notices=None, is_edited=None))
 

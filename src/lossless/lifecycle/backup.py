@@ -1,6 +1,6 @@
 """Backups of an archive: whole copies beside it, made while it is used, and put back when somebody asks for it.
 
-A backup holds the database. Payloads lie in their folder and are not copied.
+A backup holds the database; the payloads that it refers to lie in a folder beside it.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import secrets
 import shutil
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.errors import ArchiveCorrupt, ArchiveDenied, ArchiveError, ArchiveFull, BadInput, NotAnArchive, NotFound
+from lossless.files import copies
 from lossless.store import adopt
 from lossless.store.archive import Archive
 from lossless.store.copies import copy_to, open_readable, replace_with
@@ -25,6 +26,7 @@ from lossless.store.copies import copy_to, open_readable, replace_with
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from lossless.files.vault import Vault
     from lossless.store.care import Counts
     from lossless.store.sqlite import SqliteDatabase
 
@@ -46,6 +48,8 @@ class Backup:
     label: str
     made_at: datetime
     bytes: int
+    #: Payloads that were put beside it.
+    files: int = 0
 
     @property
     def is_rolling(self) -> bool:
@@ -62,6 +66,8 @@ class Restored:
     previous: Path | None
     before: Counts | None
     after: Counts
+    #: Payloads that were missing and are back.
+    files: int = 0
 
 
 def backup_path(archive_path: str, label: str, now: datetime) -> Path:
@@ -84,10 +90,12 @@ def make(
     replace: bool = False,
     now: datetime | None = None,
     progress: Callable[[int], None] | None = None,
+    vault: Vault | None = None,
 ) -> Backup:
     """Copy an archive that may be in use into `target`; whole, durable and private when this returns.
 
-    A file that is there already is replaced only when that is asked for, and only by a finished copy.
+    A file that is there already is replaced only when that is asked for, and only by a finished copy. The payloads in
+    a `vault` that it refers to are beside it before it is there.
     """
     if not replace and target.exists():
         raise BadInput(f"{str(target)!r} is there already; choose another name")
@@ -99,21 +107,31 @@ def make(
         os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _mode_of(archive.path)))
         copy_to(archive.database, str(beside), progress)
         _flush(beside)
+        kept = frozenset() if vault is None else copies.keep_with(target, archive.files.listed(), vault)
         os.replace(beside, target)
         _flush(target.parent)
+        if vault is not None:
+            copies.drop_others(target, kept)
     except OSError as error:
         raise _refused(target, error) from error
     finally:
         for leftover in (beside, Path(f"{beside}-journal")):
             with suppress(OSError):
                 leftover.unlink()
-    return Backup(target, label, now or datetime.now(UTC), target.stat().st_size)
+    return Backup(target, label, now or datetime.now(UTC), target.stat().st_size, len(kept))
 
 
-def make_beside(archive: Archive, label: str, now: datetime, progress: Callable[[int], None] | None = None) -> Backup:
+def make_beside(
+    archive: Archive,
+    label: str,
+    now: datetime,
+    progress: Callable[[int], None] | None = None,
+    *,
+    vault: Vault | None,
+) -> Backup:
     """A backup beside the archive under its label; the rolling one replaces its forerunner."""
     target = backup_path(archive.path, label, now)
-    return make(archive, target, label, replace=label == ROLLING, now=now, progress=progress)
+    return make(archive, target, label, replace=label == ROLLING, now=now, progress=progress, vault=vault)
 
 
 def listed(archive_path: str) -> list[Backup]:
@@ -161,22 +179,25 @@ def restore(
     check: Callable[[Archive], Sequence[str]],
     now: datetime,
     progress: Callable[[int], None] | None = None,
+    vault: Vault | None = None,
 ) -> Restored:
     """Make the archive what a backup holds. The backup is proved first, and what was there is backed up.
 
+    Payloads that are missing in the `vault` are brought back first, so that no row is there before its bytes.
     `check` returns what is wrong with an archive. Raises `ArchiveLocked` while another process has the archive open.
     """
     place = Path(archive_path)
     if _is_same_file(source, place):
         raise BadInput(f"{str(source)!r} is the archive itself, not a backup of it")
     after = inspect(source, check)
+    files = 0 if vault is None else _with_payloads(source, vault)
     if not place.exists():
         _put_in_place(source, place, progress)
-        return Restored(place, source, None, None, after)
+        return Restored(place, source, None, None, after, files)
     try:
         database = open_readable(str(place), _PATIENCE_MS)
     except (NotAnArchive, ArchiveCorrupt):
-        return _replace_damaged(source, place, after, now, progress)
+        return replace(_replace_damaged(source, place, after, now, progress), files=files)
     try:
         with adopt.alone(database):
             before = _counts(database)
@@ -189,7 +210,14 @@ def restore(
         raise ArchiveCorrupt(
             f"archive {archive_path!r} does not hold what {str(source)!r} holds; see {str(previous)!r}"
         )
-    return Restored(place, source, previous, before, after)
+    return Restored(place, source, previous, before, after, files)
+
+
+def _with_payloads(source: Path, vault: Vault) -> int:
+    try:
+        return copies.bring_back(source, vault)
+    except OSError as error:
+        raise _refused(vault.root, error) from error
 
 
 def _keep_previous(database: SqliteDatabase, place: Path, now: datetime) -> Path:

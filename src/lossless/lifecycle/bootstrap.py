@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from lossless.errors import ArchiveLocked
 from lossless.ingest import entries as ingest
 from lossless.lifecycle import epochs
-from lossless.lifecycle.left import hide_left
+from lossless.lifecycle.left import hide_left, left_in
 from lossless.lifecycle.passes import (
     TRIES,
     Moved,
@@ -177,11 +177,12 @@ def read_whole(work: Pass, *, accept: bool) -> None:
     """Lay the whole path over what is stored: ids decide, then words; what is unrelated waits for a person."""
     work.leave_out_former()
     looked = survey(work.archive, work.id, work.path())
+    left = left_in(work.transcript.path(work.lane), of_lane(work.transcript.appended(), work.lane))
     if looked.first_unknown is not None:
         start = 0 if looked.last_known is None else max(0, looked.first_unknown - _MARGIN)
         length = max((looked.last_known or 0) + 1 - start, min(_stored(work)[0], _MOST_ROWS) + CHUNK)
         entries = from_message(work.path(), start)
-        if not _lay_over(work, take_messages(entries, length), looked, accept=accept):
+        if not _lay_over(work, take_messages(entries, length), looked, left, accept=accept):
             return
         if looked.known:
             store_rest(work, entries)
@@ -190,18 +191,19 @@ def read_whole(work: Pass, *, accept: bool) -> None:
     if looked.last is not None:
         work.point = replace(work.point, entry_id=looked.last.id, entry_hash=entry_hash(looked.last))
     work.point = replace(work.point, front=json.dumps(looked.front.records))
-    everything = of_lane(work.transcript.appended(), work.lane)
-    abandoned = hide_left(work.archive, work.id, work.path(), everything, work.now)
+    abandoned = hide_left(work.archive, work.id, left, work.now)
     work.report = replace(work.report, abandoned=work.report.abandoned + abandoned)
     finish(work, is_cut=_is_cut(work, looked))
 
 
-def _lay_over(work: Pass, window: Sequence[Entry | BadLine], looked: Survey, *, accept: bool) -> bool:
+def _lay_over(
+    work: Pass, window: Sequence[Entry | BadLine], looked: Survey, left: frozenset[str], *, accept: bool
+) -> bool:
     """Store the window that decides where the path belongs; False when it is held back."""
     archive = work.archive
     with archive.writing():
         batch = ingest.read(messages_of(window))
-        plan, batch = ingest.lay_over(archive, work.conversation, batch, rewritten=not looked.known)
+        plan, batch = ingest.lay_over(archive, work.conversation, batch, rewritten=not looked.known, in_use=left)
         in_text = sum(place is not None for place in plan.places) - looked.known
         claim = epochs.Claim(
             looked.messages - looked.known, looked.known, max(0, in_text), looked.earliest_at, *_stored(work)

@@ -16,20 +16,18 @@ if TYPE_CHECKING:
     from lossless.transcripts.entries import BadLine, Entry
 
 
-def hide_left(
-    archive: Archive,
-    conversation_id: int,
-    path: Iterable[Entry | BadLine],
-    everything: Iterable[Entry | BadLine],
-    now: datetime,
-) -> int:
-    """Hide the messages of branches that the host has left, whoever brought them; returns how many those were."""
+def left_in(path: Iterable[Entry | BadLine], everything: Iterable[Entry | BadLine]) -> frozenset[str]:
+    """The ids of what was said on branches that the host has left."""
     there = {entry.id for entry in said(path)}
-    left = [entry.id for entry in said(everything) if entry.id is not None and entry.id not in there]
+    return frozenset(entry.id for entry in said(everything) if entry.id is not None and entry.id not in there)
+
+
+def hide_left(archive: Archive, conversation_id: int, left: frozenset[str], now: datetime) -> int:
+    """Hide the messages of branches that the host has left, whoever brought them; returns how many those were."""
     if not left:
         return 0
     with archive.writing():
-        rows = {row.id for row in archive.messages.known_entries(conversation_id, left).values()}
+        rows = {row.id for row in archive.messages.known_entries(conversation_id, list(left)).values()}
         items = archive.context.items(conversation_id)
         gone = tuple(item.message_id for item in items if isinstance(item, MessageItem) and item.message_id in rows)
         if gone:

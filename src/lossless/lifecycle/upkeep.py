@@ -91,8 +91,14 @@ class Upkeep(Transcribing):
         if path is not None and rolling:
             raise BadInput("the rolling backup has its own place; name a path or ask for the rolling one")
         if path is not None:
-            return backup.make(self.archive, Path(path))
-        return backup.make_beside(self.archive, backup.ROLLING if rolling else "backup", self._clock())
+            return backup.make(self.archive, Path(path), vault=self.vault)
+        return self.copy(backup.ROLLING if rolling else "backup")
+
+    def copy(self, label: str) -> Backup:
+        """A backup beside the archive under a label, as it is made before something is changed; with its payloads."""
+        from lossless.lifecycle.backup import make_beside
+
+        return make_beside(self.archive, label, self._clock(), vault=self.vault)
 
     def size(self) -> SizeReport:
         """What takes the room, and what of it could go."""
@@ -111,11 +117,10 @@ class Upkeep(Transcribing):
     ) -> PruneReport:
         """Delete what a plan chose, for good, with its files; by default a backup is made first."""
         from lossless.lifecycle import prune
-        from lossless.lifecycle.backup import make_beside
 
         now = self._clock()
         if backup and work.chosen:
-            make_beside(self.archive, "prune", now)
+            self.copy("prune")
         report = prune.apply(self.archive, self.vault, work, now, progress)
         self.log.log("prune", conversations=report.conversations, messages=report.messages, files=report.files)
         return report
@@ -137,7 +142,7 @@ class Upkeep(Transcribing):
         A host that reads its transcripts itself brings this one into the archive with `reconcile`, and again
         afterwards with `checkpoint`.
         """
-        from lossless.lifecycle.backup import ROLLING, make_beside
+        from lossless.lifecycle.backup import ROLLING
         from lossless.lifecycle.rotate import RotateReport, Steps, keep_in, plan, rotate, unstored_in
 
         found = self._find(session)
@@ -157,7 +162,7 @@ class Upkeep(Transcribing):
             reconcile or (lambda: self._reconciled(conversation, place)),
             lambda: self._folded(conversation),
             keep_in(self.archive, conversation.id),
-            (lambda: make_beside(self.archive, ROLLING, self._clock()).path) if backup else lambda: None,
+            (lambda: self.copy(ROLLING).path) if backup else lambda: None,
             checkpoint or (lambda: self._checkpointed(conversation, place)),
         )
         return rotate(place, tail_count, steps)
@@ -276,12 +281,11 @@ class Upkeep(Transcribing):
 
     def _tools(self, label: str) -> Tools:
         from lossless.lifecycle.autorotate import Tools
-        from lossless.lifecycle.backup import make_beside
 
         wants = self.settings.auto_rotate_session_files_create_backups
 
         def copy() -> Path | None:
-            return make_beside(self.archive, label, self._clock()).path if wants else None
+            return self.copy(label).path if wants else None
 
         return Tools(lambda who, path: self.rotate(who, path, backup=False), copy, self.log)
 

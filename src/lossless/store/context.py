@@ -205,6 +205,11 @@ class Context:
         row = self._db.row(_QUERIES["tokens"], {"conversation_id": conversation_id})
         return row[0] if row else 0
 
+    def counts(self, conversation_id: int) -> tuple[int, int]:
+        """How many items a context has, and how many of them are summaries."""
+        items, summaries = self._db.row(_QUERIES["counts"], {"conversation_id": conversation_id}) or (0, 0)
+        return items, summaries
+
     def replace(self, conversation_id: int, sources: Sequence[ContextItem], summary_id: str, now: datetime) -> int:
         """Put a summary where a run of items stands; returns its ordinal.
 

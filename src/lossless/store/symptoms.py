@@ -11,7 +11,7 @@ from lossless.store.index import PASSAGE_BASE, digest
 from lossless.store.sql import load
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from lossless.store.database import Database
 
@@ -130,9 +130,10 @@ class Symptoms:
         """lossless-claw's migration steps in the file."""
         return dict(self._db.rows(_QUERIES["steps"]))
 
-    def matching(self, filter_id: str) -> list[int]:
-        """The conversations that a filter of `doctor clean` means."""
-        return [row[0] for row in self._db.rows(_QUERIES[filter_id])]
+    def matching(self, filter_id: str, now: datetime, silence: timedelta) -> list[int]:
+        """The conversations that a filter of `doctor clean` means; those that are open only after a silence."""
+        moments = {"now": state_time(now), "silent_since": state_time(now - silence)}
+        return [row[0] for row in self._db.rows(_QUERIES[filter_id], moments)]
 
     def broken_references(self) -> list[tuple[str, str]]:
         """Rows that refer to rows which are not there: table, and the table referred to."""

@@ -37,6 +37,11 @@ class DissolvePlan:
     used_by: tuple[str, ...] = ()
 
     @property
+    def essence(self) -> tuple[object, ...]:
+        """What was decided; messages that were only appended since do not matter."""
+        return self.summary, self.ordinal, self.items, self.purge, self.used_by
+
+    @property
     def text(self) -> str:
         """The plan for a person's eyes."""
         moved = f"items from {self.shift_from} on move up by {self.shift}" if self.shift else "no item moves"
@@ -60,7 +65,11 @@ def plan(archive: Archive, summary_id: str, *, purge: bool = False) -> DissolveP
         context = archive.context.items(summary.conversation_id)
         at = next((n for n, item in enumerate(context) if item_id(item) == summary_id), None)
         if at is None:
-            raise BadInput(f"summary {summary_id!r} is not in the context; only what stands there can be dissolved")
+            above = _standing(archive, summary_id, {item_id(item) for item in context})
+            first = f"; it is below {above!r}: dissolve that one first" if above else ""
+            raise BadInput(
+                f"summary {summary_id!r} is not in the context; only what stands there can be dissolved{first}"
+            )
         ids = _sources(archive, summary_id, summary.source_ids)
         there = {item_id(item) for item in context}
         if twice := [id_ for id_ in ids if id_ in there]:
@@ -84,7 +93,8 @@ def apply(archive: Archive, work: DissolvePlan, now: datetime, backup: Backup, *
     copy = backed_up(backup, "dissolve")
     summary_id = str(work.summary.id)
     with archive.writing():
-        same(work, plan(archive, summary_id, purge=work.purge))
+        planned, work = work, plan(archive, summary_id, purge=work.purge)
+        same(planned.essence, work.essence)
         operations = Operations(archive)
         ids = tuple(item.id for item in work.items)
         operations.exchange(work.conversation_id, work.ordinal, work.ordinal, ids, now)
@@ -97,6 +107,14 @@ def apply(archive: Archive, work: DissolvePlan, now: datetime, backup: Backup, *
     return Operated(
         "dissolve", work.conversation_id, log_id, work.tokens_before, work.tokens_after, (summary_id,), copy
     )
+
+
+def _standing(archive: Archive, summary_id: str, there: set[int | str]) -> str | None:
+    """A summary of the context that was made of this one, by whatever steps; None when there is none."""
+    above = archive.summaries.used_in(summary_id)
+    while above and not there.intersection(above):
+        above = [user for id_ in above for user in archive.summaries.used_in(id_)]
+    return next((id_ for id_ in above if id_ in there), None)
 
 
 def _sources(archive: Archive, summary_id: str, source_ids: tuple[str, ...]) -> list[int | str]:

@@ -60,6 +60,11 @@ class MergePlan:
     context_items: tuple[int, ...]
 
     @property
+    def essence(self) -> tuple[object, ...]:
+        """What was decided; messages that were only appended to the active one since do not matter."""
+        return self.split, self.context_items, self.tokens_after - self.tokens_before
+
+    @property
     def text(self) -> str:
         """The plan for a person's eyes."""
         rows = [
@@ -104,7 +109,8 @@ def apply(archive: Archive, work: MergePlan, now: datetime, backup: Backup, *, r
     copy = backed_up(backup, "rollover-splits")
     target = work.split.target_id
     with archive.writing():
-        same(work, plan(archive, work.split.session_key, reviewed=reviewed))
+        planned, work = work, plan(archive, work.split.session_key, reviewed=reviewed)
+        same(planned.essence, work.essence)
         merging, operations = Merging(archive), Operations(archive)
         sources = work.split.source_ids
         contexts = [_context(archive, id_) for id_ in sources]

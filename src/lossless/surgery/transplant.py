@@ -46,6 +46,11 @@ class TransplantPlan:
     tokens_after: int
 
     @property
+    def essence(self) -> tuple[object, ...]:
+        """What was decided; messages that were only appended to the target since do not matter."""
+        return self.source_id, self.target_id, self.roots, self.summary_ids, self.message_ids, self.file_ids
+
+    @property
     def text(self) -> str:
         """The plan for a person's eyes."""
         counts = f"{len(self.summary_ids)} summaries, {len(self.message_ids)} messages, {len(self.file_ids)} files"
@@ -72,7 +77,11 @@ def plan(archive: Archive, source_id: int, target_id: int, summary_ids: Sequence
         in_context = [item.summary_id for item in context if isinstance(item, SummaryItem)]
         roots = [id_ for id_ in in_context if not summary_ids or id_ in summary_ids]
         if unknown := [id_ for id_ in summary_ids if id_ not in in_context]:
-            raise NotFound(f"summary in the context of conversation {source_id}", unknown[0])
+            archive.summaries.get(unknown[0])
+            raise BadInput(
+                f"summary {unknown[0]!r} does not stand in the context of conversation {source_id}; "
+                "only what stands there can be transplanted"
+            )
         if not roots:
             raise BadInput(f"conversation {source_id} has no summaries in its context to transplant")
         below = Operations(archive).below(roots)
@@ -90,7 +99,8 @@ def apply(archive: Archive, vault: Vault | None, work: TransplantPlan, now: date
     copy = backed_up(backup, "transplant")
     with archive.writing():
         wanted = [str(root.id) for root in work.roots]
-        same(work, plan(archive, work.source_id, work.target_id, wanted))
+        planned, work = work, plan(archive, work.source_id, work.target_id, wanted)
+        same(planned.essence, work.essence)
         operations, copying = Operations(archive), Copying(archive)
         names = _copy_files(archive, vault, work, now)
         Merging(archive).shift(work.target_id, len(work.message_ids))

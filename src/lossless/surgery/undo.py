@@ -12,9 +12,10 @@ from lossless.store.briefs import Briefs
 from lossless.store.context import Change
 from lossless.store.operations import Operations
 from lossless.surgery import merge, transplant
-from lossless.surgery.outcome import Operated, Shown, backed_up, place_of, same, shown
+from lossless.surgery.outcome import Operated, Shown, backed_up, one_line, place_of, same, shown
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from lossless.store.archive import Archive
@@ -61,13 +62,14 @@ def plan(archive: Archive, conversation_id: int) -> UndoPlan:
             raise BadInput(f"the {entry.action} cannot be undone: the context changed since ({open_[-1].action})")
         if entry.action in ("fold", "dissolve"):
             _place(archive, conversation_id, entry)
+        former = operations.former(entry.id)
         text_back = entry.action in ("rewrite", "repair")
         return UndoPlan(
             conversation_id,
             entry,
             shown(archive, entry.added),
-            shown(archive, entry.removed),
-            tuple(was.id for was in operations.former(entry.id)) if text_back else (),
+            _returning(shown(archive, entry.removed), former),
+            tuple(was.id for was in former) if text_back else (),
         )
 
 
@@ -85,6 +87,17 @@ def apply(archive: Archive, work: UndoPlan, now: datetime, backup: Backup) -> Op
         log_id = Operations(archive).log(id_, change, now, former)
     touched = tuple(str(item) for item in (*entry.added, *entry.removed) if isinstance(item, str))
     return Operated("undo", id_, log_id, before, after, work.restored or touched, copy)
+
+
+def _returning(items: Sequence[Shown], former: Sequence[Former]) -> tuple[Shown, ...]:
+    """What comes back, with the summaries that were deleted as they were."""
+    kept = {was.id: was.row for was in former}
+    return tuple(
+        Shown(item.id, f"depth {row['depth']}", row["token_count"], one_line(row["content"]))
+        if (row := kept.get(str(item.id))) is not None
+        else item
+        for item in items
+    )
 
 
 def _take_back(archive: Archive, conversation_id: int, entry: LogEntry, now: datetime) -> list[Former]:

@@ -16,6 +16,9 @@ SELECT coalesce(sum(coalesce(m.token_count, s.token_count)), 0), count(*)
   LEFT JOIN summaries s ON s.summary_id = c.summary_id
  WHERE c.conversation_id = :conversation_id;
 
+-- name: counts
+SELECT count(*), count(summary_id) FROM context_items WHERE conversation_id = :conversation_id;
+
 -- name: remove_range
 -- Take a folded run out of the context. The messages themselves stay.
 DELETE FROM context_items WHERE conversation_id = :conversation_id AND ordinal BETWEEN :first AND :last;

@@ -40,8 +40,10 @@ UPDATE summaries SET (earliest_at, latest_at, source_message_token_count, descen
  WHERE summary_id = :id AND kind = 'leaf';
 
 -- name: recount_condensed
+-- Times are compared as times: other programs write them in more than one way.
 UPDATE summaries SET (earliest_at, latest_at, source_message_token_count, descendant_count, descendant_token_count) = (
-       SELECT min(c.earliest_at), max(c.latest_at), coalesce(sum(c.source_message_token_count), 0),
+       SELECT strftime('%Y-%m-%dT%H:%M:%fZ', min(julianday(c.earliest_at))), strftime('%Y-%m-%dT%H:%M:%fZ', max(julianday(c.latest_at))),
+              coalesce(sum(c.source_message_token_count), 0),
               coalesce(sum(c.descendant_count + 1), 0), coalesce(sum(c.token_count + c.descendant_token_count), 0)
          FROM summary_parents p JOIN summaries c ON c.summary_id = p.parent_summary_id WHERE p.summary_id = summaries.summary_id)
  WHERE summary_id = :id AND kind = 'condensed';

@@ -52,18 +52,33 @@ SELECT (SELECT value FROM archive_state WHERE name = 'schema'), sqlite_version()
 SELECT step_name, max(algorithm_version) FROM lcm_migration_state GROUP BY step_name ORDER BY step_name;
 
 -- name: null_subagent_context
--- A closed conversation whose only trace of a sub-agent is how its first message begins.
+-- Nothing but the first words of its user tell that it is a sub-agent's; a host may have put the time before them. Nobody
+-- closes a conversation without a key, so one that is silent and that nobody works on counts as well.
 SELECT c.conversation_id FROM conversations c
- WHERE c.active = 0 AND c.session_key IS NULL AND EXISTS (
+ WHERE coalesce(trim(c.session_key), '') = ''
+   AND (c.active = 0
+        OR (coalesce((SELECT max(julianday(m.created_at)) FROM messages m WHERE m.conversation_id = c.conversation_id),
+                     julianday(c.created_at)) < julianday(:silent_since)
+            AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.name = 'compact:' || c.conversation_id AND l.expires_at > :now)))
+   AND EXISTS (
        SELECT 1 FROM messages m WHERE m.conversation_id = c.conversation_id
-          AND m.seq = (SELECT min(seq) FROM messages n WHERE n.conversation_id = c.conversation_id)
-          AND ltrim(m.content) LIKE '[Subagent Context]%');
+          AND m.seq = (SELECT min(seq) FROM messages n WHERE n.conversation_id = c.conversation_id AND n.role = 'user')
+          AND (ltrim(m.content) LIKE '[Subagent Context]%' OR substr(ltrim(m.content), 1, 80) LIKE '[%] [Subagent Context]%'));
 
 -- name: archived_subagents
-SELECT conversation_id FROM conversations WHERE active = 0 AND session_key LIKE 'agent:%:subagent:%';
+-- The third word of the key says whose it is; the words behind it may be anything.
+SELECT conversation_id FROM conversations
+ WHERE active = 0 AND session_key GLOB 'agent:*'
+   AND substr(session_key, 6 + instr(substr(session_key, 7), ':')) GLOB ':subagent:*';
 
 -- name: cron_sessions
-SELECT conversation_id FROM conversations WHERE active = 0 AND session_key LIKE 'agent:%:cron:%';
+-- Each run of a job is a conversation of its own: closed ones are finished, and so is the last one when it is silent.
+SELECT c.conversation_id FROM conversations c
+ WHERE c.session_key GLOB 'agent:*' AND substr(c.session_key, 6 + instr(substr(c.session_key, 7), ':')) GLOB ':cron:*'
+   AND (c.active = 0
+        OR (coalesce((SELECT max(julianday(m.created_at)) FROM messages m WHERE m.conversation_id = c.conversation_id),
+                     julianday(c.created_at)) < julianday(:silent_since)
+            AND NOT EXISTS (SELECT 1 FROM leases l WHERE l.name = 'compact:' || c.conversation_id AND l.expires_at > :now)));
 
 -- name: close_debt
 UPDATE conversation_compaction_maintenance
