@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 
 REPLY = "The quick brown fox jumps over the lazy dog."
 TOKEN = "bench-token-0123456789"
+#: How many messages, into how large a window, and when the model gets the tools. The last case does not fit.
+CASES = (
+    *((count, 128_000, tools) for count in (2, 50, 400) for tools in ("auto", "always")),
+    (400, 32_000, "auto"),
+)
 _HEADERS = {"x-lossless-token": TOKEN, "authorization": "Bearer none"}
 
 
@@ -41,14 +46,13 @@ def main() -> None:
     if given.provider:
         serve_provider()
         return
-    rows = []
+    rows: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory() as folder, provider() as upstream:
-        for count in (2, 50, 400):
-            for tools in ("auto", "always"):
-                archive = Path(folder) / f"{count}-{tools}.db"
-                with proxy(archive, upstream, tools) as url:
-                    grown = f"{count} to {count + 2 * given.rounds}"
-                    rows.append({"messages": grown, "tools": tools, **measured(upstream, url, count, given.rounds)})
+        for count, window, tools in CASES:
+            archive = Path(folder) / f"{count}-{window}-{tools}.db"
+            with proxy(archive, upstream, tools, window) as url:
+                case = {"messages": f"{count} to {count + 2 * given.rounds}", "window": window, "tools": tools}
+                rows.append(case | measured(upstream, url, count, given.rounds))
     table(rows, "First byte of a streamed reply, wall ms (medians)")
     write("proxy", rows, {"input": "bench.conversations.turns, 1.8 kB a turn", "seed": 0, "rounds": given.rounds})
 
@@ -91,10 +95,11 @@ def provider() -> Iterator[str]:
 
 
 @contextmanager
-def proxy(archive: Path, upstream: str, tools: str) -> Iterator[str]:
+def proxy(archive: Path, upstream: str, tools: str, window: int) -> Iterator[str]:
     """The proxy's address."""
     command = [sys.executable, "-m", "lossless.cli.main", "--db", str(archive), "--format", "json", "proxy"]
-    with _process([*command, "--port", "0", "--openai-url", f"{upstream}/v1", "--tools", tools]) as line:
+    options = ["--port", "0", "--openai-url", f"{upstream}/v1", "--tools", tools, "--window", str(window)]
+    with _process([*command, *options]) as line:
         yield json.loads(line)["data"]["url"]
 
 

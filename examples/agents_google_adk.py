@@ -8,6 +8,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any
 
 from google.adk.agents import LlmAgent
+from google.adk.apps import App
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import InMemoryRunner
@@ -44,8 +45,9 @@ async def main(folder: str) -> None:
     said = [text for text in told if len(text) > 120][:60]
     texts = ["The Aurora lies at quay seventeen.", *said, "Where did the Aurora lie?"]
     with lossless.open(f"{folder}/lcm.db", SETTINGS) as engine:
-        plugin = LosslessPlugin(engine, budget=2_500)
-        runner = InMemoryRunner(LlmAgent(name="clerk", model=Clerk(model="clerk")), app_name="port", plugins=[plugin])
+        clerk = LlmAgent(name="clerk", model=Clerk(model="clerk"))
+        app = App(name="port", root_agent=clerk, plugins=[LosslessPlugin(engine, budget=2_500)])
+        runner = InMemoryRunner(app=app)
         session = await runner.session_service.create_session(app_name="port", user_id="me", session_id="ferry")
         answer = ""
         for text in texts:

@@ -26,7 +26,7 @@ async def main(folder: str) -> None:
     with lossless.open(f"{folder}/lcm.db", SETTINGS) as engine:
         session = LosslessSession("ferry", engine, budget=2_500)
         agent = Agent(name="clerk", model=model, tools=session.tools())
-        config = RunConfig(tracing_disabled=True)
+        config = RunConfig(tracing_disabled=True, call_model_input_filter=session.fit)
         for text in ["The Aurora lies at quay seventeen.", *said]:
             await Runner.run(agent, text, session=session, run_config=config)
         result = await Runner.run(agent, "Where did the Aurora lie?", session=session, run_config=config)

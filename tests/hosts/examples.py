@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pytest
 
 ROOT = Path(__file__).parents[2]
 
@@ -15,3 +20,13 @@ def run_example(name: str, folder: Path) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def run_page(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch, instead: dict[str, Any]) -> None:
+    """Run a page's examples as they stand there, but for the models: each code in `instead` is replaced by a value."""
+    page = (ROOT / "docs" / "hosts" / f"{name}.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(folder)
+    for code in re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
+        for number, wording in enumerate(instead):
+            code = code.replace(wording, f"instead[{number}]")
+        exec(compile(code, f"{name}.md", "exec"), {"__name__": "__main__", "instead": list(instead.values())})

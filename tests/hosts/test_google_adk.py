@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import lossless
-from tests.hosts.examples import run_example
+from lossless.errors import BadInput
+from tests.hosts.examples import run_example, run_page
 
 pytest.importorskip("google.adk", reason="its own environment has it")
 
+from google.adk.agents import LlmAgent, ParallelAgent
+from google.adk.agents.run_config import RunConfig, StreamingMode
+from google.adk.apps import App
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_response import LlmResponse
+from google.adk.runners import InMemoryRunner
 from google.genai import types
 
-from lossless.hosts.google_adk import _given_back, _window
+from lossless.hosts.google_adk import LosslessPlugin
+from lossless.hosts.google_contents import given_back, window
+from lossless.hosts.window import Windows
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
 
@@ -41,11 +52,100 @@ def test_contents_come_back_as_they_were(engine: lossless.Engine) -> None:
         types.Content(role="model", parts=[types.Part(text="Done.")]),
     ]
     session = lossless.Session(key="adk")
-    engine.sync(session, _window(contents))
-    assert engine.sync(session, _window(contents)).stored == 0
+    windows = Windows(engine, "google-adk")
+    engine.sync(session, window(windows, contents))
+    assert engine.sync(session, window(windows, contents)).stored == 0
     made = engine.assemble(session, allow_trailing_assistant=True)
-    assert _given_back(made.parts) == contents
+    assert given_back(windows, made.parts) == contents
     assert engine.verify().ok
+
+
+class Parrot(BaseLlm):
+    """Repeats what it hears; `boom` is too much for it."""
+
+    async def generate_content_async(self, llm_request: Any, stream: bool = False) -> AsyncIterator[Any]:
+        """One reply, in pieces when it is streamed."""
+        text = llm_request.contents[-1].parts[-1].text or ""
+        if text == "boom":
+            raise RuntimeError("the provider is down")
+        for piece in ("one ", "two ") if stream else ():
+            yield LlmResponse(content=model_says(piece), partial=True)
+        yield LlmResponse(content=model_says("one two " if stream else f"{self.model} heard {text}"))
+
+
+def model_says(text: str) -> Any:
+    return types.Content(role="model", parts=[types.Part(text=text)])
+
+
+def talked(engine: lossless.Engine, agent: Any, *texts: str, streamed: bool = False) -> dict[str, list[str]]:
+    """What is stored of each session after the agent was told these texts."""
+
+    async def run() -> None:
+        runner = InMemoryRunner(app=App(name="port", root_agent=agent, plugins=[LosslessPlugin(engine)]))
+        await runner.session_service.create_session(app_name="port", user_id="me", session_id="s")
+        config = RunConfig(streaming_mode=StreamingMode.SSE if streamed else StreamingMode.NONE)
+        for text in texts:
+            asked = types.Content(role="user", parts=[types.Part(text=text)])
+            try:
+                async for _ in runner.run_async(user_id="me", session_id="s", new_message=asked, run_config=config):
+                    pass
+            except RuntimeError:
+                failed.append(text)
+        await runner.close()
+
+    failed: list[str] = []
+    asyncio.run(run())
+    assert failed == [text for text in texts if text == "boom"]
+    made: dict[str, list[str]] = {}
+    for key, content in engine.archive.database.rows(
+        "SELECT session_key, content FROM messages JOIN conversations USING (conversation_id) ORDER BY message_id", ()
+    ):
+        made.setdefault(str(key), []).append(str(content))
+    assert engine.verify().ok
+    return made
+
+
+def test_streams_and_failures_leave_whole_turns(engine: lossless.Engine) -> None:
+    agent = LlmAgent(name="a", model=Parrot(model="m"))
+    assert talked(engine, agent, "hello", "boom", "again", streamed=True) == {
+        "adk:port:me:s": ["hello", "one two ", "boom", "again", "one two "]
+    }
+
+
+def test_agents_at_once_have_sessions_of_their_own(engine: lossless.Engine) -> None:
+    both = [LlmAgent(name=name, model=Parrot(model=name)) for name in "ab"]
+    assert talked(engine, ParallelAgent(name="both", sub_agents=both), "hello", "more") == {
+        f"adk:port:me:s:{name}": ["hello", f"{name} heard hello", "more", f"{name} heard more"] for name in "ab"
+    }
+
+
+def test_what_came_in_by_another_door(engine: lossless.Engine) -> None:
+    session, windows = lossless.Session(key="s"), Windows(engine, "google-adk")
+    engine.sync(
+        session,
+        [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": "look"},
+            {"role": "assistant", "content": None, "tool_calls": [
+                {"id": "c1", "type": "function", "function": {"name": "ls", "arguments": '{"path": "."}'}}]},
+            {"role": "tool", "tool_call_id": "c1", "content": "README"},
+            {"role": "assistant", "content": "One file."},
+        ],
+    )  # fmt: skip
+    made = given_back(windows, engine.assemble(session, allow_trailing_assistant=True).parts)
+    assert [content.role for content in made] == ["user", "model", "user", "model"]
+    assert made[1].parts[0].function_call.args == {"path": "."}
+    assert made[2].parts[0].function_response.response == {"result": "README"}
+
+
+def test_a_wrong_budget_is_said_at_once(engine: lossless.Engine) -> None:
+    with pytest.raises(BadInput, match="budget is a number"):
+        LosslessPlugin(engine, budget=-1)
+
+
+def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    run_page("google-adk", tmp_path, monkeypatch, {'"gemini-2.5-flash"': Parrot(model="m")})
+    assert "m heard hello" in capsys.readouterr().out
 
 
 def test_the_example(tmp_path: Path) -> None:

@@ -8,18 +8,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lossless
-from tests.hosts.examples import run_example
+from lossless.errors import BadInput
+from tests.hosts.examples import run_example, run_page
 from tests.loop.kit import settings, talk
 
 pytest.importorskip("langchain", reason="its own environment has it")
 
 from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
 
 from lossless.hosts.langchain import LosslessMiddleware
+from lossless.hosts.langgraph import LosslessSaver
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,11 +43,18 @@ class Parrot(BaseChatModel):
     def _generate(self, messages: list[Any], *_: Any, **__: Any) -> ChatResult:
         self.seen.append(messages)
         last = messages[-1]
+        if last.content == "boom":
+            raise RuntimeError("the provider is down")
         reply = AIMessage(f"Reply {len(self.seen)}.")
         if last.type == "human" and last.content.endswith("?"):
             call = {"name": "lcm_recall", "args": {"question": last.content}, "id": f"call_{len(self.seen):012d}"}
             reply = AIMessage("", tool_calls=[call])
         return ChatResult(generations=[ChatGeneration(message=reply)])
+
+
+def said(engine: lossless.Engine) -> list[tuple[str, str]]:
+    rows = engine.archive.database.rows("SELECT role, content FROM messages ORDER BY message_id", ())
+    return [(str(role), str(content)) for role, content in rows]
 
 
 def ask(agent: Any, text: str, thread: str) -> list[Any]:
@@ -88,5 +98,113 @@ def test_async_agents(path: Path) -> None:
         assert engine.verify().messages == 4
 
 
+def test_failures_and_streams_leave_whole_turns(path: Path) -> None:
+    with lossless.open(path, background=False) as engine:
+        middleware = LosslessMiddleware(engine)
+        agent = create_agent(Parrot(), middleware=[middleware], checkpointer=InMemorySaver())
+        with pytest.raises(RuntimeError, match="down"):
+            ask(agent, "boom", "t")
+        config: Any = {"configurable": {"thread_id": "t"}}
+        given: Any = {"messages": [{"role": "user", "content": "And on."}]}
+        assert list(agent.stream(given, config, stream_mode="messages"))
+        assert said(engine)[0] == ("user", "boom")
+        assert [role for role, _ in said(engine)] == ["user", "user", "assistant"]
+        assert engine.verify().ok
+
+
+def test_a_thread_without_a_name_is_said_at_once(path: Path) -> None:
+    with lossless.open(path, background=False) as engine:
+        agent = create_agent(Parrot(), middleware=[LosslessMiddleware(engine)])
+        with pytest.raises(BadInput, match="thread_id"):
+            agent.invoke({"messages": [{"role": "user", "content": "hello"}]})
+        with pytest.raises(BadInput, match="budget is a number"):
+            LosslessMiddleware(engine, budget=0)
+
+
+def test_what_came_in_by_another_door(path: Path) -> None:
+    model = Parrot()
+    with lossless.open(path, background=False) as engine:
+        engine.sync(
+            lossless.Session(key="t"),
+            [
+                {"role": "user", "content": "look"},
+                {"role": "assistant", "content": None, "tool_calls": [
+                    {"id": "c1", "type": "function", "function": {"name": "ls", "arguments": "{}"}}]},
+                {"role": "tool", "tool_call_id": "c1", "content": "README"},
+                {"role": "assistant", "content": "One file."},
+            ],
+        )  # fmt: skip
+        agent = create_agent(model, middleware=[LosslessMiddleware(engine)], checkpointer=InMemorySaver())
+        ask(agent, "Thanks.", "t")
+        seen = model.seen[-1]
+        assert [one.type for one in seen] == ["system", "human", "ai", "tool", "ai", "human"]
+        assert seen[2].tool_calls[0]["name"] == "ls"
+        assert (seen[3].content, seen[3].tool_call_id) == ("README", "c1")
+
+
+def graph(saver: Any, model: Parrot, *, is_async: bool = False) -> Any:
+    """A hand-written graph with one node."""
+
+    def node(state: MessagesState) -> Any:
+        return {"messages": [model.invoke([SystemMessage("Be brief."), *saver.fit(state["messages"])])]}
+
+    async def anode(state: MessagesState) -> Any:
+        return {"messages": [await model.ainvoke(await saver.afit(state["messages"]))]}
+
+    builder = StateGraph(MessagesState)
+    builder.add_node("model", anode if is_async else node)
+    builder.add_edge(START, "model")
+    return builder.compile(checkpointer=saver)
+
+
+def test_a_graph_of_your_own_is_kept_beside_its_checkpoints(path: Path) -> None:
+    model = Parrot()
+    with lossless.open(path, settings(), background=False) as engine:
+        inner = InMemorySaver()
+        saver = LosslessSaver(inner, engine, budget=4_000)
+        made = graph(saver, model)
+        for message in talk(60):
+            state = ask(made, message["content"], "one")
+        assert len(state) == 120
+        assert "<summary" in str(model.seen[-1])
+        assert len(model.seen[-1]) < 60
+        assert model.seen[-1][0].content == "Be brief."
+        with pytest.raises(RuntimeError, match="down"):
+            ask(made, "boom", "one")
+        assert said(engine)[-1] == ("user", "boom")
+        assert [content for _, content in said(engine)] == [*(str(one.content) for one in state), "boom"]
+        config: Any = {"configurable": {"thread_id": "one"}}
+        assert len(list(saver.list(config))) == len(list(inner.list(config)))
+        assert {tool.name for tool in saver.tools} >= {"lcm_grep", "lcm_recall"}
+        assert engine.verify().ok
+
+
+def test_an_async_graph_and_a_checkpointer_that_is_filled_already(path: Path) -> None:
+    inner, config = InMemorySaver(), {"configurable": {"thread_id": "t"}}
+    with lossless.open(path, background=False) as engine:
+        ask(graph(LosslessSaver(inner, engine), Parrot()), "before", "t")
+    path.unlink()
+    with lossless.open(path, background=False) as engine:
+        made = graph(LosslessSaver(inner, engine).with_allowlist([]), Parrot(), is_async=True)
+
+        async def run() -> Any:
+            return await made.ainvoke({"messages": [{"role": "user", "content": "after"}]}, config)
+
+        assert len(asyncio.run(run())["messages"]) == 4
+        assert [content for _, content in said(engine)][::2] == ["before", "after"]
+        assert engine.verify().messages == 4
+
+
 def test_the_example(tmp_path: Path) -> None:
     assert run_example("agents_langchain", tmp_path).startswith("At quay seventeen.")
+
+
+def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    instead = {'init_chat_model("openai:gpt-4o")': Parrot(), '"openai:gpt-4o"': Parrot()}
+    run_page("langchain", tmp_path, monkeypatch, instead)
+    with lossless.open(tmp_path / "agents.db", background=False) as engine:
+        assert engine.verify().messages == 4
+
+
+def test_the_example_of_a_graph(tmp_path: Path) -> None:
+    assert run_example("agents_langgraph", tmp_path).startswith("122 messages kept")

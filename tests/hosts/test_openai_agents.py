@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING, Any
 
-from agents import Agent, RunConfig, Runner
+import pytest
+from agents import Agent, RunConfig, Runner, function_tool
 from agents.memory import Session, SessionABC
 from agents.testing import ScriptedModel, assistant_message, function_call
 
+import lossless
 from lossless.hosts.openai_agents import LosslessSession
+from lossless.model.tokens import estimate_tokens
 from tests.hosts.examples import run_example
+from tests.loop.kit import settings
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import lossless
 
 CONFIG = RunConfig(tracing_disabled=True)
 Item = dict[str, Any]
@@ -100,6 +103,84 @@ def test_a_run_with_tools(engine: lossless.Engine) -> None:
     ]  # fmt: skip
     assert "The key is in the vault." in items[3]["output"]
     assert engine.verify().ok
+
+
+@function_tool
+def look(n: int) -> str:
+    """A long answer."""
+    return f"{n}: " + " ".join(f"word{n}x{k}" for k in range(120))
+
+
+async def ran(agent: Agent, text: str, session: LosslessSession, *, streamed: bool) -> None:
+    config = RunConfig(tracing_disabled=True, call_model_input_filter=session.fit)
+    if not streamed:
+        await Runner.run(agent, text, session=session, run_config=config, max_turns=99)
+        return
+    result = Runner.run_streamed(agent, text, session=session, run_config=config, max_turns=99)
+    async for _ in result.stream_events():
+        pass
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["at once", "streamed"])
+def test_each_call_of_a_long_run_is_within_the_budget(path: Path, streamed: bool) -> None:
+    calls = [[function_call("look", {"n": n}, call_id=f"call_{n:012d}")] for n in range(30)]
+    model = ScriptedModel([*calls, [assistant_message("Done.")], [assistant_message("Bye.")]])
+
+    async def steps(session: LosslessSession) -> None:
+        agent = Agent(name="a", model=model, tools=[look])
+        await ran(agent, "Look thirty times.", session, streamed=streamed)
+        await ran(agent, "Thanks.", session, streamed=streamed)
+
+    with lossless.open(path, settings(), background=False) as engine:
+        asyncio.run(steps(LosslessSession("s", engine, budget=4_000)))
+        sizes = [estimate_tokens(json.dumps(list(call.input))) for call in model.calls]
+        assert max(sizes) <= 4_000
+        assert "<summary" in json.dumps(list(model.calls[-2].input))
+        for call in model.calls:
+            items: Any = call.input
+            asked = [item["call_id"] for item in items if item.get("type") == "function_call"]
+            assert [item["call_id"] for item in items if item.get("type") == "function_call_output"] == asked
+        assert len(said(engine)) == 64
+        assert engine.verify().ok
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["at once", "streamed"])
+def test_a_call_that_fails_loses_nothing(engine: lossless.Engine, streamed: bool) -> None:
+    model = ScriptedModel(
+        [
+            [function_call("look", {"n": 1}, call_id="call_000000000001")],
+            RuntimeError("the provider is down"),
+            [assistant_message("Here again.")],
+        ]
+    )
+
+    async def steps() -> list[Any]:
+        session, agent = LosslessSession("s", engine), Agent(name="a", model=model, tools=[look])
+        with pytest.raises(RuntimeError, match="down"):
+            await ran(agent, "Look.", session, streamed=streamed)
+        await ran(agent, "Go on.", session, streamed=streamed)
+        return list(await session.get_items())
+
+    kinds = [item.get("type", item.get("role")) for item in asyncio.run(steps())]
+    assert kinds == ["user", "function_call", "function_call_output", "user", "message"]
+    assert engine.verify().ok
+
+
+def test_sessions_at_once_and_what_is_popped_twice(engine: lossless.Engine) -> None:
+    async def talk_in(name: str) -> list[Any]:
+        session = LosslessSession(name, engine)
+        agent = Agent(name="a", model=ScriptedModel([[assistant_message(f"{name} heard.")]]))
+        await ran(agent, f"{name} speaks.", session, streamed=False)
+        await session.pop_item()
+        assert await session.pop_item() == {"role": "user", "content": f"{name} speaks."}
+        assert await session.get_items() == []
+        return [await session.pop_item()]
+
+    async def all_of_them() -> list[Any]:
+        return list(await asyncio.gather(*(talk_in(name) for name in "abcde")))
+
+    assert asyncio.run(all_of_them()) == [[None]] * 5
+    assert len(said(engine)) == 10
 
 
 def test_the_example(tmp_path: Path) -> None:

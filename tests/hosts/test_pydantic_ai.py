@@ -19,6 +19,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from lossless.hosts.pydantic_ai import Lossless
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
 
@@ -73,6 +74,48 @@ def test_a_long_history_is_fitted_on_the_wire_alone(path: Path) -> None:
         assert max(sizes) <= 4_000
         assert len(stored(engine)) == 160
         assert engine.verify().ok
+
+
+def test_failures_and_streams_leave_whole_turns(engine: lossless.Engine) -> None:
+    def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        raise RuntimeError("the provider is down")
+
+    async def streamed(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
+        yield "one "
+        yield "two"
+        if "break" in str(messages[-1].parts[-1]):
+            raise RuntimeError("the line is cut")
+
+    agent = Agent(FunctionModel(model, stream_function=streamed), capabilities=[Lossless(engine)])
+
+    async def steps() -> None:
+        with pytest.raises(RuntimeError, match="down"):
+            await agent.run("fails", conversation_id="c")
+        with pytest.raises(RuntimeError, match="cut"):
+            async with agent.run_stream("breaks: break", conversation_id="c") as broken:
+                await broken.get_output()
+        async with agent.run_stream("streams", conversation_id="c") as result:
+            assert await result.get_output() == "one two"
+
+    asyncio.run(steps())
+    assert stored(engine) == [
+        ("user", "fails"), ("user", "breaks: break"), ("user", "streams"), ("assistant", "one two"),
+    ]  # fmt: skip
+
+
+def test_runs_at_once_are_sessions_of_their_own(engine: lossless.Engine) -> None:
+    def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        return ModelResponse([TextPart(f"{len(messages)} seen")])
+
+    agent = Agent(FunctionModel(model), capabilities=[Lossless(engine)])
+
+    async def steps() -> list[str]:
+        runs = await asyncio.gather(*(agent.run(f"run {n}", conversation_id=f"c{n}") for n in range(8)))
+        return [run.output for run in runs]
+
+    assert asyncio.run(steps()) == ["1 seen"] * 8
+    keys = engine.archive.database.rows("SELECT session_key FROM conversations ORDER BY 1", ())
+    assert [key for (key,) in keys] == [f"c{n}" for n in range(8)]
 
 
 def test_the_example(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from lossless.recall import grants
 from lossless.recall.page import main, page
 from lossless.recall.room import MAX_CHARS
 from lossless.recall.scope import NO_CONVERSATION, Caller
-from lossless.recall.tools import BY_NAME, TOOLS, Toolbox, anthropic_tools, openai_tools
+from lossless.recall.tools import ALL_TOOLS, BY_NAME, TOOLS, Toolbox, anthropic_tools, openai_tools
 from lossless.store.files import Files
 from lossless.testing.strategies import hostile_text, json_values
 
@@ -337,3 +337,14 @@ def test_a_long_summary_is_cut_where_it_goes_on(path: Path) -> None:
         args = {"id": "sum_999", "cursor": result.details["cursor"]}
         rest = toolbox(archive).call("lcm_describe", args, Caller(MAIN))
         assert rest.text.split("\ncontent\n")[1].startswith("word ")
+
+
+# --- lcm_status ---------------------------------------------------------------------------------------
+
+
+def test_the_status_stands_in_the_table_but_beside_no_conversation() -> None:
+    assert [*NAMES, "lcm_status"] == [tool.name for tool in ALL_TOOLS] == list(BY_NAME)
+    box = toolbox(folded().archive)
+    assert box.call("lcm_status", {"limit": 1}, Caller(MAIN)).text.startswith("Kept: ")
+    refused = box.call("lcm_status", {}, Caller(lossless.Session(key="agent:main:subagent:x")))
+    assert "not for sub-agents" in refused.details["error"]

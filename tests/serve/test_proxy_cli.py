@@ -67,6 +67,9 @@ def test_a_look_before(path: Path, tmp_path: Path) -> None:
     ("arguments", "said"),
     [
         (["--openai-url", "ftp://x"], "is no address"),
+        (["--openai-url", "http://"], "is no address"),
+        (["--anthropic-url", "http://[x"], "is no address"),
+        (["--anthropic-url", "http://x:99999"], "is no address"),
         (["--openai-key-env", "NO_SUCH_VARIABLE"], "is not set"),
         (["--port", "99999"], "99999"),
     ],
@@ -83,3 +86,4 @@ def test_a_port_that_is_taken(path: Path) -> None:
         done = run("--db", str(path), "proxy", "--port", port, LCM_PROXY_TOKEN=TOKEN)
     assert done.returncode == 2
     assert "cannot be used" in done.stderr
+    assert "--port" in done.stderr

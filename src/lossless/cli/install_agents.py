@@ -156,10 +156,11 @@ def _claude_checks(invocation: Invocation, places: Any, again: str) -> list[Chec
     servers = read_object(places.servers, read_text(places.servers)).get("mcpServers")
     skill = read_text(places.skill)
     return [
+        checkup.check_host("claude", setup.LEAST_VERSION, "run `claude update`, or use npm to install it again."),
         *checkup.check_hooks(settings, places.settings, setup.EVENTS, again),
         *checkup.check_server(_entry(servers, SERVER), places.servers, again),
         checkup.Check("skill", skill is not None, str(places.skill), "" if skill is not None else f"Run `{again}`."),
-        checkup.check_archive(invocation.file_path),
+        checkup.check_archive(checkup.archive_of(settings, invocation.file_path)),
     ]
 
 
@@ -172,9 +173,12 @@ def _codex_checks(invocation: Invocation, places: Any, again: str) -> list[Check
     hooks = read_object(places.hooks, read_text(places.hooks))
     servers = codex.servers_in(places.config, read_text(places.config) or "")
     return [
+        checkup.check_host(
+            "codex", codex.LEAST_VERSION, 'update it, or set `notify = ["lcm-hook"]` in its config.toml.'
+        ),
         *checkup.check_hooks(hooks, places.hooks, codex.EVENTS, again),
         *checkup.check_server(_entry(servers, SERVER), places.config, again),
-        checkup.check_archive(invocation.file_path),
+        checkup.check_archive(checkup.archive_of(hooks, invocation.file_path)),
     ]
 
 

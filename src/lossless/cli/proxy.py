@@ -8,6 +8,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -124,9 +125,13 @@ def _serve(invocation: Invocation, access: Access, options: Options, port: int, 
         try:
             listening.bind(("127.0.0.1", port))
         except OSError as error:
-            raise wrong(f"Port {port} cannot be used: {error.strerror}.") from error
+            told = f"Port {port} cannot be used: {error.strerror}."
+            raise wrong(
+                f"{told} If a proxy runs there already, use that one; else choose another with --port."
+            ) from error
         app = proxy_app(engine, access, options)
-        server = uvicorn.Server(uvicorn.Config(app, log_level="critical", access_log=False, ws="none"))
+        quiet: dict[str, Any] = {"log_level": "critical", "access_log": False, "server_header": False}
+        server = uvicorn.Server(uvicorn.Config(app, ws="none", date_header=False, **quiet))
         ready(f"http://127.0.0.1:{listening.getsockname()[1]}")
         with suppress(KeyboardInterrupt):
             server.run(sockets=[listening])
@@ -145,8 +150,13 @@ def _key(name: str) -> str:
 
 
 def _url(url: str) -> str:
-    if not url.startswith(("http://", "https://")):
-        raise wrong(f"{url!r:.80} is no address: it begins with http:// or https://.")
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_address = False
+    if not is_address:
+        raise wrong(f"{url!r:.80} is no address: it begins with http:// or https:// and names a host.")
     return url.rstrip("/")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from lossless.exchange.dialect import Call, Raw, Usage, added, count, objects, positive
@@ -148,6 +149,11 @@ class ChatStream:
         choice = {"index": 0, "message": message, "finish_reason": self._finish}
         return {"object": "chat.completion", **self._head, "choices": [choice], "usage": self._round_usage}
 
+    @property
+    def is_over(self) -> bool:
+        """Whether there was a reason to finish; not everybody who speaks so gives one, so whole calls will do."""
+        return self._finish is not None or all(_is_json(call["function"]["arguments"]) for call in self._calls.values())
+
     def ending(self) -> list[Raw]:
         """The last chunks, with the usage of all rounds."""
         return [
@@ -207,6 +213,14 @@ def _message(reply: Raw) -> Raw:
 def _with_message(reply: Raw, message: Raw) -> Raw:
     first, *rest = objects(reply.get("choices"))
     return reply | {"choices": [first | {"message": message}, *rest]}
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text or "{}")
+    except ValueError:
+        return False
+    return True
 
 
 def _texts(first: Any, second: Any) -> Any:

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
 Raw: TypeAlias = dict[str, Any]
+#: Under this name a message carries a framework's own, which comes back as it was and is never sent.
+CARRIED = "carried"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,10 @@ class Stream(Protocol):
 
     def reply(self) -> Raw:
         """The reply of this round as if it had come at once, as far as it came."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the reply came to its end; else it was cut off, and its last call may be half of one."""
 
     def again(self) -> None:
         """Another round begins; the client shall see one reply."""

@@ -140,6 +140,11 @@ class MessageStream:
         """The message as if it had come at once."""
         return self._message | {"content": [self._block(index) for index in sorted(self._blocks)]}
 
+    @property
+    def is_over(self) -> bool:
+        """Whether there was a reason to stop."""
+        return bool(self._message.get("stop_reason"))
+
     def ending(self) -> list[Raw]:
         """The last events, with the words of all rounds counted."""
         return [self._with_output(event) for event in self._held]

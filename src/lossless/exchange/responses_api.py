@@ -161,6 +161,11 @@ class ResponseStream:
             return self._response
         return self._response | {"output": [self._item(index) for index in sorted(self._items)]}
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the last event has come."""
+        return bool(self._held)
+
     def ending(self) -> list[Raw]:
         """The last event, with everything that was shown."""
         unchanged = self._before is None and self._whole() is self._response

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless.assembly.policy_text import RECALL_POLICY
+from lossless.assembly.size import item_tokens, json_text
 from lossless.errors import BadMessage, NotFound
-from lossless.exchange.dialect import Raw, text_of
+from lossless.exchange.dialect import CARRIED, Raw, text_of
 from lossless.exchange.windows import known_window
-from lossless.model.context import MessageItem
 from lossless.model.messages import ModelIdentity
 from lossless.model.tokens import estimate_tokens
+from lossless.recall.tools import TOOLS
 
 if TYPE_CHECKING:
     from lossless.assembly.run import Assembled
@@ -23,11 +25,10 @@ if TYPE_CHECKING:
 
 #: When a model gets the recall tools from us: whenever its prompt does not show everything, in every request, never.
 Tools: TypeAlias = Literal["auto", "always", "never"]
+_OURS = frozenset(tool.name for tool in TOOLS)
 #: So often a turn's recall calls are answered; then the model is told to come to an end.
 _ROUNDS, _LAST_ROUND = 8, 10
 _ENOUGH = "No more recall in this turn: answer with what you have."
-#: A context that fits this many times over, with what stands around each message, is shown as it is.
-_ROOMY, _FRAME_TOKENS = 1.6, 16
 #: Of a window, at least this share is the conversation's, whatever else a request brings.
 _LEAST_SHARE = 4
 
@@ -44,9 +45,9 @@ class Keeping:
     window: int | None = None
     tools: Tools = "auto"
 
-    def turn(self, body: Raw) -> Turn:
-        """Keep what a request says, and make it fit."""
-        turn = Turn(self, body)
+    def turn(self, body: Raw, most_tokens: int | None = None) -> Turn:
+        """Keep what a request says, and make it fit. It has not more than `most_tokens`, if somebody has counted."""
+        turn = Turn(self, body, most_tokens=most_tokens)
         turn.open()
         return turn
 
@@ -68,6 +69,8 @@ class Turn:
     #: Why nothing is kept of this turn, when nothing is.
     not_kept: str | None = None
     hidden: frozenset[str] = frozenset()
+    #: More than the request has, when that is known without looking at each message.
+    most_tokens: int | None = None
     budget: int = 0
     window: list[Raw] = field(default_factory=list)
     rounds: int = 0
@@ -83,10 +86,9 @@ class Turn:
         """Store what the request says, and put together what the model shall see."""
         keeping, dialect = self.keeping, self.keeping.dialect
         self.window = dialect.window(self.body)
-        brought = self._tools()
-        tools = [tool for tool in dialect.tools() if not dialect.tool_names({"tools": [tool]}) & brought]
+        tools, ours = _recall(type(dialect), frozenset(_OURS & dialect.tool_names(self.body)))
         may_add = keeping.tools != "never" and dialect.may_call(self.body) and bool(tools)
-        ours = _recall_tokens(tools) if may_add else 0
+        ours = ours if may_add else 0
         self._overhead = _tokens(self.body.get("tools") or [])
         self.budget = keeping.budget(self.body, self._overhead + ours)
         try:
@@ -99,7 +101,8 @@ class Turn:
             return
         made = None if self._shows_everything(report) else self._assemble()
         if made is not None and not _is_whole(made, len(self.window) - len(report.skipped)):
-            self.body, self.is_assembled = dialect.with_window(self.body, made.messages), True
+            said = [{name: value for name, value in one.items() if name != CARRIED} for one in made.messages]
+            self.body, self.is_assembled = dialect.with_window(self.body, said), True
         if may_add and (self.is_assembled or keeping.tools == "always"):
             self.body, self._overhead = dialect.with_recall(self.body, RECALL_POLICY, tools), self._overhead + ours
             self.hidden = frozenset(name for tool in tools for name in dialect.tool_names({"tools": [tool]}))
@@ -125,7 +128,9 @@ class Turn:
 
     def end(self) -> list[Raw] | None:
         """The last events of the stream, its reply kept; None when `body` has to be sent once more."""
-        if self.take(self.stream.reply()) is None:
+        if not self.stream.is_over:
+            self.broken()
+        elif self.take(self.stream.reply()) is None:
             self.stream.again()
             return None
         return self.stream.ending()
@@ -138,9 +143,6 @@ class Turn:
         if dialect.said(self._whole):
             self._record(rest)
 
-    def _tools(self) -> set[str]:
-        return self.keeping.dialect.tool_names(self.body)
-
     def _store(self) -> AppendReport:
         keeping = self.keeping
         if keeping.dialect.knows_history(self.body):
@@ -152,15 +154,22 @@ class Turn:
         return report
 
     def _shows_everything(self, report: AppendReport) -> bool:
-        """Whether the context is this very window and far from full: then there is nothing to put together."""
-        archive, id_ = self.keeping.engine.archive, report.conversation_id
-        if id_ is None or _ROOMY * archive.context_tokens(id_) + _FRAME_TOKENS * len(self.window) > self.budget:
+        """Whether the context is this very window, and fits: then there is nothing to put together."""
+        engine, id_ = self.keeping.engine, report.conversation_id
+        archive = engine.archive
+        if id_ is None:
             return False
         with archive.reading():
-            items = archive.context.items(id_)
-            is_plain = not archive.beside.pins(id_) and archive.beside.active_brief(id_) is None
-        same = len(items) == len(self.window) - len(report.skipped)
-        return is_plain and same and all(isinstance(item, MessageItem) for item in items)
+            items, summaries = archive.context.counts(id_)
+            if summaries or items != len(self.window) - len(report.skipped):
+                return False
+            if archive.beside.pins(id_) or archive.beside.active_brief(id_) is not None:
+                return False
+            who = report.conversation or self.keeping.session
+            room = engine.capacity(who, budget=self.budget, model=self._identity())
+        if self.most_tokens is not None and self.most_tokens + len(self.window) <= room:
+            return True
+        return sum([item_tokens(message, json_text(message)) for message in self.window]) <= room
 
     def _assemble(self) -> Assembled | None:
         keeping, last = self.keeping, self.window[-1] if self.window else {}
@@ -219,8 +228,12 @@ def _is_whole(made: Assembled, count: int) -> bool:
     return only_messages and not receipt.left_out and not beside and len(receipt.included) == count
 
 
-def _recall_tokens(tools: list[Raw]) -> int:
-    return _tokens(tools) + estimate_tokens(RECALL_POLICY)
+@lru_cache(maxsize=64)
+def _recall(kind: type[Dialect], brought: frozenset[str]) -> tuple[tuple[Raw, ...], int]:
+    """The recall tools but for names that a client brought itself, and what they take with the policy."""
+    dialect = kind()
+    tools = [tool for tool in dialect.tools() if not dialect.tool_names({"tools": [tool]}) & brought]
+    return tuple(tools), _tokens(tools) + estimate_tokens(RECALL_POLICY)
 
 
 def _tokens(value: list[Raw]) -> int:

@@ -1,4 +1,4 @@
-"""Claude Agent SDK: a session store that keeps every transcript line, and what was said in the archive.
+"""Claude Agent SDK: a session store that keeps every transcript line, and what was said, in one archive.
 
 options = ClaudeAgentOptions(session_store=LosslessSessionStore(engine), session_store_flush="eager")
 """
@@ -6,37 +6,39 @@ options = ClaudeAgentOptions(session_store=LosslessSessionStore(engine), session
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
-import os
-import re
-import threading
-from pathlib import Path
+from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+from uuid import uuid4
 
-from lossless.errors import BadInput
+from lossless.errors import BadMessage
+from lossless.formats import decode
 from lossless.model.conversations import Session
+from lossless.model.messages import MADE_UP, Incoming, Message
+from lossless.transcripts.entries import Line
+from lossless.transcripts.kinds import claude_code
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lossless.engine import Engine
+    from lossless.model.conversations import Conversation
+    from lossless.model.messages import StoredMessage
 
-_PLAIN = re.compile(r"[A-Za-z0-9._-]{1,80}")
+Raw = dict[str, Any]
+#: So many lines are read at once.
+_PAGE = 500
 
 
 class LosslessSessionStore:
-    """A `SessionStore`: transcripts lie line by line in a folder beside the archive, which reads them from there.
+    """A `SessionStore`: lines lie in conversations of their own, and what they say where recall finds it.
 
     Nothing is ever deleted, so the SDK's optional `delete` is not offered.
     """
 
-    def __init__(self, engine: Engine, folder: str | Path | None = None) -> None:
-        if folder is None and engine.archive.path == ":memory:":
-            raise BadInput("an archive in memory has no place for transcripts; name a folder")
+    def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._folder = Path(folder) if folder else Path(f"{engine.archive.path}-claude-sessions")
-        self._lock = threading.Lock()
 
     async def append(self, key: Any, entries: list[Any]) -> None:
         """Keep lines that are new; when the call returns they are on the disk, and said words in the archive."""
@@ -45,61 +47,71 @@ class LosslessSessionStore:
 
     async def load(self, key: Any) -> list[Any] | None:
         """All lines of a session in order; None when there is none."""
-        return await asyncio.to_thread(self._load, key)
+        return await asyncio.to_thread(lambda: [kept for _, kept in self._kept(_lines(key))] or None)
 
     async def list_sessions(self, project_key: str) -> list[Any]:
         """The sessions of a project, with the time of their last line in milliseconds."""
-        found = (self._folder / _name(project_key)).glob("*/main.jsonl")
-        return [{"session_id": _key(path)["session_id"], "mtime": int(path.stat().st_mtime * 1000)} for path in found]
+        return await asyncio.to_thread(self._sessions, project_key)
 
     async def list_subkeys(self, key: Any) -> list[str]:
         """The sub-agents of a session."""
-        return [str(_key(path)["subpath"]) for path in self._path(key).parent.glob("sub-*.jsonl")]
+        known = await asyncio.to_thread(lambda: [kept for _, kept in self._kept(_index(key["project_key"]))])
+        return [one["subpath"] for one in known if one["session_id"] == key["session_id"] and one.get("subpath")]
 
     def session(self, key: Any) -> Session:
         """What the archive calls a session."""
         below = f":{key['subpath']}" if key.get("subpath") else ""
-        return Session(key=f"claude:{key['project_key']}:{key['session_id']}{below}", id=f"{key['session_id']}{below}")
+        named = _named("claude", key["project_key"], key["session_id"], key.get("subpath"))
+        return replace(named, id=f"{key['session_id']}{below}")
 
     def _append(self, key: Any, entries: list[Any]) -> None:
-        path = self._path(key)
-        with self._lock:
-            known = {entry["uuid"] for entry in self._load(key) or () if entry.get("uuid")}
-            new = []
-            for entry in entries:
-                if (uuid := entry.get("uuid")) is None or uuid not in known:
-                    known |= {uuid} - {None}
-                    new.append(json.dumps(entry, ensure_ascii=False) + "\n")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            (path.with_suffix(".key")).write_text(json.dumps(dict(key)), encoding="utf-8")
-            with path.open("a", encoding="utf-8") as file:
-                file.writelines(new)
-                file.flush()
-                os.fsync(file.fileno())
-            self._engine.bootstrap(self.session(key), path, kind="claude-code")
+        self._keep(_index(key["project_key"]), [(_lines(key).key, dict(key))])
+        self._keep(_lines(key), [(entry.get("uuid"), entry) for entry in entries])
+        for session, said in self._said(key, entries).items():
+            self._engine.after_turn(session, new_messages=said)
 
-    def _load(self, key: Any) -> list[Any] | None:
-        path = self._path(key)
-        return list(_lines(path)) if path.exists() else None
+    def _said(self, key: Any, entries: list[Any]) -> dict[Session, list[Incoming]]:
+        """What lines say, by session; older programs write sub-agents into the main transcript."""
+        made: dict[Session, list[Incoming]] = {}
+        for number, raw in enumerate(entries):
+            (entry,) = claude_code.entries(raw, Line(number + 1, 0, 0))
+            if entry.message is None:
+                continue
+            session = self.session(key if key.get("subpath") else {**key, "subpath": entry.lane})
+            with suppress(BadMessage):  # of which the line is kept
+                spoken = entry.message if isinstance(entry.message, Message) else decode(entry.message)
+                made.setdefault(session, []).append(Incoming(spoken, entry.id, entry.created_at))
+        return made
 
-    def _path(self, key: Any) -> Path:
-        below = key.get("subpath")
-        name = f"sub-{_name(below)}.jsonl" if below else "main.jsonl"
-        return self._folder / _name(key["project_key"]) / _name(key["session_id"]) / name
+    def _keep(self, session: Session, lines: list[tuple[str | None, Raw]]) -> None:
+        """Store lines as messages without words; what has an id that is known is not stored again."""
+        blank = {"role": "system", "content": ""}
+        kept = [Incoming(blank | {"line": line}, id_ or f"{MADE_UP}{uuid4()}") for id_, line in lines]
+        self._engine.append(session, kept)
+
+    def _kept(self, session: Session) -> Iterator[tuple[StoredMessage, Any]]:
+        found, seq = self._found(session), 0
+        while found is not None and (page := self._engine.archive.messages.in_order(found.id, seq, _PAGE)):
+            yield from ((stored, stored.message.original["line"]) for stored in page)
+            seq = page[-1].seq
+
+    def _sessions(self, project_key: str) -> list[Raw]:
+        mains = [key for _, key in self._kept(_index(project_key)) if not key.get("subpath")]
+        found = [(key["session_id"], self._found(_lines(key))) for key in mains]
+        return [{"session_id": id_, "mtime": int(one.updated_at.timestamp() * 1000)} for id_, one in found if one]
+
+    def _found(self, session: Session) -> Conversation | None:
+        return self._engine.archive.conversations.find(session)
 
 
-def _name(text: str) -> str:
-    """A file name for any text; another text has another name."""
-    if _PLAIN.fullmatch(text) and not text.startswith((".", "x-")):
-        return text
-    return "x-" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:40]
+def _lines(key: Any) -> Session:
+    return _named("claude-lines", key["project_key"], key["session_id"], key.get("subpath"))
 
 
-def _key(path: Path) -> dict[str, Any]:
-    key: dict[str, Any] = json.loads(path.with_suffix(".key").read_text(encoding="utf-8"))
-    return key
+def _index(project_key: str) -> Session:
+    return _named("claude-sessions", project_key)
 
 
-def _lines(path: Path) -> Iterator[Any]:
-    with path.open(encoding="utf-8") as file:
-        yield from (json.loads(line) for line in file if line.strip())
+def _named(*names: str | None) -> Session:
+    """A session whose key is made of names; other names make another key."""
+    return Session(key=":".join(quote(name, safe="/", errors="surrogatepass") for name in names if name))

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from lossless.hosts.programs import Programs
 
+#: The first with hooks.
+LEAST_VERSION = (0, 114)
 EVENTS = ("SessionStart", "UserPromptSubmit", "PreCompact", "Stop", "SubagentStop")
 _MARK = "# Written by `lcm install codex`; `lcm uninstall codex` takes it away."
 #: The header of our table, and of those that Codex keeps below it.

@@ -1,68 +1,84 @@
 """Google ADK: a plugin that keeps a session's contents and fits what each model request sees.
 
-runner = InMemoryRunner(agent, plugins=[LosslessPlugin(engine, budget=128_000)])
+app = App(name="port", root_agent=agent, plugins=[LosslessPlugin(engine, budget=128_000)])
+runner = InMemoryRunner(app=app)
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import TYPE_CHECKING, Any
 
-from google.adk.plugins.base_plugin import BasePlugin
-from google.adk.tools.base_tool import BaseTool
-from google.genai import types
-
 from lossless.assembly.policy_text import RECALL_POLICY
-from lossless.hosts.window import CARRIED, Raw, Windows, carried
+from lossless.hosts.extras import extra
+from lossless.hosts.window import Raw, Windows
 from lossless.model.conversations import Session
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+with extra("google-adk"):
+    from google.adk.plugins.base_plugin import BasePlugin
+    from google.adk.tools.base_tool import BaseTool
+    from google.genai import types
 
+    from lossless.hosts.google_contents import given_back, window
+
+if TYPE_CHECKING:
     from lossless.engine import Engine
-    from lossless.model.messages import Message
     from lossless.recall.tools import Tool
+
+#: So many requests are remembered at once.
+_MOST_SENT = 1_000
 
 
 class LosslessPlugin(BasePlugin):
-    """Keeps sessions in an archive, by app, user and session id, and gives the model the recall tools."""
+    """Keeps sessions in an archive, by app, user and session id, and gives the model the recall tools.
+
+    Each agent below the root agent sees a session in its own words, so it has one of its own, named after it.
+    """
 
     def __init__(self, engine: Engine, *, budget: int | None = None, name: str = "lossless") -> None:
         super().__init__(name=name)
-        self._windows = Windows(engine, budget)
-        self._sent: dict[str, list[Raw]] = {}
+        self._windows = Windows(engine, "google-adk", budget)
+        #: The last request of each agent in a run.
+        self._sent: dict[tuple[str, str], list[Raw]] = {}
 
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
         """Keep what the request says, and fit it; the session's events stay as they are."""
-        session, window = _session(callback_context), _window(llm_request.contents)
-        self._sent[callback_context.invocation_id] = window
-        fitting = await asyncio.to_thread(self._windows.fit, session, window)
+        said = window(self._windows, llm_request.contents)
+        self._sent[callback_context.invocation_id, callback_context.agent_name] = said
+        if len(self._sent) > _MOST_SENT:  # a run that was cancelled never ends
+            del self._sent[next(iter(self._sent))]
+        fitting = await asyncio.to_thread(self._windows.fit, _session(callback_context), said)
         llm_request.append_instructions([RECALL_POLICY])
-        llm_request.append_tools([RecallTool(self._windows, tool) for tool in self._windows.tools])
+        llm_request.append_tools([RecallTool(self, tool) for tool in self._windows.tools])
         if fitting is not None:
-            llm_request.contents = _given_back(fitting)
+            llm_request.contents = given_back(self._windows, fitting)
 
     async def after_model_callback(self, *, callback_context: Any, llm_response: Any) -> None:
         """Keep the reply, once it is whole."""
-        window = self._sent.get(callback_context.invocation_id)
-        if window is None or llm_response.partial or llm_response.content is None:
+        said = self._sent.get((callback_context.invocation_id, callback_context.agent_name))
+        if said is None or llm_response.partial or llm_response.content is None:
             return
+        said += window(self._windows, [llm_response.content])
         counted = llm_response.usage_metadata
-        whole, tokens = [*window, *_window([llm_response.content])], counted.prompt_token_count if counted else None
-        await asyncio.to_thread(self._windows.turn, _session(callback_context), whole, tokens)
+        tokens = counted.prompt_token_count if counted else None
+        await asyncio.to_thread(self._windows.turn, _session(callback_context), list(said), tokens)
 
     async def after_run_callback(self, *, invocation_context: Any) -> None:
-        """Forget the run's last request."""
-        self._sent.pop(invocation_context.invocation_id, None)
+        """Forget the run's requests."""
+        for key in [key for key in self._sent if key[0] == invocation_context.invocation_id]:
+            del self._sent[key]
+
+    def answer(self, context: Any, name: str, args: dict[str, Any]) -> str:
+        """What a recall tool finds in the session of the agent that asks."""
+        return self._windows.call(_session(context), name, args)
 
 
 class RecallTool(BaseTool):
     """One of the recall tools."""
 
-    def __init__(self, windows: Windows, tool: Tool) -> None:
+    def __init__(self, plugin: LosslessPlugin, tool: Tool) -> None:
         super().__init__(name=tool.name, description=tool.help)
-        self._windows, self._schema = windows, tool.schema
+        self._plugin, self._schema = plugin, tool.schema
 
     def _get_declaration(self) -> Any:
         return types.FunctionDeclaration(
@@ -71,47 +87,10 @@ class RecallTool(BaseTool):
 
     async def run_async(self, *, args: dict[str, Any], tool_context: Any) -> Any:
         """Answer as an agent of the session would get it."""
-        return {"result": await asyncio.to_thread(self._windows.call, _session(tool_context), self.name, args)}
+        return {"result": await asyncio.to_thread(self._plugin.answer, tool_context, self.name, args)}
 
 
 def _session(context: Any) -> Session:
-    known = context.session
-    return Session(key=f"adk:{known.app_name}:{known.user_id}:{known.id}")
-
-
-def _window(contents: Iterable[Any]) -> list[Raw]:
-    """Chat messages; several results in one content become several, the first of which carries it."""
-    made: list[Raw] = []
-    for content in contents:
-        own = content.model_dump(mode="json", exclude_none=True)
-        parts = content.parts or []
-        text = "\n".join(part.text for part in parts if part.text and not part.thought)
-        results = [part.function_response for part in parts if part.function_response]
-        calls = [_call(part.function_call) for part in parts if part.function_call]
-        answers: list[Raw] = [
-            {"role": "tool", "tool_call_id": one.id or one.name, "content": json.dumps(one.response, default=str)}
-            for one in results
-        ]
-        if content.role == "model":
-            answers = [{"role": "assistant", "content": text or None} | ({"tool_calls": calls} if calls else {})]
-        elif text or not results:
-            answers.append({"role": "user", "content": text})
-        made += [one | {CARRIED: own if n == 0 else {}} for n, one in enumerate(answers)]
-    return made
-
-
-def _call(call: Any) -> Raw:
-    function = {"name": call.name, "arguments": json.dumps(call.args or {}, default=str)}
-    return {"id": call.id or call.name, "type": "function", "function": function}
-
-
-def _given_back(messages: Iterable[Message]) -> list[Any]:
-    """The session's own contents where they stand for themselves, user contents for what we wrote."""
-    made = []
-    for message in messages:
-        own = carried(message)
-        if own:
-            made.append(types.Content.model_validate(own))
-        elif own is None and message.role != "system":
-            made.append(types.Content(role="user", parts=[types.Part(text=message.content)]))
-    return made
+    known, agent = context.session, context.get_invocation_context().agent
+    below = "" if agent.name == agent.root_agent.name else f":{agent.name}"
+    return Session(key=f"adk:{known.app_name}:{known.user_id}:{known.id}{below}")

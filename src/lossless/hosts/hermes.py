@@ -8,24 +8,25 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from agent.context_engine import ContextEngine
-
 from lossless.engine import Engine, open_engine
+from lossless.hosts.extras import extra
+from lossless.hosts.joined import parted
+from lossless.hosts.window import Raw, tokens_of
 from lossless.model.conversations import Session
-from lossless.model.tokens import estimate_tokens
 from lossless.recall.tools import openai_tools
+
+with extra("hermes"):
+    from agent.context_engine import ContextEngine
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-Raw = dict[str, Any]
 
 
 class LosslessEngine(ContextEngine):
     """Compresses by folding: what leaves the window stays in the archive, and the tools bring it back."""
 
     def __init__(self, archive: str | Path | Engine | None = None) -> None:
-        self._archive = archive
+        self._archive = None if isinstance(archive, Engine) else archive
         self._engine = archive if isinstance(archive, Engine) else None
         self._session = Session(key="hermes")
 
@@ -37,7 +38,6 @@ class LosslessEngine(ContextEngine):
     def engine(self) -> Engine:
         """The engine, opened at first use."""
         if self._engine is None:
-            assert not isinstance(self._archive, Engine)
             self._engine = open_engine(self._archive)
         return self._engine
 
@@ -49,21 +49,27 @@ class LosslessEngine(ContextEngine):
         return made
 
     def on_session_start(self, session_id: str, **details: Any) -> None:
-        """Turns are kept under the conversation's id, else the session's."""
-        self._session = Session(key=f"hermes:{details.get('conversation_id') or session_id}", id=session_id)
+        """Turns are kept under the conversation's id, else the session's; one that goes on keeps its name."""
+        before, named = self._session, details.get("conversation_id")
+        goes_on = not named and before.id is not None and before.id in (session_id, details.get("old_session_id"))
+        self._session = Session(key=before.key if goes_on else f"hermes:{named or session_id}", id=session_id)
         if details.get("context_length"):
             self.update_model(str(details.get("model") or ""), int(details["context_length"]))
 
+    def on_session_reset(self) -> None:
+        """Begin afresh; the conversation so far stays in the archive and in search."""
+        super().on_session_reset()
+        if self.engine.archive.conversations.find(self._session) is not None:
+            self.engine.reset(self._session, cause="reset")
+
     def on_session_end(self, session_id: str, messages: list[Raw]) -> None:  # noqa: ARG002
         """Keep what was said since the last look."""
-        if messages:
-            self._keep(messages)
+        self._keep(messages)
 
     def update_from_response(self, usage: Raw) -> None:
         """What the provider counted."""
-        self.last_prompt_tokens = int(usage.get("prompt_tokens") or 0)
-        self.last_completion_tokens = int(usage.get("completion_tokens") or 0)
-        self.last_total_tokens = int(usage.get("total_tokens") or 0)
+        for kind in ("prompt", "completion", "total"):
+            setattr(self, f"last_{kind}_tokens", int(usage.get(f"{kind}_tokens") or 0))
 
     def should_compress(self, prompt_tokens: int | None = None) -> bool:
         """Whether the prompt has grown over the threshold."""
@@ -72,19 +78,16 @@ class LosslessEngine(ContextEngine):
 
     def should_compress_preflight(self, messages: list[Raw]) -> bool:
         """The same by an estimate, before a request."""
-        return self.should_compress(estimate_tokens(json.dumps(messages, ensure_ascii=False, default=str)))
+        return self.should_compress(tokens_of(messages))
 
     def compress(
-        self,
-        messages: list[Raw],
-        current_tokens: int | None = None,  # noqa: ARG002
-        focus_topic: str | None = None,
-        force: bool = False,
-        memory_context: str = "",  # noqa: ARG002
-    ) -> list[Raw]:
-        """Keep the messages, fold what is old, and give back what fits."""
+        self, messages: list[Raw], current_tokens: int | None = None, focus_topic: str | None = None,
+        force: bool = False, memory_context: str = "",  # noqa: ARG002
+    ) -> list[Raw]:  # fmt: skip
+        """Keep the messages, fold what is old, and give back what fits beside the host's own prompt and tools."""
         self._keep(messages)
-        budget = self.threshold_tokens or None
+        beside = max((current_tokens or 0) - tokens_of(messages), 0)
+        budget = max(self.threshold_tokens - beside, self.threshold_tokens // 4) or None  # at least a quarter
         self.engine.compact(self._session, budget=budget, force=force)
         made = self.engine.assemble(self._session, budget=budget, prompt=focus_topic, allow_trailing_assistant=True)
         self.compression_count += 1
@@ -96,8 +99,7 @@ class LosslessEngine(ContextEngine):
 
     def handle_tool_call(self, name: str, args: Raw, **details: Any) -> str:
         """Answer a recall tool, as JSON; what is new in the window can be found by it."""
-        if details.get("messages"):
-            self._keep(details["messages"])
+        self._keep(details.get("messages"))
         result = self.engine.call_tool(name, args, session=self._session)
         return result.text if result.is_error else json.dumps({"result": result.text}, ensure_ascii=False)
 
@@ -106,9 +108,11 @@ class LosslessEngine(ContextEngine):
         self.context_length = context_length
         self.threshold_tokens = int(context_length * self.threshold_percent)
 
-    def _keep(self, messages: list[Raw]) -> None:
-        budget, tokens = self.context_length or None, self.last_prompt_tokens or None
-        self.engine.after_turn(self._session, window=messages, budget=budget, observed_tokens=tokens)
+    def _keep(self, messages: list[Raw] | None) -> None:
+        if messages:
+            budget, tokens = self.context_length or None, self.last_prompt_tokens or None
+            window = parted(self.engine, self._session, messages)
+            self.engine.after_turn(self._session, window=window, budget=budget, observed_tokens=tokens)
 
 
 def register(ctx: Any) -> None:

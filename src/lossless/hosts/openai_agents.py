@@ -1,25 +1,31 @@
 """OpenAI Agents: a session that keeps every item and gives back a context that fits.
 
 session = LosslessSession("support:42", engine, budget=128_000)
-await Runner.run(Agent(name="helper", tools=session.tools()), "hello", session=session)
+config = RunConfig(call_model_input_filter=session.fit)
+await Runner.run(Agent(name="helper", tools=session.tools()), "hello", session=session, run_config=config)
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from lossless.errors import NotFound
-from lossless.model.conversations import Session
+from lossless.hosts.extras import extra
+from lossless.hosts.view import newest, pop
+from lossless.hosts.window import checked_budget, named, tokens_of
 from lossless.recall.tools import TOOLS
-from lossless.store.context import Change
+
+with extra("openai-agents"):
+    from agents import FunctionTool
+    from agents.run_config import ModelInputData
 
 if TYPE_CHECKING:
-    from agents import FunctionTool, Tool
+    from agents import Tool
     from agents.items import TResponseInputItem
     from agents.memory import SessionSettings
+    from agents.run_config import CallModelData
 
     from lossless.engine import Engine
     from lossless.recall.tools import Tool as RecallTool
@@ -31,8 +37,8 @@ class LosslessSession:
     session_settings: SessionSettings | None = None
 
     def __init__(self, session_id: str, engine: Engine, *, budget: int | None = None) -> None:
-        self.session_id, self.engine, self.budget = session_id, engine, budget
-        self.session = Session(key=session_id)
+        self.session_id, self.engine, self.budget = session_id, engine, checked_budget(budget)
+        self.session = named(session_id, "a session id")
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """The context that fits: summaries, then the newest items; at most the newest `limit` of them."""
@@ -45,9 +51,15 @@ class LosslessSession:
             new: Any = [_plain(item) for item in items]
             await asyncio.to_thread(self.engine.after_turn, self.session, new_messages=new, budget=self.budget)
 
+    async def fit(self, data: CallModelData[Any]) -> ModelInputData:
+        """For `RunConfig(call_model_input_filter=…)`: each model call of a run, however long, is within the budget."""
+        given = data.model_data
+        return ModelInputData(await asyncio.to_thread(self._fitted, given.input), given.instructions)
+
     async def pop_item(self) -> TResponseInputItem | None:
         """Take the newest item out of the view and return it."""
-        return await asyncio.to_thread(self._pop)
+        popped = await asyncio.to_thread(pop, self.engine, self.session, "openai-agents")
+        return None if popped is None else cast("TResponseInputItem", popped.message.original)
 
     async def clear_session(self) -> None:
         """Begin afresh; the conversation so far stays in the archive and in search."""
@@ -64,8 +76,6 @@ class LosslessSession:
         return [self._tool(tool) for tool in TOOLS]
 
     def _tool(self, tool: RecallTool) -> FunctionTool:
-        from agents import FunctionTool
-
         async def invoke(_: Any, arguments: str) -> str:
             try:
                 given = json.loads(arguments or "{}")
@@ -76,28 +86,23 @@ class LosslessSession:
 
         return FunctionTool(tool.name, tool.help, tool.schema, invoke, strict_json_schema=False)
 
-    def _assembled(self) -> list[Any]:
+    def _fitted(self, items: list[Any]) -> list[Any]:
+        """The input while it fits; else what fits of the stored items, and then those that are not stored yet."""
+        budget = self.budget or self.engine.settings.default_token_budget
+        if tokens_of(items) <= budget:
+            return items
+        last = newest(self.engine, self.session)
+        place = next((n for n in range(len(items), 0, -1) if last and _plain(items[n - 1]) == last.message.original), 0)
+        return [*self._assembled(max(budget - tokens_of(items[place:]), 1)), *items[place:]] if place else items
+
+    def _assembled(self, budget: int | None = None) -> list[Any]:
         try:
             made = self.engine.assemble(
-                self.session, budget=self.budget, format="openai-responses", allow_trailing_assistant=True
+                self.session, budget=budget or self.budget, format="openai-responses", allow_trailing_assistant=True
             )
         except NotFound:
             return []
         return list(made.messages) if made.receipt.included else []
-
-    def _pop(self) -> Any:
-        archive, now = self.engine.archive, datetime.now(UTC)
-        with archive.writing():
-            found = archive.conversations.find(self.session)
-            rows = archive.messages.tail(found.id, 1) if found else []
-            if found is None or not rows:
-                return None
-            stored, before = archive.messages.get(rows[-1].id), archive.context.tokens(found.id)
-            archive.context.hide(found.id, [stored.id], "popped", now)
-            after = archive.context.tokens(found.id)
-            change = Change("hide", "openai-agents", "popped", (stored.id,), (), None, before, after)
-            archive.context.log(found.id, change, now)
-        return stored.message.original
 
 
 def _plain(item: Any) -> Any:

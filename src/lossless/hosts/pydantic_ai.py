@@ -7,17 +7,19 @@ agent.run_sync("hello", conversation_id="support:42")
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from pydantic_ai import Tool
-from pydantic_ai.capabilities import AbstractCapability
-from pydantic_ai.toolsets import FunctionToolset
-
 from lossless.assembly.policy_text import RECALL_POLICY
-from lossless.hosts.pydantic_messages import given_back, window
-from lossless.hosts.window import Raw, Windows
-from lossless.model.conversations import Session
+from lossless.hosts.extras import extra
+from lossless.hosts.window import Raw, Windows, named
+
+with extra("pydantic-ai"):
+    from pydantic_ai import Tool
+    from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.toolsets import FunctionToolset
+
+    from lossless.hosts.pydantic_messages import given_back, window
 
 if TYPE_CHECKING:
     from pydantic_ai import RunContext
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import ModelRequestContext
 
     from lossless.engine import Engine
+    from lossless.model.conversations import Session
 
 
 @dataclass
@@ -33,10 +36,10 @@ class Lossless(AbstractCapability[Any]):
 
     engine: Engine
     budget: int | None = None
+    windows: Windows = field(init=False, repr=False)
 
-    @property
-    def windows(self) -> Windows:
-        return Windows(self.engine, self.budget)
+    def __post_init__(self) -> None:
+        self.windows = Windows(self.engine, "pydantic-ai", self.budget)
 
     def get_instructions(self) -> str:
         """How to read summaries, and when to use the tools."""
@@ -48,11 +51,11 @@ class Lossless(AbstractCapability[Any]):
 
     async def prepare_model_request(self, ctx: RunContext[Any], request_context: ModelRequestContext) -> Any:
         """What the model sees: all of it while it fits; the history of the run stays as it is."""
-        said = list(window(request_context.messages))
+        said = list(window(self.windows, request_context.messages))
         fitting = await asyncio.to_thread(self.windows.fit, _session(ctx), said)
         if fitting is None:
             return request_context
-        return replace(request_context, messages=given_back(fitting))
+        return replace(request_context, messages=given_back(self.windows, fitting))
 
     async def after_model_request(
         self,
@@ -62,7 +65,7 @@ class Lossless(AbstractCapability[Any]):
         response: ModelResponse,
     ) -> ModelResponse:
         """Keep the reply."""
-        said = list(window([*ctx.messages, response]))
+        said = list(window(self.windows, [*ctx.messages, response]))
         await asyncio.to_thread(self.windows.turn, _session(ctx), said, response.usage.input_tokens)
         return response
 
@@ -74,4 +77,4 @@ class Lossless(AbstractCapability[Any]):
 
 
 def _session(ctx: RunContext[Any]) -> Session:
-    return Session(key=ctx.conversation_id or "pydantic-ai")
+    return named(ctx.conversation_id, "conversation_id=… to the run")

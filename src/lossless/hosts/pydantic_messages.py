@@ -11,12 +11,13 @@ from pydantic_ai.messages import (
     ModelResponse,
     RetryPromptPart,
     SystemPromptPart,
+    TextPart,
     ToolCallPart,
     ToolReturnPart,
     UserPromptPart,
 )
 
-from lossless.hosts.window import CARRIED, Raw, carried, spoken
+from lossless.hosts.window import Raw, Windows, spoken
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,15 +27,18 @@ if TYPE_CHECKING:
     from lossless.model.messages import Message
 
 
-def window(messages: Iterable[ModelMessage]) -> Iterator[Raw]:
+def window(windows: Windows, messages: Iterable[ModelMessage]) -> Iterator[Raw]:
     """Chat messages: one for each part of a request, one for a response; each carries what it came from."""
     for message in messages:
         if isinstance(message, ModelResponse):
-            yield _response(message) | {CARRIED: ModelMessagesTypeAdapter.dump_python([message], mode="json")[0]}
+            yield windows.carrying(_response(message), _dumped(message))
             continue
         for part in message.parts:
-            one = replace(message, parts=[part])
-            yield _request_part(part) | {CARRIED: ModelMessagesTypeAdapter.dump_python([one], mode="json")[0]}
+            yield windows.carrying(_request_part(part), _dumped(replace(message, parts=[part])))
+
+
+def _dumped(message: ModelMessage) -> Any:
+    return ModelMessagesTypeAdapter.dump_python([message], mode="json")[0]
 
 
 def _response(message: ModelResponse) -> Raw:
@@ -65,11 +69,13 @@ def _request_part(part: Any) -> Raw:
     }
 
 
-def given_back(messages: Iterable[Message]) -> list[ModelMessage]:
-    """The run's own messages where they stand for themselves, user messages for what we wrote."""
+def given_back(windows: Windows, messages: Iterable[Message]) -> list[ModelMessage]:
+    """The run's own messages where they stand for themselves, new ones for what we wrote or came another way."""
     made: list[ModelMessage] = []
     for message in messages:
-        own = carried(message)
+        own = windows.own(message)
+        if own is None and message.role == "system":
+            continue  # a system prompt that came another way
         one = ModelMessagesTypeAdapter.validate_python([own])[0] if own else _written(message)
         if made and isinstance(one, ModelRequest) and isinstance(made[-1], ModelRequest):
             made[-1] = replace(one, parts=[*made[-1].parts, *one.parts])
@@ -82,4 +88,7 @@ def _written(message: Message) -> ModelMessage:
     if message.tool_results:
         result = message.tool_results[0]
         return ModelRequest([ToolReturnPart(result.name or "tool", message.content, result.call_id or "")])
+    if message.role == "assistant":
+        calls = [ToolCallPart(call.name, call.input, call.id or "") for call in message.tool_calls]  # type: ignore[arg-type]
+        return ModelResponse([*([TextPart(message.content)] if message.content or not calls else []), *calls])
     return ModelRequest([UserPromptPart(message.content)])

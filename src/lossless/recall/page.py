@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from lossless.recall.tools import TOOLS
+from lossless.recall.tools import ALL_TOOLS, STATUS
 from lossless.settings.writing import write_page
 
 if TYPE_CHECKING:
@@ -22,13 +22,15 @@ _INTRO = """\
 This page is made from the table in `lossless.recall.tools`; `python -m lossless.recall.page
 docs/reference/tools.md` writes it anew. [Recall](../recall.md) says how the tools work together.
 
-An agent gets these tools. Whatever it sends, the result is a text of at most 40,000 characters. A call
-that cannot be done returns JSON: `{"error": …, "hint": …, "errorCode": …}`. Names in snake case, numbers
-as text and a single text instead of a list are understood.
+An agent gets the first five in every host, and over [MCP](../hosts/mcp.md) all six. Whatever it sends,
+the result is a text of at most 40,000 characters. A call that cannot be done returns JSON:
+`{"error": …, "hint": …, "errorCode": …}`. Names in snake case, numbers as text and a single text instead
+of a list are understood.
 
-Every tool looks at the conversation of the calling session and its earlier ones. `conversationId` names
+Each of the five looks at the conversation of the calling session and its earlier ones. `conversationId` names
 another one, `allConversations` means all. A sub-agent sees what its grant names and nothing else.
 """
+_ONLY_MCP = "Over [MCP](../hosts/mcp.md), and not for sub-agents. "
 _KINDS = {
     "string": "text",
     "integer": "whole number",
@@ -40,7 +42,7 @@ _KINDS = {
 
 def page() -> str:
     """The page as Markdown."""
-    return "\n".join([_INTRO, *(_section(tool) for tool in TOOLS)])
+    return "\n".join([_INTRO, *(_section(tool) for tool in ALL_TOOLS)])
 
 
 def main(arguments: list[str]) -> int:
@@ -51,7 +53,8 @@ def main(arguments: list[str]) -> int:
 def _section(tool: Tool) -> str:
     rows = ["| Argument | Type | Default | Allowed | Meaning |", "|---|---|---|---|---|"]
     rows += [_row(parameter) for parameter in tool.parameters]
-    return f"## `{tool.name}`\n\n{tool.help}\n\n" + "\n".join(rows) + "\n"
+    where = _ONLY_MCP if tool is STATUS else ""
+    return f"## `{tool.name}`\n\n{where}{tool.help}\n\n" + "\n".join(rows) + "\n"
 
 
 def _row(parameter: Parameter) -> str:

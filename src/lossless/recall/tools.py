@@ -15,6 +15,7 @@ from lossless.recall.calls import ToolResult, error_result, refusal
 from lossless.recall.file_page import DEFAULT_BYTES, MAX_BYTES, MIN_BYTES, from_vault
 from lossless.recall.grep import Means, grep
 from lossless.recall.scope import Caller
+from lossless.recall.status import call_status
 from lossless.settings import Settings
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Tool:
         return schema_of(self.parameters)
 
 
+#: What a model gets beside its conversation, in every host.
 TOOLS: tuple[Tool, ...] = (
     Tool(
         "lcm_grep",
@@ -195,7 +197,16 @@ TOOLS: tuple[Tool, ...] = (
         calls.call_recall,
     ),
 )
-BY_NAME = {tool.name: tool for tool in TOOLS}
+#: For agents that stand outside of a conversation and have to find it first: those that ask over MCP.
+STATUS = Tool(
+    "lcm_status",
+    "How much is kept, when something was stored last, whether anything is held up, and the newest conversations "
+    "with the numbers that the other tools take as conversationId.",
+    (Parameter("limit", "integer", "How many conversations to list.", default=10, minimum=1, maximum=50, clamps=True),),
+    call_status,
+)
+ALL_TOOLS = (*TOOLS, STATUS)
+BY_NAME = {tool.name: tool for tool in ALL_TOOLS}
 
 
 def openai_tools() -> list[dict[str, Any]]:

@@ -74,5 +74,5 @@ def _listen(port: int) -> socket.socket:
         listener.listen(64)
     except OSError as error:
         listener.close()
-        raise BadInput(f"port {port} cannot be used: {error.strerror}") from error
+        raise BadInput(f"port {port} cannot be used: {error.strerror}; choose another with --port") from error
     return listener

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -10,6 +9,8 @@ from typing import TYPE_CHECKING
 import httpx2
 from anyio import to_thread
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 
 from lossless.errors import BadInput, LosslessError
@@ -18,6 +19,7 @@ from lossless.exchange.messages_api import MessagesApi
 from lossless.exchange.responses_api import ResponsesApi
 from lossless.exchange.turn import Keeping
 from lossless.serve.proxy_access import ANTHROPIC_URL, OPENAI_URL, SESSION_HEADER, TOKEN_HEADER, Refused
+from lossless.serve.proxy_bodies import read_body
 from lossless.serve.proxy_relay import Relay, failure
 from lossless.serve.proxy_sessions import Sessions
 
@@ -28,9 +30,10 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from lossless.engine import Engine
-    from lossless.exchange.dialect import Dialect, Raw
+    from lossless.exchange.dialect import Dialect
     from lossless.exchange.turn import Tools, Turn
     from lossless.serve.proxy_access import Access, Granted
+    from lossless.serve.proxy_bodies import Body
     from lossless.serve.proxy_sessions import By
 
 _DIALECTS: dict[tuple[str, str], Dialect] = {
@@ -43,6 +46,8 @@ _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"]
 _OURS = frozenset(
     ("host", "content-length", "connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "origin")
 ) | {"proxy-authorization", "proxy-connection", "expect", "accept-encoding", TOKEN_HEADER, SESSION_HEADER}
+#: What a page may read of an answer's head.
+_SHOWN = ["x-lossless-session", "x-lossless-not-kept", "x-lossless-error", "retry-after", "x-request-id", "request-id"]
 _KEYS = frozenset(("authorization", "x-api-key", "api-key"))
 
 
@@ -76,7 +81,11 @@ class Proxy:
     def __init__(self, engine: Engine, access: Access, options: Options) -> None:
         self._engine, self._access, self._options = engine, access, options
         self._sessions = Sessions(engine, options.by)
-        self._client = httpx2.AsyncClient(timeout=httpx2.Timeout(options.timeout, connect=15.0), follow_redirects=False)
+        self._client = httpx2.AsyncClient(
+            timeout=httpx2.Timeout(options.timeout, connect=15.0),
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
+            follow_redirects=False,
+        )
 
     async def close(self) -> None:
         """Let go of the connections to providers."""
@@ -91,27 +100,36 @@ class Proxy:
         target = self._target(request, provider)
         content = await request.body()
         sent = self._request(request, target, granted, content)
-        turn, is_changed = None, False
-        if target.dialect is not None and request.method == "POST" and (body := _object(content)) is not None:
-            try:
-                turn = await to_thread.run_sync(self._turn, target, body, granted, request.headers.get(SESSION_HEADER))
-                is_changed = turn.body is not body
-            except BadInput as error:
-                return failure(provider, 400, str(error))
-            except LosslessError as error:  # what cannot be kept is refused: it would be lost without a word
-                return failure(provider, 503, f"the archive cannot keep this: {error}")
-        return Relay(self._client, provider, sent, turn, self._sessions.remember, is_changed=is_changed)
+        if target.dialect is None or request.method != "POST":
+            return Relay(self._client, provider, sent, None, self._sessions)
+        body = read_body(content, request.headers.get("content-encoding", ""))
+        if body is None:
+            return Relay(self._client, provider, sent, None, self._sessions, not_kept="it is no JSON object")
+        try:
+            turn = await to_thread.run_sync(self._turn, target, body, granted, request.headers.get(SESSION_HEADER))
+        except BadInput as error:
+            return failure(provider, 400, str(error))
+        except LosslessError as error:  # what cannot be kept is refused: it would be lost without a word
+            return failure(provider, 503, f"the archive cannot keep this: {error}")
+        is_changed = turn.body is not body.raw
+        return Relay(self._client, provider, sent, turn, self._sessions, is_changed, turn.not_kept)
 
-    def _turn(self, target: _Target, body: Raw, granted: Granted, header: str | None) -> Turn:
+    def _turn(self, target: _Target, given: Body, granted: Granted, header: str | None) -> Turn:
         assert target.dialect is not None
+        body = given.raw
         stored = body.get("previous_response_id") or body.get("conversation")
-        goes_on = None if not stored else stored if isinstance(stored, str) else str(stored.get("id"))
+        named = stored.get("id") if isinstance(stored, dict) else stored
+        goes_on = str(named) if named else None
         session = self._sessions.of(target.dialect.window(body), granted.key_name, header, goes_on)
         options = self._options
         if isinstance(stored, str) and (real := self._sessions.real_id(stored)) != stored:
             body = body | {"previous_response_id": real}
         keeping = Keeping(self._engine, session, target.dialect, target.provider, options.window, options.tools)
-        return keeping.turn(body)
+        try:
+            return keeping.turn(body, given.most_tokens)
+        except LosslessError:
+            self._sessions.release(session)
+            raise
 
     def _target(self, request: Request, provider: str) -> _Target:
         path = _below(_path(request), f"/{provider}")
@@ -155,16 +173,11 @@ def _provider(request: Request) -> str:
     return "anthropic" if is_anthropic else "openai"
 
 
-def _object(content: bytes) -> Raw | None:
-    try:
-        body = json.loads(content)
-    except ValueError:
-        return None
-    return body if isinstance(body, dict) else None
-
-
 def proxy_app(engine: Engine, access: Access, options: Options | None = None) -> Starlette:
-    """The proxy as an ASGI application over an open engine, which stays the caller's to close."""
+    """The proxy as an ASGI application over an open engine, which stays the caller's to close.
+
+    Pages that are let in get what browsers ask for before they let a page read an answer.
+    """
     proxy = Proxy(engine, access, options or Options())
 
     @asynccontextmanager
@@ -172,4 +185,9 @@ def proxy_app(engine: Engine, access: Access, options: Options | None = None) ->
         yield
         await proxy.close()
 
-    return Starlette(routes=[Route("/{path:path}", proxy.serve, methods=_METHODS)], lifespan=lifespan)
+    routes = [Route("/{path:path}", proxy.serve, methods=_METHODS)]
+    pages = sorted(access.origins)
+    cors = Middleware(
+        CORSMiddleware, allow_origins=pages, allow_methods=["*"], allow_headers=["*"], expose_headers=_SHOWN
+    )
+    return Starlette(routes=routes, middleware=[cors] if pages else [], lifespan=lifespan)

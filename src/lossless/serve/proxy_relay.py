@@ -11,19 +11,17 @@ from anyio import to_thread
 from starlette.responses import JSONResponse, Response
 
 from lossless.errors import LosslessError
+from lossless.serve.proxy_bodies import PACKED
 from lossless.serve.proxy_sse import Event, Reader, written
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from starlette.types import Receive, Scope, Send
 
     from lossless.exchange.turn import Turn
-    from lossless.model.conversations import Session
+    from lossless.serve.proxy_sessions import Sessions
 
 #: Headers of an answer that belong to one connection.
 _HOPS = frozenset(("connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "proxy-authenticate"))
-_UNREACHABLE = "the provider cannot be reached; what was said is kept"
 
 
 def failure(provider: str, status: int, reason: str) -> JSONResponse:
@@ -45,13 +43,15 @@ class Relay(Response):
         provider: str,
         request: httpx2.Request,
         turn: Turn | None,
-        remember: Callable[[object, Session, object], None],
-        *,
+        sessions: Sessions,
         is_changed: bool = False,
+        not_kept: str | None = None,
     ) -> None:
         super().__init__()
+        self._not_kept = not_kept
         self._client, self._provider, self._request = client, provider, request
-        self._turn, self._remember = turn, remember
+        self._turn, self._sessions = turn, sessions
+        self._session = None if turn is None else turn.keeping.session
         self._begun = False
         if turn is not None and is_changed:
             self._request = self._again(turn)
@@ -68,11 +68,13 @@ class Relay(Response):
             group.start_soon(watch)
             try:
                 await self._relay(send)
-            except httpx2.HTTPError:
-                await self._broken(scope, receive, send)
+            except httpx2.HTTPError as error:
+                await self._broken(error, scope, receive, send)
             except anyio.get_cancelled_exc_class():
                 await self._keep_rest()
                 raise
+            finally:
+                self._sessions.release(self._session)
             group.cancel_scope.cancel()
 
     async def _relay(self, send: Send) -> None:
@@ -80,6 +82,8 @@ class Relay(Response):
             answer = await self._client.send(self._request, stream=True)
             try:
                 is_stream = answer.headers.get("content-type", "").startswith("text/event-stream")
+                if not _is_readable(answer):
+                    await self._keep_rest("the provider's answer is packed in a way that we do not know")
                 if self._turn is None or answer.status_code != 200:
                     await self._pass(answer, send, is_stream=is_stream)
                     return
@@ -114,19 +118,19 @@ class Relay(Response):
             final = await to_thread.run_sync(_taken, turn, reply)
             if final is None:
                 return False
-            self._remember(final.get("id"), turn.keeping.session, final.get("id"))
+            self._sessions.remember(final.get("id"), turn.keeping.session, final.get("id"))
             if final is not reply:
                 content = json.dumps(final, ensure_ascii=False).encode()
-        await self._start(answer, send, length=len(content))
+        await self._start(answer, send, is_read=True, length=len(content))
         await _body(send, content, more=False)
         return True
 
     async def _stream(self, turn: Turn, answer: httpx2.Response, send: Send) -> bool:
         """A reply in events; false when there is another round, which goes on in the same answer."""
-        await self._start(answer, send)
+        await self._start(answer, send, is_read=True)
         reader, done, named = Reader(), b"", turn.keeping.dialect.names_events
         held: dict[int, Event] = {}
-        async for chunk in answer.aiter_raw():
+        async for chunk in answer.aiter_bytes():
             shown = b""
             for event in reader.feed(chunk):
                 if event.data is None:
@@ -142,46 +146,74 @@ class Relay(Response):
         if last is None:
             return False
         shown_id = next((data["response"].get("id") for data in last if isinstance(data.get("response"), dict)), None)
-        self._remember(shown_id, turn.keeping.session, turn.stream.reply().get("id"))
+        self._sessions.remember(shown_id, turn.keeping.session, turn.stream.reply().get("id"))
         self._turn = None
         ending = b"".join(_bytes(data, held, named=named) for data in last)
         await _body(send, ending + reader.rest() + done, more=False)
         return True
 
-    async def _start(self, answer: httpx2.Response, send: Send, length: int | None = None) -> None:
+    async def _start(
+        self, answer: httpx2.Response, send: Send, *, is_read: bool = False, length: int | None = None
+    ) -> None:
+        """Pass the head of an answer on, once; what was read goes on unpacked."""
         if self._begun:
             return
         self._begun = True
         headers = _passed_headers(answer)
         if self._turn is not None:
-            headers = [(name, value) for name, value in headers if name != b"content-length"]
-            headers.append((b"x-lossless-session", self._turn.keeping.session.name.encode("ascii", "backslashreplace")))
+            changed = (b"content-length", b"content-encoding") if is_read else (b"content-length",)
+            headers = [(name, value) for name, value in headers if name not in changed]
+            headers.append((b"x-lossless-session", _word(self._turn.keeping.session.name)))
             headers += [] if length is None else [(b"content-length", b"%d" % length)]
+        if self._not_kept is not None:
+            headers.append((b"x-lossless-not-kept", _word(self._not_kept)))
         await send({"type": "http.response.start", "status": answer.status_code, "headers": headers})
 
-    async def _broken(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _broken(self, error: httpx2.HTTPError, scope: Scope, receive: Receive, send: Send) -> None:
         """The provider is gone: say so, and keep what had come."""
         await self._keep_rest()
+        status, reason = _what_broke(error, self._request)
         if not self._begun:
-            await failure(self._provider, 502, _UNREACHABLE)(scope, receive, send)
+            await failure(self._provider, status, f"{reason}; what was said is kept")(scope, receive, send)
             return
-        await self._send_error(send, "the provider broke off; what had come is kept")
+        await self._send_error(send, f"{reason}; what had come is kept")
 
     async def _send_error(self, send: Send, reason: str) -> None:
         named = self._provider == "anthropic"
         await _body(send, written(_error(self._provider, reason), named=named), more=False)
 
-    async def _keep_rest(self) -> None:
+    async def _keep_rest(self, not_kept: str | None = None) -> None:
         turn, self._turn = self._turn, None
+        self._not_kept = self._not_kept or not_kept
         if turn is not None:
             with anyio.CancelScope(shield=True):
                 await to_thread.run_sync(turn.broken)
 
     def _again(self, turn: Turn) -> httpx2.Request:
         """The request with the turn's body."""
-        headers = [(name, value) for name, value in self._request.headers.items() if name != "content-length"]
+        old = ("content-length", "content-encoding")
+        headers = [(name, value) for name, value in self._request.headers.items() if name not in old]
         content = json.dumps(turn.body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
         return self._client.build_request(self._request.method, self._request.url, headers=headers, content=content)
+
+
+def _is_readable(answer: httpx2.Response) -> bool:
+    encoding = answer.headers.get("content-encoding", "identity").strip().lower()
+    return encoding in ("", "identity") or encoding in PACKED
+
+
+def _word(text: str) -> bytes:
+    """A text as the value of a header."""
+    return " ".join(text.split()).encode("ascii", "backslashreplace")
+
+
+def _what_broke(error: httpx2.HTTPError, request: httpx2.Request) -> tuple[int, str]:
+    """The status and the reason for a provider that did not answer, or not to the end."""
+    if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.UnsupportedProtocol):
+        return 502, f"the provider cannot be reached at {request.url.host}"
+    if isinstance(error, httpx2.TimeoutException):
+        return 504, "the provider said nothing for too long"
+    return 502, "the provider broke off"
 
 
 def _taken(turn: Turn, reply: dict[str, Any]) -> dict[str, Any] | None:

@@ -34,6 +34,8 @@ class Sessions:
     by: By = "prefix"
     #: By the id of a response that clients know: its session, and the provider's own id where that is another.
     _responses: OrderedDict[str, tuple[Session, str]] = field(default_factory=OrderedDict)
+    #: Conversations whose first request is on its way; another one that begins so is not theirs.
+    _beginning: set[str] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def of(
@@ -67,16 +69,28 @@ class Sessions:
     def _aligned(self, window: list[Raw], key_name: str) -> Session:
         """The conversation that begins with the same request and the same reply; else a new one.
 
-        A request without a reply begins a conversation, unless one that begins so has had no reply yet.
+        A request without a reply begins a conversation, unless one that begins so has had no reply yet and waits for
+        none: then it is tried again.
         """
         first, replied = _beginning(window)
         name = f"proxy:{key_name}:{_short(first)}"
-        for number in range(1, _MOST_ALIKE):
-            session = Session(key=name if number == 1 else f"{name}:{number}")
-            replies = self._first_replies(session)
-            if replies is None or (replied in replies if replied else not replies):
-                return session
+        with self._lock:
+            for number in range(1, _MOST_ALIKE):
+                session = Session(key=name if number == 1 else f"{name}:{number}")
+                if replied is None and session.name in self._beginning:
+                    continue
+                replies = self._first_replies(session)
+                if replies is None or (replied in replies if replied else not replies):
+                    if replied is None:
+                        self._beginning.add(session.name)
+                    return session
         return Session(key=f"{name}:{_MOST_ALIKE}")
+
+    def release(self, session: Session | None) -> None:
+        """A request of this session has come to its end."""
+        if session is not None:
+            with self._lock:
+                self._beginning.discard(session.name)
 
     def _first_replies(self, session: Session) -> set[bytes] | None:
         """The replies near the beginning of a conversation; None when there is no such conversation."""

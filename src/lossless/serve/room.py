@@ -67,11 +67,10 @@ class ReadingRoom:
 
 
 def tools() -> dict[str, Tool]:
-    """What agents may call through a door: the one tool table, and the archive's own status."""
-    from lossless.recall.tools import TOOLS
-    from lossless.serve.status import STATUS
+    """What agents may call through a door: the whole tool table."""
+    from lossless.recall.tools import BY_NAME
 
-    return {tool.name: tool for tool in (*TOOLS, STATUS)}
+    return BY_NAME
 
 
 def _takes_all(tool: Tool) -> bool:

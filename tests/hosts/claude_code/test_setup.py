@@ -275,6 +275,37 @@ def test_the_doctor_says_what_is_missing(home: Path) -> None:
     assert [check["name"] for check in broken["checks"] if not check["ok"]] == ["hook command"]
 
 
+@pytest.mark.parametrize(
+    ("host", "said", "ok"),
+    [
+        ("claude-code", "2.1.197 (Claude Code)", True),
+        ("claude-code", "1.0.24 (Claude Code)", False),
+        ("codex", "codex-cli 0.166.0", True),
+        ("codex", "codex-cli 0.99.1", False),
+        ("codex", "who knows", True),
+    ],
+)
+def test_the_doctor_knows_a_host_that_is_too_old(home: Path, host: str, said: str, ok: bool) -> None:
+    folder = home / "bin"
+    folder.mkdir()
+    program = folder / host.removesuffix("-code")
+    program.write_text(f"#!/bin/sh\necho '{said}'\n")
+    program.chmod(0o755)
+    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    lcm(home, "install", host)
+    seen = lcm(home, "install", host, "--doctor", code=0 if ok else 1, PATH=path)
+    (found,) = (check for check in seen["checks"] if check["name"] == "host")
+    assert found["ok"] == ok
+    assert ok or "or newer" in found["hint"]
+
+
+def test_the_doctor_looks_at_the_archive_that_hooks_use(home: Path) -> None:
+    lcm(home, "--db", str(home / "own.db"), "install", "claude-code")
+    seen = lcm(home, "install", "claude-code", "--doctor")
+    (found,) = (check for check in seen["checks"] if check["name"] == "archive")
+    assert "own.db" in found["said"]
+
+
 def test_a_person_at_a_terminal_sees_a_list(home: Path) -> None:
     env = {name: value for name, value in os.environ.items() if not name.startswith(("LCM_", "OPENCLAW_", "XDG_", "C"))}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+_VERSION = re.compile(r"\d+(?:\.\d+)+")
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """One thing that was looked at."""
@@ -29,6 +33,32 @@ class Check:
     said: str
     #: What helps.
     hint: str = ""
+
+
+def check_host(name: str, least: tuple[int, ...], helps: str) -> Check:
+    """Whether a host is new enough for its hooks; one that cannot be asked may be."""
+    wanted = ".".join(map(str, least))
+    place = shutil.which(name)
+    if place is None:
+        return Check("host", True, f"{name} is not on the path; it must be {wanted} or newer")
+    try:
+        done = subprocess.run([place, "--version"], capture_output=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Check("host", True, f"{place} does not say which version it is: {error}")
+    found = _VERSION.search(done.stdout.decode("utf-8", "replace"))
+    if found is None:
+        return Check("host", True, f"{place} does not say which version it is; it must be {wanted} or newer")
+    ok = tuple(map(int, found[0].split("."))) >= least
+    return Check("host", ok, f"{name} {found[0]}", "" if ok else f"Its hooks need {wanted} or newer: {helps}")
+
+
+def archive_of(settings: dict[str, Any], default: str) -> str:
+    """The archive that the hooks are told to use, else the one that everybody uses."""
+    for command in events_with_hooks(settings).values():
+        words = shlex.split(command)
+        if "--db" in words[:-1]:
+            return words[words.index("--db") + 1]
+    return default
 
 
 def check_hooks(settings: dict[str, Any], path: Path, events: Sequence[str], again: str) -> list[Check]:

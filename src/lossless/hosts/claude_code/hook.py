@@ -46,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     try:
         text = _options(given)
-        answer = respond(_event(sys.stdin.buffer.read(_MOST_INPUT) if text is None else text))
+        answer = respond(_event(_input() if text is None else text))
         if answer:
             sys.stdout.write(json.dumps(answer) + "\n")
             sys.stdout.flush()
@@ -60,14 +60,17 @@ def respond(event: dict[str, object]) -> dict[str, object] | None:
     name = str(event.get("hook_event_name") or event.get("type") or "")
     if name == "SessionStart" and event.get("source") == "compact":
         return _context(name, _reference(event))
+    if notes.comes_back(event, notes.load(event)):
+        return _context(name, _new_reference(event))
     if name == "UserPromptSubmit":
         known = notes.load(event)
         if not notes.is_current(known, event):
             _start(event)
         return _context(name, _cue(event, known))
     if name in _TURNS:
-        wait = _wait_seconds()
-        return _warning(_await(_start(event, answers=wait > 0), wait))
+        wait, before = _wait_seconds(), notes.load(event).get("problem")
+        answer = _await(_start(event, answers=wait > 0), wait)
+        return _warning(answer or {"problem": before})
     if not notes.is_current(notes.load(event), event):
         _start(event)
     return None
@@ -82,6 +85,16 @@ def _options(arguments: list[str]) -> str | bytes | None:
         os.environ["LCM_DATABASE_PATH" if rest[0] == "--db" else notes.CONFIG_VARIABLE] = rest[1]
         del rest[:2]
     return rest[-1] if rest else None
+
+
+def _input() -> bytes:
+    """What the host says, all of it: one that is not read to the end may take that badly."""
+    text = sys.stdin.buffer.read(_MOST_INPUT)
+    if len(text) == _MOST_INPUT:
+        while sys.stdin.buffer.read(_MOST_INPUT):
+            pass
+        raise ValueError(f"an event has less than {_MOST_INPUT >> 20} MB; the next one reads the transcript")
+    return text
 
 
 def _event(text: str | bytes) -> dict[str, object]:
@@ -99,10 +112,15 @@ def _reference(event: dict[str, object]) -> str:
     if isinstance(text, str) and isinstance(made, int | float) and time.time() - made < _FRESH:
         _start(event)
         return text
+    return _new_reference(event) or (text if isinstance(text, str) else "")
+
+
+def _new_reference(event: dict[str, object]) -> str:
+    """What stands for the compacted part now; nothing when that takes too long."""
     answer = _await(_start(event, answers=True), _WAIT_FOR_REFERENCE)
     _warning(answer)
     new = answer.get("reference")
-    return new if isinstance(new, str) else text if isinstance(text, str) else ""
+    return new if isinstance(new, str) else ""
 
 
 def _cue(event: dict[str, object], known: dict[str, object]) -> str:
@@ -136,6 +154,8 @@ def _warning(answer: dict[str, object]) -> dict[str, object] | None:
 
 
 def _complain(problem: str) -> None:
+    if sys.stderr is None:  # closed by the host
+        return
     try:
         sys.stderr.write(f"lcm-hook: {problem}\n")
         sys.stderr.flush()

@@ -46,16 +46,17 @@ def load(event: dict[str, object]) -> dict[str, object]:
 
 
 def save(event: dict[str, object], known: dict[str, object]) -> None:
-    """Replace a session's note, at once."""
+    """Replace a session's note, at once; where nothing can be written there is none."""
     file = place(event)
     if file is None:
         return
-    os.makedirs(folder(), mode=0o700, exist_ok=True)
     new = f"{file}.{os.getpid()}"
-    handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "w", encoding="utf-8") as stream:
-        json.dump(known, stream)
-    os.replace(new, file)
+    with suppress(OSError):
+        os.makedirs(folder(), mode=0o700, exist_ok=True)
+        handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            json.dump(known, stream)
+        os.replace(new, file)
 
 
 def forget_old(days: float = 30.0) -> None:
@@ -82,3 +83,10 @@ def is_current(known: dict[str, object], event: dict[str, object]) -> bool:
     """Whether there is nothing in the transcript that was not read, as far as its size and time tell."""
     now = stamp(event.get("transcript_path"))
     return not now or not now[0] or known.get("read") == now
+
+
+def comes_back(event: dict[str, object], known: dict[str, object]) -> bool:
+    """Whether a session goes on whose context was compacted before: Claude Code forgets what it was told then."""
+    is_resumed = event.get("hook_event_name") == "SessionStart" and event.get("source") == "resume"
+    name = os.path.basename(str(event.get("transcript_path") or ""))
+    return is_resumed and bool(known.get("compacted")) and not name.startswith("rollout-")

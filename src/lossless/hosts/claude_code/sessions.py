@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lossless.lifecycle import naming
 from lossless.lifecycle.stream import said
 from lossless.model.conversations import Session
 from lossless.transcripts.kinds import KINDS
@@ -12,16 +12,15 @@ from lossless.transcripts.read import open_transcript
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from lossless.transcripts.read import Transcript
 
 
 def session_of(transcript: Transcript) -> Session:
     """The session of a main transcript, by the host's own names."""
-    path, header = transcript.state.path, transcript.header
-    run = path.stem if transcript.kind == "claude-code" else header.id or path.stem
-    folder = path.parent.name if transcript.kind == "claude-code" else Path(header.cwd).name if header.cwd else None
-    return Session(key=":".join(filter(None, (transcript.kind, folder, run))), id=run)
+    header = transcript.header
+    return naming.session_of(transcript.kind, transcript.state.path, header.id, header.cwd)
 
 
 def agent_session(main: Session, agent: str) -> Session:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from lossless.hosts.programs import Programs
 
+#: The first with all these events.
+LEAST_VERSION = (1, 0, 85)
 EVENTS = ("SessionStart", "UserPromptSubmit", "PreCompact", "Stop", "SubagentStop", "SessionEnd")
 _SEAL = re.compile(r"\n<!-- lcm install: ([0-9a-f]{16}) -->\n\Z")
 _SKILL = """\

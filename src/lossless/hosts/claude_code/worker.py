@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import time
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,13 +71,19 @@ def main(arguments: list[str]) -> int:
             with _open() as engine:
                 work(engine, event, path)
         except (LosslessError, OSError) as error:
-            _answer({"problem": str(error)})
+            _fail(event, str(error))
             return 1
         except Exception as error:
-            _answer({"problem": f"unexpected {type(error).__name__}"})
+            _fail(event, f"unexpected {type(error).__name__}")
             raise
     notes.forget_old()
     return 0
+
+
+def _fail(event: dict[str, Any], problem: str) -> None:
+    """Tell the hook what went wrong; the next one tells it, too, if this one has gone."""
+    notes.save(event, notes.load(event) | {"problem": problem})
+    _answer({"problem": problem})
 
 
 def work(engine: Engine, event: dict[str, Any], path: Path) -> Synced:
@@ -86,11 +92,11 @@ def work(engine: Engine, event: dict[str, Any], path: Path) -> Synced:
     synced = sync(engine, event, path)
     known = notes.load(event) | {"read": read, "conversationId": synced.conversation_id}
     forgets = _forgets(event)
-    if forgets and synced.conversation_id is not None:
+    if (forgets or notes.comes_back(event, known)) and synced.conversation_id is not None:
         known |= told(engine, synced.conversation_id) | {"compacted": known.get("compacted") or _has_forgotten(event)}
+    known["problem"] = "; ".join(synced.problems)
     notes.save(event, known)
-    problem = {"problem": "; ".join(synced.problems)} if synced.problems else {}
-    _answer({"stored": synced.stored, "reference": known.get("reference"), **problem})
+    _answer({"stored": synced.stored, "reference": known.get("reference"), "problem": known["problem"]})
     if synced.conversation_id is not None and fold(engine, synced, path, forgets=forgets) and forgets:
         notes.save(event, known | told(engine, synced.conversation_id))
     return synced
@@ -215,7 +221,10 @@ def _answer(answer: dict[str, object]) -> None:
 
 @contextmanager
 def _turn(event: dict[str, Any]) -> Iterator[bool]:
-    """Wait for the worker before this one; False when another one waits already."""
+    """Wait for the worker before this one; False when another one waits already.
+
+    Where there is nothing to wait at, they do not wait: the archive itself keeps writers apart.
+    """
     place = notes.place(event)
     try:
         import fcntl
@@ -225,8 +234,13 @@ def _turn(event: dict[str, Any]) -> Iterator[bool]:
     if place is None:
         yield True
         return
-    os.makedirs(notes.folder(), mode=0o700, exist_ok=True)
-    with open(f"{place}.next", "w") as following, open(f"{place}.now", "w") as running:
+    with ExitStack() as stack:
+        try:
+            os.makedirs(notes.folder(), mode=0o700, exist_ok=True)
+            following, running = (stack.enter_context(open(f"{place}.{name}", "w")) for name in ("next", "now"))
+        except OSError:
+            yield True
+            return
         try:
             fcntl.flock(following, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

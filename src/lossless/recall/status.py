@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lossless.errors import GrantError
 from lossless.model.times import state_time
-from lossless.recall.arguments import Parameter
 from lossless.recall.calls import ToolResult
-from lossless.recall.tools import Tool
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -23,7 +22,12 @@ _NAME_CHARS = 80
 
 
 def call_status(box: Toolbox, args: Arguments, caller: Caller) -> ToolResult:
-    """How much is kept, whether anything is held up, and the newest conversations with their numbers."""
+    """How much is kept, whether anything is held up, and the newest conversations with their numbers.
+
+    Raises GrantError for a sub-agent: it sees what its grant names, and this names everything.
+    """
+    if caller.is_delegated:
+        raise GrantError("the status of the archive is not for sub-agents")
     archive, now = box.archive, box.clock()
     with archive.reading():
         totals, live = archive.care.totals(), archive.care.liveness()
@@ -53,15 +57,6 @@ def call_status(box: Toolbox, args: Arguments, caller: Caller) -> ToolResult:
     lines += ["", "Newest conversations (pass conversationId to look at one):"] if newest else []
     lines += [_row(row) for row in newest]
     return ToolResult("\n".join(lines), details)
-
-
-STATUS = Tool(
-    "lcm_status",
-    "How much is kept, when something was stored last, whether anything is held up, and the newest conversations "
-    "with the numbers that the other tools take as conversationId.",
-    (Parameter("limit", "integer", "How many conversations to list.", default=10, minimum=1, maximum=50, clamps=True),),
-    call_status,
-)
 
 
 def _lines(totals: Totals, live: Liveness, held: int, now: datetime) -> list[str]:
