@@ -55,7 +55,7 @@ test-host: ## the tests of one host with its real package: HOST=langchain, claud
 	@scripts/test-host $(HOST)
 
 test-openclaw: $(VENV)/.full ## the plugin in real OpenClaw gateways; QUICK=1 for a dozen turns
-	$(RUN)/python -m tests.hosts.openclaw.end_to_end
+	QUICK=$(QUICK) $(RUN)/python -m tests.hosts.openclaw.end_to_end
 
 format: $(VENV)/.full ## put the code into shape
 	$(RUN)/ruff check --fix .

@@ -1,7 +1,7 @@
 // The OpenClaw plugin: starts Python and passes calls on. All decisions are made there.
 import { readFileSync } from "node:fs";
 import { registerCommands, registerControl, registerHooks } from "./lib/commands.js";
-import { chooseConfig, choosePython, isAtLeast } from "./lib/config.js";
+import { chooseConfig, choosePython, isAtLeast, isCaptureOnly } from "./lib/config.js";
 import { engineFactory } from "./lib/engine.js";
 import { answers } from "./lib/host.js";
 import { Bridge, here } from "./lib/rpc.js";
@@ -60,7 +60,10 @@ function register(api) {
   if (!["full", "discovery", "tool-discovery"].includes(mode)) return;
   const bridge = sharedBridge(api, log);
   const isSelected = () => (api.config?.plugins?.slots?.contextEngine ?? ID) === ID;
-  api.registerContextEngine(ID, engineFactory(bridge, { id: ID, version: declared.version, config: () => api.config, log }));
+  const captureOnly = () => isCaptureOnly(chooseConfig(api.config, api.pluginConfig, declared.ownSettings), process.env);
+  api.registerContextEngine(ID, engineFactory(bridge, {
+    id: ID, version: declared.version, config: () => api.config, log, captureOnly,
+  }));
   registerTools(api, bridge, declared.tools);
   registerCommands(api, bridge, declared.commands);
   registerControl(api, bridge);

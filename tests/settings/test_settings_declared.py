@@ -81,8 +81,6 @@ REFERENCE: dict[str, tuple[object, str | None]] = {
         ("active_memory_plugin", "relevant-memories", "relevant_memories", "hindsight_memories"),
         "LCM_STRIP_INJECTED_CONTEXT_TAGS",
     ),
-    "replayFloodThresholdExternal": (3, "LCM_REPLAY_FLOOD_THRESHOLD_EXTERNAL"),
-    "replayFloodThresholdInternal": (32, "LCM_REPLAY_FLOOD_THRESHOLD_INTERNAL"),
 }
 ENVIRONMENT_ONLY = {
     "LCM_SUMMARY_BASE_URL": "",

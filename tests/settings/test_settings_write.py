@@ -197,11 +197,9 @@ def test_a_wrong_key_or_value_leaves_the_file_alone(
             "freshTailCount",
             "only a person can edit",
         ),
-        ("openclaw.json", '{"plugins": {}, }', "freshTailCount", "plain JSON"),
-        ("openclaw.json", '{"a": 1} // mine', "freshTailCount", "plain JSON"),
+        ("openclaw.json", '{"plugins": {}, ', "freshTailCount", "JSON or JSON5"),
         ("openclaw.json", '{"gateway": [{"$include": "x"}]}', "freshTailCount", "$include"),
         ("openclaw.json", '{"plugins": []}', "freshTailCount", "plugins must be an object"),
-        ("openclaw.json", '{"a": 1e999}', "freshTailCount", "only a person"),
     ],
 )
 def test_a_file_that_cannot_be_edited_safely_is_left_alone(
@@ -328,3 +326,12 @@ def test_what_is_written_is_what_loads(
         if setting.key == "leafChunkTokens":
             now.pop("bootstrapMaxTokens"), expected.pop("bootstrapMaxTokens")
         assert now == expected
+
+
+def test_a_hosts_file_keeps_its_comments(tmp_path: Path) -> None:
+    text = (
+        "{\n  // mine\n  plugins: { entries: { lossless: { config: { freshTailCount: 4, }, }, }, },\n  big: 1e999,\n}\n"
+    )
+    path = put(tmp_path / "openclaw.json", text)
+    set_value(path, "freshTailCount", 8)
+    assert path.read_text() == text.replace("4", "8")

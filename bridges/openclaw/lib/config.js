@@ -22,6 +22,11 @@ export function choosePython(config, pluginConfig, env) {
   return named || (process.platform === "win32" ? "python" : "python3");
 }
 
+/** Whether lossless may be used where it can only store: the setting `hostFallbackMode`. */
+export function isCaptureOnly(chosen, env) {
+  return (env.LCM_HOST_FALLBACK_MODE?.trim() || chosen.hostFallbackMode) === "capture-only";
+}
+
 /** Whether the host's version is at least `year.month.day`; an unknown one counts as new. */
 export function isAtLeast(version, wanted) {
   const found = /^(\d+)\.(\d+)\.(\d+)/.exec(String(version ?? ""));

@@ -5,19 +5,32 @@ import { randomUUID } from "node:crypto";
 const TAIL = 64;
 const COMPACT_SECONDS = 180;
 const MARGIN_MS = 5000;
+const ELSE = 'run this agent in OpenClaw itself, or set plugins.slots.contextEngine to "legacy"';
+const CANNOT_STORE = `lossless is not told here what is said: ${ELSE}.`;
+const CANNOT_ASK = `lossless is not asked here for prompts: ${ELSE}, or set hostFallbackMode to "capture-only" so that lossless only stores what is said.`;
 
-export function engineFactory(bridge, { id, version, config, log, importer = (name) => import(name) }) {
+export function engineFactory(bridge, { id, version, config, log, captureOnly = () => false, importer = (name) => import(name) }) {
   const session = ({ sessionId, sessionKey }) => ({ sessionId, sessionKey });
   const transcript = ({ sessionFile, sessionTarget }) => ({ sessionFile, sessionTarget: target(sessionTarget) });
   const host = ({ runtimeContext }) => ({
     llm: runtimeContext?.llm,
     rewrite: runtimeContext?.rewriteTranscriptEntries,
   });
-  const model = ({ runtimeContext: { provider, modelId, model } = {} }) => {
-    const name = modelId ?? model;
-    return provider && name ? `${provider}/${name}` : undefined;
+  const model = ({ model: named, runtimeContext = {}, runtimeSettings: { model: settled } = {} }) => {
+    const name = runtimeContext.modelId ?? runtimeContext.model ?? named ?? settled?.resolved ?? settled?.requested;
+    const provider = runtimeContext.provider ?? settled?.provider;
+    return name && provider && !name.startsWith(`${provider}/`) ? `${provider}/${name}` : name;
   };
   const budget = ({ tokenBudget, runtimeContext }) => tokenBudget ?? runtimeContext?.tokenBudget;
+  /** What rules and thresholds depend on. */
+  const turn = (params) => ({
+    tokenBudget: budget(params),
+    model: model(params),
+    contextWindow: params.runtimeContext?.modelContextWindow,
+    promptBudget: params.runtimeSettings?.limits?.promptTokenBudget,
+    currentTokenCount: params.currentTokenCount ?? params.runtimeContext?.currentTokenCount,
+    hostFrames: Boolean(params.runtimeSettings?.executionHost?.id),
+  });
 
   /** A method that answers with `instead(params, error)` when it cannot do its work. */
   const safe = (name, work, instead) => async (params = {}) => {
@@ -54,7 +67,7 @@ export function engineFactory(bridge, { id, version, config, log, importer = (na
     const { messages = [], prompt } = params;
     const ask = (window) =>
       bridge.call("assemble", {
-        ...session(params), prompt, tokenBudget: budget(params), messages: window, messageCount: messages.length,
+        ...session(params), ...turn(params), prompt, messages: window, messageCount: messages.length,
       }, { signal: params.abortSignal, deadlineMs: 20_000 });
     let made = await ask(messages.slice(-TAIL));
     if (made.needsAll) made = await ask(messages);
@@ -63,10 +76,10 @@ export function engineFactory(bridge, { id, version, config, log, importer = (na
   };
 
   const compact = async (params) => {
-    const { force, compactionTarget, runtimeContext } = params;
+    const { force, compactionTarget, customInstructions, runtimeContext } = params;
     const done = await bridge.call("compact", {
-      ...session(params), ...transcript(params), tokenBudget: budget(params), force, compactionTarget,
-      manual: runtimeContext?.manualCompaction === true,
+      ...session(params), ...transcript(params), ...turn(params), force, compactionTarget, customInstructions,
+      manual: runtimeContext?.manualCompaction === true || runtimeContext?.trigger === "manual",
     }, { signal: params.abortSignal, deadlineMs: compactMs(), open: host(params) });
     if (!done.delegate) return done;
     const { delegateCompactionToRuntime } = await importer("openclaw/plugin-sdk/core");
@@ -77,7 +90,7 @@ export function engineFactory(bridge, { id, version, config, log, importer = (na
     bridge.call("commitTurn", {
       ...session(params), sessionTarget: target(params.admission), admission: anchor(params.admission),
       terminal: anchor(params.terminal), advancementKey: params.advancementKey, messages: params.messages,
-      tokenBudget: budget(params), model: model(params),
+      ...turn(params), isHeartbeat: params.isHeartbeat === true,
     }, { signal: params.abortSignal });
 
   return () => ({
@@ -87,6 +100,7 @@ export function engineFactory(bridge, { id, version, config, log, importer = (na
       version,
       ownsCompaction: true,
       turnMaintenanceMode: "background",
+      hostRequirements: requirements(captureOnly()),
       transcriptSemantics: {
         currentTurnFence: "before-current-turn-entry-v1",
         turnAdvancementIdempotency: "atomic-idempotent-v1",
@@ -94,13 +108,15 @@ export function engineFactory(bridge, { id, version, config, log, importer = (na
     },
     bootstrap: safe(
       "bootstrap",
-      (params) => bridge.call("bootstrap", { ...session(params), ...transcript(params) }, { open: host(params) }),
+      (params) => bridge.call("bootstrap", { ...session(params), ...transcript(params) }, {
+        signal: params.abortSignal, open: host(params),
+      }),
       (_, error) => ({ bootstrapped: false, importedMessages: 0, reason: error.message }),
     ),
     maintain: safe(
       "maintain",
       (params) => bridge.call("maintain", {
-        ...session(params), ...transcript(params), tokenBudget: budget(params),
+        ...session(params), ...transcript(params), ...turn(params),
         allowDeferredCompactionExecution: params.runtimeContext?.allowDeferredCompactionExecution === true,
         canRewrite: typeof params.runtimeContext?.rewriteTranscriptEntries === "function",
       }, { signal: params.abortSignal, deadlineMs: compactMs(), open: host(params) }),
@@ -108,12 +124,16 @@ export function engineFactory(bridge, { id, version, config, log, importer = (na
     ),
     ingest: safe(
       "ingest",
-      (params) => bridge.call("ingest", { ...session(params), message: params.message, key: randomUUID() }),
+      (params) => bridge.call("ingest", {
+        ...session(params), message: params.message, isHeartbeat: params.isHeartbeat === true, key: randomUUID(),
+      }),
       () => ({ ingested: false }),
     ),
     ingestBatch: safe(
       "ingestBatch",
-      (params) => bridge.call("ingestBatch", { ...session(params), messages: params.messages, key: randomUUID() }),
+      (params) => bridge.call("ingestBatch", {
+        ...session(params), messages: params.messages, isHeartbeat: params.isHeartbeat === true, key: randomUUID(),
+      }),
       () => ({ ingestedCount: 0 }),
     ),
     afterTurn: safe(
@@ -121,8 +141,9 @@ export function engineFactory(bridge, { id, version, config, log, importer = (na
       async (params) => {
         const messages = params.messages?.slice(params.prePromptMessageCount ?? 0) ?? [];
         await bridge.call("afterTurn", {
-          ...session(params), ...transcript(params), messages, tokenBudget: budget(params), model: model(params), key: randomUUID(),
-        }, { open: host(params) });
+          ...session(params), ...transcript(params), ...turn(params), messages,
+          isHeartbeat: params.isHeartbeat === true, key: randomUUID(),
+        }, { signal: params.abortSignal, open: host(params) });
       },
       () => undefined,
     ),
@@ -153,6 +174,16 @@ export function engineFactory(bridge, { id, version, config, log, importer = (na
     // Instances come and go with every turn; what they share stays.
     dispose: async () => {},
   });
+}
+
+/** What a host must be able to do; asked only to store, it need not ask for prompts and compaction. */
+function requirements(captureOnly) {
+  const storing = ["bootstrap", "after-turn", "maintain"];
+  const needs = captureOnly ? storing : [...storing, "assemble-before-prompt", "compact"];
+  return {
+    "agent-run": { requiredCapabilities: needs, unsupportedMessage: captureOnly ? CANNOT_STORE : CANNOT_ASK },
+    "manual-compact": { requiredCapabilities: captureOnly ? [] : ["compact"], unsupportedMessage: CANNOT_ASK },
+  };
 }
 
 function anchor(given) {

@@ -97,18 +97,6 @@ class Settings:
         "How much of a first import stays verbatim in the context, in tokens.",
         derived="0.3 × `leafChunkTokens`, at least 6000",
     )
-    replay_flood_threshold_external: int = sessions(
-        "replayFloodThresholdExternal",
-        3,
-        Whole(1),
-        "Equal user messages within one second that are a replay.",
-    )
-    replay_flood_threshold_internal: int = sessions(
-        "replayFloodThresholdInternal",
-        32,
-        Whole(1),
-        "Equal other messages within one second that are a replay.",
-    )
     prune_heartbeat_ok: bool = sessions(
         "pruneHeartbeatOk", False, OFF, "Hide older heartbeat turns that had nothing to say, too."
     )

@@ -80,14 +80,18 @@ def _parse_toml(path: Path, data: bytes) -> ConfigText:
 def _parse_json(path: Path, data: bytes) -> ConfigText:
     import json
 
-    def refuse(word: str) -> object:
-        raise ValueError(f"{word} is not JSON")
-
     try:
-        document = json.loads(data.decode("utf-8-sig"), parse_constant=refuse)
-    except (ValueError, RecursionError) as error:
-        why = f"the file must be plain JSON, without comments or trailing commas: {error}"
-        raise unusable(path, f"{why}; or put the settings into a lossless.toml") from error
+        text = data.decode("utf-8-sig")
+        try:
+            document = json.loads(text)
+        except (ValueError, RecursionError):  # people write comments and trailing commas, which hosts read
+            from lossless.settings.json5 import parse
+
+            document = parse(text).value
+    except ValueError as error:
+        raise unusable(
+            path, f"the file must be JSON or JSON5: {error}; or put the settings into a lossless.toml"
+        ) from error
     if not isinstance(document, dict):
         raise unusable(path, "the file must hold a JSON object")
     for block in BLOCKS:

@@ -30,7 +30,7 @@ def manifest_schema() -> dict[str, Any]:
         _put(schema, retired.key, {**retired.kind.schema(), "deprecated": True})
         hints[retired.key] = {
             "label": label(retired.key),
-            "help": "Accepted, without effect.",
+            "help": f"Accepted, without effect: {retired.why}.",
             "advanced": True,
         }
     return {"configSchema": schema, "uiHints": hints}

@@ -19,23 +19,41 @@ class Retired(NamedTuple):
     key: str
     env: str
     kind: Kind
+    #: Why it changes nothing here.
+    why: str
 
 
-#: Accepted and without effect: the threshold alone decides when to fold, and chunks have one size.
+_CACHE = "the threshold alone decides when to fold"
+_CHUNKS = "chunks have one size"
+_REPLAYS = "replays are recognised message by message, and no batch is refused for their number"
+#: Every key of lossless-claw that is accepted and has no effect here.
 RETIRED: Final = (
-    Retired("cacheAwareCompaction.enabled", "LCM_CACHE_AWARE_COMPACTION_ENABLED", ON),
-    Retired("cacheAwareCompaction.cacheTTLSeconds", "LCM_CACHE_TTL_SECONDS", Whole(1)),
-    Retired("cacheAwareCompaction.maxColdCacheCatchupPasses", "LCM_MAX_COLD_CACHE_CATCHUP_PASSES", Whole(1)),
-    Retired("cacheAwareCompaction.hotCachePressureFactor", "LCM_HOT_CACHE_PRESSURE_FACTOR", Number(1)),
+    Retired("cacheAwareCompaction.enabled", "LCM_CACHE_AWARE_COMPACTION_ENABLED", ON, _CACHE),
+    Retired("cacheAwareCompaction.cacheTTLSeconds", "LCM_CACHE_TTL_SECONDS", Whole(1), _CACHE),
+    Retired("cacheAwareCompaction.maxColdCacheCatchupPasses", "LCM_MAX_COLD_CACHE_CATCHUP_PASSES", Whole(1), _CACHE),
+    Retired("cacheAwareCompaction.hotCachePressureFactor", "LCM_HOT_CACHE_PRESSURE_FACTOR", Number(1), _CACHE),
     Retired(
         "cacheAwareCompaction.hotCacheBudgetHeadroomRatio",
         "LCM_HOT_CACHE_BUDGET_HEADROOM_RATIO",
         Number(0, 0.95),
+        _CACHE,
     ),
-    Retired("cacheAwareCompaction.coldCacheObservationThreshold", "LCM_COLD_CACHE_OBSERVATION_THRESHOLD", Whole(1)),
-    Retired("cacheAwareCompaction.criticalBudgetPressureRatio", "LCM_CRITICAL_BUDGET_PRESSURE_RATIO", Number(0, 1)),
-    Retired("dynamicLeafChunkTokens.enabled", "LCM_DYNAMIC_LEAF_CHUNK_TOKENS_ENABLED", OFF),
-    Retired("dynamicLeafChunkTokens.max", "LCM_DYNAMIC_LEAF_CHUNK_TOKENS_MAX", Whole(1)),
+    Retired(
+        "cacheAwareCompaction.coldCacheObservationThreshold",
+        "LCM_COLD_CACHE_OBSERVATION_THRESHOLD",
+        Whole(1),
+        _CACHE,
+    ),
+    Retired(
+        "cacheAwareCompaction.criticalBudgetPressureRatio",
+        "LCM_CRITICAL_BUDGET_PRESSURE_RATIO",
+        Number(0, 1),
+        _CACHE,
+    ),
+    Retired("dynamicLeafChunkTokens.enabled", "LCM_DYNAMIC_LEAF_CHUNK_TOKENS_ENABLED", OFF, _CHUNKS),
+    Retired("dynamicLeafChunkTokens.max", "LCM_DYNAMIC_LEAF_CHUNK_TOKENS_MAX", Whole(1), _CHUNKS),
+    Retired("replayFloodThresholdExternal", "LCM_REPLAY_FLOOD_THRESHOLD_EXTERNAL", Whole(1), _REPLAYS),
+    Retired("replayFloodThresholdInternal", "LCM_REPLAY_FLOOD_THRESHOLD_INTERNAL", Whole(1), _REPLAYS),
 )
 
 #: Variables that say where things are; they are no settings.

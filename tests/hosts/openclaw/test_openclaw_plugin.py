@@ -11,12 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.hosts.openclaw.gateway import cache
+
 PLUGIN = Path(__file__).parents[3] / "bridges" / "openclaw"
 TESTS = sorted((PLUGIN / "test").glob("*.test.js"))
 
 
 def node() -> str | None:
-    found = shutil.which("node")
+    kept = cache() / "node" / "bin" / "node"
+    found = shutil.which("node") or (str(kept) if kept.exists() else None)
     if found is None:
         return None
     version = re.match(r"v(\d+)\.", subprocess.run([found, "--version"], capture_output=True, text=True).stdout)

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from lossless.cli.main import cli
 from lossless.errors import BadInput
 from lossless.hosts.openclaw import manifest, setup
+from lossless.settings.json5 import parse
 
 PLUGIN = Path(__file__).parents[3] / "bridges" / "openclaw"
 
@@ -120,8 +121,55 @@ def test_again_changes_nothing_and_the_way_back_leaves_no_trace(tmp_path: Path) 
     assert run.invoke(cli, ["uninstall", "openclaw", "--state-dir", str(tmp_path)]).exit_code == 0
 
 
-@pytest.mark.parametrize("text", ["{ // a comment\n plugins: {} }", '{"$include": "other.json"}', '{"plugins": []}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{ plugins: ",
+        "[]",
+        '{"$include": "other.json"}',
+        '{"plugins": {"entries": {"$include": "x"}}}',
+        '{"plugins": []}',
+    ],
+)
 def test_a_file_that_only_a_person_can_edit_is_left_alone(tmp_path: Path, text: str) -> None:
     with pytest.raises(BadInput, match=r"left as it is|must be an object"):
         installed(tmp_path, text)
     assert (tmp_path / "openclaw.json").read_text() == text
+
+
+def test_a_config_with_comments_is_edited_and_keeps_them(tmp_path: Path) -> None:
+    text = """// Gateway of the office.
+{
+  agents: { $include: './agents.json5' }, // elsewhere
+  plugins: {
+    allow: ['memory-core'], // ask before you add
+    slots: { memory: 'memory-core' },
+    entries: {
+      'lossless-claw': { enabled: true, config: { freshTailCount: 9, }, }, /* tuned */
+    },
+  },
+}
+"""
+    path = tmp_path / "openclaw.json"
+    path.write_text(text)
+    run, arguments = CliRunner(), ["install", "openclaw", "--state-dir", str(tmp_path)]
+    done = json.loads(run.invoke(cli, arguments).stdout)["data"]["files"][0]
+    assert Path(done["backup"]).read_text() == text
+    made = path.read_text()
+    for kept in (
+        "// Gateway of the office.",
+        "// elsewhere",
+        "// ask before you add",
+        "/* tuned */",
+        "freshTailCount: 9, }",
+    ):
+        assert kept in made
+    plugins = parse(made).value["plugins"]
+    assert plugins["slots"] == {"memory": "memory-core", "contextEngine": "lossless"}
+    assert plugins["entries"]["lossless"]["config"]["freshTailCount"] == 9
+    assert json.loads(run.invoke(cli, arguments).stdout)["data"]["files"][0]["change"] == "unchanged"
+    status = run.invoke(cli, ["--openclaw-dir", str(tmp_path), "--format", "json", "config", "show"])
+    assert status.exit_code == 0, status.output
+    assert run.invoke(cli, ["uninstall", "openclaw", "--state-dir", str(tmp_path)]).exit_code == 0
+    assert parse(path.read_text()).value["plugins"]["slots"]["contextEngine"] == "lossless-claw"
+    assert "/* tuned */" in path.read_text()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lossless.engine import Engine
     from lossless.hosts.openclaw.peer import Peer
     from lossless.model.conversations import Session
 
-#: Sessions whose budget is remembered; the oldest are forgotten.
+#: Sessions whose budget and model are remembered; the oldest are forgotten.
 _REMEMBERED = 1_000
 
 
@@ -36,6 +36,40 @@ class Bridge:
     peer: Peer
     host: Host = field(default_factory=Host)
     budgets: Budgets = field(default_factory=lambda: Budgets())
+    models: Models = field(default_factory=lambda: Models())
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """The model of a session's turns: its name as `provider/model`, and how large its window is."""
+
+    name: str | None = None
+    window: int | None = None
+    #: What counts as its window for as long as the host has named none: the budget of its prompts.
+    budget: int | None = None
+
+
+class Models:
+    """The model of each session. Hosts name it in some calls; it holds for the others until they name another."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Model] = {}
+        self._lock = threading.Lock()
+
+    def of(self, session: Session, told: Model) -> Model:
+        """The session's model, now that the host tells this about it."""
+        with self._lock:
+            known = self._known.get(session.name, Model())
+            same = told.name in (None, known.name)
+            found = Model(told.name or known.name, told.window or (known.window if same else None))
+            self._known[session.name] = found
+            _forget_oldest(self._known)
+            return Model(found.name, found.window or told.budget)
+
+
+def _forget_oldest(remembered: dict[str, Any]) -> None:
+    while len(remembered) > _REMEMBERED:
+        del remembered[next(iter(remembered))]
 
 
 class Budgets:
@@ -61,6 +95,5 @@ class Budgets:
             found = min(budget for budget in (known, offered) if budget is not None) if known or offered else None
             if found is not None:
                 self._smallest[session.name] = found
-            while len(self._smallest) > _REMEMBERED:
-                del self._smallest[next(iter(self._smallest))]
+            _forget_oldest(self._smallest)
             return found

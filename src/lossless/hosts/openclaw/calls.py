@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 
+#: Before a call's time is over its work ends, so that what was done is told and not lost.
+MARGIN_SECONDS = 2.0
+
+
 class Cancelled(Exception):
     """The host has given a call up, or its time is over. What was written until then stays valid."""
 
@@ -34,6 +38,10 @@ class Call:
     def seconds(self) -> float | None:
         """How much time is left."""
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+
+    def left(self, margin: float) -> float | None:
+        """How much time is left for work whose result still has to be told; None when there is no hurry."""
+        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic() - margin)
 
     def check(self) -> None:
         """Raises `Cancelled` once nobody waits for the result any more."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput, LosslessError
+from lossless.hosts.openclaw.calls import MARGIN_SECONDS
 from lossless.hosts.openclaw.reading import lane_of, number, session_of, transcript_file
 from lossless.hosts.openclaw.status import status_text
 
@@ -72,9 +73,11 @@ def _rotate(bridge: Bridge, call: Call, session: Session, rest: str) -> str:  # 
     return f"Rotated: {kept} messages stay in the transcript, {gone} are in the archive alone. Backup: {report.backup}."
 
 
-def _compact(bridge: Bridge, call: Call, session: Session, rest: str) -> str:  # noqa: ARG001
-    budget = number(call.params, "tokenBudget")
-    report = bridge.engine.compact(session, budget=budget, force=True, progress=lambda *_: call.check())
+def _compact(bridge: Bridge, call: Call, session: Session, rest: str) -> str:
+    budget, seconds = number(call.params, "tokenBudget"), call.left(MARGIN_SECONDS)
+    report = bridge.engine.compact(
+        session, budget=budget, force=True, instructions=rest, seconds=seconds, progress=lambda *_: call.check()
+    )
     made = f"{len(report.summary_ids)} summaries written" if report.compacted else "nothing folded"
     return f"{made}: {report.tokens_before:,} → {report.tokens_after:,} tokens ({report.reason})."
 
@@ -137,7 +140,7 @@ VERBS: dict[str, Verb] = {
     "help": Verb("", "this list", _help),
     "backup": Verb("", "copy the archive", _backup),
     "rotate": Verb("", "shorten the transcript to its newest messages", _rotate),
-    "compact": Verb("", "fold older history now", _compact),
+    "compact": Verb("[what matters]", "fold older history now", _compact),
     "focus": Verb("[question]", "show the brief, or write one for a question", _focus),
     "refocus": Verb("", "bring the brief up to date", _refocus),
     "unfocus": Verb("", "put the brief away", _unfocus),

@@ -48,9 +48,7 @@ def answer(bridge: Bridge, session: Session, words: list[str]) -> str:
 
 
 def _backup(bridge: Bridge, label: str) -> Path:
-    from lossless.lifecycle.backup import make_beside
-
-    return make_beside(bridge.engine.archive, label, datetime.now(UTC)).path
+    return bridge.engine.copy(label).path
 
 
 def _examined(bridge: Bridge) -> str:

@@ -5,16 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import LosslessError
-from lossless.hosts.openclaw.reading import is_ignored, number, session_of, transcript_file
+from lossless.hosts.openclaw.calls import MARGIN_SECONDS
+from lossless.hosts.openclaw.reading import (
+    is_ignored,
+    model_of,
+    number,
+    observed_of,
+    session_of,
+    transcript_file,
+    words,
+)
 from lossless.hosts.openclaw.transcript import read_transcript
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from lossless.compaction.run import CompactionReport
     from lossless.hosts.openclaw.bridge import Bridge
     from lossless.hosts.openclaw.calls import Call
-    from lossless.lifecycle.transcript_gc import Replacement
+    from lossless.lifecycle.transcript_gc import CollectReport, Replacement
+    from lossless.model.conversations import Conversation
 
 _REWRITE_SECONDS = 60.0
 _IN_USE = "the host may be writing to it"
@@ -32,11 +43,17 @@ def compact(bridge: Bridge, call: Call) -> dict[str, Any]:
         read_transcript(engine, bridge.peer, session, params)
     is_forced = params.get("force") is True
     is_overflow = is_forced and params.get("compactionTarget") == "budget" and params.get("manual") is not True
+    model = bridge.models.of(session, model_of(params))
     report = engine.compact(
         session,
         budget=budget,
         force=is_forced or params.get("manual") is True,
         until=budget if is_overflow else None,
+        observed_tokens=observed_of(params),
+        model=model.name,
+        context_window=model.window,
+        instructions=words(params, "customInstructions"),
+        seconds=call.left(MARGIN_SECONDS),
         progress=lambda *_: call.check(),
     )
     return _told(report)
@@ -55,25 +72,35 @@ def maintain(bridge: Bridge, call: Call) -> dict[str, Any]:
     """Between turns: pay what is owed if the host allows it, and look after its transcript."""
     params, engine, session = call.params, bridge.engine, session_of(call.params)
     nothing: dict[str, Any] = {"changed": False, "bytesFreed": 0, "rewrittenEntries": 0}
-    if is_ignored(engine.settings, session) or engine.archive.conversations.find(session) is None:
+    conversation = None if is_ignored(engine.settings, session) else engine.archive.conversations.find(session)
+    if conversation is None:
         return nothing
     allowed = params.get("allowDeferredCompactionExecution") is True
-    report = engine.maintain(session, budget=number(params, "tokenBudget"), allow=True) if allowed else None
+    budget, seconds = number(params, "tokenBudget"), call.left(MARGIN_SECONDS)
+    report = engine.maintain(conversation, budget=budget, allow=True, seconds=seconds) if allowed else None
+    told = {"reason": report.reason} if report is not None else {}
     file = transcript_file(params)
     if file is None or not file.is_file():
-        return nothing | ({"reason": report.reason} if report is not None else {})
+        return nothing | told
+    collected = _collect(bridge, conversation, file, approved=allowed and params.get("canRewrite") is True)
+    engine.rotate_between_turns(conversation, file, unsafe=_IN_USE)
+    changes = {"changed": collected.changed > 0, "bytesFreed": collected.bytes_freed}
+    told = {"reason": collected.reason} if collected.reason else told
+    return nothing | changes | {"rewrittenEntries": collected.changed} | told
+
+
+def _collect(bridge: Bridge, conversation: Conversation, file: Path, *, approved: bool) -> CollectReport:
+    """Let the host replace old answers of tools in a transcript that is a file.
+
+    Where it is in the host's own database it stays: a turn that begins while the host rebuilds it would fail.
+    """
 
     def rewrite(replacements: Sequence[Replacement]) -> int:
         wanted = [{"entryId": one.entry_id, "message": one.message} for one in replacements]
         done = bridge.peer.ask("transcript.rewrite", {"replacements": wanted}, _REWRITE_SECONDS)
         return int((done or {}).get("rewrittenEntries") or 0)
 
-    can_rewrite = params.get("canRewrite") is True and allowed
-    collected = engine.collect_transcript(session, file, rewrite, approved=can_rewrite)
-    engine.rotate_between_turns(session, file, unsafe=_IN_USE)
-    changes = {"bytesFreed": collected.bytes_freed, "rewrittenEntries": collected.changed}
-    reason = collected.reason or (report.reason if report is not None else None)
-    return nothing | changes | {"changed": collected.changed > 0} | ({"reason": reason} if reason else {})
+    return bridge.engine.collect_transcript(conversation, file, rewrite, approved=approved)
 
 
 def gateway_start(bridge: Bridge, call: Call) -> dict[str, Any]:  # noqa: ARG001  every call has this shape

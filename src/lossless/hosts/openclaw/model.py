@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import ModelTimeout
-from lossless.hosts.openclaw.calls import Cancelled
+from lossless.hosts.openclaw.calls import MARGIN_SECONDS, Cancelled, current
 from lossless.hosts.openclaw.peer import HostError
 from lossless.llm.normalise import completion
 from lossless.recall.delegate import DelegateError
@@ -37,7 +37,11 @@ class AskModel:
     settings: Settings
 
     def __call__(self, prompt: Prompt, /) -> Completion:
-        seconds = self.settings.summary_timeout_ms / 1000
+        seconds, call = self.settings.summary_timeout_ms / 1000, current.get()
+        if call is not None and (left := call.left(MARGIN_SECONDS)) is not None:
+            seconds = min(seconds, left)
+        if seconds <= 0:
+            raise ModelTimeout("the host's time for the call is over")
         params: dict[str, Any] = {
             "system": prompt.system,
             "user": prompt.user,
@@ -49,7 +53,7 @@ class AskModel:
             "timeoutMs": int(seconds * 1000),
         }
         try:
-            answer = self.peer.ask("llm.complete", params, seconds + _GRACE_SECONDS)
+            answer = self.peer.ask("llm.complete", params, seconds)
         except HostError as error:
             raise ModelRefused(str(error), error.name) from None
         except Cancelled as error:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lossless.formats.synthetic import OPENING_TEXT
 from lossless.hosts.openclaw.live import fits_from, tokens_of, unknown_from
-from lossless.hosts.openclaw.reading import is_ignored, messages_of, number, session_of, words
+from lossless.hosts.openclaw.reading import is_ignored, messages_of, model_of, number, session_of, words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,9 +50,15 @@ def assemble(bridge: Bridge, call: Call) -> dict[str, Any]:
 
 
 def _made(bridge: Bridge, conversation: Conversation, params: Mapping[str, Any], budget: int | None) -> Assembled:
-    prompt = words(params, "prompt")
+    prompt, model = words(params, "prompt"), bridge.models.of(conversation.session, model_of(params))
     return bridge.engine.assemble(
-        conversation, budget=budget, prompt=prompt, format="openclaw", allow_trailing_assistant=prompt is not None
+        conversation,
+        budget=budget,
+        prompt=prompt,
+        format="openclaw",
+        model=model.name,
+        context_window=model.window,
+        allow_trailing_assistant=prompt is not None,
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput
+from lossless.hosts.openclaw.bridge import Model
 from lossless.model.conversations import Session, matches_any
 
 if TYPE_CHECKING:
@@ -37,6 +38,16 @@ def number(params: Mapping[str, Any], name: str) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return int(value) if value >= 1 else None
+
+
+def model_of(params: Mapping[str, Any]) -> Model:
+    """What a call says about the model of the turn."""
+    return Model(words(params, "model"), number(params, "contextWindow"), number(params, "promptBudget"))
+
+
+def observed_of(params: Mapping[str, Any]) -> int:
+    """How many tokens the host counts in its prompt; 0 where it frames the prompt itself: that is not ours to fold."""
+    return 0 if params.get("hostFrames") is True else number(params, "currentTokenCount") or 0
 
 
 def messages_of(params: Mapping[str, Any], name: str = "messages") -> list[dict[str, Any]]:

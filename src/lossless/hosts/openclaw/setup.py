@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput
-from lossless.hosts.config_files import Edit, read_object, read_text, write_object
+from lossless.hosts.config_files import Edit, read_text, write_object
 from lossless.hosts.openclaw.manifest import PLUGIN_ID
 from lossless.hosts.openclaw.model import full_name
 from lossless.settings.files import BLOCKS
+from lossless.settings.json5 import NotJson5, parse
+from lossless.settings.json5_edit import edited
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,16 +54,30 @@ def uninstall(path: Path) -> Setup:
 def _setup(path: Path, change: Any) -> Setup:
     text = read_text(path)
     try:
-        before = read_object(path, text)
-    except BadInput as error:
-        raise BadInput(f"{error}. {_by_hand()}") from error
-    if _includes(before):
+        before = parse(text).value if text and text.strip() else {}
+    except NotJson5 as error:
+        raise BadInput(f"{str(path)!r} is no JSON5 and is left as it is: {error}. {_by_hand()}") from error
+    if not isinstance(before, dict):
+        raise BadInput(f"{str(path)!r} holds no object and is left as it is. {_by_hand()}")
+    if "$include" in before or _includes(before.get("plugins")):
         raise BadInput(f"{str(path)!r} takes parts from other files ($include) and is left as it is. {_by_hand()}")
     after = copy.deepcopy(before)
     notes: list[str] = []
     change(after, notes)
-    changed = write_object(after, text) if after != before else text
+    changed = _changed(path, text, before, after)
     return Setup(Edit(path, text, changed, "; ".join(notes)), tuple(notes))
+
+
+def _changed(path: Path, text: str | None, before: dict[str, Any], after: dict[str, Any]) -> str | None:
+    """The file's new text: comments and everything else that does not change stay as they are."""
+    if after == before:
+        return text
+    if text is None or not text.strip():
+        return write_object(after, text)
+    try:
+        return edited(text, after)
+    except NotJson5 as error:
+        raise BadInput(f"{str(path)!r} is left as it is: {error}. {_by_hand()}") from error
 
 
 def _by_hand() -> str:

@@ -10,6 +10,7 @@ from lossless.errors import BadInput
 from lossless.hosts.openclaw.reading import session_of, transcript_file, words
 
 if TYPE_CHECKING:
+    from lossless.compaction.debt import Debt
     from lossless.hosts.openclaw.bridge import Bridge
     from lossless.hosts.openclaw.calls import Call
     from lossless.model.conversations import Session
@@ -53,9 +54,21 @@ def _conversation_lines(bridge: Bridge, row: ConversationRow | None) -> list[str
     ]
     if debt.pending:
         lines.append(f"  a sweep is owed: {debt.reason or 'over the threshold'}")
+        lines += _failure_lines(debt)
     if focus is not None and focus.brief.status == "active":
         lines.append(f"  focus: {focus.brief.prompt}{' (out of date)' if focus.is_stale else ''}")
     return lines
+
+
+def _failure_lines(debt: Debt) -> list[str]:
+    """Why a sweep could not be made so far, and what helps."""
+    if not debt.last_failure_summary:
+        return []
+    again = f"; the next attempt is after {debt.next_attempt_after:%H:%M} UTC" if debt.next_attempt_after else ""
+    return [
+        f"  the last one failed: {debt.last_failure_summary}{again}",
+        "  see that OpenClaw's model answers, or name another one in summaryModel; nothing is lost meanwhile",
+    ]
 
 
 def control(bridge: Bridge, call: Call) -> dict[str, Any]:

@@ -10,7 +10,9 @@ from lossless.hosts.openclaw.peer import HostError
 from lossless.hosts.openclaw.reading import (
     is_ignored,
     messages_of,
+    model_of,
     number,
+    observed_of,
     session_of,
     target_of,
     transcript_file,
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     from lossless.hosts.openclaw.bridge import Bridge
     from lossless.hosts.openclaw.calls import Call
+    from lossless.ingest.run import AppendReport
     from lossless.model.conversations import Session
 
 
@@ -43,29 +46,42 @@ def ingest(bridge: Bridge, call: Call) -> dict[str, Any]:
     message = call.params.get("message")
     if not isinstance(message, dict):
         raise BadInput("message must be an object")
-    report = bridge.engine.append(session_of(call.params), [message], key=words(call.params, "key"))
+    report = _append(bridge, call, [message])
     return {"ingested": report.stored + report.replayed > 0}
 
 
 def ingest_batch(bridge: Bridge, call: Call) -> dict[str, Any]:
     """Messages that are new."""
-    found = messages_of(call.params)
-    report = bridge.engine.append(session_of(call.params), found, key=words(call.params, "key"))
+    report = _append(bridge, call, messages_of(call.params))
     return {"ingestedCount": report.stored + report.replayed}
+
+
+def _append(bridge: Bridge, call: Call, messages: Sequence[dict[str, Any]]) -> AppendReport:
+    session, key = session_of(call.params), words(call.params, "key")
+    if not _is_heartbeat(call):
+        return bridge.engine.append(session, messages, key=key)
+    return bridge.engine.after_turn(session, new_messages=messages, key=key, heartbeat=True).append
+
+
+def _is_heartbeat(call: Call) -> bool:
+    """Whether the host itself has asked, to see whether there is anything to do."""
+    return call.params.get("isHeartbeat") is True
 
 
 def after_turn(bridge: Bridge, call: Call) -> dict[str, Any]:
     """Part of a turn is over (OpenClaw up to 2026.7.1); the plugin sends what is new in it."""
-    params = call.params
-    file = transcript_file(params)
+    params, session = call.params, session_of(call.params)
+    file, model = transcript_file(params), bridge.models.of(session, model_of(params))
     report = bridge.engine.after_turn(
-        session_of(params),
+        session,
         new_messages=messages_of(params),
         transcript=file if file is not None and file.is_file() else None,
         budget=number(params, "tokenBudget"),
-        observed_tokens=0,  # the host frames the prompt: what it counts is more than the context
-        model=words(params, "model"),
+        observed_tokens=observed_of(params),
+        model=model.name,
+        context_window=model.window,
         key=words(params, "key"),
+        heartbeat=_is_heartbeat(call),
     )
     return {"stored": report.append.stored + (report.transcript.stored if report.transcript else 0)}
 
@@ -74,7 +90,7 @@ def commit_turn(bridge: Bridge, call: Call) -> dict[str, Any]:
     """A turn is accepted (OpenClaw from 2026.7.2): it is durable when this returns, and stored once for each key.
 
     The host's transcript has it already, with an id for each message: it is read to its end. A turn that is not found
-    there is taken as it was handed over, in one transaction with its key.
+    there, or a heartbeat, is taken as it was handed over, in one transaction with its key.
     """
     params, engine = call.params, bridge.engine
     key, session = words(params, "advancementKey"), session_of(call.params)
@@ -84,14 +100,22 @@ def commit_turn(bridge: Bridge, call: Call) -> dict[str, Any]:
     found = engine.archive.conversations.find(session)
     if found is not None and engine.archive.ingest.has_key(found.id, key):
         return {"status": "duplicate"}
-    if target_of(params):
+    if target_of(params) and not _is_heartbeat(call):
         with suppress(LosslessError, OSError, HostError):  # the turn itself is at hand
             read_transcript(engine, bridge.peer, session, params)
     ends = [words(params.get(name) or {}, "entryId") for name in ("admission", "terminal")]
     rest = [] if _has_entries(bridge, session, ends) else _with_ends(messages, *ends)
-    budget = number(params, "tokenBudget")
-    model = words(params, "model")
-    engine.after_turn(session, new_messages=rest, budget=budget, observed_tokens=0, model=model, key=key)
+    model = bridge.models.of(session, model_of(params))
+    engine.after_turn(
+        session,
+        new_messages=rest,
+        budget=number(params, "tokenBudget"),
+        observed_tokens=observed_of(params),
+        model=model.name,
+        context_window=model.window,
+        key=key,
+        heartbeat=_is_heartbeat(call),
+    )
     return {"status": "committed"}
 
 

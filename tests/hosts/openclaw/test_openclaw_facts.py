@@ -1,0 +1,185 @@
+"""What the host says about a turn beside its words: the model, the time that is left, instructions, heartbeats."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import lossless
+from lossless.engine import Engine
+from lossless.hosts.openclaw.bridge import Model, Models
+from lossless.model.conversations import Session
+from lossless.settings.load import load
+from lossless.store.archive import Archive
+from tests.hosts.openclaw.plugin_end import KEY, PluginEnd
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SMALL: dict[str, Any] = {"freshTailCount": 4, "leafChunkTokens": 600, "maxAssemblyTokenBudget": 3000}
+#: A rule for one model alone: fold early.
+RULES = [{"match": {"model": "claude-x"}, "contextThreshold": 0.01, "freshTailCount": 2}]
+WIDE = [{"match": {"modelContextWindowMin": 500_000}, "contextThreshold": 0.001, "freshTailCount": 2}]
+
+
+def noted(params: dict[str, Any]) -> dict[str, Any]:
+    return {"text": "A short note.", "provider": "fake", "model": "m-1"}
+
+
+def messages(number: int) -> list[dict[str, Any]]:
+    text = f"fact-{number} " * 40
+    return [{"role": "user", "content": f"q{number} {text}"}, {"role": "assistant", "content": f"a{number} {text}"}]
+
+
+def commit(plugin: PluginEnd, number: int, **more: Any) -> None:
+    params = {"sessionKey": KEY, "advancementKey": f"k{number}", "messages": messages(number), **more}
+    assert plugin.call("commitTurn", **params) == {"status": "committed"}
+
+
+def summaries(database: Path) -> int:
+    with lossless.open(database, lossless.Settings()) as engine:
+        assert engine.verify().ok
+        return engine.archive.care.counts().summaries
+
+
+def test_the_turns_model_chooses_the_rules_that_hold(tmp_path: Path) -> None:
+    for name, rules, told in (
+        ("other", RULES, {"model": "openai/gpt-y"}),
+        ("named", RULES, {"model": "anthropic/claude-x"}),
+        ("narrow", WIDE, {"contextWindow": 200_000}),
+        ("wide", WIDE, {"contextWindow": 1_000_000}),
+    ):
+        config = {"contextThresholdOverrides": rules, "leafChunkTokens": 600}
+        with PluginEnd(tmp_path / f"{name}.db", answers={"llm.complete": noted}, **config) as plugin:
+            for number in range(8):
+                commit(plugin, number, tokenBudget=100_000, **told)
+            until = time.monotonic() + 5
+            while name in ("named", "wide") and not plugin.asked and time.monotonic() < until:
+                time.sleep(0.02)
+        assert (summaries(tmp_path / f"{name}.db") > 0) == (name in ("named", "wide")), name
+
+
+def test_a_debt_is_paid_by_the_rule_that_made_it(tmp_path: Path) -> None:
+    settings = load({"contextThresholdOverrides": RULES, "leafChunkTokens": 600}, env={}, home=tmp_path).settings
+    with Engine(Archive.open(":memory:"), settings, background=False) as engine:
+        session = Session(key=KEY)
+        for number in range(8):
+            engine.after_turn(session, new_messages=messages(number), budget=100_000, model="anthropic/claude-x")
+        [(_, report)] = engine.pay_debts()
+        assert report is not None
+        assert report.compacted
+
+
+def test_a_model_is_remembered_until_another_is_named() -> None:
+    models, session = Models(), Session(key=KEY)
+    assert models.of(session, Model()) == Model()
+    assert models.of(session, Model("a/b", 100)) == Model("a/b", 100)
+    assert models.of(session, Model()) == Model("a/b", 100)
+    assert models.of(session, Model("a/b")) == Model("a/b", 100)
+    assert models.of(session, Model("a/b", None, 70)) == Model("a/b", 100)
+    assert models.of(session, Model("c/d")) == Model("c/d", None)
+    assert models.of(session, Model("c/d", None, 70)) == Model("c/d", 70)
+    assert models.of(session, Model()) == Model("c/d", None)
+
+
+def test_what_the_host_counts_matters_unless_it_frames_the_prompt(tmp_path: Path) -> None:
+    for frames in (True, False):
+        with PluginEnd(tmp_path / f"{frames}.db", freshTailCount=2, leafChunkTokens=600) as plugin:
+            for number in range(8):
+                commit(plugin, number, tokenBudget=10_000, currentTokenCount=9_990, hostFrames=frames)
+            told = plugin.call(
+                "compact", sessionKey=KEY, tokenBudget=10_000, currentTokenCount=9_990, hostFrames=frames
+            )
+            assert (told["reason"] == "below threshold") is frames
+
+
+def test_instructions_for_one_compaction_are_told_to_the_model_that_time_only(tmp_path: Path) -> None:
+    words = "Keep every port number."
+    with PluginEnd(tmp_path / "lcm.db", answers={"llm.complete": noted}, **SMALL) as plugin:
+        for first, given in ((0, {"customInstructions": words}), (10, {})):
+            for number in range(first, first + 5):
+                commit(plugin, number, tokenBudget=100_000)
+            plugin.asked.clear()
+            assert plugin.call("compact", sessionKey=KEY, tokenBudget=100_000, force=True, manual=True, **given)["ok"]
+            prompts = [
+                f"{params['system']}{params['user']}" for method, params in plugin.asked if method == "llm.complete"
+            ]
+            assert prompts
+            assert all((words in prompt) is bool(given) for prompt in prompts)
+
+
+def test_a_compaction_ends_with_a_report_before_the_hosts_time_is_over(tmp_path: Path) -> None:
+    free = threading.Event()
+
+    def hang(params: dict[str, Any]) -> None:
+        free.wait(30)
+
+    with PluginEnd(tmp_path / "lcm.db", answers={"llm.complete": hang}, **SMALL) as plugin:
+        for number in range(8):
+            commit(plugin, number, tokenBudget=100_000)
+        started = time.monotonic()
+        told = plugin.call("compact", sessionKey=KEY, tokenBudget=100_000, force=True, manual=True, deadlineMs=3500)
+        assert time.monotonic() - started < 3.4
+        assert told["ok"]
+        assert told["compacted"]
+        too_late = plugin.call("compact", sessionKey=KEY, tokenBudget=100_000, force=True, manual=True, deadlineMs=500)
+        assert too_late["compacted"] is False
+        free.set()
+
+
+def test_heartbeats_with_nothing_to_say_are_stored_but_not_shown(tmp_path: Path) -> None:
+    database = tmp_path / "lcm.db"
+    quiet = [{"role": "user", "content": "Anything to do?"}, {"role": "assistant", "content": "HEARTBEAT_OK"}]
+    with PluginEnd(database) as plugin:
+        commit(plugin, 1)
+        commit(plugin, 2, messages=quiet, isHeartbeat=True)
+        assert plugin.call("ingestBatch", sessionKey=KEY, messages=quiet, isHeartbeat=True, key="b") == {
+            "ingestedCount": 2
+        }
+        commit(plugin, 3)
+        made = plugin.call("assemble", sessionKey=KEY, messages=[], tokenBudget=9000, prompt="x")["messages"]
+        assert "HEARTBEAT_OK" not in str(made)
+        assert "q1" in str(made)
+        assert plugin.call("control", sessionKey=KEY)["messageCount"] == 8
+
+
+def test_a_second_instance_waits_for_the_first_and_says_so(tmp_path: Path) -> None:
+    free, asked = threading.Event(), threading.Event()
+
+    def hang(params: dict[str, Any]) -> dict[str, Any]:
+        asked.set()
+        free.wait(30)
+        return noted(params)
+
+    database = tmp_path / "lcm.db"
+    with PluginEnd(database, answers={"llm.complete": hang}, **SMALL) as one, PluginEnd(database, **SMALL) as other:
+        for number in range(8):
+            commit(one, number, tokenBudget=100_000)
+        folding = one.send("compact", {"sessionKey": KEY, "tokenBudget": 100_000, "force": True, "manual": True})
+        assert asked.wait(10)
+        told = other.call("compact", sessionKey=KEY, tokenBudget=100_000, force=True, manual=True)
+        assert told["reason"] == "another worker is compacting this conversation"
+        assert other.call("assemble", sessionKey=KEY, messages=[], tokenBudget=9000, prompt="x")["messages"]
+        commit(other, 20)
+        free.set()
+        assert one.result(folding)["ok"]
+    assert summaries(database) > 0
+
+
+def test_a_model_that_cannot_be_reached_is_named_with_the_way_out(tmp_path: Path) -> None:
+    def refuse(params: dict[str, Any]) -> None:
+        raise RuntimeError("connect ECONNREFUSED 127.0.0.1:9")
+
+    config = {"contextThresholdOverrides": RULES, "leafChunkTokens": 600}
+    with PluginEnd(tmp_path / "lcm.db", answers={"llm.complete": refuse}, **config) as plugin:
+        for number in range(8):
+            commit(plugin, number, tokenBudget=100_000, model="anthropic/claude-x")
+        until = time.monotonic() + 10
+        text = ""
+        while "the last one failed" not in text and time.monotonic() < until:
+            text = plugin.call("command", sessionKey=KEY, args="status")["text"]
+            time.sleep(0.05)
+        assert "summary model failed" in text, text
+        assert "the next attempt is" in text, text
+        assert "name another one in summaryModel" in text, text
