@@ -115,3 +115,80 @@ def test_a_whole_archive_is_json_lines_too(lcm: Lcm, archive: Path, tmp_path: Pa
     assert lcm("import", "jsonl", str(tmp_path / "all.jsonl"), "--apply", *other).data["verified"]["ok"]
     assert lcm("status", *other).data["status"]["messages"] == before["messages"]
     assert lcm("status", *other).data["status"]["summaries"] == before["summaries"]
+
+
+def plain(path: Path, *said: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    roles = ("user", "assistant")
+    path.write_text("".join(json.dumps({"role": roles[n % 2], "content": s}) + "\n" for n, s in enumerate(said)))
+    return path
+
+
+def test_files_of_one_name_are_conversations_of_their_own(
+    lcm: Lcm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "deep/a"):
+        plain(tmp_path / "plain" / name / "messages.jsonl", f"question of {name}", f"answer of {name}")
+    found = lcm("import", "jsonl", str(tmp_path / "plain"), "--apply").data
+    assert (found["messages"], found["conversations"]) == (6, {"imported": 3})
+    assert len(lcm("conversations", "list").items) == 3
+    monkeypatch.chdir(tmp_path / "plain")
+    again = lcm("import", "jsonl", "a/messages.jsonl", "b", "--apply").data
+    assert (again["messages"], again["conversations"]) == (0, {"up-to-date": 2})
+    plain(tmp_path / "plain" / "b" / "messages.jsonl", "question of b", "answer of b", "more of b")
+    assert lcm("import", "jsonl", "b/messages.jsonl", "--apply").data["messages"] == 1
+    assert len(lcm("conversations", "list").items) == 3
+
+
+@pytest.mark.parametrize("options", [(), ("--apply",)])
+def test_a_file_of_another_kind_is_an_error_when_it_is_named(
+    lcm: Lcm, projects: Path, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    file = projects / "-home-user-ferry" / "aaa.jsonl"
+    for kind in ("codex", "openclaw", "pi", "chatgpt", "jsonl"):
+        answer = lcm("import", kind, str(file), *options)
+        found = json.loads(answer.out)
+        (item,) = found["data"]["items"]
+        assert (answer.code, found["ok"], item["status"]) == (1, False, "error")
+        assert "`lcm import claude-code`" in item["reason"]
+    talk = plain(tmp_path / "talk.jsonl", "hello", "yes?")
+    assert lcm("import", "codex", str(talk), *options).code == 1
+    assert lcm("import", "openclaw", str(talk), *options).data["messages"] == 2, "bare messages are OpenClaw's, too"
+
+
+def test_a_folder_may_hold_other_kinds(lcm: Lcm, projects: Path) -> None:
+    plain(projects / "notes.jsonl", "hello", "yes?")
+    answer = lcm("import", "claude-code", str(projects), "--apply")
+    assert answer.code == 0
+    assert (answer.data["messages"], answer.data["otherKinds"]) == (16, {"jsonl": 1})
+    assert answer.data["conversations"] == {"imported": 3, "skipped": 1}
+    (skipped,) = (item for item in answer.data["items"] if item["status"] == "skipped")
+    assert (skipped["sessionId"], "`lcm import jsonl`" in skipped["reason"]) == ("notes.jsonl", True)
+
+
+def test_sessions_without_a_title_are_named_after_what_was_asked(lcm: Lcm, projects: Path) -> None:
+    lcm("import", "claude-code", str(projects), "--apply")
+    titles = {item["sessionKey"].rpartition(":")[2]: item["title"] for item in lcm("conversations", "list").items}
+    assert titles == {"aaa": "Payments of the ferry", "bbb": "message 0 of bbb", "x1": "message 0 of side"}
+
+
+def test_small_files_are_stored_together(lcm: Lcm, tmp_path: Path) -> None:
+    folder = tmp_path / "many"
+    for n in range(120):
+        plain(folder / f"{n:03}.jsonl", f"question {n}", f"answer {n}")
+    plain(folder / "long.jsonl", *(f"{n} " + "word " * 200 for n in range(40)))
+    found = lcm("import", "jsonl", str(folder), "--apply").data
+    assert (found["messages"], found["conversations"]) == (280, {"imported": 121})
+    again = lcm("import", "jsonl", str(folder), "--apply").data
+    assert (again["messages"], again["conversations"]) == (0, {"up-to-date": 121})
+    assert lcm("verify").data["ok"]
+
+
+def test_a_file_that_fails_among_small_ones_fails_alone(lcm: Lcm, projects: Path) -> None:
+    (projects / "-home-user-ferry" / "aaa" / "subagents" / "agent-gone.jsonl").symlink_to("nowhere")
+    answer = lcm("import", "claude-code", str(projects), "--apply")
+    found = json.loads(answer.out)["data"]
+    assert (answer.code, found["messages"]) == (1, 16)
+    assert found["conversations"] == {"imported": 3, "error": 1}
+    assert found["items"][0]["path"].endswith("agent-gone.jsonl")
+    assert lcm("verify").data["ok"]

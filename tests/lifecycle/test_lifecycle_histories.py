@@ -132,3 +132,20 @@ def test_a_file_that_was_cut_back_goes_on_from_there(
     assert shown(engine) == ["e-a", "e-b", "e-x", "e-y", "e-z"]
     assert count(engine) == 7
     assert problems(engine) == []
+
+
+@pytest.mark.parametrize("junk", [b"\0" * 300, b'{"type": "mess', b'{"type": "session", "id": "header-1"}\n'])
+def test_a_followed_file_that_was_overwritten_says_so(
+    engine: lossless.Engine, file: TranscriptFile, junk: bytes
+) -> None:
+    file.say_all("a", "b")
+    engine.bootstrap(SESSION, file.path)
+    file.path.write_bytes(junk)
+    for _ in range(2):
+        file.touch()
+        report = engine.bootstrap(SESSION, file.path)
+        assert report.reason is not None
+        assert "what was stored stays" in report.reason
+    assert engine.after_turn(SESSION, new_messages=[{"role": "user", "content": "c"}]).append.stored == 1
+    assert contents(engine) == ["a", "b", "c"]
+    assert problems(engine) == []

@@ -177,6 +177,8 @@ def read_whole(work: Pass, *, accept: bool) -> None:
     """Lay the whole path over what is stored: ids decide, then words; what is unrelated waits for a person."""
     work.leave_out_former()
     looked = survey(work.archive, work.id, work.path())
+    if not looked.messages and work.report.change in ("same", "shrunk") and _is_spoilt(work):
+        return
     left = left_in(work.transcript.path(work.lane), of_lane(work.transcript.appended(), work.lane))
     if looked.first_unknown is not None:
         start = 0 if looked.last_known is None else max(0, looked.first_unknown - _MARGIN)
@@ -194,6 +196,16 @@ def read_whole(work: Pass, *, accept: bool) -> None:
     abandoned = hide_left(work.archive, work.id, left, work.now)
     work.report = replace(work.report, abandoned=work.report.abandoned + abandoned)
     finish(work, is_cut=_is_cut(work, looked))
+
+
+def _is_spoilt(work: Pass) -> bool:
+    """Say why a file that was followed has nothing to say any more; whether not even a line of it can be read."""
+    is_spoilt = work.transcript.last_line is None and bool(work.transcript.state.size)
+    reason = "nothing is said in it; what was stored stays"
+    if is_spoilt:
+        reason = "no line of it can be read: it was overwritten or is not finished; what was stored stays"
+    work.report = replace(work.report, status="failed" if is_spoilt else work.report.status, reason=reason)
+    return is_spoilt
 
 
 def _lay_over(

@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING
 from lossless import formats, recognise
 from lossless.errors import LosslessError
 from lossless.lifecycle.backup import sweep_leftovers
-from lossless.lifecycle.tail import Unsafe, messages_of, parsed_of, path_of, records_of, shortened
+from lossless.lifecycle.naming import OTHERS, imported_from, kept_by
+from lossless.lifecycle.tail import Unsafe, kept_as, messages_of, owner_of, parsed_of, path_of, records_of, shortened
 from lossless.model.identity import fingerprint, identity_hash
+from lossless.model.messages import MADE_UP
 from lossless.store.retention import Retention
 
 if TYPE_CHECKING:
@@ -116,7 +118,7 @@ def rotate(path: Path, tail_count: int, steps: Steps) -> RotateReport:
             if (reason := steps.unstored(messages_of(file.data, path_of(records_of(file.data))))) is not None:
                 return _refused(look, reason, backup)
             leaving = parsed_of(file.data, shorter.dropped)
-            steps.keep((record.id, record.kind, value) for record, value in leaving)
+            steps.keep(kept_as(record, value) for record, value in leaving)
             _replace(path, file, shorter.data)
     except Unsafe as error:
         return _refused(look, str(error), backup)
@@ -147,7 +149,7 @@ class _File:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[_File]:
-    """The bytes of a regular file; links are refused, for what they lead to is not ours to replace."""
+    """The bytes of a transcript that may be replaced; `Unsafe` for one that is not ours to replace."""
     if path.is_symlink():
         raise Unsafe("it is a link")
     try:
@@ -156,15 +158,31 @@ def _opened(path: Path) -> Iterator[_File]:
         raise Unsafe(f"it cannot be read: {error.strerror}") from error
     try:
         status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode):
-            raise Unsafe("it is not a file")
+        _refuse_by(status)
         with os.fdopen(os.dup(handle), "rb") as file:
             data = file.read()
         if len(data) != status.st_size:
             raise Unsafe("it is being written")
+        if (kind := owner_of(data) or kept_by(path)) is not None:
+            raise Unsafe(foreign(kind))
         yield _File(handle, status, data)
     finally:
         os.close(handle)
+
+
+def _refuse_by(status: os.stat_result) -> None:
+    """Raise `Unsafe` for what the file system says: the bits count, even where the one who asks may pass them."""
+    if not stat.S_ISREG(status.st_mode):
+        raise Unsafe("it is not a file")
+    if not status.st_mode & stat.S_IWUSR:
+        raise Unsafe("it is read-only")
+    if status.st_nlink > 1:
+        raise Unsafe("it has another name (a hard link), under which it would stay as it is")
+
+
+def foreign(kind: str) -> str:
+    """Why a transcript of this kind is not rewritten."""
+    return f"it belongs to {OTHERS[kind]} (a transcript of kind {kind}); only OpenClaw's are rewritten"
 
 
 def _replace(path: Path, file: _File, data: bytes) -> None:
@@ -237,9 +255,14 @@ def keep_in(archive: Archive, conversation_id: int) -> Callable[[Iterable[tuple[
             stored |= retention.kept_records(conversation_id, ids)
             with archive.writing():
                 new = [record for record in page if record[0] is None or record[0] not in stored]
+                new = [(None if _is_made_up(id_) else id_, kind, record) for id_, kind, record in new]
                 archive.transcripts.keep_records(conversation_id, new)
 
     return keep
+
+
+def _is_made_up(id_: str | None) -> bool:
+    return id_ is not None and id_.startswith(MADE_UP)
 
 
 # --- is it all stored? --------------------------------------------------------------------------------------
@@ -248,11 +271,15 @@ def keep_in(archive: Archive, conversation_id: int) -> Callable[[Iterable[tuple[
 def unstored_in(archive: Archive, conversation_id: int) -> Callable[[Iterable[Said]], str | None]:
     """Says which message of a transcript a conversation does not hold, by entry id, else by its words.
 
-    What ingest never stores as a message, such as a host's own notes, need not be there.
+    What ingest never stores as a message, such as a host's own notes, need not be there. A conversation that was
+    imported from another program refuses as a whole.
     """
     retention = Retention(archive.database)
+    kind = imported_from(archive.conversations.get(conversation_id).session)
 
     def first_unstored(messages: Iterable[Said]) -> str | None:
+        if kind is not None:
+            return foreign(kind)
         known: Counter[bytes] = Counter()
         unknown: Counter[bytes] = Counter()
         identities: dict[bytes, tuple[str, str | None]] = {}

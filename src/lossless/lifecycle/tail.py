@@ -10,7 +10,11 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lossless.lifecycle.stream import body_of, id_of
 from lossless.model.context import MessageItem, fresh_tail_start
+from lossless.transcripts.entries import Line
+from lossless.transcripts.kinds import openclaw, pi
+from lossless.transcripts.read import head_of, kind_of_head
 from lossless.transcripts.tree import Tree
 
 if TYPE_CHECKING:
@@ -38,6 +42,8 @@ class Record:
     parent: str | None
     #: The role of a message; None for what is none.
     role: str | None
+    #: The number of its line, from 1.
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +100,16 @@ def _record(raw: bytes, start: int, end: int, number: int) -> Record:
     message = value.get("message") if value.get("type") == "message" else value if "type" not in value else None
     role = message.get("role") if isinstance(message, dict) else None
     kind = value.get("type", "message")
-    return Record(start, end, str(kind), _text(value.get("id")), _text(value.get("parentId")), _text(role))
+    return Record(start, end, str(kind), _text(value.get("id")), _text(value.get("parentId")), _text(role), number)
+
+
+def owner_of(data: bytes) -> str | None:
+    """The kind of a transcript that a program other than OpenClaw has written; None where nothing shows that."""
+    head = head_of(data)
+    if head and head[0].get("type") == "session":
+        return pi.KIND if pi.is_own_header(head[0]) else None
+    kind = kind_of_head(head)
+    return None if kind in (openclaw.KIND, pi.KIND) else kind
 
 
 def _text(value: object) -> str | None:
@@ -123,6 +138,14 @@ def parsed_of(data: bytes, records: Sequence[Record]) -> Iterator[tuple[Record, 
     """Some records with what stands in them, parsed one by one."""
     for record in records:
         yield record, json.loads(data[record.start : record.end])
+
+
+def kept_as(record: Record, value: dict[str, Any]) -> tuple[str | None, str, JsonObject]:
+    """The id, the kind and the body under which reading a transcript has stored a record, as message or beside them."""
+    (entry,) = openclaw.entries(value, Line(record.number, record.start, record.end))
+    if record.id is not None or entry.message is None:
+        return record.id, record.kind, value
+    return id_of(entry), record.kind, body_of(entry)
 
 
 def shortened(data: bytes, tail_count: int) -> Shortened:

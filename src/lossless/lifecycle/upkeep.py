@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.errors import BadInput
+from lossless.lifecycle.naming import imported_from
 from lossless.lifecycle.transcribing import Transcribing
 from lossless.llm.guard import breaker_key
 from lossless.logbook import Logbook
@@ -171,6 +172,10 @@ class Upkeep(Transcribing):
         """Why a transcript of this conversation is not rewritten now, before anything is read."""
         if found is None or not found.active:
             return "no active conversation"
+        if (kind := imported_from(found.session)) is not None:
+            from lossless.lifecycle.rotate import foreign
+
+            return foreign(kind)
         if (reason := self._no_writes(found)) is not None:
             return reason
         if followed is None or os.path.realpath(place) != os.path.realpath(followed):

@@ -42,6 +42,10 @@ if TYPE_CHECKING:
             """The title of the whole transcript, when the record gives one."""
             ...
 
+        def opening(self, record: dict[str, Any]) -> str | None:
+            """What a person asked in this record, as a title for a line of talk that has no other."""
+            ...
+
         def side_files(self, path: Path) -> list[Path]:
             """Other transcripts that belong to the one at `path`: its sub-agents'."""
             ...

@@ -22,6 +22,8 @@ class Lane:
 
     header: Header
     tree: Tree = field(default_factory=Tree)
+    #: What was asked first, as a title where nothing gives another.
+    opening: str | None = None
     _spans: array[int] = field(default_factory=lambda: array("Q"))
 
     def spans(self) -> Iterator[Line]:
@@ -60,9 +62,12 @@ def index(records: Iterable[Record], reader: Reader, header: Header) -> Index:
         else:
             line = record[0]
             now = _entered(found, record[1], line, reader)
-        for lane in now:
-            found.lanes[lane].cover(line, is_next=lane in owners)
+        for name in now:
+            found.lanes[name].cover(line, is_next=name in owners)
         owners, found.last = now, line
+    for lane in found.lanes.values():
+        if lane.header.title is None and lane.opening is not None:
+            lane.header = replace(lane.header, title=lane.opening)
     return found
 
 
@@ -76,6 +81,8 @@ def _entered(found: Index, body: dict[str, Any], line: Line, reader: Reader) -> 
             lane = found.lanes[entry.lane] = Lane(about)
         if not entry.is_loose:
             lane.tree.add(entry.id, entry.parent_id, entry.tie)
+        if lane.opening is None and entry.message is not None:
+            lane.opening = reader.opening(body)
         found.counts[entry.kind] += 1
         now.add(entry.lane)
     title = reader.title(body)

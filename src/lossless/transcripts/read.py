@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from array import array
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput
 from lossless.transcripts.arrays import is_array, read_items
-from lossless.transcripts.entries import BadLine, Entry, FileState, Header
+from lossless.transcripts.entries import BadLine, Entry, FileState, Header, Line
 from lossless.transcripts.index import Index, index
 from lossless.transcripts.kinds import KINDS
-from lossless.transcripts.lines import file_state, read_lines
+from lossless.transcripts.lines import file_state, lines_of, read_lines
 
 if TYPE_CHECKING:
     import os
     from collections import Counter
     from collections.abc import Iterator
 
-    from lossless.transcripts.entries import Line, Reader, Record
+    from lossless.transcripts.entries import Reader, Record
     from lossless.transcripts.growth import Growth
     from lossless.transcripts.index import Lane
     from lossless.transcripts.tree import LeafPath
 
-__all__ = ["Transcript", "known_transcript", "open_transcript"]
+__all__ = ["Transcript", "head_of", "kind_of_head", "known_transcript", "open_transcript", "other_kind"]
 
 #: So many records, or bytes of them, are looked at to see what a file is.
 _HEAD_RECORDS = 24
@@ -47,6 +48,43 @@ def open_transcript(path: str | os.PathLike[str], kind: str | None = None) -> Tr
             raise BadInput(f"{str(path)!r} is no transcript of a known kind: {', '.join(sorted(KINDS))}")
         reader = KINDS["jsonl"]
     return Transcript(reader, state, reader.header(head), is_array=in_array)
+
+
+def other_kind(path: Path, kind: str) -> str | None:
+    """The kind that a file is, when it cannot be of the one that is named; None also for a file that cannot be read.
+
+    Kinds that share records are told apart by whether anything can be read. Plain messages may stand in any envelope
+    but Claude Code's, whose lines are more than the messages in them.
+    """
+    try:
+        state = file_state(path)
+        head, _ = _head(_records(state, in_array=is_array(path, state.size)))
+    except BadInput:
+        return None
+    found = kind_of_head(head)
+    if found is None or found == kind or {found, kind} == {"openclaw", "pi"}:
+        return None
+    if kind != "jsonl" and KINDS[kind].recognises(head):
+        return None
+    own = _said_in(head, kind)
+    return found if not own or (found == "claude-code" and _said_in(head, found) >= own) else None
+
+
+def _said_in(head: list[dict[str, Any]], kind: str) -> int:
+    """How many messages a kind's reader finds in these records."""
+    place = Line(1, 0, 0)
+    return sum(entry.message is not None for record in head for entry in KINDS[kind].entries(record, place))
+
+
+def kind_of_head(head: list[dict[str, Any]]) -> str | None:
+    """The kind of transcript that begins with these records; None for no known kind."""
+    reader = _recognised(head)
+    return None if reader is None else reader.KIND
+
+
+def head_of(data: bytes) -> list[dict[str, Any]]:
+    """The first records of a file of lines."""
+    return _head(lines_of(BytesIO(data), len(data), 0, 1))[0]
 
 
 def known_transcript(kind: str, state: FileState, header: Header) -> Transcript:

@@ -9,15 +9,16 @@ from lossless.transcripts.kinds.fields import (
     conversation_of,
     inner,
     moment,
+    no_opening,
     no_side_files,
     no_title,
     text,
 )
 
-__all__ = ["KIND", "entries", "header", "lane_header", "recognises", "side_files", "title"]
+__all__ = ["KIND", "entries", "header", "lane_header", "opening", "recognises", "side_files", "title"]
 
 KIND = "chatgpt"
-title, side_files = no_title, no_side_files
+title, opening, side_files = no_title, no_opening, no_side_files
 
 _ROLES = frozenset(("user", "assistant", "system", "tool"))
 

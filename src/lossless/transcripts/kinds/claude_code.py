@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from lossless.transcripts.entries import ANSWER, Entry, Header, Line
 from lossless.transcripts.kinds.fields import inner, kind_of, moment, text
+from lossless.transcripts.kinds.prompts import prompt_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["KIND", "entries", "header", "lane_header", "recognises", "side_files", "title"]
+__all__ = ["KIND", "entries", "header", "lane_header", "opening", "recognises", "side_files", "title"]
 
 KIND = "claude-code"
 #: The side line of sub-agents in files that do not say which one spoke.
@@ -74,6 +75,12 @@ def title(record: dict[str, Any]) -> str | None:
     """The title in a `summary` or title line."""
     key = _TITLES.get(kind_of(record))
     return text(record, key) if key else None
+
+
+def opening(record: dict[str, Any]) -> str | None:
+    """What a person, or the agent that sent a sub-agent, asked; commands and lines for Claude Code itself are none."""
+    is_own = record.get("isMeta") is True or record.get("isCompactSummary") is True
+    return None if is_own or kind_of(record) != "user" else prompt_of(inner(record, "message").get("content"))
 
 
 def side_files(path: Path) -> list[Path]:

@@ -14,8 +14,9 @@ from lossless.transcripts.kinds.fields import (
     no_title,
     text,
 )
+from lossless.transcripts.kinds.prompts import prompt_of
 
-__all__ = ["KIND", "entries", "header", "is_item", "lane_header", "recognises", "side_files", "title"]
+__all__ = ["KIND", "entries", "header", "is_item", "lane_header", "opening", "recognises", "side_files", "title"]
 
 KIND = "codex"
 lane_header, title, side_files = no_lane_header, no_title, no_side_files
@@ -58,6 +59,12 @@ def entries(record: dict[str, Any], line: Line) -> list[Entry]:
     if _is_old_head(record) and "record_type" not in record:
         kind = "session_meta"
     return [Entry(line, kind, created_at=written, record=record)]
+
+
+def opening(record: dict[str, Any]) -> str | None:
+    """What a person asked; instructions and surroundings that Codex puts in front are left out."""
+    item = inner(record, "payload") if _is_enveloped(record) else record
+    return prompt_of(item.get("content")) if item.get("type") == "message" and item.get("role") == "user" else None
 
 
 def is_item(item: dict[str, Any]) -> bool:

@@ -73,6 +73,11 @@ def no_title(_record: dict[str, Any]) -> str | None:
     return None
 
 
+def no_opening(_record: dict[str, Any]) -> str | None:
+    """For kinds whose conversations are not named after what was asked first."""
+    return None
+
+
 def no_side_files(_path: Path) -> list[Path]:
     """For kinds that keep everything in one file."""
     return []

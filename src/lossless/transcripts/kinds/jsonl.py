@@ -11,16 +11,17 @@ from lossless.transcripts.kinds.fields import (
     conversation_of,
     kind_of,
     moment,
+    no_opening,
     no_side_files,
     no_title,
     said_at,
     text,
 )
 
-__all__ = ["KIND", "entries", "header", "is_message", "lane_header", "recognises", "side_files", "title"]
+__all__ = ["KIND", "entries", "header", "is_message", "lane_header", "opening", "recognises", "side_files", "title"]
 
 KIND = "jsonl"
-title, side_files = no_title, no_side_files
+title, opening, side_files = no_title, no_opening, no_side_files
 
 _ROLES = frozenset(("user", "assistant", "system", "developer", "tool", "function", "toolResult"))
 _LISTS = ("messages", "traj", "conversation")

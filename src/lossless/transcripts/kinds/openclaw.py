@@ -10,16 +10,17 @@ from lossless.transcripts.kinds.fields import (
     kind_of,
     moment,
     no_lane_header,
+    no_opening,
     no_side_files,
     said_at,
     text,
     whole,
 )
 
-__all__ = ["KIND", "entries", "header", "lane_header", "recognises", "side_files", "title"]
+__all__ = ["KIND", "entries", "header", "lane_header", "opening", "recognises", "side_files", "title"]
 
 KIND = "openclaw"
-lane_header, side_files = no_lane_header, no_side_files
+lane_header, opening, side_files = no_lane_header, no_opening, no_side_files
 
 _ROLES = frozenset(("user", "assistant", "system", "tool", "toolResult"))
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from lossless.transcripts.kinds import openclaw
-from lossless.transcripts.kinds.openclaw import entries, header, lane_header, side_files, title
+from lossless.transcripts.kinds.openclaw import entries, header, lane_header, opening, side_files, title
 
-__all__ = ["KIND", "entries", "header", "lane_header", "recognises", "side_files", "title"]
+__all__ = ["KIND", "entries", "header", "is_own_header", "lane_header", "opening", "recognises", "side_files", "title"]
 
 KIND = "pi"
 
@@ -19,7 +19,12 @@ def recognises(records: list[dict[str, Any]]) -> bool:
     if not openclaw.recognises(records):
         return False
     heads = [record for record in records if record.get("type") == "session"]
-    if any(not _HEADER_KEYS.isdisjoint(head) for head in heads):
+    if any(is_own_header(head) for head in heads):
         return True
     others = [record for record in records if record.get("type") == "message"]
     return bool(others) and all("id" not in record for record in others)
+
+
+def is_own_header(head: dict[str, Any]) -> bool:
+    """Whether a header has a field that OpenClaw's never have, such as the model's name."""
+    return not _HEADER_KEYS.isdisjoint(head)
