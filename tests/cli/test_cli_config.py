@@ -129,7 +129,7 @@ def test_things_done_wrong_change_nothing(lcm: Lcm, home: Path, arguments: tuple
     assert list(path.parent.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("text", ["{ // a comment\n}", "not json", '{"$include": "./base.json", "plugins": {}}', "[]"])
+@pytest.mark.parametrize("text", ["{ // a comment without an end", "not json", '{"$include": "./base.json", "plugins": {}}', "[]"])
 def test_files_that_cannot_be_written_safely_are_refused(lcm: Lcm, home: Path, text: str) -> None:
     path = home / ".openclaw" / "openclaw.json"
     path.parent.mkdir()
@@ -137,6 +137,15 @@ def test_files_that_cannot_be_written_safely_are_refused(lcm: Lcm, home: Path, t
     answer = lcm("config", "set", "freshTailCount", "20")
     assert (answer.code, answer.error["code"]) == (4, "bad_setting")
     assert (path.read_text(), list(path.parent.iterdir())) == (text, [path])
+
+
+def test_comments_stay(lcm: Lcm, home: Path) -> None:
+    path = home / ".openclaw" / "openclaw.json"
+    path.parent.mkdir()
+    path.write_text("{ // a comment\n}")
+    assert lcm("config", "set", "freshTailCount", "20").code == 0
+    assert "// a comment\n" in path.read_text()
+    assert lcm("config", "show").data["effective"]["freshTailCount"] == 20
 
 
 def test_a_link_is_refused(lcm: Lcm, home: Path) -> None:
