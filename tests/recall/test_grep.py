@@ -222,7 +222,7 @@ def test_regexes_are_exact_and_newest_first(engine: lossless.Engine) -> None:
 
 def test_a_catastrophe_stops_in_time_with_what_was_found(engine: lossless.Engine) -> None:
     say(engine, BEN, ["a" * 5000 + "!", "aaab found", "a" * 5000 + "?"])
-    found = grep(engine.archive, everything(), GrepRequest("(a|a)+(b|$)", "regex"), NOW, means=Means(0.5))
+    found = grep(engine.archive, everything(), GrepRequest("(a|a)+(b|$)", "regex"), NOW, means=Means(2.0))
     assert 8 in ids(found)
     assert found.truncated
     assert found.hint
