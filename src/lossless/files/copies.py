@@ -7,6 +7,8 @@ import shutil
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from lossless.files.durable import flush
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
@@ -78,15 +80,7 @@ def _put(source: Path, target: Path) -> bool:
         beside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
         shutil.copyfile(source, beside)
         os.chmod(beside, status.st_mode & 0o777)
-        _flush(beside)
+        flush(beside)
         os.replace(beside, target)
-    _flush(target.parent)
+    flush(target.parent)
     return True
-
-
-def _flush(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from lossless.errors import ArchiveCorrupt, ArchiveDenied, ArchiveError, ArchiveFull, BadInput, NotAnArchive, NotFound
 from lossless.files import copies
+from lossless.files.durable import flush
 from lossless.store import adopt
 from lossless.store.archive import Archive
 from lossless.store.copies import copy_to, open_readable, replace_with
@@ -106,10 +107,10 @@ def make(
     try:
         os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _mode_of(archive.path)))
         copy_to(archive.database, str(beside), progress)
-        _flush(beside)
+        flush(beside)
         kept = frozenset() if vault is None else copies.keep_with(target, archive.files.listed(), vault)
         os.replace(beside, target)
-        _flush(target.parent)
+        flush(target.parent)
         if vault is not None:
             copies.drop_others(target, kept)
     except OSError as error:
@@ -277,14 +278,6 @@ def _is_same_file(one: Path, other: Path) -> bool:
         return one.samefile(other)
     except OSError:
         return one.absolute() == other.absolute()
-
-
-def _flush(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _refused(target: Path, error: OSError) -> ArchiveError:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from lossless import formats, recognise
 from lossless.errors import LosslessError
+from lossless.files.durable import flush
 from lossless.lifecycle.backup import sweep_leftovers
 from lossless.lifecycle.naming import OTHERS, imported_from, kept_by
 from lossless.lifecycle.tail import Unsafe, kept_as, messages_of, owner_of, parsed_of, path_of, records_of, shortened
@@ -204,7 +205,7 @@ def _replace(path: Path, file: _File, data: bytes) -> None:
             _carry_over(file, new)
         finally:
             os.close(new)
-        _flush_folder(path.parent)
+        flush(path.parent)
     except OSError as error:
         raise Unsafe(f"it cannot be replaced: {error.strerror}") from error
     finally:
@@ -230,14 +231,6 @@ def _write(handle: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(handle, view) :]
-
-
-def _flush_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 # --- keeping the rest ---------------------------------------------------------------------------------------
