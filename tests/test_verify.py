@@ -184,6 +184,8 @@ DAMAGE: dict[str, tuple[str, ...]] = {
         "UPDATE hidden_items SET item = 999",
         "UPDATE hidden_items SET item = (SELECT min(message_id) FROM messages WHERE conversation_id = 2)",
         "UPDATE hidden_items SET cause = ''",
+        "INSERT INTO hidden_items SELECT conversation_id, max(message_id), 'branch', created_at FROM context_items",
+        "INSERT INTO hidden_items SELECT conversation_id, max(summary_id), 'new', created_at FROM context_items",
     ),
     "turn_keys": ("UPDATE turn_keys SET message_count = -1", "UPDATE turn_keys SET conversation_id = 99"),
     "last_windows": (

@@ -6,6 +6,7 @@ LosslessError
 │   ├── BadSetting        a setting with a value that is not allowed
 │   └── BadPattern        a search pattern that cannot be compiled
 ├── NotFound              an id that is not in the archive
+│   └── NoArchive         there is no archive yet where one was looked for
 ├── ArchiveError          the database refused; the driver's error is __cause__
 │   ├── NotAnArchive      the file is not a database, or holds other tables
 │   ├── ArchiveCorrupt    the file is damaged
@@ -87,6 +88,18 @@ class NotFound(LosslessError):
     def __init__(self, kind: str, id: object) -> None:
         self.kind, self.id = kind, id
         super().__init__(f"no {kind} {id!r} in this archive")
+
+
+class NoArchive(NotFound):
+    """There is no archive yet where one was looked for."""
+
+    def __init__(self, path: str) -> None:
+        self.kind, self.id = "archive", path
+        LosslessError.__init__(
+            self,
+            f"there is no archive at {path!r} yet: it is made when the first message is stored, by a host "
+            "(`lcm install`) or an import (`lcm import`); name another one with --db or LCM_DATABASE_PATH",
+        )
 
 
 class ArchiveError(LosslessError):

@@ -70,7 +70,10 @@ def test_people_see_it(lcm: Lcm, theirs: Path, empty: Path, tmp_path: Path) -> N
     assert "Import complete." in done
     assert "no session 'nobody' in the source" in done
     assert "verified: all is there" in done
+    assert "plugins.slots" not in done
+    done = lcm("import", "lossless-claw", theirs, "--format", "table").out
     assert 'drop contextEngine: "lossless-claw" from plugins.slots' in " ".join(done.split())
+    assert "plugins.slots" not in lcm("import", "lossless-claw", theirs, "--format", "table").out
     assert "Export complete." in lcm("export", "archive", tmp_path / "a.jsonl", "--format", "table").out
 
 
@@ -106,6 +109,31 @@ def test_as_remnic_spells_it(lcm: Lcm, theirs: Path, empty: Path, tmp_path: Path
     assert not memory.exists()
     lcm("import-lossless-claw", "--src", theirs, "--memory-dir", memory, "--compat")
     assert rows(memory / "state" / "lcm.sqlite", "SELECT count(*) FROM lcm_messages") == [(25,)]
+
+
+def test_a_filter_takes_keys_and_ids(lcm: Lcm, archive: Path, tmp_path: Path) -> None:
+    lcm("export", "lossless-claw", tmp_path / "claw.db")
+    one = lcm("export", "remnic", tmp_path / "one.sqlite", "--session", "agent:main:crane").data
+    assert one["messagesInserted"] > 0
+    assert one["warnings"] == []
+    arguments = ("import-lossless-claw", "--src", tmp_path / "claw.db", "--memory-dir", tmp_path / "memory")
+    other = lcm(*arguments, "--session-filter", "agent:main:crane").data
+    assert other["messagesInserted"] == one["messagesInserted"]
+    assert "plugins.slots" in other["hint"]
+    assert "hint" not in lcm(*arguments, "--session-filter", "nobody").data
+    assert "hint" not in lcm(*arguments, "--session-filter", "agent:main:crane").data
+
+
+def test_lines_are_only_looked_at_unless_they_are_to_be_stored(lcm: Lcm, empty: Path, tmp_path: Path) -> None:
+    lines = tmp_path / "messages.jsonl"
+    lines.write_text('{"role":"user","content":"hello"}\n')
+    looked = lcm("import", "jsonl", lines, "--dry-run").data
+    assert looked == lcm("import", "jsonl", lines).data
+    assert (looked["applied"], looked["messages"]) == (False, 1)
+    assert not empty.exists()
+    both = lcm("import", "jsonl", lines, "--apply", "--dry-run")
+    assert both.code == 2
+    assert "contradict" in both.error["message"]
 
 
 def test_a_bad_source_names_every_table_and_makes_nothing(lcm: Lcm, empty: Path, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from lossless.store.archive import Archive
 from lossless.store.foreign import moment, text, words
 from lossless.store.listings import Place, Span
 from lossless.store.sql import load
+from lossless.testing import VirtualClock
 
 from .older import AGES, TEXTS, Age, make
 
@@ -113,6 +114,40 @@ def test_a_page_goes_on_behind_a_message_that_is_gone(engine: lossless.Engine) -
     assert [row.seq for row in listings.messages(1, 9, first.next).rows] == [4, 3, 2, 1]
     gone = Place("", first.rows[0].message_id + 100)
     assert [row.seq for row in listings.messages(1, 9, gone).rows] == [6, 4, 3, 2, 1]
+
+
+@given(order=st.lists(st.integers(0, 4), max_size=12), limit=st.integers(1, 3), tells=st.booleans())
+def test_what_was_stored_to_last_comes_first(order: list[int], limit: int, tells: bool) -> None:
+    """Whether we have stored it and noted when, or another program has and noted nothing."""
+    clock = VirtualClock()
+    with lossless.open(":memory:", clock=clock, background=False) as engine:
+        last: dict[int, datetime] = {}
+        for n, name in enumerate([*range(5), *order]):
+            clock.advance(60)
+            stored = engine.append(lossless.Session(key=f"k{name}"), [lossless.Incoming(said(n), f"e{n}", clock())])
+            assert stored.conversation_id is not None
+            last[stored.conversation_id] = clock()
+        if not tells:
+            engine.archive.database.run("DELETE FROM ingest_state")
+        listings = engine.archive.listings
+        rows = walk(lambda place: listings.conversations(limit, place))
+        assert [row.conversation_id for row in rows] == sorted(last, key=lambda id_: last[id_], reverse=True)
+        assert {row.conversation_id: row.updated_at for row in rows} == last
+        assert rows == [listings.conversation(row.conversation_id) for row in rows]
+
+
+@given(times=st.lists(st.tuples(written, written, written), max_size=6), limit=st.integers(1, 4))
+def test_no_conversation_is_lost_between_pages(times: list[tuple[str, str, str]], limit: int) -> None:
+    with lossless.open(":memory:", background=False) as engine:
+        conversations(engine, [[0]] * len(times))
+        database, listings = engine.archive.database, engine.archive.listings
+        for n, (updated, stored, said_at) in enumerate(times, 1):
+            database.run("UPDATE conversations SET updated_at = ? WHERE conversation_id = ?", (updated, n))
+            database.run("UPDATE ingest_state SET last_stored_at = ? WHERE conversation_id = ?", (stored, n))
+            database.run("UPDATE messages SET created_at = ? WHERE conversation_id = ?", (said_at, n))
+        rows = walk(lambda place: listings.conversations(limit, place))
+        assert sorted(row.conversation_id for row in rows) == list(range(1, len(times) + 1))
+        assert rows == list(listings.conversations(500).rows)
 
 
 shapes = st.lists(st.lists(st.integers(0, 3), max_size=6), max_size=4)

@@ -124,12 +124,16 @@ def test_a_folder_is_no_archive(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    with pytest.raises(errors.ArchiveDenied, match="its folder cannot be used"):
-        Archive.open(tmp_path / "file" / "below" / "lcm.db")
+    place = tmp_path / "file" / "below"
+    with pytest.raises(errors.ArchiveDenied) as refused:
+        Archive.open(place / "lcm.db")
+    said = str(refused.value)
+    assert f"its folder {str(place)!r} cannot be made (Not a directory)" in said
+    assert "name another place with databasePath, LCM_DATABASE_PATH or --db" in said
 
 
 def test_reading_what_is_not_there_makes_nothing(path: Path) -> None:
-    with pytest.raises(errors.NotFound):
+    with pytest.raises(errors.NotFound, match=r"there is no archive at '.*' yet: .* --db or LCM_DATABASE_PATH"):
         Archive.open(path, read_only=True)
     assert not path.exists()
     path.touch()

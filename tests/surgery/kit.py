@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,12 @@ def settings(**changed: Any) -> lossless.Settings:
 def open_engine(path: Path | str, model: Callable[[Prompt], object] | None = None, **changed: Any) -> lossless.Engine:
     """An engine over small settings whose clock moves only when it is asked."""
     return lossless.open(path, settings(**changed), model, clock=VirtualClock(), background=False)
+
+
+def writer() -> Callable[[Prompt], str]:
+    """A model that never says the same twice."""
+    numbers = itertools.count(1)
+    return lambda _: f"Text {next(numbers)} about ferries and berths."
 
 
 def talk(count: int, seed: object = 0, words: int = 40, first: int = 0) -> list[Raw]:

@@ -192,3 +192,9 @@ def test_sessions_can_be_chosen(tmp_path: Path, memory: Path, target: Path) -> N
     report = bring("remnic", memory, target, sessions=frozenset(["t", "nobody"]))
     assert (report.messages_inserted, report.sessions_touched) == (1, {"t"})
     assert report.warnings == ["no session 'nobody' in the source"]
+
+
+def test_a_session_is_found_by_its_key_too(tmp_path: Path, memory: Path, target: Path) -> None:
+    to_remnic(real(tmp_path / "lcm.db", [Talk("s", [Line("a")], "key"), Talk("t", [Line("b")], "other")]), memory)
+    report = bring("remnic", memory, target, sessions=frozenset(["key"]))
+    assert (report.messages_inserted, report.sessions_touched, report.warnings) == (1, {"s"}, [])

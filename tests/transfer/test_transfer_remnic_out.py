@@ -310,6 +310,20 @@ def test_sessions_can_be_chosen(two: Path, target: Path, compat: bool) -> None:
     assert (rest.messages_inserted, rest.sessions_touched) == (1, ["conv-B"])
 
 
+@pytest.mark.parametrize("by", ["session_id", "session_key", "conversation"])
+@pytest.mark.parametrize("compat", [False, True])
+@pytest.mark.parametrize("name", ["run-1", "key"])
+def test_a_session_is_found_by_its_id_and_by_its_key(
+    tmp_path: Path, target: Path, by: Any, compat: bool, name: str
+) -> None:
+    talks = [Talk("run-1", [Line("a"), Line("b")], "key", {"sum_a": [0, 1]}), Talk("run-2", [Line("c")], "other")]
+    source = real(tmp_path / "lcm.db", talks)
+    report = put(source, target, sessions=frozenset([name]), session_by=by, compat=compat)
+    assert (report.messages_inserted, report.summaries_inserted, report.warnings) == (2, 1, [])
+    called = {"session_id": "run-1", "session_key": "key", "conversation": "1"}[by]
+    assert report.sessions_touched == [called]
+
+
 def test_what_remnics_own_importer_wrote_is_not_written_again(two: Path, target: Path) -> None:
     put(two, target, compat=True)
     report = put(two, target)

@@ -69,7 +69,7 @@ def test_hostile_messages_are_shown_on_every_screen(archive: Path) -> None:
         engine.focus(HERE, f"hostile {text}")
 
     async def do(person: Person) -> None:
-        for keys in (("j", "enter"), ("k",), ("k",), ("f",), ("q", "o"), ("q", "c", "G"), ("s",)):
+        for keys in (("enter",), ("k",), ("k",), ("f",), ("q", "o"), ("q", "c", "G"), ("s",)):
             await person.press(*keys)
             assert not STEERING.search(person.seen.replace("\n", ""))
         await person.press("q", "q", "slash", *"brackets", "enter")

@@ -114,7 +114,7 @@ def test_a_long_message_is_read_in_pieces(archive: Path) -> None:
         engine.append(HERE, [{"role": "user", "content": words}])
 
     async def do(person: Person) -> None:
-        await person.press("j", "enter")
+        await person.press("enter")
         assert "more characters" in person.detail
         await person.press("enter")
         assert person.screen == "Whole"
@@ -203,7 +203,7 @@ def test_files_and_briefs(archive: Path) -> None:
         engine.focus(HERE, "Where is the lighthouse?")
 
     async def do(person: Person) -> None:
-        await person.press("j", "enter", "f")
+        await person.press("enter", "f")
         assert "1 file," in person.where
         await person.until(lambda: "line of a log" in person.detail)
         await person.press("enter")

@@ -65,6 +65,8 @@ def test_dissolving_shows_what_moves_and_can_be_undone(archive: Path) -> None:
         assert "undo dissolve" in person.seen
         await person.press("enter")
         await person.until(lambda: any("Done: undo" in told for told in person.told))
+        (told,) = [told for told in person.told if "Done: undo" in told]
+        assert "u undoes the step before it, lcm restore takes it back" in told
 
     at(room_of(archive), do)
     assert context_of(archive) == before

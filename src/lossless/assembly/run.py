@@ -21,6 +21,7 @@ from lossless.assembly.receipt import Receipt, receipt
 from lossless.assembly.relevance import relevance
 from lossless.assembly.validate import make_valid, shape_of
 from lossless.assembly.wire import Sent, clean_text, sent, with_few_marks
+from lossless.errors import ArchiveCorrupt
 from lossless.formats.summary_xml import render_summary
 from lossless.model.context import MessageItem, SummaryItem, fresh_tail_start, newest_user_index
 from lossless.model.messages import Reasoning
@@ -95,6 +96,8 @@ class _Material:
     pins: tuple[render.Pin, ...]
     brief: render.FocusBrief | None
     newest_seqs: Mapping[str, int]
+    #: Summaries that the brief cannot know of, whatever their places say.
+    newcomers: frozenset[str]
     files: Mapping[str, tuple[int, str]]
     #: Messages of the newest turn with their payloads put back, by ordinal.
     payloads: Mapping[int, Message]
@@ -241,7 +244,10 @@ def _read(archive: Archive, conversation_id: int, request: Request, vault: Vault
     items, border = _on_a_step(archive.context.newest_items(conversation_id, most), whole.step)
     ids = [item.message_id for item in items if isinstance(item, MessageItem)]
     stored = archive.context.sketches(ids)
-    summaries = archive.summaries.many([item.summary_id for item in items if isinstance(item, SummaryItem)])
+    names = [item.summary_id for item in items if isinstance(item, SummaryItem)]
+    summaries = archive.summaries.many(names)
+    _refuse_hanging(conversation_id, set(names).difference(summary.id for summary in summaries))
+    _refuse_hanging(conversation_id, {f"msg#{id_}" for id_ in ids if id_ not in stored})
     brief = archive.beside.active_brief(conversation_id)
     file_ids = [known.file_id for known in stored.values() if known.file_id] if request.stub_payloads else []
     return _Material(
@@ -252,9 +258,19 @@ def _read(archive: Archive, conversation_id: int, request: Request, vault: Vault
         tuple(render.Pin(f"pin_{pin.id}", pin.content) for pin in archive.beside.pins(conversation_id)),
         _brief(brief) if brief else None,
         archive.beside.newest_seqs(conversation_id) if brief else {},
+        archive.beside.newcomers(conversation_id, brief.id) if brief else frozenset(),
         archive.beside.files(file_ids) if file_ids else {},
         payloads_of_turn(archive, items, vault, whole.capacity // 2),
     )
+
+
+def _refuse_hanging(conversation_id: int, lacking: set[str]) -> None:
+    """A prompt without something that stands in the context is none."""
+    if lacking:
+        raise ArchiveCorrupt(
+            f"the context of conversation {conversation_id} holds {min(lacking)}, which is not in the archive; "
+            "`lcm doctor` says what is missing, `lcm restore` puts a backup back"
+        )
 
 
 def _on_a_step(newest: Newest, step: int) -> tuple[tuple[ContextItem, ...], int]:
@@ -305,6 +321,7 @@ def _with_focus(material: _Material) -> tuple[tuple[ContextItem, ...], tuple[str
         item.summary_id
         for item in material.items
         if isinstance(item, SummaryItem)
+        and item.summary_id not in material.newcomers
         and brief.covers(material.newest_seqs.get(item.summary_id), material.summaries[item.summary_id].latest_at)
     )
     if not covered:

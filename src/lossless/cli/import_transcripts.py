@@ -14,7 +14,7 @@ from lossless.cli import failures
 from lossless.cli.commands import Command
 from lossless.cli.options import since_of
 from lossless.cli.transfer import bring_archive
-from lossless.errors import LosslessError
+from lossless.errors import BadInput, LosslessError
 from lossless.model.conversations import Session
 from lossless.transcripts.kinds import KINDS as READERS
 from lossless.transcripts.read import other_kind
@@ -49,8 +49,11 @@ def _run(
     since: str | None,
     limit: int | None,
     is_real: bool,
+    dry_run: bool,
     no_summaries: bool,
 ) -> None:
+    if is_real and dry_run:
+        raise BadInput("--apply and --dry-run contradict each other; give one of them")
     if kind == "jsonl" and len(paths) == 1 and is_archive(paths[0]):
         bring_archive(invocation, str(paths[0]), dry_run=not is_real)
         return
@@ -177,6 +180,7 @@ def _command(kind: str) -> click.Command:
     @click.option("--since", metavar="TIME", help="Only files that changed since then: 2026-07-01, or 30d.")
     @click.option("--limit", metavar="N", type=click.IntRange(1), help="At most so many files, the oldest first.")
     @click.option("--apply", "is_real", is_flag=True, help="Store them; without this, only say what would be stored.")
+    @click.option("--dry-run", is_flag=True, help="Only say what would be stored, as without --apply.")
     @click.option("--no-summaries", is_flag=True, help="Leave the folding of older history to `lcm backfill`.")
     @click.pass_obj
     def run(invocation: Invocation, /, **given: Any) -> None:

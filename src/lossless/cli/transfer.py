@@ -158,7 +158,8 @@ def _bring(
     with _target(invocation, dry_run=options.dry_run) as target, watching(invocation, "Importing") as advance:
         wanted = ImportOptions(options.dry_run, options.sessions, options.files_dir, advance)
         report = bring(target, vault_of(invocation), wanted)
-        data = shown(report.data()) | ({"hint": hint} if hint and not options.dry_run else {})
+        is_over = bool(report.sessions_touched) and not options.dry_run
+        data = shown(report.data()) | ({"hint": hint} if hint and is_over else {})
         problems = _problems(target, vault_of(invocation)) if is_verified and not options.dry_run else None
     if problems is not None:
         data["verified"] = {"ok": not problems, "problems": problems[:_SHOWN]}
@@ -232,7 +233,11 @@ def _failed(message: str) -> Failure:
 @click.option("--memory-dir", metavar="PATH", type=text, help="Write Remnic's database in this folder instead.")
 @click.option("--dry-run", is_flag=True, help="Only count; nothing is written.")
 @click.option(
-    "--session-filter", metavar="ID", type=text, multiple=True, help="Only this session; may be given several times."
+    "--session-filter",
+    metavar="ID",
+    type=text,
+    multiple=True,
+    help="Only this session, by its id or key; may be given several times.",
 )
 @click.option("--compat", is_flag=True, help="With --memory-dir: count and lose what Remnic's own importer does.")
 @click.pass_obj
@@ -260,7 +265,7 @@ def import_lossless_claw_command(
             report = export_remnic(theirs, None, place, options_)
     except LosslessError as error:
         raise failures.fail(error.code, str(error), failures.INTERNAL) from error
-    data = shown(report.data()) | ({} if dry_run else {"hint": _REMNIC_HINT})
+    data = shown(report.data()) | ({"hint": _REMNIC_HINT} if report.sessions_touched and not dry_run else {})
     invocation.emit("import-lossless-claw", data | {"path": str(place)})
 
 

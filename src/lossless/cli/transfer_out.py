@@ -126,7 +126,7 @@ def remnic(
     """Add conversations to DST, Remnic's lcm.sqlite or a memory folder of Remnic's; it is made when it is not there.
 
     Turns that are there keep their places; the same export twice adds nothing. Tables of ours beside Remnic's keep
-    what those have no room for, so that `lcm import remnic` brings everything back exactly.
+    what those have no room for, so that `lcm import remnic` brings each conversation with messages back exactly.
     """
     place = Path(target).expanduser()
     if place.is_dir():

@@ -180,7 +180,7 @@ def apply(archive: Archive, work: FocusPlan, made: FocusDraft, now: datetime) ->
         active = archive.beside.active_brief(work.conversation_id)
         same(work.previous_id, active.id if active else None)
         newest = briefs.last_seq(work.conversation_id)
-        raw = json.dumps({"model": made.model, "warnings": made.warnings, "lastSeq": newest})
+        raw = json.dumps({"model": made.model, "warnings": made.warnings, "lastSeq": newest}, separators=(",", ":"))
         brief = Brief(
             focus_id(str(uuid4())), work.conversation_id, work.prompt, made.content,
             "failed" if made.error else "active", made.tokens, work.target_tokens, work.covered_latest_at,

@@ -36,7 +36,7 @@ def write_preamble(
     archive.context.hide(conversation.id, gone, "superseded", now)
     for id_ in ids:
         archive.context.unhide(conversation.id, id_)
-    covered = archive.summaries.covering(ids)
+    covered = archive.context.covered(conversation.id, ids)
     archive.context.begin_with(conversation.id, [id_ for id_ in ids if id_ not in covered], now)
     after = archive.context.tokens(conversation.id)
     change = Change("hide", "sync", "superseded", tuple(gone), tuple(ids), 0, before, after)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -156,8 +157,15 @@ def _check_place(path: str, *, read_only: bool) -> None:
         if place.is_dir():
             raise errors.ArchiveDenied(f"archive {path!r}: it is a folder; name a file in it, such as {path}/lcm.db")
         if read_only and not place.exists():
-            raise errors.NotFound("archive", path)
+            raise errors.NoArchive(path)
         if not read_only:
             place.absolute().parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise errors.ArchiveDenied(f"archive {path!r}: its folder cannot be used: {error.strerror}") from error
+        raise errors.ArchiveDenied(f"archive {path!r}: {_why(place.absolute().parent, error)}") from error
+
+
+def _why(folder: Path, error: OSError) -> str:
+    """What is wrong with an archive's folder, and what helps."""
+    what = "be used" if os.path.lexists(folder) else "be made"
+    advice = "mend it, or name another place with databasePath, LCM_DATABASE_PATH or --db"
+    return f"its folder {str(folder)!r} cannot {what} ({error.strerror}); {advice}"

@@ -81,6 +81,11 @@ class Beside:
         """The newest message below each summary of the context; reads the whole graph below it."""
         return dict(self._db.rows(_QUERIES["newest_seqs"], {"conversation_id": conversation_id}))
 
+    def newcomers(self, conversation_id: int, brief_id: str) -> frozenset[str]:
+        """Summaries of the context that surgery brought before all that a brief was written from."""
+        place = {"conversation_id": conversation_id, "brief_id": brief_id}
+        return frozenset(row[0] for row in self._db.rows(_QUERIES["newcomers"], place))
+
     def files(self, file_ids: Sequence[str]) -> dict[str, tuple[int, str]]:
         """Size and exploration summary of stored files."""
         found = self._db.rows(_QUERIES["files"], {"ids": json.dumps(list(file_ids))})

@@ -66,10 +66,15 @@ class BundleWriter:
         """Which `summaries`, `files` or `briefs` are there, and in which conversation."""
         return dict(self._db.rows(_QUERIES[f"taken_{what}"], {"ids": json.dumps(list(ids))}))
 
-    def has_free_logs(self, log_ids: Sequence[int]) -> bool:
-        """Whether lines of a log can have these numbers here."""
-        (count,) = self._db.row(_QUERIES["taken_logs"], {"ids": json.dumps(log_ids)}) or (0,)
-        return bool(count == 0)
+    def numbers(self, table: str, given: Sequence[Any]) -> list[int]:
+        """The numbers that new rows of `pins` or `context_log` get: their own when all are free, else the next ones."""
+        if all(type(number) is int and number > 0 for number in given) and len(set(given)) == len(given):
+            (count,) = self._db.row(_QUERIES[f"taken_{table}"], {"ids": json.dumps(given)}) or (0,)
+            if not count:
+                return list(given)
+        row = self._db.row(_QUERIES["next_number"], {"table": table})
+        assert row is not None
+        return list(range(row[0], row[0] + len(given)))
 
     def has_active(self, session_key: str | None) -> bool:
         """Whether a conversation is active under this key."""
@@ -163,6 +168,11 @@ class BundleWriter:
             return
         columns = ("conversation_id", *(BESIDE[table][0] or own_columns(self._db, table)))
         self._insert(table, columns, [one | {"conversation_id": conversation_id} for one in values])
+
+    def forget_messages(self, conversation_id: int, reason: str) -> None:
+        """Take messages out of a log whose numbers for them are not theirs here; its lines say why they stay done."""
+        values = {"conversation_id": conversation_id, "detail": json.dumps({"lost": reason})}
+        self._db.run(_QUERIES["forget_messages"], values)
 
     def _insert(self, table: str, columns: Sequence[str], values: Sequence[Values]) -> None:
         """Insert rows; a number that is not given is made by the table."""

@@ -116,9 +116,11 @@ class Checks:
         """Summaries whose indexed text is not their text."""
         after = ""
         while found := self._db.rows(_QUERIES["summary_digests"], {"after": after, "limit": _PAGE}):
-            sizes = _token_counts([content for _, content, _, _ in found])
+            sizes = _token_counts([content if isinstance(content, str) else "" for _, content, _, _ in found])
             for (summary_id, content, known, size), expected in zip(found, sizes, strict=True):
-                if known is None:
+                if not isinstance(content, str):
+                    yield Offender("summaries", summary_id, "its content is no text")
+                elif known is None:
                     yield Offender("summary_extras", summary_id, "it is not indexed yet")
                 elif known != digest(content):
                     yield Offender("summaries", summary_id, "its text is not the text that was indexed")

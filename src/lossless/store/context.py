@@ -262,15 +262,22 @@ class Context:
     def reveal(self, conversation_id: int, message_ids: Sequence[int], now: datetime) -> None:
         """Put messages of a branch back at the end of the context, in the order given.
 
-        One that is below a summary by now stays there; one that is in the context moves.
+        One that is below a summary of the context by now stays there; one that is in the context moves.
         """
         place = {"conversation_id": conversation_id, "items": json.dumps(list(message_ids))}
-        ids = [row[0] for row in self._db.rows(_QUERIES["revivable"], place)]
+        covered = self.covered(conversation_id, message_ids)
+        found = self._db.rows(_QUERIES["revivable"], place)
+        ids = [id_ for id_, stands in found if stands or id_ not in covered]
         self._db.run(_QUERIES["return_from_branch"], place)
         self._db.run(_QUERIES["remove_messages"], place)
         ordinal = self.next_ordinal(conversation_id)
         for n, id_ in enumerate(ids):
             self.put_message(conversation_id, ordinal + n, id_, now)
+
+    def covered(self, conversation_id: int, message_ids: Sequence[int]) -> frozenset[int]:
+        """Those of some messages that are below a summary in the context."""
+        place = {"conversation_id": conversation_id, "items": json.dumps(list(message_ids))}
+        return frozenset(row[0] for row in self._db.rows(_QUERIES["covered"], place))
 
     def put_message(self, conversation_id: int, ordinal: int, message_id: int, now: datetime) -> None:
         """Set a message at a free ordinal."""

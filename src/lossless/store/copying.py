@@ -38,7 +38,10 @@ class Copying:
         return found
 
     def messages(self, conversation_id: int, message_ids: Sequence[int]) -> dict[int, int]:
-        """Copy messages with their parts to the free places from seq 1 on; they are in no context yet."""
+        """Copy messages with their parts to the free places from seq 1 on; they are in no context yet.
+
+        What is hidden stays hidden.
+        """
         row = self._db.row(_QUERIES["next_id"])
         first: int = row[0] if row else 1
         triples = [(old, first + n, 1 + n) for n, old in enumerate(message_ids)]
@@ -46,6 +49,7 @@ class Copying:
         self._db.run(_QUERIES["copy_messages"], places | {"conversation_id": conversation_id})
         self._db.run(_QUERIES["copy_parts"], places)
         self._db.run(_QUERIES["copy_extras"], places)
+        self._db.run(_QUERIES["copy_hidden"], places | {"conversation_id": conversation_id})
         return {old: new for old, new, _ in triples}
 
     def index(self, message_ids: Sequence[int]) -> None:
@@ -74,7 +78,8 @@ class Copying:
     def remove_messages(self, conversation_id: int, message_ids: Sequence[int]) -> None:
         """Delete copied messages that nothing refers to any more."""
         ids = json.dumps(list(message_ids))
-        self._db.run(_QUERIES["delete_context_messages"], {"conversation_id": conversation_id, "ids": ids})
+        for query in ("delete_context_messages", "delete_hidden"):
+            self._db.run(_QUERIES[query], {"conversation_id": conversation_id, "ids": ids})
         for id_ in message_ids:
             self._archive.index.drop_message(id_)
         if "messages_fts" in self._archive.index.upstream:

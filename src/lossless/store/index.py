@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from lossless.model.identity import fingerprint
 from lossless.model.index_text import INDEX_VERSION, extra_tokens, index_text_of, passages
 from lossless.model.messages import ToolCall
+from lossless.store.migrate import split_script
 from lossless.store.skeleton import storable
-from lossless.store.sql import load
+from lossless.store.sql import load, schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -123,6 +124,37 @@ class SearchIndex:
             "digest": digest(text),
         }
         self._db.run(_QUERIES["set_extras"], values)
+
+    def lost(self, after: int, *, passages: bool = False, limit: int = _BATCH) -> list[int]:
+        """The next messages behind `after` that have lost their row in the index, or the row of a further passage."""
+        place: dict[str, Any] = {"after": after, "limit": limit}
+        place |= {"base": PASSAGE_BASE} if passages else {"blank": digest("")}
+        return [row[0] for row in self._db.rows(_QUERIES["lost_passages" if passages else "lost_messages"], place)]
+
+    def refill(self, texts: Sequence[tuple[int, str]]) -> None:
+        """Put back the index rows of messages, in place of what is left of them; needs a transaction."""
+        for message_id, _ in texts:
+            self.drop_message(message_id)
+        self.add_texts(texts)
+
+    @property
+    def has_stray_passages(self) -> bool:
+        """Whether it holds passages of which nobody knows whose they are."""
+        return self._db.row(_QUERIES["stray_passages"], {"base": PASSAGE_BASE}) is not None
+
+    def drop_gone(self, limit: int = _BATCH) -> int:
+        """Take out rows whose message is gone, at most so many; returns how many. Needs a transaction."""
+        gone = self._db.rows(_QUERIES["gone_rows"], {"base": PASSAGE_BASE, "limit": limit})
+        self._db.run_many(_QUERIES["drop_row"], [{"rowid": row[0]} for row in gone])
+        return len(gone)
+
+    def empty(self) -> None:
+        """Make our full-text tables anew, without a row; needs a transaction."""
+        for query in ("drop_message_index", "drop_summary_index", "drop_all_passages"):
+            self._db.run(_QUERIES[query])
+        for statement in split_script(schema("additions")):
+            if statement.startswith("CREATE VIRTUAL TABLE "):
+                self._db.run(statement)
 
     def put_summary(self, summary_id: str, content: str) -> None:
         """Index a summary, anew when it is there already."""

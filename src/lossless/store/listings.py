@@ -65,6 +65,7 @@ class ConversationRow:
     title: str | None
     bootstrapped_at: datetime | None
     created_at: datetime | None
+    #: When it changed last: it was stored to, a message came, or its own row was written.
     updated_at: datetime | None
     message_count: int
     message_tokens: int

@@ -96,12 +96,12 @@ class Merging:
         values = {"from": source, "to": to, "by": by, "keys": json.dumps(list(keys))}
         self._db.run(_QUERIES["move_records"], values)
 
-    def move(self, things: dict[str, Any], to: int, hidden_from: int) -> None:
-        """Move summaries, files, briefs, pins and hidden items of a snapshot into a conversation."""
+    def move(self, things: dict[str, Any], to: int, source: int) -> None:
+        """Move summaries, files, briefs, pins and hidden items of a snapshot from one conversation into another."""
         for thing in _THINGS:
             ids = [item[0] if isinstance(item, list) else item for item in things[thing]]
-            self._db.run(_QUERIES[f"move_{thing}"], {"conversation_id": to, "ids": json.dumps(ids)})
-        hidden = {"conversation_id": to, "from": hidden_from, "ids": json.dumps(things["hidden"])}
+            self._db.run(_QUERIES[f"move_{thing}"], {"conversation_id": to, "from": source, "ids": json.dumps(ids)})
+        hidden = {"conversation_id": to, "from": source, "ids": json.dumps(things["hidden"])}
         self._db.run(_QUERIES["move_hidden"], hidden)
 
     def retire_briefs(self, things: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lossless.errors import ArchiveCorrupt, NotFound
+from lossless.errors import NotFound
 from lossless.model.identity import fingerprint
 from lossless.model.times import row_time
 from lossless.store import rows
@@ -226,7 +226,7 @@ class Messages:
                 message = rows.unpack(role, content, tokens, parts[row[0]], body, format_, event_key)
                 found[row[0]] = rows.stored_message(row[:7], message)
             except ValueError as error:
-                raise ArchiveCorrupt(f"message {row[0]} cannot be read back: {error}") from error
+                raise rows.unreadable(row[0], error) from error
         return [found[id_] for id_ in message_ids if id_ in found]
 
     def in_order(self, conversation_id: int, after_seq: int = 0, limit: int = 500) -> list[StoredMessage]:

@@ -159,6 +159,11 @@ def _additions() -> frozenset[str]:
     return frozenset(_CREATED.findall(schema("additions")))
 
 
+def expected_tables() -> tuple[frozenset[str], frozenset[str]]:
+    """The tables of a current file: those that it shares with lossless-claw, and those that are ours."""
+    return frozenset(_expected().columns), _additions()
+
+
 def _is_current(database: SqliteDatabase) -> bool:
     tables = {name for name, _ in database.rows(_QUERIES["tables"])}
     expected = _expected()

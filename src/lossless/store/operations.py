@@ -166,6 +166,12 @@ class Operations:
 
     # --- the context ----------------------------------------------------------------------------------
 
+    def visible(self, conversation_id: int, items: Sequence[int | str]) -> tuple[int | str, ...]:
+        """Those of some items that are not hidden, in their order: what may come back into the context."""
+        place = {"conversation_id": conversation_id, "items": json.dumps(list(items))}
+        hidden = {row[0] for row in self._db.rows(_QUERIES["hidden_among"], place)}
+        return tuple(item for item in items if item not in hidden)
+
     def exchange(
         self, conversation_id: int, first: int, last: int, items: Sequence[int | str], now: datetime
     ) -> tuple[int, int]:

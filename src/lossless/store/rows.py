@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
     from lossless.store.database import Row
 
+#: What to do about damage.
+DAMAGED = "restore a backup (`lcm backups` lists them)"
+
 #: A part with this mark has its text in `messages.content`; upstream reads it from there, too.
 _IN_CONTENT = "topLevelReasoningOnly"
 
@@ -215,7 +218,11 @@ def unpack(
     format: str | None,
     event_key: str | None,
 ) -> Message:
-    """The message that `pack` was given; for rows of other programs, as much as they kept."""
+    """The message that `pack` was given; for rows of other programs, as much as they kept.
+
+    ValueError for what no program writes there: bytes where text belongs, or an original that cannot be rebuilt.
+    """
+    _check_texts(content, rows)
     metadata = [_metadata(row.metadata) for row in rows]
     parts = tuple([unpack_part(row, known, content) for row, known in zip(rows, metadata, strict=True)])
     identity = _identity(metadata[0]) if rows and "modelProvider" in metadata[0] else None
@@ -223,6 +230,16 @@ def unpack(
         parts = ()
     body = None if skeleton is None else restore(unsqueeze(skeleton), _kept(content, rows, parts))
     return Message(role, content, parts, format or "plain", body, tokens=tokens, event_key=event_key, identity=identity)
+
+
+def _check_texts(content: object, rows: Sequence[PartRow]) -> None:
+    """SQLite keeps bytes in a column of texts as they are; nothing can be made of them."""
+    if not isinstance(content, str):
+        raise ValueError("its content is no text")
+    for row in rows:
+        columns = (row.text_content, row.tool_call_id, row.tool_name, row.tool_input, row.tool_output, row.metadata)
+        if bytes in map(type, columns):
+            raise ValueError(f"its part {row.ordinal} is no text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,25 +260,25 @@ class Sketch:
         try:
             body = restore(unsqueeze(self.skeleton), _kept(message.content, self.parts, message.parts))
         except ValueError as error:
-            raise _unreadable(self.id, error) from error
+            raise unreadable(self.id, error) from error
         return replace(message, body=body)
 
 
 def sketch(row: Row, parts: Sequence[PartRow]) -> Sketch:
     """A message from the columns of `sketches` in `context.sql`, and its parts."""
     id_, role, content, tokens, event_key, file_id, format_, skeleton = row
-    if not parts:
+    if not parts and isinstance(content, str):
         plain = Message(role, content, (), format_ or "plain", None, tokens, event_key)
         return Sketch(id_, plain, file_id, (), skeleton)
     try:
         message = unpack(role, content, tokens, parts, None, format_, event_key)
     except ValueError as error:
-        raise _unreadable(id_, error) from error
+        raise unreadable(id_, error) from error
     return Sketch(id_, message, file_id, parts, skeleton)
 
 
-def _unreadable(message_id: int, error: ValueError) -> ArchiveCorrupt:
-    return ArchiveCorrupt(f"message {message_id} cannot be read back: {error}")
+def unreadable(message_id: int, error: ValueError) -> ArchiveCorrupt:
+    return ArchiveCorrupt(f"message {message_id} cannot be read back: {error}; {DAMAGED}")
 
 
 def _kept(content: str, rows: Sequence[PartRow], parts: tuple[Part, ...]) -> Kept:
@@ -316,6 +333,8 @@ def summary(row: Row, source_ids: tuple[str, ...] = ()) -> Summary:
         files,
         model,
     ) = row
+    if not isinstance(content, str):
+        raise ArchiveCorrupt(f"summary {id_} cannot be read back: its content is no text; {DAMAGED}")
     return Summary(
         id_,
         conversation_id,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
 from lossless.model.times import state_time
 from lossless.store.foreign import moment, record, text
 from lossless.store.index import PASSAGE_BASE, digest
+from lossless.store.migrate import expected_tables
 from lossless.store.sql import load
 
 if TYPE_CHECKING:
@@ -56,17 +58,42 @@ class IndexDrift:
 
     unindexed_messages: int
     unindexed_summaries: int
-    #: Messages whose row in the index is missing, and rows whose message is gone; the first hundred.
+    #: How many messages have lost their row in the index, and how many rows have lost their message.
+    lost_count: int
+    gone_count: int
+    #: The first hundred of each.
     lost: tuple[int, ...]
     gone: tuple[int, ...]
-    #: Summaries whose text is not the text that was indexed.
+    #: Summaries whose text is not the text that was indexed, or that are missing from the index.
     stale_summaries: tuple[str, ...]
 
     @property
+    def wrong(self) -> int:
+        """How many rows search gets wrong."""
+        return self.lost_count + self.gone_count + len(self.stale_summaries)
+
+    @property
     def is_none(self) -> bool:
-        return not (
-            self.unindexed_messages or self.unindexed_summaries or self.lost or self.gone or self.stale_summaries
-        )
+        return not (self.unindexed_messages or self.unindexed_summaries or self.wrong)
+
+
+@dataclass(frozen=True, slots=True)
+class Hanging:
+    """A place of a context whose message or summary is not in the archive."""
+
+    conversation_id: int
+    ordinal: int
+    item: str
+
+
+@dataclass(frozen=True, slots=True)
+class Uncovered:
+    """Messages of a conversation that nothing in its context leads to."""
+
+    conversation_id: int
+    count: int
+    first_id: int
+    last_id: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +123,48 @@ class Symptoms:
     def index_drift(self) -> IndexDrift:
         """Where our search index and the rows disagree; texts of messages are not read again."""
         messages, summaries = self._db.row(_QUERIES["unindexed"]) or (0, 0)
-        lost = self._db.rows(_QUERIES["lost_from_index"], {"limit": _NAMED})
-        gone = self._db.rows(_QUERIES["gone_from_archive"], {"limit": _NAMED, "base": PASSAGE_BASE})
+        place = {"base": PASSAGE_BASE, "limit": _NAMED}
+        lost = self._db.rows(_QUERIES["lost_from_index"], place | {"blank": digest("")})
+        gone = self._db.rows(_QUERIES["gone_from_archive"], place)
         texts = self._db.rows(_QUERIES["summary_texts"])
-        stale = tuple(id_ for id_, content, known in texts if known != digest(text(content)))
-        return IndexDrift(messages, summaries, tuple(row[0] for row in lost), tuple(row[0] for row in gone), stale)
+        stale = tuple(id_ for id_, content, known, is_there in texts if not is_there or known != digest(content))
+        return IndexDrift(
+            messages, summaries, lost[0][1] if lost else 0, gone[0][1] if gone else 0,
+            tuple(row[0] for row in lost), tuple(row[0] for row in gone), stale,
+        )  # fmt: skip
+
+    def missing_tables(self) -> tuple[list[str], list[str]]:
+        """Tables that the file lacks: of those that hold what was said, and of those that lossless adds."""
+        there = {row[0] for row in self._db.rows(_QUERIES["tables"])}
+        base, added = expected_tables()
+        return sorted(base - there), sorted(added - there)
+
+    def hanging(self) -> list[Hanging]:
+        """Places of contexts that lead to nothing."""
+        return [Hanging(*row) for row in self._db.rows(_QUERIES["hanging"])]
+
+    def uncovered(self) -> list[Uncovered]:
+        """Conversations with messages that are neither in the context, nor below a summary in it, nor hidden."""
+        return [Uncovered(*row) for row in self._db.rows(_QUERIES["uncovered"])]
+
+    def cycle(self) -> list[str]:
+        """Summaries that are, through their sources, made of themselves; none in a sound archive."""
+        sorter: TopologicalSorter[str] = TopologicalSorter()
+        for summary_id, source_id in self._db.rows(_QUERIES["source_links"]):
+            sorter.add(summary_id, source_id)
+        try:
+            sorter.prepare()
+        except CycleError as error:
+            return list(dict.fromkeys(error.args[1]))
+        return []
+
+    def without_sources(self) -> list[tuple[int, str]]:
+        """Summaries that nothing was made into: conversation and id."""
+        return [(row[0], row[1]) for row in self._db.rows(_QUERIES["without_sources"])]
+
+    def no_texts(self) -> list[tuple[int, str]]:
+        """Messages and summaries whose words are bytes: conversation and id."""
+        return [(row[0], row[1]) for row in self._db.rows(_QUERIES["no_texts"])]
 
     def debts(self, now: datetime) -> list[DebtRow]:
         """Sweeps that are pending or said to run, those of closed conversations first."""

@@ -35,11 +35,13 @@ class DissolvePlan:
     purge: bool
     #: Who else needs the summary: ids of summaries made of it, `brief`.
     used_by: tuple[str, ...] = ()
+    #: How many of its sources do not come back, as they are hidden.
+    hidden: int = 0
 
     @property
     def essence(self) -> tuple[object, ...]:
         """What was decided; messages that were only appended since do not matter."""
-        return self.summary, self.ordinal, self.items, self.purge, self.used_by
+        return self.summary, self.ordinal, self.items, self.purge, self.used_by, self.hidden
 
     @property
     def text(self) -> str:
@@ -49,6 +51,7 @@ class DissolvePlan:
             [
                 f"- [{self.ordinal}] {self.summary}",
                 *(f"+ [{self.ordinal + n}] {item}" for n, item in enumerate(self.items)),
+                *([f"{self.hidden} of its sources are hidden and stay so"] if self.hidden else []),
                 f"context: {self.tokens_before} → {self.tokens_after} tokens; {moved}",
                 f"the summary is {'deleted' if self.purge else 'kept in the archive'}",
             ]
@@ -56,9 +59,10 @@ class DissolvePlan:
 
 
 def plan(archive: Archive, summary_id: str, *, purge: bool = False) -> DissolvePlan:
-    """What dissolving a summary that stands in its context would do.
+    """What dissolving a summary that stands in its context would do; what is hidden stays hidden.
 
-    Raises BadInput when it does not stand there, or when it is to be deleted and something else needs it.
+    Raises BadInput when it does not stand there, when all that it was made of is hidden, or when it is to be
+    deleted and something else needs it.
     """
     with archive.reading():
         summary = archive.summaries.get(summary_id)
@@ -70,7 +74,10 @@ def plan(archive: Archive, summary_id: str, *, purge: bool = False) -> DissolveP
             raise BadInput(
                 f"summary {summary_id!r} is not in the context; only what stands there can be dissolved{first}"
             )
-        ids = _sources(archive, summary_id, summary.source_ids)
+        sources = _sources(archive, summary_id, summary.source_ids)
+        ids = Operations(archive).visible(summary.conversation_id, sources)
+        if not ids:
+            raise BadInput(f"summary {summary_id!r}: all that it was made of is hidden; there is nothing to put back")
         there = {item_id(item) for item in context}
         if twice := [id_ for id_ in ids if id_ in there]:
             raise BadInput(f"summary {summary_id!r}: {twice[0]!r} stands in the context already")
@@ -84,8 +91,9 @@ def plan(archive: Archive, summary_id: str, *, purge: bool = False) -> DissolveP
     before = token_sum(context)
     after = before - context[at].tokens + sum(item.tokens for item in items)
     return DissolvePlan(
-        summary.conversation_id, own, ordinal, items, before, after, following or ordinal, shift, purge, users
-    )
+        summary.conversation_id, own, ordinal, items, before, after, following or ordinal, shift, purge, users,
+        len(sources) - len(ids),
+    )  # fmt: skip
 
 
 def apply(archive: Archive, work: DissolvePlan, now: datetime, backup: Backup, *, actor: str = "dissolve") -> Operated:

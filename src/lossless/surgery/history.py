@@ -49,6 +49,7 @@ def between(
     """
     with archive.reading():
         operations = Operations(archive)
+        _check_points(operations, conversation_id, after, through)
         last = _point(operations, conversation_id, through)
         entries = operations.entries(conversation_id, 0, last)
         newest = entries[-1].id if entries else 0
@@ -73,6 +74,16 @@ def _point(operations: Operations, conversation_id: int, point: int | datetime |
     if point is None or isinstance(point, int):
         return point
     return operations.entry_at(conversation_id, point)
+
+
+def _check_points(operations: Operations, conversation_id: int, *points: int | datetime | None) -> None:
+    """A number beyond the last change is no point; one of another conversation's changes is a moment like any other."""
+    numbers = [point for point in points if isinstance(point, int)]
+    newest = max((entry.id for entry in operations.entries(conversation_id)), default=0) if numbers else 0
+    for point in numbers:
+        if point > newest:
+            last = f"its last one is {newest}" if newest else "there is none yet"
+            raise BadInput(f"conversation {conversation_id} has no change {point}; {last}")
 
 
 def _previous(entries: list[LogEntry]) -> int:

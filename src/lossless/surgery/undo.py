@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lossless.errors import BadInput
 from lossless.model.context import token_sum
 from lossless.store.briefs import Briefs
-from lossless.store.context import Change
+from lossless.store.context import Change, item_id
 from lossless.store.operations import Operations
-from lossless.surgery import merge, transplant
+from lossless.surgery import merge, reach, transplant
 from lossless.surgery.outcome import Operated, Shown, backed_up, one_line, place_of, same, shown
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from lossless.store.operations import Former, LogEntry
     from lossless.surgery.outcome import Backup
 
-UNDOABLE = frozenset({"fold", "dissolve", "rewrite", "repair", "transplant", "merge", "focus", "unfocus"})
 #: What moves or deletes rows can be taken back only while it is the last change.
 _ONLY_LAST = frozenset({"transplant", "merge"})
 
@@ -38,6 +37,8 @@ class UndoPlan:
     returns: tuple[Shown, ...]
     #: Summaries whose former text comes back.
     restored: tuple[str, ...] = ()
+    #: How many items do not come back, as they were hidden since.
+    hidden: int = 0
 
     @property
     def text(self) -> str:
@@ -45,6 +46,7 @@ class UndoPlan:
         head = f"undo {self.entry.action} of {self.entry.at:%Y-%m-%d %H:%M:%S} UTC (change {self.entry.id})"
         rows = [*(f"- {item}" for item in self.leaves), *(f"+ {item}" for item in self.returns)]
         rows += [f"~ {id_} gets its former text back" for id_ in self.restored]
+        rows += [f"{self.hidden} items are hidden and stay so"] if self.hidden else []
         return "\n".join([head, *rows])
 
 
@@ -52,17 +54,19 @@ def plan(archive: Archive, conversation_id: int) -> UndoPlan:
     """The newest step that was not taken back yet; BadInput when there is none or it is out of reach."""
     with archive.reading():
         operations = Operations(archive)
-        entries = operations.entries(conversation_id)
-        undone = {entry.detail.get("undoes") for entry in entries if entry.action == "undo"}
-        open_ = [entry for entry in entries if entry.action != "undo" and entry.id not in undone]
-        entry = next((entry for entry in reversed(open_) if entry.action in UNDOABLE), None)
+        open_ = reach.open_steps(operations.entries(conversation_id))
+        entry = next((entry for entry in reversed(open_) if entry.action in reach.UNDOABLE), None)
         if entry is None:
             raise BadInput(f"conversation {conversation_id} has no fold and no surgery to undo")
         if entry.action in _ONLY_LAST and entry is not open_[-1]:
             raise BadInput(f"the {entry.action} cannot be undone: the context changed since ({open_[-1].action})")
+        former = operations.former(entry.id)
+        reach.check(archive, conversation_id, entry, former)
         if entry.action in ("fold", "dissolve"):
             _place(archive, conversation_id, entry)
-        former = operations.former(entry.id)
+        if entry.action == "dissolve":
+            _refuse_returned(archive, conversation_id, entry, former)
+        all_, entry = entry, replace(entry, removed=operations.visible(conversation_id, entry.removed))
         text_back = entry.action in ("rewrite", "repair")
         return UndoPlan(
             conversation_id,
@@ -70,6 +74,7 @@ def plan(archive: Archive, conversation_id: int) -> UndoPlan:
             shown(archive, entry.added),
             _returning(shown(archive, entry.removed), former),
             tuple(was.id for was in former) if text_back else (),
+            len(all_.removed) - len(entry.removed),
         )
 
 
@@ -146,3 +151,15 @@ def _place(archive: Archive, conversation_id: int, entry: LogEntry) -> tuple[int
     if at is None:
         raise BadInput(f"the {entry.action} cannot be undone: what it put into the context no longer stands there")
     return context[at].ordinal, context[at + len(entry.added) - 1].ordinal
+
+
+def _refuse_returned(archive: Archive, conversation_id: int, entry: LogEntry, former: Sequence[Former]) -> None:
+    """A source that was hidden when its summary was dissolved and is back by now would stand there twice."""
+    kept = {was.id: was for was in former}
+    there = {item_id(item) for item in archive.context.items(conversation_id)} - set(entry.added)
+    for id_ in map(str, entry.removed):
+        was = kept.get(id_) or Operations(archive).state(id_)
+        if back := there.intersection((*was.message_ids, *was.source_ids)):
+            raise BadInput(
+                f"the dissolve cannot be undone: {min(back, key=str)!r}, a source of {id_!r}, is back in the context"
+            )

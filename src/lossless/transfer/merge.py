@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lossless.model.identity import summary_id as new_summary_id
 from lossless.model.times import row_time
 from lossless.store.bundle_writer import BundleWriter
 from lossless.store.context import Change, item_id
 from lossless.transfer.align import Alignment, align
+from lossless.transfer.merge_log import LOST, Numbers, log_and_former, merged_from
 from lossless.transfer.merge_plan import Plan, context_rows, renamed, time_or, unnumbered
 from lossless.transfer.parts import as_columns, role_of
 from lossless.transfer.reports import ImportReport
@@ -52,6 +52,9 @@ class Merger:
         self._writer = BundleWriter(archive)
         self._progress = progress or (lambda _: None)
         self._claimed: set[int] = set()
+        #: What conversations of the source are here, by the numbers they have there.
+        self._came: dict[Any, int] = {}
+        self._emptied: set[Any] = set()
         self._planned: dict[str, set[str]] = {"summaries": set(), "files": set(), "briefs": set()}
         self._actives: set[str] = set()
         self._boundaries = boundaries
@@ -82,6 +85,7 @@ class Merger:
             plan.keeps_numbers = self._writer.is_free(bundle.conversation["conversation_id"], ids)
         else:
             self._claimed.add(target)
+            self._came[bundle.conversation["conversation_id"]] = target
         self._plan_summaries(plan)
         for what, table, name in (("files", "large_files", "file_id"), ("briefs", "focus_briefs", "brief_id")):
             ids_ = [row[name] for row in bundle.tables.get(table, ())]
@@ -204,15 +208,19 @@ class Merger:
         conversation_id = self._put_conversation(plan) if plan.target is None else plan.target
         plan.target = conversation_id
         self._claimed.add(conversation_id)  # two conversations of a source are two here
+        self._came[bundle.conversation["conversation_id"]] = conversation_id
+        if is_new and not bundle.keys:
+            self._emptied.add(bundle.conversation["conversation_id"])
         files = [self._payloads.bring(file, conversation_id, self.report) for file in plan.new_files()]
         self._writer.put_beside("large_files", conversation_id, files)
         for file in plan.without_bytes:
             self._payloads.bring(file, conversation_id, self.report)
         new = self._put_messages(plan, conversation_id, is_new=is_new) if len(known) < len(bundle.keys) else []
         self._writer.put_summaries(conversation_id, [renamed(plan, one, self._now) for one in plan.summaries])
+        pins = self._put_pins(plan, conversation_id)
         if is_new:
             self._writer.set_context(conversation_id, context_rows(plan, self._now))
-            self._put_history(plan, conversation_id)
+            self._put_history(plan, conversation_id, pins)
             if plan.has_boundary:
                 size = self._archive.context.tokens(conversation_id)
                 boundary = Change("import", "import", IMPORTED, tokens_before=size, tokens_after=size)
@@ -250,8 +258,7 @@ class Merger:
         next_id, next_seq = self._writer.next_places(conversation_id)
         identities = {key.id: key.identity for key in plan.bundle.keys}
         added: list[int] = []
-        seqs = [0, *(key.seq for key in plan.bundle.keys)]
-        keeps_places = is_new and all(one < other for one, other in pairwise(seqs))
+        keeps_places = is_new and plan.keeps_places
         known, at = frozenset(plan.messages), str(plan.bundle.conversation["created_at"])
         for page in plan.bundle.pages():
             batch = []
@@ -313,11 +320,17 @@ class Merger:
         rows = plan.bundle.tables.get("pins", ())
         return [row for row in rows if (plan.messages.get(row["message_id"]), row["content"]) not in pinned]
 
-    def _put_beside(self, plan: Plan, conversation_id: int, *, is_new: bool) -> None:
-        tables, writer = plan.bundle.tables, self._writer
+    def _put_pins(self, plan: Plan, conversation_id: int) -> dict[int, int]:
+        """Store what is pinned; returns the numbers of pins by those they had."""
         pins = [row | {"message_id": plan.messages.get(row["message_id"])} for row in self._new_pins(plan)]
         real = [row for row in pins if row["message_id"] is not None or row["content"] is not None]
-        writer.put_beside("pins", conversation_id, unnumbered(real, "pin_id"))
+        numbers = self._writer.numbers("pins", [row.get("pin_id") for row in real])
+        for row, number in zip(real, numbers, strict=True):
+            self._writer.put_beside("pins", conversation_id, [row | {"pin_id": number}])
+        return {row["pin_id"]: number for row, number in zip(real, numbers, strict=True) if "pin_id" in row}
+
+    def _put_beside(self, plan: Plan, conversation_id: int, *, is_new: bool) -> None:
+        tables, writer = plan.bundle.tables, self._writer
         briefs = [row for row in tables.get("focus_briefs", ()) if row["brief_id"] in plan.is_new["briefs"]]
         if not is_new:
             briefs = [row | {"status": "inactive" if row["status"] == "active" else row["status"]} for row in briefs]
@@ -336,18 +349,19 @@ class Merger:
         keys = [row for row in tables.get("turn_keys", ()) if row["turn_key"] not in done]
         writer.put_beside("turn_keys", conversation_id, keys)
 
-    def _put_history(self, plan: Plan, conversation_id: int) -> None:
+    def _put_history(self, plan: Plan, conversation_id: int, pins: dict[int, int]) -> None:
         """What a new conversation brings of its past: the log of its context, checkpoints, counters, debt."""
         tables = plan.bundle.tables
-        log = [
-            row | {name: plan.items_text(row[name]) for name in ("removed", "added")}
-            | ({} if plan.keeps_numbers else {"detail": None})
-            for row in tables.get("context_log", ())
-        ]  # fmt: skip
-        keeps_log = plan.keeps_numbers and self._writer.has_free_logs([row["log_id"] for row in log])
-        self._writer.put_beside("context_log", conversation_id, log if keeps_log else unnumbered(log, "log_id"))
-        if keeps_log:  # undoing needs the numbers of the log
-            self._writer.put_beside("former_summaries", conversation_id, tables.get("former_summaries", []))
+        given = tables.get("context_log", [])
+        ids = [row["log_id"] for row in given]
+        logs = dict(zip(ids, self._writer.numbers("context_log", ids), strict=True))
+        numbers = Numbers(conversation_id, logs, pins, self._came)
+        log, former = log_and_former(plan, numbers, given, tables.get("former_summaries", []))
+        self._writer.put_beside("context_log", conversation_id, log)
+        self._writer.put_beside("former_summaries", conversation_id, former)
+        if not plan.keeps_numbers:  # the logs of what was merged tell of messages that came with this one
+            for source in merged_from(given) & self._emptied:
+                self._writer.forget_messages(self._came[source], LOST)
         epochs = unnumbered(tables.get("transcript_epochs", []), "epoch_id")
         self._writer.put_beside("transcript_epochs", conversation_id, epochs)
         for table in _STATES:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from lossless.model.times import parse_time, row_time
@@ -41,6 +41,11 @@ class Plan:
         return sum(key.id not in self.messages for key in self.bundle.keys)
 
     @property
+    def keeps_places(self) -> bool:
+        """Whether the messages of a new conversation can stand at the seqs that they had."""
+        return all(one < other for one, other in pairwise([0, *(key.seq for key in self.bundle.keys)]))
+
+    @property
     def gains(self) -> bool:
         """Whether messages or summaries are new."""
         return bool(self.new_count or self.summaries)
@@ -70,15 +75,6 @@ class Plan:
     def item(self, item: Any) -> int | str | None:
         """What an item is called in the archive; None for one that is not there."""
         return self.names.get(item) or self.messages.get(item)
-
-    def items_text(self, text: str) -> str:
-        """A JSON list of items under the archive's ids; those that are not here are left as they were."""
-        try:
-            items = json.loads(text)
-        except ValueError:
-            items = []
-        known = [item for item in items if isinstance(item, int | str)] if isinstance(items, list) else []
-        return json.dumps([self.item(item) or item for item in known])
 
 
 def renamed(plan: Plan, one: Values, now: datetime) -> Values:

@@ -15,6 +15,7 @@ from lossless.store.bundles import BESIDE, CONTEXT, CONVERSATION, EXTRAS, MESSAG
 from lossless.store.remnic import RemnicFile
 from lossless.store.sources import check_remnic, texts_of
 from lossless.store.tidy import row_of
+from lossless.transfer.lossless_claw import names_of
 from lossless.transfer.merge import Merger
 from lossless.transfer.parts import as_columns, role_of
 from lossless.transfer.payloads import Payloads
@@ -84,14 +85,22 @@ def import_remnic(source: str | Path, archive: Archive, vault: Vault | None, opt
             dry_run=options.dry_run, boundaries=not file.has("lcm_x_source_rows"), progress=options.progress,
         )  # fmt: skip
         sessions = file.sessions()
-        wanted = [session for session in sessions if not options.sessions or session in options.sessions]
+        by_name = options.sessions <= set(sessions)
+        names = {session: {session} if by_name else _names(file, session) for session in sessions}
+        wanted = [session for session in sessions if not options.sessions or names[session] & options.sessions]
         for session in wanted:
             for bundle in _bundles(file, session, merger.report):
                 merger.add(bundle)
         merger.report.events_dropped = file.events(wanted)
-    unknown = sorted(options.sessions - set(sessions))
+    unknown = sorted(options.sessions.difference(*names.values()))
     merger.report.warnings += [f"no session {name!r} in the source" for name in unknown]
     return merger.report
+
+
+def _names(file: RemnicFile, session: str) -> set[str]:
+    """What a filter may call a session: its own name, and the names of the conversations that it came from."""
+    conversations = [_conversation(session, one, []) for one in _conversations(file, session)]
+    return {session}.union(*(names_of(one) for one in conversations))
 
 
 def _bundles(file: RemnicFile, session: str, report: ImportReport) -> Iterator[Bundle]:

@@ -14,6 +14,7 @@ from lossless.store.bundles import Bundle, BundleReader
 from lossless.store.remnic import RemnicFile
 from lossless.store.sources import texts_of
 from lossless.transfer import remnic_beside
+from lossless.transfer.lossless_claw import names_of
 from lossless.transfer.parts import as_remnic
 from lossless.transfer.placing import final_place, is_same, placed
 from lossless.transfer.remnic_plan import (
@@ -42,7 +43,7 @@ _MODEL = "remnic:escalation-"
 
 @dataclass(frozen=True, slots=True)
 class RemnicOptions:
-    """How an export to Remnic goes; without sessions all of them are meant."""
+    """How an export to Remnic goes; without sessions all of them are meant. Ids and keys name them."""
 
     dry_run: bool = False
     sessions: frozenset[str] = frozenset()
@@ -88,6 +89,7 @@ class _Export:
         reader = BundleReader(source.database)
         self._bundles = [reader.bundle(conversation) for conversation in reader.conversations()]
         self._summaries = {one["summary_id"]: one for one in reader.all_summaries()}
+        self._sessions = self._chosen()
         self._report = RemnicReport(len(self._bundles), dry_run=options.dry_run)
         self._standings: dict[str, Standing] = {}
         self._gained: dict[str, int] = {}
@@ -110,10 +112,20 @@ class _Export:
                 self._put_beside(plan)
             self._prove(plan)
         self._put_boundaries()
-        names = {session_of(bundle.conversation, options.session_by) for bundle in self._bundles}
+        known = {name for bundle in self._bundles for name in self._names(bundle)}
         report.warnings += plan.warnings
-        report.warnings += [f"no session {name!r} in the source" for name in sorted(options.sessions - names)]
+        report.warnings += [f"no session {name!r} in the source" for name in sorted(options.sessions - known)]
         return report
+
+    def _names(self, bundle: Bundle) -> set[str]:
+        """What a filter may call a conversation: its run's id, its key, or what its session is called in Remnic."""
+        return {session_of(bundle.conversation, self._options.session_by), *names_of(bundle.conversation)}
+
+    def _chosen(self) -> frozenset[str]:
+        """The sessions of Remnic's that were asked for; empty when all are."""
+        wanted = self._options.sessions
+        mine = [bundle.conversation for bundle in self._bundles if self._names(bundle) & wanted]
+        return frozenset(session_of(one, self._options.session_by) for one in mine) or wanted
 
     def _standing(self, session: str) -> Standing:
         if session not in self._standings:
@@ -121,7 +133,7 @@ class _Export:
         return self._standings[session]
 
     def _is_wanted(self, session: str) -> bool:
-        return not self._options.sessions or session in self._options.sessions
+        return not self._sessions or session in self._sessions
 
     # --- messages -------------------------------------------------------------------------------------
 
@@ -205,7 +217,7 @@ class _Export:
         there = self._file.nodes_there(set(self._summaries) | linked)
         at = {message: place for (_, message), place in self._places.items()}
         make = compatible if self._options.compat else faithful
-        return make(self._summaries, at, there, self._options.sessions)
+        return make(self._summaries, at, there, self._sessions)
 
     def _put_nodes(self, plan: NodePlan) -> None:
         report, new = self._report, [node for node in plan.nodes if not node.is_there]

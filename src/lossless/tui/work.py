@@ -192,11 +192,12 @@ def write_drafts(room: Room, work: Rewriting, decide: Callable[[Draft], bool], d
 
 
 def told(done: Operated) -> str:
-    """What a surgery did, in a sentence or two."""
+    """What a surgery did, in a sentence or two; an undo is taken back only by the backup that came before it."""
     what = plural(len(done.summary_ids), "summary", "summaries")
     sizes = f"{number(done.tokens_before)} → {number(done.tokens_after)} tokens"
     copy = "" if done.backup is None else f"\nBackup: {done.backup.name}"
-    return f"Done: {done.action}, {what}, context {sizes}; u takes it back.{copy}"
+    back = "u undoes the step before it, lcm restore takes it back" if done.action == "undo" else "u takes it back"
+    return f"Done: {done.action}, {what}, context {sizes}; {back}.{copy}"
 
 
 def writer(room: Room) -> str:

@@ -49,8 +49,21 @@ SELECT brief_id, summary_id, ordinal, role, created_at FROM focus_brief_sources
 SELECT log_id, summary_id, state FROM former_summaries
  WHERE log_id IN (SELECT value FROM json_each(:ids)) ORDER BY log_id, summary_id;
 
--- name: taken_logs
+-- name: taken_context_log
 SELECT count(*) FROM context_log WHERE log_id IN (SELECT value FROM json_each(:ids));
+
+-- name: taken_pins
+SELECT count(*) FROM pins WHERE pin_id IN (SELECT value FROM json_each(:ids));
+
+-- name: forget_messages
+UPDATE context_log SET detail = iif(action = 'undo', detail, :detail),
+       removed = (SELECT json_group_array(value) FROM json_each(removed) WHERE type = 'text'),
+       added = (SELECT json_group_array(value) FROM json_each(added) WHERE type = 'text')
+ WHERE conversation_id = :conversation_id;
+
+-- name: next_number
+-- The number of the next row of a table that never gives one twice.
+SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = :table), 0) + 1;
 
 -- name: candidates
 -- Conversations that may be the one that comes: the same key, or the same run where not both have keys.

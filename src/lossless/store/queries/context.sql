@@ -44,12 +44,21 @@ INSERT INTO context_items (conversation_id, ordinal, item_type, summary_id, crea
 VALUES (:conversation_id, :ordinal, 'summary', :summary_id, :now);
 
 -- name: revivable
--- Which of these messages may stand at the end of the context: what is in it, or left it on a branch and is below no summary.
-SELECT j.value FROM json_each(:items) j
- WHERE j.value IN (SELECT message_id FROM context_items WHERE conversation_id = :conversation_id AND message_id IS NOT NULL)
-    OR (j.value IN (SELECT item FROM hidden_items WHERE conversation_id = :conversation_id AND cause = 'branch')
-        AND j.value NOT IN (SELECT message_id FROM summary_messages))
+-- Which of these messages are in the context (1) or left it on a branch (0).
+SELECT j.value, j.value IN (SELECT message_id FROM context_items WHERE conversation_id = :conversation_id AND message_id IS NOT NULL) AS stands
+  FROM json_each(:items) j
+ WHERE stands
+    OR j.value IN (SELECT item FROM hidden_items WHERE conversation_id = :conversation_id AND cause = 'branch')
  ORDER BY j.key;
+
+-- name: covered
+-- Which of these messages are below a summary of the context, by whatever steps up from their leaves.
+WITH RECURSIVE above (message_id, summary_id) AS (
+    SELECT message_id, summary_id FROM summary_messages WHERE message_id IN (SELECT value FROM json_each(:items))
+    UNION
+    SELECT above.message_id, p.summary_id FROM summary_parents p JOIN above ON p.parent_summary_id = above.summary_id
+)
+SELECT DISTINCT above.message_id FROM above JOIN context_items c USING (summary_id) WHERE c.conversation_id = :conversation_id;
 
 -- name: return_from_branch
 DELETE FROM hidden_items
@@ -124,8 +133,9 @@ SELECT c.ordinal FROM context_items c JOIN messages m USING (message_id)
 
 -- name: summaries_between
 SELECT c.ordinal, NULL, c.summary_id, NULL, s.token_count, NULL, s.depth
-  FROM context_items c JOIN summaries s USING (summary_id)
- WHERE c.conversation_id = :conversation_id AND c.ordinal >= :first AND c.ordinal < :ordinal ORDER BY c.ordinal;
+  FROM context_items c LEFT JOIN summaries s ON s.summary_id = c.summary_id
+ WHERE c.conversation_id = :conversation_id AND c.ordinal >= :first AND c.ordinal < :ordinal AND c.summary_id IS NOT NULL
+ ORDER BY c.ordinal;
 
 -- name: messages_between
 SELECT count(*), coalesce(sum(m.token_count), 0) FROM context_items c JOIN messages m USING (message_id)

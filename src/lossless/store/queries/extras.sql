@@ -25,5 +25,28 @@ WITH RECURSIVE below (root, summary_id) AS (
 SELECT below.root, max(m.seq) FROM below JOIN summary_messages l USING (summary_id) JOIN messages m USING (message_id)
  GROUP BY below.root;
 
+-- name: newcomers
+-- Summaries of the context with something below them that came before the oldest source of a brief: only surgery puts it there.
+-- What the brief was made of is known, with all below it. What has no messages has no place, and is new when it is not known.
+WITH RECURSIVE known (summary_id) AS (
+    SELECT summary_id FROM focus_brief_sources JOIN summaries USING (summary_id) WHERE brief_id = :brief_id
+    UNION
+    SELECT p.parent_summary_id FROM summary_parents p JOIN known USING (summary_id)
+), below (root, summary_id) AS (
+    SELECT summary_id, summary_id FROM context_items
+     WHERE conversation_id = :conversation_id AND summary_id IS NOT NULL AND summary_id NOT IN (SELECT summary_id FROM known)
+    UNION
+    SELECT below.root, p.parent_summary_id FROM summary_parents p JOIN below USING (summary_id)
+     WHERE p.parent_summary_id NOT IN (SELECT summary_id FROM known)
+)
+SELECT below.root FROM below JOIN summary_messages l USING (summary_id) JOIN messages m USING (message_id)
+ WHERE m.seq < (SELECT min(o.seq) FROM known JOIN summary_messages k USING (summary_id) JOIN messages o USING (message_id)
+                 WHERE o.conversation_id = :conversation_id)
+UNION
+SELECT root FROM below
+ WHERE EXISTS (SELECT 1 FROM known)
+   AND NOT EXISTS (SELECT 1 FROM summary_messages l WHERE l.summary_id = below.summary_id)
+   AND NOT EXISTS (SELECT 1 FROM summary_parents p WHERE p.summary_id = below.summary_id);
+
 -- name: files
 SELECT file_id, byte_size, exploration_summary FROM large_files WHERE file_id IN (SELECT value FROM json_each(:ids));

@@ -30,6 +30,39 @@ SELECT m.message_id FROM messages m LEFT JOIN message_extras x USING (message_id
 SELECT 1 FROM messages m LEFT JOIN message_extras x USING (message_id)
  WHERE m.message_id > :after AND m.message_id <= :through AND x.digest IS NULL LIMIT 1;
 
+-- name: lost_messages
+-- Messages that were indexed, were not blank, and have no row in the index.
+SELECT x.message_id FROM message_extras x JOIN messages m USING (message_id)
+ WHERE x.message_id > :after AND x.digest <> :blank
+   AND NOT EXISTS (SELECT 1 FROM message_index_docsize d WHERE d.id = x.message_id)
+ ORDER BY x.message_id LIMIT :limit;
+
+-- name: lost_passages
+-- Messages one of whose further passages has no row in the index.
+SELECT DISTINCT p.message_id FROM message_passages p JOIN messages m USING (message_id)
+ WHERE p.message_id > :after AND NOT EXISTS (SELECT 1 FROM message_index_docsize d WHERE d.id = :base + p.passage_id)
+ ORDER BY p.message_id LIMIT :limit;
+
+-- name: gone_rows
+-- Index rows of messages and passages that are not in the archive.
+SELECT d.id FROM message_index_docsize d
+ WHERE (d.id < :base AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.message_id = d.id))
+    OR (d.id >= :base AND NOT EXISTS (SELECT 1 FROM message_passages p WHERE p.passage_id = d.id - :base))
+ LIMIT :limit;
+
+-- name: stray_passages
+SELECT 1 FROM message_index_docsize d
+ WHERE d.id >= :base AND NOT EXISTS (SELECT 1 FROM message_passages p WHERE p.passage_id = d.id - :base) LIMIT 1;
+
+-- name: drop_message_index
+DROP TABLE IF EXISTS message_index;
+
+-- name: drop_summary_index
+DROP TABLE IF EXISTS summary_index;
+
+-- name: drop_all_passages
+DELETE FROM message_passages;
+
 -- name: set_extras
 INSERT INTO message_extras (message_id, fingerprint, digest, claimed, format, skeleton)
 VALUES (:message_id, :fingerprint, :digest, 1, NULL, NULL)

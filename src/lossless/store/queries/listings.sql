@@ -2,17 +2,28 @@
 -- Whatever people or programs wrote as text leaves as bytes: it need not be UTF-8.
 
 -- name: conversation_page
--- By the time of the last change; those without a time come last.
+-- By the time of the last change; those without a time come last. A turn does not write the row of its conversation:
+-- it notes when it stored, and where another program stores, the newest message tells.
 SELECT conversation_id, at FROM (
-    SELECT conversation_id, coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', updated_at), '') AS at FROM conversations)
+    SELECT owner.conversation_id, max(
+           coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', owner.updated_at), ''),
+           coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', i.last_stored_at), ''),
+           coalesce((SELECT strftime('%Y-%m-%dT%H:%M:%fZ', m.created_at) FROM messages m
+                      WHERE m.conversation_id = owner.conversation_id ORDER BY m.seq DESC LIMIT 1), '')) AS at
+      FROM conversations owner LEFT JOIN ingest_state i ON i.conversation_id = owner.conversation_id)
  WHERE :from_at IS NULL OR (at, conversation_id) < (:from_at, :from_id)
  ORDER BY at DESC, conversation_id DESC LIMIT :limit;
 
 -- name: conversations
-SELECT conversation_id, CAST(session_id AS BLOB), CAST(session_key AS BLOB), active, CAST(archived_at AS BLOB),
+-- With the time of the last change, as `conversation_page` has it.
+SELECT owner.conversation_id, CAST(session_id AS BLOB), CAST(session_key AS BLOB), active, CAST(archived_at AS BLOB),
        CAST(archive_cause AS BLOB), CAST(title AS BLOB), CAST(bootstrapped_at AS BLOB), CAST(created_at AS BLOB),
-       CAST(updated_at AS BLOB)
-  FROM conversations WHERE conversation_id IN (SELECT value FROM json_each(:ids));
+       max(coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', owner.updated_at), ''),
+           coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', i.last_stored_at), ''),
+           coalesce((SELECT strftime('%Y-%m-%dT%H:%M:%fZ', m.created_at) FROM messages m
+                      WHERE m.conversation_id = owner.conversation_id ORDER BY m.seq DESC LIMIT 1), ''))
+  FROM conversations owner LEFT JOIN ingest_state i ON i.conversation_id = owner.conversation_id
+ WHERE owner.conversation_id IN (SELECT value FROM json_each(:ids));
 
 -- name: said
 -- The bound on seq is none: it asks for the index in whose order rows lie next to each other in the table.

@@ -27,6 +27,13 @@ INSERT INTO message_extras (message_id, fingerprint, digest, claimed, preamble, 
 SELECT j.value ->> 1, x.fingerprint, NULL, 1, 0, x.format, x.skeleton
   FROM json_each(:places) j JOIN message_extras x ON x.message_id = j.value ->> 0;
 
+-- name: copy_hidden
+-- What is hidden where it was said is hidden in its copy, for the same cause.
+INSERT INTO hidden_items (conversation_id, item, cause, at)
+SELECT :conversation_id, j.value ->> 1, h.cause, h.at FROM json_each(:places) j
+  JOIN messages m ON m.message_id = j.value ->> 0
+  JOIN hidden_items h ON h.conversation_id = m.conversation_id AND h.item = m.message_id;
+
 -- name: file_texts
 SELECT m.content, m.large_content FROM messages m WHERE m.message_id = :message_id;
 
@@ -49,6 +56,9 @@ SELECT p.message_id, p.metadata FROM message_parts p
 
 -- name: delete_context_messages
 DELETE FROM context_items WHERE conversation_id = :conversation_id AND message_id IN (SELECT value FROM json_each(:ids));
+
+-- name: delete_hidden
+DELETE FROM hidden_items WHERE conversation_id = :conversation_id AND item IN (SELECT value FROM json_each(:ids));
 
 -- name: delete_context_summaries
 DELETE FROM context_items WHERE conversation_id = :conversation_id AND summary_id IN (SELECT value FROM json_each(:ids));
@@ -93,8 +103,11 @@ UPDATE messages SET conversation_id = :to, seq = -(seq + :by)
  WHERE conversation_id = :from AND seq BETWEEN :first AND :last;
 
 -- name: shift_briefs
-UPDATE focus_briefs SET covered_message_seq = covered_message_seq + :by
- WHERE conversation_id = :conversation_id AND covered_message_seq IS NOT NULL;
+-- The newest message that a brief of ours remembers is numbered anew, too.
+UPDATE focus_briefs SET covered_message_seq = covered_message_seq + :by,
+       raw_result_json = CASE WHEN json_valid(raw_result_json) AND json_type(raw_result_json, '$.lastSeq') = 'integer'
+       THEN json_set(raw_result_json, '$.lastSeq', (raw_result_json ->> '$.lastSeq') + :by) ELSE raw_result_json END
+ WHERE conversation_id = :conversation_id;
 
 -- name: shift_records
 UPDATE transcript_records SET after_seq = after_seq + :by WHERE conversation_id = :conversation_id;
@@ -131,13 +144,16 @@ SELECT pin_id FROM pins WHERE conversation_id = :conversation_id ORDER BY pin_id
 SELECT item FROM hidden_items WHERE conversation_id = :conversation_id;
 
 -- name: move_summaries
-UPDATE summaries SET conversation_id = :conversation_id WHERE summary_id IN (SELECT value FROM json_each(:ids));
+UPDATE summaries SET conversation_id = :conversation_id
+ WHERE conversation_id = :from AND summary_id IN (SELECT value FROM json_each(:ids));
 
 -- name: move_files
-UPDATE large_files SET conversation_id = :conversation_id WHERE file_id IN (SELECT value FROM json_each(:ids));
+UPDATE large_files SET conversation_id = :conversation_id
+ WHERE conversation_id = :from AND file_id IN (SELECT value FROM json_each(:ids));
 
 -- name: move_briefs
-UPDATE focus_briefs SET conversation_id = :conversation_id WHERE brief_id IN (SELECT value FROM json_each(:ids));
+UPDATE focus_briefs SET conversation_id = :conversation_id
+ WHERE conversation_id = :from AND brief_id IN (SELECT value FROM json_each(:ids));
 
 -- name: retire_briefs
 -- Only the active conversation's own brief stays active.
@@ -147,7 +163,8 @@ UPDATE focus_briefs SET status = 'superseded' WHERE status IN ('active', 'draft'
 UPDATE focus_briefs SET status = ? WHERE brief_id = ?;
 
 -- name: move_pins
-UPDATE pins SET conversation_id = :conversation_id WHERE pin_id IN (SELECT value FROM json_each(:ids));
+UPDATE pins SET conversation_id = :conversation_id
+ WHERE conversation_id = :from AND pin_id IN (SELECT value FROM json_each(:ids));
 
 -- name: move_hidden
 UPDATE hidden_items SET conversation_id = :conversation_id

@@ -109,6 +109,9 @@ DELETE FROM focus_brief_sources WHERE summary_id = :id;
 -- name: drop_summary
 DELETE FROM summaries WHERE summary_id = :id;
 
+-- name: hidden_among
+SELECT item FROM hidden_items WHERE conversation_id = :conversation_id AND item IN (SELECT value FROM json_each(:items));
+
 -- name: take_out
 DELETE FROM context_items WHERE conversation_id = :conversation_id AND ordinal BETWEEN :first AND :last;
 

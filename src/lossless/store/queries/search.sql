@@ -9,6 +9,16 @@ SELECT m.message_id, m.role, m.created_at, m.content FROM message_index i
  WHERE message_index MATCH :match AND m.conversation_id = :conversation_id AND m.role IN ('user', 'assistant')
  ORDER BY i.rowid DESC LIMIT :limit;
 
+-- name: spoken_of
+-- What users and assistants of one conversation said up to a message that has a name in it, newest first.
+SELECT DISTINCT m.message_id
+  FROM (SELECT rowid AS r FROM message_index WHERE message_index MATCH :match ORDER BY rowid DESC LIMIT :among) f
+  LEFT JOIN message_passages p ON f.r >= :base AND p.passage_id = f.r - :base
+  JOIN messages m ON m.message_id = coalesce(p.message_id, f.r)
+ WHERE m.conversation_id = :conversation_id AND m.message_id <= :through AND m.role IN ('user', 'assistant')
+   AND instr(m.content, :name) > 0
+ ORDER BY m.seq DESC LIMIT :limit;
+
 -- name: sizes
 -- Rows in the index, about: messages and further passages.
 SELECT coalesce((SELECT max(message_id) FROM messages), 0),

@@ -16,16 +16,25 @@ SELECT (SELECT count(*) FROM messages m LEFT JOIN message_extras x USING (messag
        (SELECT count(*) FROM summaries s LEFT JOIN summary_extras x USING (summary_id) WHERE x.summary_id IS NULL);
 
 -- name: lost_from_index
-SELECT m.message_id FROM message_extras x JOIN messages m USING (message_id)
- WHERE x.digest IS NOT NULL AND NOT EXISTS (SELECT 1 FROM message_index_docsize d WHERE d.id = x.message_id)
-   AND trim(m.content, ' ' || char(9, 10, 13)) <> '' LIMIT :limit;
+-- Messages that were indexed and whose row in the index is missing, their first passage or a further one.
+WITH lost (message_id) AS (
+    SELECT x.message_id FROM message_extras x JOIN messages m USING (message_id)
+     WHERE x.digest <> :blank AND NOT EXISTS (SELECT 1 FROM message_index_docsize d WHERE d.id = x.message_id)
+    UNION
+    SELECT p.message_id FROM message_passages p JOIN messages m USING (message_id)
+     WHERE NOT EXISTS (SELECT 1 FROM message_index_docsize d WHERE d.id = :base + p.passage_id)
+)
+SELECT message_id, count(*) OVER () FROM lost ORDER BY message_id LIMIT :limit;
 
 -- name: gone_from_archive
-SELECT d.id FROM message_index_docsize d
- WHERE d.id < :base AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.message_id = d.id) LIMIT :limit;
+SELECT d.id, count(*) OVER () FROM message_index_docsize d
+ WHERE (d.id < :base AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.message_id = d.id))
+    OR (d.id >= :base AND NOT EXISTS (SELECT 1 FROM message_passages p WHERE p.passage_id = d.id - :base))
+ LIMIT :limit;
 
 -- name: summary_texts
-SELECT s.summary_id, s.content, x.digest FROM summaries s JOIN summary_extras x USING (summary_id);
+SELECT s.summary_id, s.content, x.digest, EXISTS (SELECT 1 FROM summary_index_docsize d WHERE d.id = x.index_id)
+  FROM summaries s JOIN summary_extras x USING (summary_id) WHERE typeof(s.content) = 'text';
 
 -- name: debts
 SELECT d.conversation_id, c.session_key, c.active, d.pending, d.running, d.reason, d.requested_at, d.last_started_at,
@@ -88,3 +97,47 @@ UPDATE conversation_compaction_maintenance
 
 -- name: references
 PRAGMA foreign_key_check;
+
+-- name: tables
+SELECT name FROM sqlite_master WHERE type = 'table';
+
+-- name: hanging
+-- Places of a context whose message or summary is not in the archive.
+SELECT c.conversation_id, c.ordinal, coalesce(c.summary_id, 'msg#' || c.message_id) FROM context_items c
+ WHERE (c.message_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.message_id = c.message_id))
+    OR (c.summary_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM summaries s WHERE s.summary_id = c.summary_id))
+ ORDER BY c.conversation_id, c.ordinal;
+
+-- name: uncovered
+-- By conversation, messages that are neither in its context, nor below a summary in it, nor hidden with a cause.
+WITH RECURSIVE reached (conversation_id, summary_id) AS (
+    SELECT conversation_id, summary_id FROM context_items WHERE summary_id IS NOT NULL
+    UNION
+    SELECT conversation_id, item FROM hidden_items WHERE typeof(item) = 'text'
+    UNION
+    SELECT r.conversation_id, p.parent_summary_id FROM reached r JOIN summary_parents p ON p.summary_id = r.summary_id
+), covered (conversation_id, message_id) AS MATERIALIZED (
+    SELECT conversation_id, message_id FROM context_items WHERE message_id IS NOT NULL
+    UNION
+    SELECT r.conversation_id, l.message_id FROM reached r JOIN summary_messages l ON l.summary_id = r.summary_id
+    UNION
+    SELECT conversation_id, item FROM hidden_items WHERE typeof(item) = 'integer'
+)
+SELECT m.conversation_id, count(*), min(m.message_id), max(m.message_id) FROM messages m
+ WHERE (m.conversation_id, m.message_id) NOT IN (SELECT conversation_id, message_id FROM covered)
+ GROUP BY m.conversation_id ORDER BY m.conversation_id;
+
+-- name: source_links
+SELECT summary_id, parent_summary_id FROM summary_parents;
+
+-- name: without_sources
+SELECT s.conversation_id, s.summary_id FROM summaries s
+ WHERE (s.kind = 'leaf' AND NOT EXISTS (SELECT 1 FROM summary_messages l WHERE l.summary_id = s.summary_id))
+    OR (s.kind = 'condensed' AND NOT EXISTS (SELECT 1 FROM summary_parents p WHERE p.summary_id = s.summary_id))
+ ORDER BY s.conversation_id, s.summary_id;
+
+-- name: no_texts
+-- Rows whose words are bytes.
+SELECT conversation_id, 'msg#' || message_id FROM messages WHERE typeof(content) <> 'text'
+UNION ALL
+SELECT conversation_id, summary_id FROM summaries WHERE typeof(content) <> 'text';

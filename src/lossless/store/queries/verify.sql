@@ -166,6 +166,10 @@ SELECT h.item, 'its message or summary is missing or belongs to another conversa
   LEFT JOIN messages m ON m.message_id = h.item LEFT JOIN summaries s ON s.summary_id = h.item
  WHERE h.conversation_id <> coalesce(m.conversation_id, s.conversation_id, -1) OR h.cause = '';
 
+-- name: hidden_items.shown
+SELECT h.item, 'it is hidden and stands in the context' FROM context_items c
+  JOIN hidden_items h ON h.conversation_id = c.conversation_id AND h.item = coalesce(c.message_id, c.summary_id);
+
 -- name: turn_keys.fields
 SELECT turn_key, 'its count or time makes no sense' FROM turn_keys WHERE message_count < 0 OR julianday(at) IS NULL;
 

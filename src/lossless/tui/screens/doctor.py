@@ -15,7 +15,8 @@ from lossless.tui.words import NOTICE, cell, plural
 if TYPE_CHECKING:
     from textual.binding import BindingType
 
-    from lossless.doctor.examine import Examination, Finding
+    from lossless.doctor.examine import Examination
+    from lossless.doctor.finding import Finding
 
 
 class Doctor(TablePage, Operating):

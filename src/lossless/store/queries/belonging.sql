@@ -1,0 +1,36 @@
+-- Whose messages, summaries and briefs are, and who else needs them.
+
+-- name: messages
+SELECT message_id, conversation_id, seq FROM messages WHERE message_id IN (SELECT value FROM json_each(:ids));
+
+-- name: summaries
+SELECT summary_id, conversation_id FROM summaries WHERE summary_id IN (SELECT value FROM json_each(:ids));
+
+-- name: briefs
+SELECT brief_id, conversation_id FROM focus_briefs WHERE brief_id IN (SELECT value FROM json_each(:ids));
+
+-- name: merges_of
+-- The merges that a conversation went away with, newest first, whether they were taken back or not.
+SELECT l.log_id, l.conversation_id FROM context_log l
+ WHERE l.action = 'merge' AND json_valid(l.detail)
+   AND EXISTS (SELECT 1 FROM json_each(l.detail, '$.sources') s WHERE s.value ->> 'id' = :conversation_id)
+ ORDER BY l.log_id DESC;
+
+-- name: needed
+-- Who keeps copies from being removed: contexts of others, what is hidden, briefs in use, summaries that are no copies.
+SELECT summary_id, 'a context of another conversation' FROM context_items
+ WHERE summary_id IN (SELECT value FROM json_each(:summaries)) AND conversation_id <> :conversation_id
+UNION ALL
+SELECT item, 'what is hidden' FROM hidden_items WHERE item IN (SELECT value FROM json_each(:summaries))
+UNION ALL
+SELECT l.summary_id, 'focus brief ' || brief_id FROM focus_brief_sources l JOIN focus_briefs USING (brief_id)
+ WHERE l.summary_id IN (SELECT value FROM json_each(:summaries)) AND status IN ('active', 'draft')
+UNION ALL
+SELECT parent_summary_id, 'summary ' || summary_id FROM summary_parents
+ WHERE parent_summary_id IN (SELECT value FROM json_each(:summaries))
+   AND summary_id NOT IN (SELECT value FROM json_each(:summaries))
+UNION ALL
+SELECT 'msg#' || message_id, 'summary ' || summary_id FROM summary_messages
+ WHERE message_id IN (SELECT value FROM json_each(:messages))
+   AND summary_id NOT IN (SELECT value FROM json_each(:summaries))
+LIMIT 1;
