@@ -129,7 +129,9 @@ def test_things_done_wrong_change_nothing(lcm: Lcm, home: Path, arguments: tuple
     assert list(path.parent.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("text", ["{ // a comment without an end", "not json", '{"$include": "./base.json", "plugins": {}}', "[]"])
+@pytest.mark.parametrize(
+    "text", ["{ // a comment without an end", "not json", '{"$include": "./base.json", "plugins": {}}', "[]"]
+)
 def test_files_that_cannot_be_written_safely_are_refused(lcm: Lcm, home: Path, text: str) -> None:
     path = home / ".openclaw" / "openclaw.json"
     path.parent.mkdir()

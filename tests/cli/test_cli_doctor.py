@@ -56,6 +56,29 @@ def test_a_sick_one_is_one_and_says_what_helps(lcm: Lcm, folded: Path) -> None:
     assert lcm("doctor", "apply", 77).code == 3
 
 
+def test_an_index_that_lost_rows_is_made_again(lcm: Lcm, folded: Path) -> None:
+    sql(folded, "INSERT INTO message_index (message_index) VALUES ('delete-all')")
+    (found,) = lcm("doctor").envelope["data"]["findings"]
+    assert (found["message"], found["remedy"]) == (
+        "the search index disagrees with 60 rows",
+        "lcm doctor reindex --apply",
+    )
+    before = bytes_of(folded)
+    planned = lcm("doctor", "reindex").data
+    assert (planned["lostMessages"], planned["applied"], planned["done"]) == (60, False, None)
+    assert "lacks 60 messages" in lcm("doctor", "reindex", "--format", "table").out
+    assert bytes_of(folded) == before
+    done = lcm("doctor", "reindex", "--apply").data["done"]
+    assert (done["messages"], done["unreadable"]) == (60, [])
+    assert lcm("doctor").code == 0
+    assert lcm("verify").data["problems"] == []
+    assert lcm("doctor", "reindex", "--all", "--apply").data["done"]["messages"] == 60
+    assert "60 messages and" in lcm("doctor", "reindex", "--all", "--apply", "--format", "table").out
+    sql(folded, "UPDATE messages SET content = x'ff' WHERE message_id = 3")
+    sick = lcm("doctor", "reindex", "--all", "--apply")
+    assert (sick.code, sick.envelope["data"]["done"]["unreadable"]) == (1, ["msg#3"])
+
+
 def test_a_model_that_does_not_answer(lcm: Lcm, folded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / "model"
     script.write_text("#!/bin/sh\nexit 1\n")

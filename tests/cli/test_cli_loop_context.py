@@ -10,6 +10,7 @@ from rich.cells import cell_len
 
 from lossless.assembly.policy_text import RECALL_POLICY
 
+from .conftest import sql
 from .loop import BUDGET, CHAT, LONG, OTHER, bytes_of, open_engine
 
 if TYPE_CHECKING:
@@ -161,3 +162,35 @@ def test_things_done_wrong(lcm: Lcm, folded: Path, arguments: tuple[Any, ...], c
 def test_the_global_format_stands_before_the_command_too(lcm: Lcm, folded: Path) -> None:
     assert lcm("--format", "table", "context", *NAMED).out.startswith("Context of conversation")
     assert lcm("--format", "json", "context", *NAMED).data["conversationId"] == 1
+
+
+def test_json_is_asked_for_as_of_any_command(lcm: Lcm, folded: Path) -> None:
+    for arguments in (("context", *NAMED, "--json"), ("--json", "context", *NAMED)):
+        assert lcm(*arguments).data["conversationId"] == 1
+    assert "--json" in lcm("context", "--help").out
+
+
+def test_pins_and_the_focus_brief_stand_before_the_rest(lcm: Lcm, folded: Path) -> None:
+    lcm("pin", "Never print secrets.", *NAMED)
+    sql(
+        folded,
+        "INSERT INTO focus_briefs (brief_id, conversation_id, prompt, content, status, token_count,"
+        " covered_message_seq) VALUES ('focus_1', 1, 'which ferry?', 'the last one', 'active', 7, 9999)",
+    )
+    pin, brief, *_ = lcm("context", *NAMED).data["items"]
+    assert (pin["id"], pin["type"], pin["preview"]) == ("pin_1", "pin", "Never print secrets.")
+    assert (brief["id"], brief["type"], brief["tokenCount"]) == ("focus_1", "focus", 7)
+    table = lcm("context", *NAMED, "--format", "table").out
+    assert "focus" in table
+    assert "focus_1 which ferry?" in table
+
+
+def test_an_item_that_is_gone_is_told_and_no_riddle(lcm: Lcm, folded: Path) -> None:
+    with open_engine(folded) as engine:
+        (gone,) = engine.archive.database.rows("SELECT max(summary_id) FROM context_items")
+    sql(folded, f"PRAGMA foreign_keys = OFF; DELETE FROM summaries WHERE summary_id = '{gone[0]}'")
+    answer = lcm("context", *NAMED)
+    assert (answer.code, answer.error["code"]) == (5, "corrupt")
+    assert gone[0] in answer.error["message"]
+    assert "lcm doctor" in answer.error["message"]
+    assert lcm("doctor", "--offline").code == 1

@@ -44,6 +44,18 @@ def test_a_graph_needs_a_conversation_and_a_place(lcm: Lcm, archive: Path, tmp_p
     assert lcm("graph", tmp_path / "none" / "g.svg", "--conversation-id", 1).error["code"] == "not_written"
 
 
+@pytest.mark.parametrize("name", ["g.png", "g.PDF", "g.svgz", "a.b"])
+def test_a_graph_is_not_written_under_the_name_of_something_else(
+    lcm: Lcm, archive: Path, tmp_path: Path, name: str
+) -> None:
+    refused = lcm("graph", tmp_path / name, "--conversation-id", 1)
+    assert refused.code == 2
+    assert ".svg, .dot, .gv" in refused.error["message"]
+    assert not (tmp_path / name).exists()
+    assert lcm("graph", tmp_path / name, "--conversation-id", 1, "--as", "svg").data["language"] == "svg"
+    assert lcm("graph", tmp_path / "bare", "--conversation-id", 1).data["language"] == "svg"
+
+
 def test_a_graph_is_whole_or_not_there(lcm: Lcm, archive: Path, tmp_path: Path) -> None:
     file, link = tmp_path / "g.svg", tmp_path / "link.svg"
     file.write_text("an older picture")

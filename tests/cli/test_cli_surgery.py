@@ -77,6 +77,10 @@ def test_the_diff_between_two_points(lcm: Lcm, folded: Path) -> None:
     assert lcm("diff", *NAMED, "--until", "2", "--since", "1").data["through"] == 2
     assert lcm("diff", *NAMED, "--since", "2020-01-01T00:00:00Z").data["entries"] == all_["entries"]
     assert lcm("diff", *NAMED, "--since", "yesterday").code == 2
+    for point in ("--since", "--until"):
+        refused = lcm("diff", *NAMED, point, "999999")
+        assert refused.code == 2
+        assert "has no change 999999; its last one is" in refused.error["message"]
 
 
 def test_rewriting_asks_nobody_until_it_is_told_to(lcm: Lcm, folded: Path) -> None:
@@ -284,6 +288,27 @@ def test_a_backfill_is_shown_then_done_after_a_copy(lcm: Lcm, folded: Path, scri
     sound(lcm)
 
 
+@pytest.mark.parametrize("most", [None, 1, 4, 9])
+def test_a_dry_backfill_says_what_a_real_one_does(
+    lcm: Lcm, folded: Path, monkeypatch: pytest.MonkeyPatch, most: int | None
+) -> None:
+    for name, value in (("BOOTSTRAP_MAX_TOKENS", 1000), ("LEAF_CHUNK_TOKENS", 1500), ("FRESH_TAIL_COUNT", 4)):
+        monkeypatch.setenv(f"LCM_{name}", str(value))
+    with lossless.open(folded, background=False) as engine:
+        for number in range(3):
+            engine.append(lossless.Session(key=f"agent:main:{number}"), talk(120, number))
+    options = () if most is None else ("--max-summaries", most)
+    planned = lcm("backfill", "--dry-run", *options).data
+    done = lcm("backfill", *options).data
+    assert planned["summaries"] == done["summaries"] == (most or planned["summaries"]) > 0
+
+    def counts(data: dict[str, Any]) -> list[tuple[int, int]]:
+        return [(item["conversationId"], item["summaries"]) for item in data["items"] if item["summaries"]]
+
+    assert counts(planned) == counts(done)
+    sound(lcm)
+
+
 def test_what_an_undo_brings_back_is_shown(lcm: Lcm, folded: Path) -> None:
     summary = root(folded)
     lcm("dissolve", summary, "--purge", "--apply")
@@ -334,7 +359,7 @@ def test_prompts(lcm: Lcm, folded: Path, tmp_path: Path) -> None:
 
 VIEWS: tuple[tuple[Any, ...], ...] = (
     ("diff", *NAMED, "--since", "0"),
-    ("diff", *NAMED, "--since", "99"),
+    ("diff", *NAMED, "--since", "2100-01-01T00:00:00Z"),
     ("undo", *NAMED),
     ("rewrite", *NAMED, "--depth", "0", "--diff"),
     ("repair", *NAMED),

@@ -46,7 +46,7 @@ def test_extractive_summaries_get_a_model_from_the_bottom_up(path: Path) -> None
     model = Writes()
     with open_engine(path, model) as engine:
         work = rewriting.plan(engine.archive, id_, extractive=True)
-        assert [target.depth for target in work.targets] == sorted(depths(engine, id_).values())
+        assert Counter(target.depth for target in work.targets) == Counter(depths(engine, id_).values())
         done, drafts = engine.rewrite(HERE, extractive=True)
         assert done is not None
         assert {draft.refusal for draft in drafts} == {None}

@@ -14,6 +14,7 @@ from lossless.cli.output import preview, shape, write_json
 from lossless.cli.target import budget_option, targeted
 from lossless.compaction.loop import Situation
 from lossless.engine import Engine
+from lossless.model.tokens import estimate_tokens
 from lossless.store.outline import Outline
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class _ContextCommand(Command):
             expose_value=False,
             callback=_remember_format,
         )
-        return [wide if param.name == "format" else param for param in super().get_params(ctx)]
+        return [wide if "--format" in param.opts else param for param in super().get_params(ctx)]
 
 
 @click.command("context", cls=_ContextCommand)
@@ -99,7 +100,7 @@ def _data(
     engine: Engine, conversation: Conversation, prompted: Assembled, budget: int | None, *, every_item: bool
 ) -> dict[str, Any]:
     receipt, archive = prompted.receipt, engine.archive
-    items = _items(archive, receipt)
+    items = _beside(archive, conversation.id, receipt) + _items(archive, receipt)
     situation = Situation(conversation, budget or engine.settings.default_token_budget)
     decision = engine.loop.evaluate(situation)
     stored_items = archive.details.context_count(conversation.id)
@@ -137,6 +138,24 @@ def _shares(receipt: Receipt) -> list[dict[str, Any]]:
         low, high = SHARE_TARGETS.get(lane, (None, None))
         shares.append({"name": lane, "share": share, "aimLow": low, "aimHigh": high})
     return shares
+
+
+def _beside(archive: Archive, conversation_id: int, receipt: Receipt) -> list[dict[str, Any]]:
+    """Pins and the focus brief, as far as they are in the prompt: a brief is when it stands for a summary."""
+    dropped = dict(receipt.left_out)
+    rows = [
+        {"id": f"pin_{pin.id}", "form": "verbatim", "type": "pin", "tokenCount": estimate_tokens(pin.content),
+         "createdAt": pin.at, "preview": preview(pin.content)}
+        for pin in archive.beside.pins(conversation_id)
+        if f"pin_{pin.id}" not in dropped
+    ]  # fmt: skip
+    brief = archive.beside.active_brief(conversation_id)
+    if brief is not None and f"covered by {brief.id}" in dropped.values():
+        rows.append(
+            {"id": brief.id, "form": "verbatim", "type": "focus", "tokenCount": brief.tokens,
+             "createdAt": brief.created_at, "preview": preview(brief.prompt)}
+        )  # fmt: skip
+    return rows
 
 
 def _items(archive: Archive, receipt: Receipt) -> list[dict[str, Any]]:

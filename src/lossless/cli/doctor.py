@@ -10,7 +10,8 @@ import click
 from lossless.cli import failures
 from lossless.cli.commands import Group, number
 from lossless.cli.plain import backups, confirm, looking, open_engine, whole
-from lossless.cli.rewrite import Writing, diff_option, prompt_dir_option, written
+from lossless.cli.reindex import reindex
+from lossless.cli.rewrite import Writing, diff_option, exit_code, prompt_dir_option, written
 from lossless.cli.surgery import yes_option
 from lossless.cli.target import budget_option
 from lossless.cli.toolbox import vault_of
@@ -49,9 +50,9 @@ def doctor(ctx: click.Context, offline: bool) -> None:
 def examine(ctx: click.Context, offline: bool) -> None:
     """Look for everything that is known to go wrong; `lcm doctor` alone does the same.
 
-    Broken summaries, a search index that drifts, files without rows and rows without files, debts that nobody pays,
-    sessions that were split, rows that older engines stored twice, refused input, models that do not answer. Reads
-    only. Exit code 0 when healthy, 1 when not; each finding says what helps.
+    Contexts that do not hold together, broken summaries, a search index that drifts, files without rows and rows
+    without files, debts that nobody pays, sessions that were split, rows that older engines stored twice, refused
+    input, models that do not answer. Reads only. Exit code 0 when healthy, 1 when not; each finding says what helps.
     """
     _examine(ctx, offline=offline)
 
@@ -88,18 +89,21 @@ def apply(
         for id_ in ids:
             archive.conversations.get(id_)
         found = [repairing.plan(archive, id_, most) for id_ in ids]
-    items = written(invocation, [one.plan for one in found], how)
-    refused = [draft for item in items for draft in item["drafts"] if draft["refusal"] is not None]
+    plans = [one.plan for one in found]
+    items = written(invocation, plans, how)
+    is_refused = any(draft["refusal"] is not None for item in items for draft in item["drafts"])
+    code = exit_code(items) or (failures.INTERNAL if is_refused else failures.OK)
     data = {
         "items": items,
-        "targets": sum(len(one.plan.targets) for one in found),
+        "targets": sum(len(plan.targets) for plan in plans),
         "kinds": _sum([one.kinds for one in found]),
         "blocked": [reason for one in found for reason in one.blocked],
         "writer": writer_of(how.asked),
         "wanted": how.is_real,
+        **how.spending(plans),
     }
-    invocation.emit("doctor.apply", data, ok=not refused)
-    ctx.exit(failures.INTERNAL if refused else failures.OK)
+    invocation.emit("doctor.apply", data, ok=code == failures.OK)
+    ctx.exit(code)
 
 
 @doctor.command("clean")
@@ -169,6 +173,9 @@ def rollover_splits(invocation: Invocation, is_real: bool, yes: bool) -> None:
             reports = [merging.apply(engine.archive, plan, datetime.now(UTC), backups(engine)) for plan in plans]
     data = {"items": whole(found), "applied": is_real, "done": whole(reports)}
     invocation.emit("doctor.rollover-splits", data)
+
+
+doctor.add_command(reindex)
 
 
 def _examine(ctx: click.Context, *, offline: bool) -> None:

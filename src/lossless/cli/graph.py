@@ -11,6 +11,7 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.commands import Command
+from lossless.cli.options import bad
 from lossless.cli.target import targeted
 from lossless.errors import ArchiveError
 from lossless.pictures.graph import Graph, dot, svg
@@ -37,7 +38,7 @@ def graph(invocation: Invocation, file: Path, target: Target, language: str | No
 
     Depths are rows, the width of a box is its tokens, and what stands in the context is in colour. Reads only.
     """
-    language = language or _SUFFIXES.get(file.suffix.lower(), "svg")
+    language = language or _language_of(file)
     with invocation.archive() as archive, archive.reading():
         conversation = target.need(archive)
         drawn = _graph(archive, conversation)
@@ -47,6 +48,14 @@ def graph(invocation: Invocation, file: Path, target: Target, language: str | No
         return
     _write(file, text)
     invocation.emit("graph", _data(drawn, conversation.id, file, language))
+
+
+def _language_of(file: Path) -> str:
+    """What a file's name asks for; a name without an ending is an SVG picture's."""
+    suffix = file.suffix.lower()
+    if suffix and suffix not in _SUFFIXES:
+        raise bad("FILE", f"{suffix} is no ending of a picture here: end it in {', '.join(_SUFFIXES)}, or give --as")
+    return _SUFFIXES.get(suffix, "svg")
 
 
 def _write(file: Path, text: str) -> None:

@@ -42,7 +42,7 @@ def install_claude_code(invocation: Invocation, project: Path | None, user: bool
 
     Hooks go into settings.json, the server into .mcp.json or the user's .claude.json, the skill into
     skills/lossless-recall. All else in those files stays, and they are copied first. Doing it again changes nothing.
-    With --db or --config before it, hooks and server use that archive.
+    With --db or --config before it, hooks and server use that archive; without, the one that they used before.
     """
     from lossless.hosts.claude_code import setup
 
@@ -51,8 +51,9 @@ def install_claude_code(invocation: Invocation, project: Path | None, user: bool
     if doctor:
         _examine(invocation, "claude-code", _claude_checks(invocation, places, again))
         return
-    edits = setup.install_edits(places, _programs(invocation, by_name=project is not None))
-    _change(invocation, "install", "claude-code", edits, dry_run=dry_run)
+    commands, archive = _programs(invocation, setup.installed_command(places), by_name=project is not None)
+    edits = setup.install_edits(places, commands)
+    _change(invocation, "install", "claude-code", edits, dry_run=dry_run, archive=archive)
 
 
 @click.command("claude-code", cls=Command)
@@ -78,7 +79,8 @@ def install_codex(invocation: Invocation, project: Path | None, user: bool, dry_
     """Set Codex CLI up: hooks that keep every message, and an MCP server with the tools.
 
     Hooks go into hooks.json, the server into config.toml, of ~/.codex or of a project's .codex. All else in those
-    files stays, and they are copied first. Codex asks once whether it may run new hooks.
+    files stays, and they are copied first. Codex asks once whether it may run new hooks. With --db or --config before
+    it, hooks and server use that archive; without, the one that they used before.
     """
     from lossless.hosts import codex
 
@@ -87,8 +89,9 @@ def install_codex(invocation: Invocation, project: Path | None, user: bool, dry_
     if doctor:
         _examine(invocation, "codex", _codex_checks(invocation, places, again))
         return
-    edits = codex.install_edits(places, _programs(invocation, by_name=project is not None))
-    _change(invocation, "install", "codex", edits, dry_run=dry_run)
+    commands, archive = _programs(invocation, codex.installed_command(places), by_name=project is not None)
+    edits = codex.install_edits(places, commands)
+    _change(invocation, "install", "codex", edits, dry_run=dry_run, archive=archive)
 
 
 @click.command("codex", cls=Command)
@@ -110,24 +113,48 @@ def _places(host: Any, project: Path | None, user: bool) -> Any:
     return host.user_places() if project is None else host.project_places(project.absolute())
 
 
-def _programs(invocation: Invocation, *, by_name: bool) -> Programs:
-    """The commands to write down; an archive or a config file that was chosen for this run is chosen for them, too."""
-    from lossless.hosts.programs import programs
+def _programs(invocation: Invocation, before: Sequence[str] | None, *, by_name: bool) -> tuple[Programs, str]:
+    """The commands to write down, and the archive that they use.
+
+    An archive or a config file that was chosen for this run is chosen for them, too; else those of the commands that
+    are there already stay.
+    """
+    from lossless.hosts.programs import chosen_in, programs
+    from lossless.settings import load
+    from lossless.settings.setting import without_passwords
 
     loaded = invocation.loaded
-    chosen = loaded.sources["databasePath"].kind in ("option", "env")
-    database = invocation.file_path if chosen else None
-    config = invocation.config
-    if config is None and loaded.config_path is not None and loaded.config_path.absolute().parent == Path.cwd():
+    is_chosen = invocation.openclaw_dir is not None or loaded.sources["databasePath"].kind in ("option", "env")
+    database, config = invocation.file_path if is_chosen else None, invocation.config
+    if before is not None:
+        known = chosen_in(before)
+        database = known.database if database is None and config is None else database
+        config = known.config if config is None and known.config and Path(known.config).exists() else config
+    elif config is None and loaded.config_path is not None and loaded.config_path.absolute().parent == Path.cwd():
         config = str(loaded.config_path)
-    return programs(database=database, config=config, by_name=by_name)
+    used = load(config, cwd=Path.home(), database=database).settings.database_path or "lcm.db"
+    archive = without_passwords(used) if "://" in used else str(Path(used).absolute())
+    return programs(database=database, config=config, by_name=by_name), archive
 
 
-def _change(invocation: Invocation, command: str, host: str, edits: Sequence[Edit], *, dry_run: bool) -> None:
+def _change(
+    invocation: Invocation, command: str, host: str, edits: Sequence[Edit], *, dry_run: bool, archive: str | None = None
+) -> None:
+    from lossless.hosts.claude_code.checkup import missing_package
+
+    data: dict[str, Any] = {"host": host, "applied": not dry_run, "files": change_files(edits, dry_run=dry_run)}
+    if archive is not None:
+        missing = missing_package()
+        data |= {"archive": archive, "remarks": [missing] if missing else []}
+    invocation.emit(command, data)
+
+
+def change_files(edits: Sequence[Edit], *, dry_run: bool) -> list[dict[str, Any]]:
+    """Make the edits, unless they are only to be seen: what happened to each file."""
     from lossless.hosts.config_files import Done, apply
 
     done = [Done(edit) for edit in edits] if dry_run else apply(edits, datetime.now(UTC))
-    files = [
+    return [
         {
             "path": str(item.edit.path),
             "change": item.edit.change,
@@ -136,7 +163,6 @@ def _change(invocation: Invocation, command: str, host: str, edits: Sequence[Edi
         }
         for item in done
     ]
-    invocation.emit(command, {"host": host, "applied": not dry_run, "files": files})
 
 
 def _examine(invocation: Invocation, host: str, checks: Sequence[Check]) -> None:

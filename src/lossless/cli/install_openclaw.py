@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from lossless.cli.commands import Command
+from lossless.cli.install_agents import change_files
 
 if TYPE_CHECKING:
     from lossless.cli.invocation import Invocation
@@ -33,8 +33,9 @@ def install_openclaw(invocation: Invocation, state_dir: Path | None, dry_run: bo
     """Make lossless the context engine of OpenClaw.
 
     In openclaw.json the plugin's folder is added, the contextEngine slot is set, and the plugin gets leave to add the
-    recall policy to prompts and to use the models that its settings name. Settings of lossless-claw are taken over, and
-    its lcm.db is used in place. Memory plugins stay. The file is copied first. Restart the gateway afterwards.
+    recall policy to prompts and to use the models that its settings name. Settings of lossless-claw are taken over
+    where OpenClaw accepts them here, the others are named; its lcm.db is used in place. Memory plugins stay. The file
+    is copied first. Restart the gateway afterwards.
     """
     from lossless.hosts.openclaw import setup
 
@@ -51,7 +52,7 @@ def install_openclaw(invocation: Invocation, state_dir: Path | None, dry_run: bo
 @_DRY_RUN
 @click.pass_obj
 def uninstall_openclaw(invocation: Invocation, state_dir: Path | None, dry_run: bool) -> None:
-    """Take the plugin out of OpenClaw's config; lossless-claw comes back if it was there. The archive stays."""
+    """Take the plugin out of OpenClaw's config, and put back what it replaced there. The archive stays."""
     from lossless.hosts.openclaw import setup
 
     _change(invocation, "uninstall", setup.uninstall(_config_path(invocation, state_dir)), dry_run=dry_run)
@@ -77,17 +78,6 @@ def _config_path(invocation: Invocation, state_dir: Path | None) -> Path:
 
 
 def _change(invocation: Invocation, command: str, made: Setup, *, dry_run: bool) -> None:
-    from lossless.hosts.config_files import Done, apply
-
-    done = [Done(made.edit)] if dry_run else apply([made.edit], datetime.now(UTC))
-    files = [
-        {
-            "path": str(item.edit.path),
-            "change": item.edit.change,
-            "backup": None if item.backup is None else str(item.backup),
-            "note": item.edit.note or None,
-        }
-        for item in done
-    ]
-    data = {"host": "openclaw", "applied": not dry_run, "files": files, "changes": list(made.changes)}
-    invocation.emit(command, data)
+    files = change_files(made.edits, dry_run=dry_run)
+    done = {"host": "openclaw", "applied": not dry_run, "files": files}
+    invocation.emit(command, done | {"changes": list(made.changes), "remarks": list(made.remarks)})

@@ -15,13 +15,17 @@ Data = dict[str, Any]
 
 
 def changed(screen: Screen, data: Data) -> None:
-    """Each file, what happened to it, and where its copy lies."""
+    """Each file, what happened to it, and where its copy lies; then what else a person should know."""
     screen.title(data["host"], *([] if data["applied"] else ["nothing was changed (--dry-run)"]))
     for file in data["files"]:
         screen.line(f"{file['change']:<10}{file['path']}")
         for label in ("backup", "note"):
             if file[label]:
                 screen.line(f"{'':<10}{label}: {file[label]}")
+    if data.get("archive"):
+        screen.line(f"{'archive':<10}{data['archive']}")
+    for remark in data.get("remarks", ()):
+        screen.line(styled(f"{'note':<10}", "yellow"), remark)
 
 
 def examined(screen: Screen, data: Data) -> None:

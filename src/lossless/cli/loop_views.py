@@ -82,7 +82,8 @@ def _row(screen: Screen, item: Data) -> tuple[Any, ...]:
         what, when = styled(f"depth {item['depth']}", "blue"), item["earliestAt"]
         text = Text.assemble((f"{form}{item['id']} ", "dim"), styled(item["preview"], ""))
     else:
-        what, when = role(item.get("role", "")), item.get("createdAt")
+        what = styled(str(kind), "magenta") if kind in ("pin", "focus") else role(item.get("role", ""))
+        when = item.get("createdAt")
         text = Text.assemble((f"{form}{item['id']} ", "dim"), styled(item.get("preview", ""), ""))
     return what, number(item.get("tokenCount", 0)), screen.date(when), text
 

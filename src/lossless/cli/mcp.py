@@ -77,7 +77,7 @@ def _ready(url: str, source: str) -> None:
 def _open(invocation: Invocation) -> Engine:
     """The person's archive. Hosts start us in folders of others: settings that lie there are not read."""
     from lossless.engine import open_engine
-    from lossless.errors import BadInput, NotFound
+    from lossless.errors import BadInput, NoArchive
     from lossless.settings import load
 
     settings = load(
@@ -87,5 +87,5 @@ def _open(invocation: Invocation) -> Engine:
     if "://" in path:
         raise BadInput("only an archive that is a file can be served")
     if not Path(path).expanduser().exists():
-        raise NotFound("archive", path)
+        raise NoArchive(path)
     return open_engine(path, settings, background=False)

@@ -78,6 +78,10 @@ def rewrite(screen: Screen, data: Data, word: str = "--apply") -> None:
         screen.line("There is no such summary: nothing to do.")
         return
     screen.line(styled(f"written by: {data['writer']}", "dim"))
+    if data["calls"]:
+        limit = f"the limit of {data['callLimit']} (summaryMaxCallsPerWindow) is for calls that nobody asked for"
+        takes = f"takes {plural(data['calls'], 'call')}, and another where an answer is too long or cut off; {limit}"
+        screen.line(styled(takes, "dim"))
     for item in data["items"]:
         _lines(screen, item["text"])
         for draft in item["drafts"]:
@@ -90,8 +94,19 @@ def rewrite(screen: Screen, data: Data, word: str = "--apply") -> None:
             _lines(screen, draft["diff"])
         screen.gap()
         _outcome(screen, item, "" if data["wanted"] else word)
+        _stopped(screen, item)
     for reason in data.get("blocked", ()):
         screen.line(styled(f"Wants your word (--confirm): {reason}", "yellow"))
+
+
+def _stopped(screen: Screen, item: Data) -> None:
+    """How far a run came that did not come to its end."""
+    if item["stop"] is None:
+        return
+    count, tried = len(item["plan"]["targets"]), item["reached"]
+    kept = len(item["done"]["summaryIds"]) if item["done"] else 0
+    screen.line(styled(f"Stopped after {tried} of {count}: ", "yellow"), item["stop"])
+    screen.line(f"{plural(kept, 'new text')} in place, {item['left']} to go; the same command goes on with these.")
 
 
 def focus(screen: Screen, data: Data) -> None:
@@ -228,6 +243,22 @@ def _state(item: Data) -> str:
     return f"{state}, {'active' if item['active'] else 'closed'}{', stuck' if item['isStuck'] else ''}"
 
 
+def doctor_reindex(screen: Screen, data: Data) -> None:
+    lost, gone, stale = data["lostMessages"], data["goneMessages"], data["staleSummaries"]
+    screen.line(
+        f"The search index lacks {plural(lost, 'message')}, holds {plural(gone, 'row')} of messages that are gone, "
+        f"and lacks or misreads {plural(stale, 'summary', 'summaries')}."
+    )
+    if not data["applied"]:
+        screen.line(styled("Nothing was changed. --apply makes it again.", "dim"))
+        return
+    done = data["done"]
+    made = f"{plural(done['messages'], 'message')} and {plural(done['summaries'], 'summary', 'summaries')}"
+    screen.line(styled(f"{made} indexed, {plural(done['dropped'], 'row')} dropped.", "bold green"))
+    for id_ in done["unreadable"]:
+        screen.line(styled(f"{id_} cannot be read: see `lcm verify`", "red"))
+
+
 def doctor_splits(screen: Screen, data: Data) -> None:
     if not data["items"]:
         screen.line("No session is split.")
@@ -266,5 +297,6 @@ SURGERY_VIEWS: dict[str, Callable[[Screen, Data], None]] = {
     "doctor.apply": repairs,
     "doctor.clean": doctor_clean,
     "doctor.maintenance": doctor_maintenance,
+    "doctor.reindex": doctor_reindex,
     "doctor.rollover-splits": doctor_splits,
 }

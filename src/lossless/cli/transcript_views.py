@@ -99,7 +99,8 @@ def backfill(screen: Screen, data: Data) -> None:
         for item in data["items"]:
             made = plural(item["summaries"], "summary", "summaries")
             name = item["sessionKey"] or item["conversationId"]
-            screen.line(f"{name}: about {made} of {number(item['tokens'])} tokens")
+            about = "" if data["exact"] else "about "
+            screen.line(f"{name}: {about}{made} of {number(item['tokens'])} tokens")
         screen.line(styled(f"Nothing was changed; written by: {data['writer']}.", "dim"))
         return
     if data["items"]:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 from lossless import __version__
-from lossless.doctor import clean
+from lossless.doctor import clean, structure
+from lossless.doctor.finding import NAMED, Finding
 from lossless.doctor.maintenance import debts, is_stuck
 from lossless.doctor.repair import broken
 from lossless.errors import LosslessError
 from lossless.llm.base import Prompt
 from lossless.llm.chain import OpenGate
+from lossless.store.index import PASSAGE_BASE
 from lossless.store.migrate import SCHEMA_VERSION
 from lossless.store.symptoms import Symptoms
 from lossless.surgery import merge
@@ -27,25 +29,8 @@ if TYPE_CHECKING:
     from lossless.store.archive import Archive
     from lossless.store.care import Liveness
 
-Severity: TypeAlias = Literal["problem", "note"]
-
 MODEL_SECONDS = 10.0
 _TEST = Prompt("Answer with one word.", "Say: ready", max_tokens=512, temperature=0.0, purpose="test", reasoning="low")
-_NAMED = 20
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something that a person should know: a problem makes the archive unhealthy, a note does not."""
-
-    kind: str
-    severity: Severity
-    message: str
-    #: What helps, as a command where there is one.
-    remedy: str = ""
-    conversation_id: int | None = None
-    #: Ids that it is about, the first twenty.
-    ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +83,7 @@ def examine(
         live = archive.care.liveness()
         schema, sqlite = symptoms.schema()
         found = [
+            *structure.examine(symptoms, schema),
             *_broken(archive, conversation_id),
             *_index(symptoms),
             *_files(archive, vault),
@@ -126,7 +112,7 @@ def _broken(archive: Archive, conversation_id: int | None) -> Iterator[Finding]:
             f"conversation {owner}: {len(ids)} broken summaries ({marker})",
             f"lcm doctor apply {owner} --confirm",
             owner,
-            tuple(ids[:_NAMED]),
+            tuple(ids[:NAMED]),
         )
 
 
@@ -135,22 +121,23 @@ def _index(symptoms: Symptoms) -> Iterator[Finding]:
     behind = drift.unindexed_messages + drift.unindexed_summaries
     if behind:
         yield Finding("index.behind", "note", f"{behind} rows of other programs are not indexed yet", "lcm worker")
-    wrong = [*(f"msg#{id_}" for id_ in (*drift.lost, *drift.gone)), *drift.stale_summaries]
-    if wrong:
-        message = f"the search index disagrees with {len(wrong)} rows"
-        yield Finding("index.drift", "problem", message, "lcm verify", ids=tuple(wrong[:_NAMED]))
+    if drift.wrong:
+        messages = (id_ for id_ in (*drift.lost, *drift.gone) if id_ < PASSAGE_BASE)
+        ids = [*(f"msg#{id_}" for id_ in messages), *drift.stale_summaries]
+        message = f"the search index disagrees with {drift.wrong:,} rows"
+        yield Finding("index.drift", "problem", message, "lcm doctor reindex --apply", ids=tuple(ids[:NAMED]))
 
 
 def _files(archive: Archive, vault: Vault | None) -> Iterator[Finding]:
     gone = [file_id for file_id, place, _ in archive.checks.file_places() if not _is_there(place, vault)]
     if gone:
         message = f"the bytes of {len(gone)} files are not where they should be"
-        yield Finding("files.missing", "problem", message, "restore them from a backup", ids=tuple(gone[:_NAMED]))
+        yield Finding("files.missing", "problem", message, "restore them from a backup", ids=tuple(gone[:NAMED]))
     orphans = vault.orphans(archive.files.ids()) if vault is not None and vault.root.is_dir() else []
     if orphans:
         size = sum(orphan.size for orphan in orphans)
         message = f"{len(orphans)} files ({size} bytes) belong to no row"
-        names = tuple(orphan.file_id for orphan in orphans[:_NAMED])
+        names = tuple(orphan.file_id for orphan in orphans[:NAMED])
         yield Finding("files.orphaned", "note", message, "lcm files gc --apply", ids=names)
 
 

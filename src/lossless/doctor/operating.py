@@ -57,7 +57,10 @@ class Operating(Desk):
         extractive: bool = False,
         accept: Callable[[Draft], bool] | None = None,
     ) -> tuple[Operated | None, list[Draft]]:
-        """Write summaries anew, bottom-up; returns what was done and every draft, refused ones with their reason."""
+        """Write summaries anew, bottom-up; returns what was done and every draft, refused ones with their reason.
+
+        Interrupted, it keeps what goes together of what was written, and then passes the interrupt on.
+        """
         from lossless.doctor import rewriting
 
         work = rewriting.plan(
@@ -137,22 +140,13 @@ class Operating(Desk):
     def _rewritten(
         self, work: RewritePlan, accept: Callable[[Draft], bool] | None
     ) -> tuple[Operated | None, list[Draft]]:
-        from lossless.doctor import rewriting
+        from lossless.doctor import rewrite_run
 
-        turned_down: set[str] = set()
-
-        def decide(draft: Draft) -> bool:
-            is_wanted = accept is None or accept(draft)
-            turned_down.update(() if is_wanted else (draft.summary_id,))
-            return is_wanted
-
-        made = rewriting.drafts(self.writer, work, decide)
-        wanted = [one for one in made if one.summary_id not in turned_down]
-        good, refused = rewriting.settled(self.archive, wanted)
-        if not good:
-            return None, refused
-        done = rewriting.apply(self.archive, work, good, self._clock(), self._backups())
-        return done, [*good, *refused]
+        made = rewrite_run.write(self.writer, work, accept)
+        done = rewrite_run.place(self.writer, made, self._backups())
+        if made.stop == rewrite_run.INTERRUPTED:
+            raise KeyboardInterrupt
+        return done, made.drafts
 
     def _number(self, session: Session | Conversation) -> int:
         return self._conversation(session).id

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lossless.doctor.markers import MEANING, marker_of
+from lossless.doctor.rewrite_order import by_time, subtree_by_subtree
 from lossless.doctor.rewriting import RewritePlan, of_conversation, target_of
 from lossless.errors import BadInput
 from lossless.store.symptoms import Symptoms
@@ -61,7 +62,8 @@ def broken(archive: Archive, conversation_id: int | None = None) -> list[Broken]
 
 
 def plan(archive: Archive, conversation_id: int, budget: int, *, summary_ids: Iterable[str] = ()) -> Repair:
-    """Which broken summaries of a conversation would be written anew: leaves as the context has them, then up.
+    """Which broken summaries of a conversation would be written anew: subtree by subtree, as the context
+    has them, from the bottom up.
 
     With `summary_ids` only those of them; one that is not broken is BadInput.
     """
@@ -74,9 +76,9 @@ def plan(archive: Archive, conversation_id: int, budget: int, *, summary_ids: It
                 f"summary {sound[0]!r} of conversation {conversation_id} is not broken; `rewrite` writes any anew"
             )
         place = {id_: n for n, id_ in enumerate(Symptoms(archive.database).context_order(conversation_id))}
-        found = archive.summaries.many(wanted)
-        order = sorted(range(len(found)), key=lambda n: (found[n].depth, place.get(found[n].id, len(place)), n))
-        targets = tuple(target_of(archive, found[n], marks[found[n].id]) for n in order)
+        found = sorted(by_time(archive.summaries.many(wanted)), key=lambda one: place.get(one.id, len(place)))
+        found = subtree_by_subtree(found)
+        targets = tuple(target_of(archive, summary, marks[summary.id]) for summary in found)
         work = RewritePlan(conversation_id, targets, "repair")
         blocked = tuple(_preflight(archive, work, budget))
     return Repair(work, dict(Counter(str(marks[target.id]) for target in targets)), blocked)

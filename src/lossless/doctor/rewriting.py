@@ -1,11 +1,13 @@
 """Writing summaries anew: which ones, bottom-up; a draft of each with its diff; and putting drafts in place.
 
 A draft counts only when it is smaller than its sources and when nothing that was made of the summary stops being
-smaller than its own. A model is asked outside of any transaction.
+smaller than its own. A model is asked outside of any transaction. Who asks for a plan asks for all of its calls: the
+spend limit is for calls that nobody asked for.
 """
 
 from __future__ import annotations
 
+import json
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -15,7 +17,8 @@ from lossless.compaction.escalate import Source, summarise
 from lossless.compaction.run import lease_name
 from lossless.compaction.source_text import line_of, section_of
 from lossless.doctor.markers import marker_of
-from lossless.errors import BadInput, GuardOpen, ModelError, Stale
+from lossless.doctor.rewrite_order import by_time, subtree_by_subtree, written_before
+from lossless.errors import BadInput, GuardOpen, ModelAuth, ModelDenied, ModelError, NotFound, Stale
 from lossless.model.context import token_sum
 from lossless.model.summaries import EXTRACTIVE_MODEL
 from lossless.store.context import Change
@@ -37,10 +40,15 @@ Action: TypeAlias = Literal["rewrite", "repair"]
 
 #: How long a lease outlives the longest call.
 _LEASE = timedelta(minutes=1)
+#: A model is asked for a summary, for a shorter one if need be, and each time once more when its answer is cut off.
+_CALLS_EACH = 4
+#: After so many failures in a row a model counts as down.
+_FAILURES = 3
 
 NOT_SMALLER = "no text came out that is smaller than its sources"
 STILL_BROKEN = "the new text is a fallback, too"
 UNCHANGED = "the new text is the old one"
+GONE = "it is no longer in the archive"
 BREAKS_USER = "a summary that was made of it would no longer be smaller than its sources: write that one anew as well"
 
 
@@ -69,6 +77,10 @@ class RewritePlan:
     conversation_id: int
     targets: tuple[Target, ...]
     action: Action = "rewrite"
+    #: Under which name a run is remembered that does not come to its end; empty when none is.
+    rule: str = ""
+    #: How many a run that was stopped has written already.
+    kept: int = 0
 
     @property
     def input_tokens(self) -> int:
@@ -79,7 +91,8 @@ class RewritePlan:
     def text(self) -> str:
         """The plan for a person's eyes."""
         head = f"conversation {self.conversation_id}: {len(self.targets)} summaries, {self.input_tokens} tokens to read"
-        return "\n".join([head, *(f"~ {target}" for target in self.targets)])
+        more = f"; {self.kept} more were written by a run that was stopped" if self.kept else ""
+        return "\n".join([head + more, *(f"~ {target}" for target in self.targets)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +110,8 @@ class Draft:
     source_tokens: int = 0
     calls: int = 0
     refusal: str | None = None
+    #: The model gave no answer; another time it may.
+    is_failed: bool = False
     #: The model could not be asked: those that follow would fare the same.
     is_last: bool = False
 
@@ -116,13 +131,24 @@ class Writer:
     #: Another model, or other templates, for this time only.
     ask: Ask | None = None
 
-    def asker(self, conversation_id: int, is_wanted: Callable[[], bool]) -> Ask | None:
-        """How a model is asked about a conversation, behind its spend limit; None when there is none."""
+    @contextmanager
+    def asking(self, work: RewritePlan, is_wanted: Callable[[], bool]) -> Iterator[Ask | None]:
+        """How a model is asked for all that a plan needs; None when there is none.
+
+        The spend limit of the conversation makes room for these calls, and they use up nothing of its window.
+        """
         if self.ask is not None or not self.summariser.has_model:
-            return self.ask
-        gate = replace(self.summariser.gate(self.archive, conversation_id, self.clock), is_wanted=is_wanted)
+            yield self.ask
+            return
+        gate = self.summariser.gate(self.archive, work.conversation_id, self.clock)
+        most = len(work.targets) * len(self.summariser.candidates()) * _CALLS_EACH
+        room = replace(gate.spend, max_calls=max(gate.spend.max_calls, most))
+        gate = replace(gate, is_wanted=is_wanted, spend=room)
         gate.reset()
-        return self.summariser.ask(gate)
+        try:
+            yield self.summariser.ask(gate)
+        finally:
+            gate.reset()
 
     @contextmanager
     def alone(self, conversation_id: int) -> Iterator[Callable[[], bool]]:
@@ -153,8 +179,14 @@ def plan(
     depth: int | None = None,
     everything: bool = False,
     extractive: bool = False,
+    by: str = "",
+    afresh: bool = False,
 ) -> RewritePlan:
-    """Choose summaries by exactly one rule; what a summary was made of comes before it."""
+    """Choose summaries by exactly one rule, subtree by subtree; what a summary was made of comes before it.
+
+    `by` says who writes: what the same writer wrote by the same rule in a run that was stopped is not chosen again,
+    unless `afresh`.
+    """
     rules = [summary_id is not None, subtree is not None, depth is not None, everything, extractive]
     if sum(rules) != 1:
         raise BadInput("choose summaries by exactly one rule: one, a subtree, a depth, all, or the extractive ones")
@@ -173,7 +205,12 @@ def plan(
             found = [summary for summary in found if summary.depth == depth]
         if extractive:
             found = [summary for summary in found if summary.model == EXTRACTIVE_MODEL]
-        return RewritePlan(conversation_id, tuple(target_of(archive, summary, summary.model) for summary in found))
+        rule = _rule(by, subtree, depth, everything=everything)
+        before = written_before(archive, conversation_id, rule) if rule and not afresh else frozenset()
+        rest = [summary for summary in found if summary.id not in before] or found
+        ordered = subtree_by_subtree(by_time(rest))
+        targets = tuple(target_of(archive, summary, summary.model) for summary in ordered)
+        return RewritePlan(conversation_id, targets, rule=rule, kept=len(found) - len(rest))
 
 
 def of_conversation(archive: Archive, summary_id: str, conversation_id: int) -> Summary:
@@ -211,30 +248,39 @@ def draft(
 ) -> Draft:
     """Write one summary anew, without putting it in place; every outcome is a draft."""
     archive, summariser = writer.archive, writer.summariser
-    now = archive.summaries.get(target.id)
+    try:
+        now = archive.summaries.get(target.id)
+    except NotFound:
+        return Draft(target.id, target.depth, "", target.tokens, refusal=GONE)
     source = source_of(archive, summariser, target.id, accepted)
     blank = Draft(target.id, target.depth, now.content, now.tokens, source_tokens=source.tokens or 0)
     if not source.parts:
         return replace(blank, refusal="it has no sources that could be read")
     try:
         written = summarise(source, ask, sizes=summariser.sizes, wording=summariser.wording, on_failure="raise")
-    except (ModelError, GuardOpen) as error:
-        return replace(blank, refusal=str(error), is_last=True)
+    except (ModelError, GuardOpen, Stale) as error:
+        is_last = isinstance(error, ModelAuth | ModelDenied | GuardOpen | Stale)
+        return replace(blank, refusal=str(error), is_failed=True, is_last=is_last)
     if written is None:
         return replace(blank, refusal=NOT_SMALLER)
     return _judged(replace(_filled(blank, written), refusal=None), work.action, written.level)
 
 
 def drafts(writer: Writer, work: RewritePlan, accept: Callable[[Draft], bool] | None = None) -> Generator[Draft]:
-    """Drafts of all targets, bottom-up. `accept` decides, for each usable one, whether those above it build on it."""
+    """Drafts of all targets, bottom-up. `accept` decides, for each usable one, whether those above it build on it.
+
+    One failure of a model costs one draft; credentials that are refused, and failures in a row, end it.
+    """
     accepted: dict[str, Draft] = {}
     if not work.targets:
         return
-    with writer.alone(work.conversation_id) as prolong:
-        ask = writer.asker(work.conversation_id, prolong)
+    failures = 0
+    with writer.alone(work.conversation_id) as prolong, writer.asking(work, prolong) as ask:
         for target in work.targets:
             prolong()
             made = draft(writer, work, target, accepted, ask)
+            failures = failures + 1 if made.is_failed else 0
+            made = replace(made, is_last=made.is_last or failures == _FAILURES)
             if made.refusal is None and (accept is None or accept(made)):
                 accepted[made.summary_id] = made
             yield made
@@ -258,10 +304,13 @@ def settled(archive: Archive, made: Sequence[Draft]) -> tuple[list[Draft], list[
     return [draft for draft in made if draft.summary_id in good], refused
 
 
-def apply(archive: Archive, work: RewritePlan, made: Sequence[Draft], now: datetime, backup: Backup) -> Operated:
+def apply(
+    archive: Archive, work: RewritePlan, made: Sequence[Draft], now: datetime, backup: Backup, *, left: int = 0
+) -> Operated:
     """Put drafts in place, all or nothing, with right dates, counts, models and index.
 
-    Raises `Stale` when a summary was changed since its draft was made, and BadInput for drafts that do not go together.
+    `left` says how many another run of this rule has to go on with. Raises `Stale` when a summary was changed since
+    its draft was made, and BadInput for drafts that do not go together.
     """
     if not made:
         raise BadInput("there is no draft to put in place")
@@ -279,10 +328,19 @@ def apply(archive: Archive, work: RewritePlan, made: Sequence[Draft], now: datet
             operations.write(one.summary_id, one.text, one.tokens, one.model, one.file_ids)
         operations.recount([one.summary_id for one in made])
         after = token_sum(archive.context.items(work.conversation_id))
-        change = Change(work.action, work.action, None, (), (), None, before, after)
+        detail = json.dumps({"rule": work.rule, "left": left, "kept": work.kept}) if work.rule else None
+        change = Change(work.action, work.action, None, (), (), None, before, after, detail)
         log_id = operations.log(work.conversation_id, change, now, former)
     ids = tuple(one.summary_id for one in made)
     return Operated(work.action, work.conversation_id, log_id, before, after, ids, copy)
+
+
+def _rule(by: str, subtree: str | None, depth: int | None, *, everything: bool) -> str:
+    """The name of a run whose choice does not show by itself what was written already."""
+    if not by or not (everything or subtree is not None or depth is not None):
+        return ""
+    which = "all" if everything else f"depth {depth}" if depth is not None else f"subtree {subtree}"
+    return f"{which} by {by}"
 
 
 def _drafted(summary: Summary, accepted: Mapping[str, Draft]) -> Summary:

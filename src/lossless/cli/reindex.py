@@ -1,0 +1,55 @@
+"""`lcm doctor reindex`: what the search index lacks, made again."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lossless.cli import failures
+from lossless.cli.commands import Command
+from lossless.cli.plain import looking, open_engine, whole
+from lossless.doctor import reindexing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lossless.cli.invocation import Invocation
+
+
+@click.command("reindex", cls=Command)
+@click.option("--all", "anew", is_flag=True, help="Empty the index first, and make all of it again.")
+@click.option("--apply", "is_real", is_flag=True, help="Do it; without this, only count what is missing.")
+@click.pass_context
+def reindex(ctx: click.Context, anew: bool, is_real: bool) -> None:
+    """Count what the search index lacks; with --apply make it again from the rows, which stay as they are.
+
+    Others may write meanwhile. When it is stopped, the next call goes on. Exit code 1 when rows cannot be read.
+    """
+    invocation: Invocation = ctx.obj
+    with looking(invocation) as archive:
+        drift, counts = reindexing.plan(archive), archive.care.counts()
+    total = counts.messages + counts.summaries if anew else drift.wrong
+    data: dict[str, Any] = {
+        "lostMessages": drift.lost_count,
+        "goneMessages": drift.gone_count,
+        "staleSummaries": len(drift.stale_summaries),
+        "all": anew,
+        "applied": is_real,
+        "done": None,
+    }
+    if is_real:
+        with open_engine(invocation) as engine, _progress(invocation, total) as advance:
+            data["done"] = whole(reindexing.apply(engine.archive, advance, anew=anew))
+    is_whole = not (data["done"] and data["done"]["unreadable"])
+    invocation.emit("doctor.reindex", data, ok=is_whole)
+    ctx.exit(failures.OK if is_whole else failures.INTERNAL)
+
+
+def _progress(invocation: Invocation, total: int) -> AbstractContextManager[Callable[[int], None] | None]:
+    if not invocation.shows_progress or not total:
+        return nullcontext()
+    from lossless.cli.progress import counting
+
+    return counting("Indexing", total)

@@ -1,0 +1,101 @@
+"""Curing the search index: what it lacks is made again from the rows, in steps; whatever stops it, it can go on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lossless.errors import ArchiveCorrupt
+from lossless.store.index import indexed_text
+from lossless.store.symptoms import Symptoms
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lossless.model.messages import StoredMessage
+    from lossless.store.archive import Archive
+    from lossless.store.symptoms import IndexDrift
+
+_BATCH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Reindexed:
+    """What was made again, and what could not be because it cannot be read."""
+
+    messages: int
+    summaries: int
+    #: Index rows that had lost their message, and are out now.
+    dropped: int
+    unreadable: tuple[str, ...]
+
+
+def plan(archive: Archive) -> IndexDrift:
+    """Where the index and the rows disagree; reads only."""
+    with archive.reading():
+        return Symptoms(archive.database).index_drift()
+
+
+def apply(archive: Archive, progress: Callable[[int], None] | None = None, *, anew: bool = False) -> Reindexed:
+    """Fill in what the index lacks and take out what is gone; with `anew`, or when a passage is nobody's, all is made.
+
+    Each step is a transaction of its own, so others write meanwhile. One that is stopped is gone on with by the next.
+    """
+    advance = progress or (lambda _: None)
+    with archive.writing():
+        if anew or archive.index.has_stray_passages:
+            archive.index.empty()
+    dropped = _drop(archive, advance)
+    messages, unreadable = 0, set[int]()
+    for passages in (False, True):
+        messages += _fill(archive, advance, unreadable, passages=passages)
+    summaries = _summaries(archive, advance)
+    return Reindexed(messages, summaries, dropped, tuple(f"msg#{id_}" for id_ in sorted(unreadable)))
+
+
+def _drop(archive: Archive, advance: Callable[[int], None]) -> int:
+    dropped = 0
+    while True:
+        with archive.writing():
+            some = archive.index.drop_gone(_BATCH)
+        if not some:
+            return dropped
+        dropped += some
+        advance(some)
+
+
+def _fill(archive: Archive, advance: Callable[[int], None], unreadable: set[int], *, passages: bool) -> int:
+    filled = after = 0
+    while True:
+        with archive.writing():
+            ids = archive.index.lost(after, passages=passages, limit=_BATCH)
+            if not ids:
+                return filled
+            found = _readable(archive, ids)
+            archive.index.refill([(one.id, indexed_text(one.message.content, one.message)) for one in found])
+        unreadable.update(set(ids).difference(one.id for one in found))
+        filled += len(found)
+        after = ids[-1]
+        advance(len(ids))
+
+
+def _readable(archive: Archive, ids: list[int]) -> list[StoredMessage]:
+    """Those of some messages that can be read; one that cannot be does not stand in the way of the others."""
+    try:
+        return archive.messages.many(ids, exact=False)
+    except ArchiveCorrupt:
+        if len(ids) == 1:
+            return []
+    half = len(ids) // 2
+    return _readable(archive, ids[:half]) + _readable(archive, ids[half:])
+
+
+def _summaries(archive: Archive, advance: Callable[[int], None]) -> int:
+    stale = plan(archive).stale_summaries
+    for start in range(0, len(stale), _BATCH):
+        some = stale[start : start + _BATCH]
+        with archive.writing():
+            for summary in archive.summaries.many(some):
+                archive.index.put_summary(summary.id, summary.content)
+        advance(len(some))
+    return len(stale)

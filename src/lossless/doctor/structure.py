@@ -1,0 +1,80 @@
+"""Whether the archive holds together: tables, contexts, sources. Cheap, as it reads ids and never words."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+from lossless.doctor.finding import NAMED, Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lossless.store.symptoms import Symptoms
+
+#: Nobody can say what was there: a copy can.
+_RESTORE = "lcm backups, then lcm restore BACKUP (lcm verify names every row)"
+
+
+def examine(symptoms: Symptoms, schema: int | None) -> Iterator[Finding]:
+    """What is missing, hangs in the air or goes round in a circle."""
+    yield from _tables(symptoms, schema)
+    yield from _contexts(symptoms)
+    yield from _sources(symptoms)
+    yield from _references(symptoms)
+    if ids := [id_ for _, id_ in symptoms.no_texts()]:
+        message = f"messages or summaries whose words are bytes, not text: {len(ids):,}, from {ids[0]} on"
+        yield Finding("content", "problem", message, _RESTORE, ids=tuple(ids[:NAMED]))
+
+
+def _tables(symptoms: Symptoms, schema: int | None) -> Iterator[Finding]:
+    """A file that lossless has written has all tables with words; one that it has not may be of any age."""
+    if schema is None:
+        return
+    base, added = symptoms.missing_tables()
+    if base:
+        message = f"tables are missing: {', '.join(base)}"
+        yield Finding("tables", "problem", message, _RESTORE, ids=tuple(base))
+    if added:
+        message = f"tables are missing: {', '.join(added)}; an older version did not know them, or they were dropped"
+        yield Finding("tables", "note", message, "any command that writes makes them anew", ids=tuple(added))
+
+
+def _contexts(symptoms: Symptoms) -> Iterator[Finding]:
+    hanging: defaultdict[int, list[str]] = defaultdict(list)
+    for place in symptoms.hanging():
+        hanging[place.conversation_id].append(place.item)
+    for owner, items in hanging.items():
+        message = f"conversation {owner}: its context holds {_first(items)} not in the archive"
+        yield Finding("context.hanging", "problem", message, _RESTORE, owner, tuple(items[:NAMED]))
+    for some in symptoms.uncovered():
+        message = (
+            f"conversation {some.conversation_id}: messages that are neither in the context, nor below a summary "
+            f"in it, nor hidden: {some.count:,}"
+        )
+        ids = tuple(dict.fromkeys((f"msg#{some.first_id}", f"msg#{some.last_id}")))
+        yield Finding("context.uncovered", "problem", message, _RESTORE, some.conversation_id, ids)
+
+
+def _first(items: list[str]) -> str:
+    return f"{items[0]}, which is" if len(items) == 1 else f"{items[0]} and {len(items) - 1:,} more items, which are"
+
+
+def _sources(symptoms: Symptoms) -> Iterator[Finding]:
+    if cycle := symptoms.cycle():
+        message = f"summaries that are made of each other in a circle: {len(cycle):,}, from {cycle[0]} on"
+        yield Finding("sources.cycle", "problem", message, _RESTORE, ids=tuple(cycle[:NAMED]))
+    bare: defaultdict[int, list[str]] = defaultdict(list)
+    for owner, summary_id in symptoms.without_sources():
+        bare[owner].append(summary_id)
+    for owner, ids in bare.items():
+        message = f"conversation {owner}: summaries that have lost their sources: {len(ids):,}, from {ids[0]} on"
+        yield Finding("sources.missing", "problem", message, _RESTORE, owner, tuple(ids[:NAMED]))
+
+
+def _references(symptoms: Symptoms) -> Iterator[Finding]:
+    """Rows of other tables that refer to what is not there; contexts have a finding of their own."""
+    for (table, wanted), count in Counter(symptoms.broken_references()).items():
+        if table != "context_items":
+            message = f"rows of {table!r} that refer to rows of {wanted!r} which are not there: {count:,}"
+            yield Finding("references", "problem", message, _RESTORE)

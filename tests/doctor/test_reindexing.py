@@ -1,0 +1,146 @@
+"""The cure of the search index: whatever it lost comes back, in steps, and nothing but the index is touched."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lossless
+from lossless.doctor import reindexing
+from tests.surgery.kit import HERE, open_engine, prove, rows, settings, talk, told
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LONG = " ".join(f"passage{n}" for n in range(1_500))
+
+
+def sql(engine: lossless.Engine, statement: str, *params: object) -> None:
+    with engine.archive.writing():
+        engine.archive.database.run(statement, params)
+
+
+def drift_of(engine: lossless.Engine) -> tuple[int, int, int]:
+    drift = reindexing.plan(engine.archive)
+    return drift.lost_count, drift.gone_count, len(drift.stale_summaries)
+
+
+def long_told(engine: lossless.Engine) -> None:
+    """Turns, summaries, a message of several passages, one that only calls a tool, and one that says nothing."""
+    told(engine)
+    asked = {"name": "read", "arguments": '{"path": "quay.txt"}'}
+    call: dict[str, Any] = {"id": "c", "type": "function", "function": asked}
+    engine.append(HERE, [{"role": "user", "content": LONG}, {"role": "user", "content": " "}])
+    engine.append(HERE, [{"role": "assistant", "content": None, "tool_calls": [call]}])
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO message_index (message_index) VALUES ('delete-all')",
+        "INSERT INTO summary_index (summary_index) VALUES ('delete-all')",
+        "DROP TABLE message_index",
+        "DELETE FROM message_index WHERE rowid = 1099511627777 + 1",
+        "DELETE FROM message_passages",
+        "INSERT INTO message_index (rowid, body, extra) VALUES (999999, 'nobody', '')",
+        "UPDATE summaries SET content = content || '.'",
+    ],
+)
+def test_whatever_is_lost_comes_back(path: Path, statement: str) -> None:
+    with open_engine(path) as engine:
+        long_told(engine)
+        sql(engine, statement)
+    with open_engine(path) as engine:
+        found = engine.examine()
+        (one,) = [finding for finding in found.findings if finding.kind == "index.drift"]
+        assert one.remedy == "lcm doctor reindex --apply"
+        steps: list[int] = []
+        reindexing.apply(engine.archive, steps.append)
+        assert sum(steps) >= 1
+        if "summaries" in statement:
+            assert drift_of(engine) == (0, 0, 0)
+        else:
+            prove(engine)
+        assert engine.examine().healthy
+        assert reindexing.apply(engine.archive) == reindexing.Reindexed(0, 0, 0, ())
+
+
+def test_the_number_of_lost_rows_is_the_true_one(path: Path) -> None:
+    with open_engine(path) as engine:
+        engine.append(HERE, talk(350, words=3))
+        sql(engine, "DELETE FROM message_index WHERE rowid > 10")
+        (one,) = engine.examine().findings
+        assert "340 rows" in one.message
+        assert len(one.ids) == 20
+
+
+def test_an_index_can_be_made_anew(path: Path) -> None:
+    with open_engine(path) as engine:
+        long_told(engine)
+        before = rows(engine, "SELECT message_id, digest FROM message_extras")
+        sql(engine, "UPDATE message_index_docsize SET sz = x'0000' WHERE id = 3")
+        assert engine.examine().healthy  # only a proof of every row sees it
+        assert not engine.verify().ok
+        done = reindexing.apply(engine.archive, anew=True)
+        assert (done.messages, done.dropped, done.unreadable) == (62, 0, ())
+        assert rows(engine, "SELECT message_id, digest FROM message_extras") == before
+        prove(engine)
+        assert engine.grep("passage1499").hits
+
+
+def test_what_cannot_be_read_does_not_stand_in_the_way(path: Path) -> None:
+    with open_engine(path) as engine:
+        engine.append(HERE, talk(40, words=3))
+        sql(engine, "INSERT INTO message_index (message_index) VALUES ('delete-all')")
+        sql(engine, "UPDATE messages SET content = x'ff' WHERE message_id = 7")
+        done = reindexing.apply(engine.archive)
+        assert (done.messages, done.unreadable) == (39, ("msg#7",))
+
+
+def test_one_that_was_stopped_is_gone_on_with(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reindexing, "_BATCH", 10)
+
+    def stop(_: int) -> None:
+        raise KeyboardInterrupt
+
+    with open_engine(path) as engine:
+        engine.append(HERE, talk(40, words=3))
+        sql(engine, "INSERT INTO message_index (message_index) VALUES ('delete-all')")
+        with pytest.raises(KeyboardInterrupt):
+            reindexing.apply(engine.archive, stop)
+        assert drift_of(engine) == (30, 0, 0)
+        assert reindexing.apply(engine.archive).messages == 30
+        prove(engine)
+
+
+def test_others_write_meanwhile(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reindexing, "_BATCH", 5)
+    with open_engine(path) as engine, lossless.open(path, settings(), background=False) as other:
+        engine.append(HERE, talk(60, words=3))
+        sql(engine, "INSERT INTO message_index (message_index) VALUES ('delete-all')")
+
+        def write() -> None:
+            for n in range(60, 90):
+                other.append(HERE, talk(1, words=3, first=n))
+
+        writer = threading.Thread(target=write)
+        writer.start()
+        reindexing.apply(engine.archive)
+        writer.join()
+        assert drift_of(engine) == (0, 0, 0)
+        prove(engine)
+
+
+@given(lost=st.sets(st.integers(1, 30)))
+def test_any_rows_that_are_lost_come_back(lost: set[int]) -> None:
+    with open_engine(":memory:") as engine:
+        engine.append(HERE, talk(30, words=3))
+        for message_id in lost:
+            sql(engine, "DELETE FROM message_index WHERE rowid = ?", message_id)
+        assert drift_of(engine) == (len(lost), 0, 0)
+        assert reindexing.apply(engine.archive).messages == len(lost)
+        prove(engine)
