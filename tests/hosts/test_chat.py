@@ -49,6 +49,21 @@ def said(path: Path) -> list[str]:
         return [str(content) for (content,) in rows]
 
 
+def test_a_paste_beyond_the_window_is_sent_as_a_reference(
+    path: Path, provider: Provider, client: openai.OpenAI
+) -> None:
+    paste, messages = " ".join(f"w{n}" for n in range(30_000)), []
+    with lossless.chat(client, archive=path, window=WINDOW) as chat:
+        for text in ("hello", paste, "and now?"):
+            messages.append({"role": "user", "content": text})
+            reply = client.chat.completions.create(model="m", messages=messages)  # type: ignore[arg-type]
+            messages.append({"role": "assistant", "content": str(reply.choices[0].message.content)[:99]})
+        assert chat.engine.verify().ok
+    assert messages[2]["content"] == paste
+    assert all(len(request.content) < 4 * WINDOW for request in provider.requests)
+    assert [b"[LCM Raw Payload: file_" in request.content for request in provider.requests] == [False, True, True]
+
+
 def test_three_lines(client: openai.OpenAI, path: Path) -> None:
     with lossless.chat(client, "notes", archive=path):
         messages: Any = [{"role": "user", "content": "hello"}]

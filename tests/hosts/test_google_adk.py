@@ -10,6 +10,7 @@ import pytest
 import lossless
 from lossless.errors import BadInput
 from tests.hosts.examples import run_example, run_page
+from tests.loop.kit import settings
 
 pytest.importorskip("google.adk", reason="its own environment has it")
 
@@ -136,6 +137,29 @@ def test_what_came_in_by_another_door(engine: lossless.Engine) -> None:
     assert [content.role for content in made] == ["user", "model", "user", "model"]
     assert made[1].parts[0].function_call.args == {"path": "."}
     assert made[2].parts[0].function_response.response == {"result": "README"}
+
+
+def test_results_that_came_as_one_stand_apart_when_one_of_them_is_too_large(path: Path) -> None:
+    large, asked = " ".join(f"w{n}" for n in range(2_000)), [("a", "c1"), ("b", "c2"), ("c", "c3")]
+    calls = [types.Part(function_call=types.FunctionCall(id=id_, name=name, args={})) for name, id_ in asked]
+    results = [
+        types.Part(function_response=types.FunctionResponse(id=id_, name=name, response={"result": text}))
+        for (name, id_), text in zip(asked, ("small", large, "tiny"), strict=True)
+    ]
+    contents = [
+        types.Content(role="user", parts=[types.Part(text="look")]),
+        types.Content(role="model", parts=calls),
+        types.Content(role="user", parts=results),
+    ]
+    with lossless.open(path, settings(large_file_threshold_tokens=1_000), background=False) as engine:
+        windows = Windows(engine, "google-adk", 2_000)
+        fitting = windows.fit(lossless.Session(key="s"), window(windows, contents))
+        assert fitting is not None
+        made = given_back(windows, fitting)
+    answers = [part.function_response for content in made for part in content.parts if part.function_response]
+    assert [answer.id for answer in answers] == ["c1", "c2", "c3"]
+    assert "[LCM Tool Output: " in str(answers[1].response)
+    assert large not in str(made)
 
 
 def test_a_wrong_budget_is_said_at_once(engine: lossless.Engine) -> None:

@@ -86,6 +86,39 @@ def test_threads_are_sessions_and_the_state_keeps_everything(path: Path) -> None
         assert engine.verify().ok
 
 
+PASTE = " ".join(f"w{n}" for n in range(2_000))
+PASTES = ("hello", PASTE, PASTE + " again", "and now?")
+
+
+def test_a_large_paste_is_whole_while_it_fits_and_then_a_reference(path: Path) -> None:
+    model = Parrot()
+    with lossless.open(path, settings(large_file_threshold_tokens=1_000), background=False) as engine:
+        middleware = LosslessMiddleware(engine, budget=4_000)
+        agent = create_agent(model, middleware=[middleware], checkpointer=InMemorySaver())
+        for text in PASTES:
+            state = ask(agent, text.removesuffix("?"), "t")
+        assert [str(seen).count(PASTE) for seen in model.seen] == [0, 1, 1, 0]
+        assert [str(seen).count("[LCM Raw Payload: file_") for seen in model.seen] == [0, 0, 1, 2]
+        assert [message.content for message in state[::2]] == [text.removesuffix("?") for text in PASTES]
+        assert engine.verify().ok
+
+
+def test_a_graph_with_large_pastes(path: Path) -> None:
+    seen = []
+    with lossless.open(path, settings(large_file_threshold_tokens=1_000), background=False) as engine:
+        saver = LosslessSaver(InMemorySaver(), engine, budget=4_000)
+
+        def node(state: Any) -> Any:
+            seen.append(str(saver.fit(state["messages"])))
+            return {"messages": [AIMessage(f"ok {len(seen)}")]}
+
+        graph = StateGraph(MessagesState).add_node("n", node).add_edge(START, "n").compile(checkpointer=saver)
+        for text in PASTES:
+            ask(graph, text, "t")
+        assert [one.count(PASTE) for one in seen] == [0, 1, 1, 0]
+        assert engine.verify().ok
+
+
 def test_async_agents(path: Path) -> None:
     with lossless.open(path, background=False) as engine:
         agent = create_agent(Parrot(), middleware=[LosslessMiddleware(engine)], checkpointer=InMemorySaver())

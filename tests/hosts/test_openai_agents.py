@@ -144,6 +144,25 @@ def test_each_call_of_a_long_run_is_within_the_budget(path: Path, streamed: bool
         assert engine.verify().ok
 
 
+def test_large_items_are_whole_while_they_fit_and_then_references(path: Path) -> None:
+    paste, huge = (" ".join(f"w{n}" for n in range(count)) for count in (2_000, 6_000))
+    model = ScriptedModel([[assistant_message("ok")] for _ in range(4)])
+
+    async def steps(session: LosslessSession) -> None:
+        for text in ("hello", paste, huge, "and now?"):
+            await ran(Agent(name="a", model=model), text, session, streamed=False)
+        await session.add_items([{"role": "user", "content": huge}])
+        assert await session.pop_item() == {"role": "user", "content": huge}
+
+    with lossless.open(path, settings(large_file_threshold_tokens=1_000), background=False) as engine:
+        asyncio.run(steps(LosslessSession("s", engine, budget=4_000)))
+        sent = [json.dumps(list(call.input)) for call in model.calls]
+        assert max(map(estimate_tokens, sent)) <= 4_000
+        assert [paste in one for one in sent] == [False, True, False, False]
+        assert [one.count("[LCM Raw Payload: file_") for one in sent] == [0, 0, 2, 2]
+        assert engine.verify().ok
+
+
 @pytest.mark.parametrize("streamed", [False, True], ids=["at once", "streamed"])
 def test_a_call_that_fails_loses_nothing(engine: lossless.Engine, streamed: bool) -> None:
     model = ScriptedModel(

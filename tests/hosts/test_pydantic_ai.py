@@ -118,5 +118,24 @@ def test_runs_at_once_are_sessions_of_their_own(engine: lossless.Engine) -> None
     assert [key for (key,) in keys] == [f"c{n}" for n in range(8)]
 
 
+def test_a_large_paste_is_whole_while_it_fits_and_then_a_reference(path: Path) -> None:
+    paste, seen = " ".join(f"w{n}" for n in range(2_000)), []
+
+    def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        seen.append(str(messages))
+        return ModelResponse([TextPart("ok")])
+
+    async def steps(agent: Agent) -> None:
+        history: list[ModelMessage] = []
+        for text in ("hello", paste, f"{paste} again", "and now?"):
+            history = (await agent.run(text, message_history=history, conversation_id="c")).all_messages()
+
+    with lossless.open(path, settings(large_file_threshold_tokens=1_000), background=False) as engine:
+        asyncio.run(steps(Agent(FunctionModel(model), capabilities=[Lossless(engine, budget=4_000)])))
+        assert [one.count(paste) for one in seen] == [0, 1, 1, 0]
+        assert [one.count("[LCM Raw Payload: file_") for one in seen] == [0, 0, 1, 2]
+        assert engine.verify().ok
+
+
 def test_the_example(tmp_path: Path) -> None:
     assert run_example("agents_pydantic_ai", tmp_path).startswith("At quay seventeen.")

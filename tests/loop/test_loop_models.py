@@ -15,7 +15,7 @@ from lossless.errors import ModelDenied
 from lossless.model.summaries import EXTRACTIVE_MODEL
 from lossless.testing import DIRECTIVES, Scripted, VirtualClock, hang
 
-from .kit import BUDGET, SESSION, SOFT, changes, check, debt, one, open_engine, rows, summaries, talk
+from .kit import BUDGET, HARD, SESSION, SOFT, changes, check, debt, one, open_engine, rows, summaries, talk
 
 if TYPE_CHECKING:
     from lossless import Engine
@@ -179,3 +179,27 @@ def test_side_by_side_what_was_written_beside_a_failure_is_kept(tmp_path: Path) 
         assert [writer for *_, writer in summaries(engine)] == ["scripted", "scripted"]
         assert all("without the context before it" in text for (text,) in rows(engine, "SELECT content FROM summaries"))
         check(engine, said)
+
+
+@pytest.mark.parametrize("failure", ["timeout", "rate_limit", RuntimeError("connect ECONNREFUSED"), ModelDenied("no")])
+def test_a_model_that_fails_is_asked_once_a_compaction_and_the_rest_is_extracted(
+    tmp_path: Path, failure: ScriptLine
+) -> None:
+    model, said = Scripted(then=failure), talk(HARD)
+    with open_engine(tmp_path / "lcm.db", model) as engine:
+        engine.append(SESSION, said)
+        report = engine.compact(SESSION, budget=BUDGET, force=True)
+        assert (model.started, report.calls) == (1, 1)
+        assert report.compacted
+        assert len(report.summary_ids) > 1
+        assert str(report.failure).startswith("model")
+        check(engine, said)
+
+
+def test_a_model_that_writes_nothing_is_asked_for_the_next_summary_all_the_same(tmp_path: Path) -> None:
+    model = Scripted("empty", "empty")
+    with open_engine(tmp_path / "lcm.db", model) as engine:
+        engine.append(SESSION, talk(HARD))
+        report = engine.compact(SESSION, budget=BUDGET, force=True)
+        assert report.calls > 2
+        assert report.failure is None

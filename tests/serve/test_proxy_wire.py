@@ -157,6 +157,30 @@ def test_a_reply_in_a_packing_nobody_asked_for_passes_as_it_is(engine: lossless.
     assert said(engine) == ["Where is the ferry?"]
 
 
+# --- large -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("where", "key"), [(CHAT, "messages"), ("/v1/responses", "input"), ("/v1/messages", "messages")]
+)
+def test_pastes_beyond_the_window_are_sent_as_references(engine: lossless.Engine, where: str, key: str) -> None:
+    paste = " ".join(f"w{n}" for n in range(30_000))
+    messages = [
+        {"role": "user", "content": "hello"},
+        {"role": "assistant", "content": "hi"},
+        {"role": "user", "content": paste},
+        {"role": "assistant", "content": "ok"},
+        {"role": "user", "content": "and now?"},
+    ]
+    with Provider() as provider, proxied(engine, provider, window=8_000) as url:
+        httpx2.post(url + where, json={"model": "m", "max_tokens": 99, key: messages}, headers=GOOD)
+        sent = provider.requests[0]
+    assert len(sent.content) < 32_000
+    assert b"[LCM Raw Payload: file_" in sent.content
+    assert b"lcm_describe" in json.dumps(sent.body["tools"]).encode()
+    assert sent.body[key][-1]["content"] == "and now?"
+
+
 # --- halves and silence ---------------------------------------------------------------------------
 
 
@@ -176,6 +200,26 @@ def test_a_provider_that_does_not_answer(
         got = httpx2.post(url + CHAT, json=BODY, headers=GOOD)
     assert (got.status_code, got.headers["x-lossless-error"]) == (status, "1")
     assert reason in got.json()["error"]["message"]
+    assert said(engine) == ["Where is the ferry?"]
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "why"),
+    [
+        pytest.param("/v1/embeddings", b'{"model": "m", "input": "x"}', "it is no conversation", id="no conversation"),
+        pytest.param(CHAT, b"{broken", "it is no JSON object", id="no JSON"),
+        pytest.param(CHAT, b'{"model": "m", "messages": [{"content": "x"}]}', "role", id="no message"),
+    ],
+)
+def test_what_is_not_kept_is_not_said_to_be(engine: lossless.Engine, path: str, content: bytes, why: str) -> None:
+    with bare_provider(b"") as provider, proxied(engine, provider) as url:
+        got = httpx2.post(url + path, content=content, headers=GOOD)
+        kept = httpx2.post(url + CHAT, json=BODY, headers=GOOD)
+    assert got.status_code == 502
+    assert why in got.headers["x-lossless-not-kept"]
+    assert got.json()["error"]["message"] == "the provider broke off; nothing of it is kept"
+    assert kept.json()["error"]["message"] == "the provider broke off; what was said is kept"
+    assert "x-lossless-not-kept" not in kept.headers
     assert said(engine) == ["Where is the ferry?"]
 
 

@@ -81,6 +81,27 @@ def test_plain_json_stays_plain_json(before: Any, after: Any) -> None:
         assert json.loads(edited(json.dumps(before, indent=indent), after)) == after
 
 
+@given(st.data(), _OBJECTS, st.sampled_from(["\n", "\r\n"]))
+def test_line_ends_are_those_of_the_text(data: st.DataObject, before: Any, end: str) -> None:
+    lines = json.dumps(before, indent=2).replace("\n", end)
+    after = data.draw(_OBJECTS)
+    made = edited(f"// mine{end}{lines}", after)
+    assert made.count("\r") == made.count("\r\n") == (made.count("\n") if end == "\r\n" else 0)
+    assert parse(made).value == after
+
+
+@pytest.mark.parametrize("text", ["['x', ]", "{ a: 1, }", "{\r\n\ta: 1,\r\n\tb: [1, 2,],\r\n}", "[ 1, 2 ]", "{a:1}"])
+def test_what_comes_and_goes_leaves_commas_and_spaces(text: str) -> None:
+    before = parse(text).value
+    after = [*before, {"n": 1}] if isinstance(before, list) else before | {"n": {"m": []}, "o": 1}
+    assert edited(edited(text, after), before) == text
+
+
+def test_halves_of_characters_are_escaped_where_they_are_written() -> None:
+    made = edited('{"a": "\\ud83d cut", b: 1}', {"a": "\ud83d cut", "b": "\ude00", "\ud83d": 2})
+    assert made == '{"a": "\\ud83d cut", b: "\\ude00", "\\ud83d": 2}'
+
+
 def test_numbers_texts_and_names_in_all_their_forms() -> None:
     text = r"""{ hex: 0xFF, plus: +1, half: .5, five: 5., far: -Infinity, 'a\x41\u0041': "line\
  goes on", pair: '\ud83d\ude00', $_x1: 'it\'s "so"' }"""

@@ -9,8 +9,9 @@ export function registerCommands(api, bridge, verbs) {
   }
 }
 
-async function type(bridge, { args, sessionKey, sessionId, sessionFile, runtimeContext }) {
+async function type(bridge, context) {
   try {
+    const { args, sessionKey, sessionId, sessionFile, runtimeContext } = context ?? {};
     const open = { llm: runtimeContext?.llm };
     const params = { args: args ?? "", sessionKey, sessionId, sessionFile };
     return await bridge.call("command", params, { open, deadlineMs: COMMAND_MS, replay: false });
@@ -25,8 +26,9 @@ export function registerControl(api, bridge) {
   register?.({
     id: "lcm-control",
     description: "How a session is kept: status, doctor, rotate.",
-    handler: async ({ sessionKey, payload } = {}) => {
+    handler: async (given) => {
       try {
+        const { sessionKey, payload } = given ?? {};
         const action = typeof payload === "string" ? payload : (payload?.action ?? payload?.op ?? "status");
         return { ok: true, result: await bridge.call("control", { action, sessionKey }) };
       } catch (error) {
@@ -49,16 +51,16 @@ export function registerHooks(api, bridge, { id, isSelected, log }) {
       return undefined; // without Python there is nothing to recall
     }
   });
-  api.on("before_reset", async (event = {}, context = {}) => {
+  api.on("before_reset", async (event, context) => {
     if (!isSelected()) return;
-    const { sessionKey, sessionId, agentId } = context;
+    const { sessionKey, sessionId, agentId } = context ?? {};
     const sessionTarget = { agentId: agentId ?? agentOf(sessionKey), sessionKey, sessionId };
-    await tell("hook.before_reset", { sessionKey, sessionId, sessionFile: event.sessionFile, sessionTarget, reason: event.reason });
+    await tell("hook.before_reset", { sessionKey, sessionId, sessionFile: event?.sessionFile, sessionTarget, reason: event?.reason });
   });
-  api.on("session_end", async (event = {}, context = {}) => {
+  api.on("session_end", async (event, context) => {
     if (!isSelected()) return;
-    const { sessionKey, sessionId } = { ...context, ...event };
-    await tell("hook.session_end", { sessionKey, sessionId, reason: event.reason });
+    const { sessionKey, sessionId, reason } = { ...context, ...event };
+    await tell("hook.session_end", { sessionKey, sessionId, reason });
   });
   api.on("gateway_start", async () => {
     if (isSelected()) await tell("hook.gateway_start", {}, { deadlineMs: 120_000 });

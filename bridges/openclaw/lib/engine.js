@@ -1,5 +1,6 @@
 // The context engine: every method translates, Python decides, and nothing is ever thrown at the host but where it asks for it.
 import { randomUUID } from "node:crypto";
+import { encode } from "./frames.js";
 
 /** How much of the end of a window Python gets at first. */
 const TAIL = 64;
@@ -32,13 +33,15 @@ export function engineFactory(bridge, { id, version, config, log, captureOnly = 
     hostFrames: Boolean(params.runtimeSettings?.executionHost?.id),
   });
 
-  /** A method that answers with `instead(params, error)` when it cannot do its work. */
-  const safe = (name, work, instead) => async (params = {}) => {
+  /** A method that answers with `instead(params, reason)` when it cannot do its work, whatever the host hands over. */
+  const safe = (name, work, instead) => async (given) => {
+    const params = given ?? {};
     try {
       return await work(params);
     } catch (error) {
-      if (!params.abortSignal?.aborted) log.warn?.(`[lossless] ${name}: ${error?.message ?? error}`);
-      return instead(params, error);
+      const reason = String(attempt(() => error.message) ?? attempt(() => String(error)) ?? "it failed");
+      if (!attempt(() => params.abortSignal?.aborted)) attempt(() => log.warn?.(`[lossless] ${name}: ${reason}`));
+      return instead(params, reason);
     }
   };
 
@@ -48,8 +51,9 @@ export function engineFactory(bridge, { id, version, config, log, captureOnly = 
   };
 
   /** What the host's memory plugin says to the model: with an engine in the slot, the host leaves that to the engine. */
-  const memoryPolicy = async ({ availableTools, citationsMode }) => {
+  const memoryPolicy = async (params) => {
     try {
+      const { availableTools, citationsMode } = params;
       const { buildMemorySystemPromptAddition } = await importer("openclaw/plugin-sdk/core");
       return (await buildMemorySystemPromptAddition?.({ availableTools: availableTools ?? new Set(), citationsMode })) || undefined;
     } catch {
@@ -64,7 +68,8 @@ export function engineFactory(bridge, { id, version, config, log, captureOnly = 
   };
 
   const assemble = async (params) => {
-    const { messages = [], prompt } = params;
+    const { prompt } = params;
+    const messages = listed(params.messages);
     const ask = (window) =>
       bridge.call("assemble", {
         ...session(params), ...turn(params), prompt, messages: window, messageCount: messages.length,
@@ -86,12 +91,21 @@ export function engineFactory(bridge, { id, version, config, log, captureOnly = 
     return delegateCompactionToRuntime(params);
   };
 
-  const commitTurn = (params) =>
-    bridge.call("commitTurn", {
+  const commitTurn = async (given) => {
+    const params = given ?? {};
+    return bridge.call("commitTurn", {
       ...session(params), sessionTarget: target(params.admission), admission: anchor(params.admission),
       terminal: anchor(params.terminal), advancementKey: params.advancementKey, messages: params.messages,
       ...turn(params), isHeartbeat: params.isHeartbeat === true,
     }, { signal: params.abortSignal });
+  };
+
+  /** The host's own messages, for when there are no others. */
+  const unchanged = (params) => {
+    const messages = listed(attempt(() => params.messages));
+    const estimatedTokens = Math.ceil(messages.reduce((sum, message) => sum + sizeOf(message), 2) / 4);
+    return withPolicies(params, { messages, estimatedTokens, promptAuthority: "preassembly_may_overflow" });
+  };
 
   return () => ({
     info: {
@@ -111,7 +125,7 @@ export function engineFactory(bridge, { id, version, config, log, captureOnly = 
       (params) => bridge.call("bootstrap", { ...session(params), ...transcript(params) }, {
         signal: params.abortSignal, open: host(params),
       }),
-      (_, error) => ({ bootstrapped: false, importedMessages: 0, reason: error.message }),
+      (_, reason) => ({ bootstrapped: false, importedMessages: 0, reason }),
     ),
     maintain: safe(
       "maintain",
@@ -120,7 +134,7 @@ export function engineFactory(bridge, { id, version, config, log, captureOnly = 
         allowDeferredCompactionExecution: params.runtimeContext?.allowDeferredCompactionExecution === true,
         canRewrite: typeof params.runtimeContext?.rewriteTranscriptEntries === "function",
       }, { signal: params.abortSignal, deadlineMs: compactMs(), open: host(params) }),
-      (_, error) => ({ changed: false, bytesFreed: 0, rewrittenEntries: 0, reason: error.message }),
+      (_, reason) => ({ changed: false, bytesFreed: 0, rewrittenEntries: 0, reason }),
     ),
     ingest: safe(
       "ingest",
@@ -149,12 +163,8 @@ export function engineFactory(bridge, { id, version, config, log, captureOnly = 
     ),
     // The one method that may throw: the host keeps the turn and hands it over again before the next one.
     commitTurn,
-    assemble: safe("assemble", assemble, (params) => withPolicies(params, {
-      messages: params.messages ?? [],
-      estimatedTokens: Math.ceil(JSON.stringify(params.messages ?? []).length / 4),
-      promptAuthority: "preassembly_may_overflow",
-    })),
-    compact: safe("compact", compact, (_, error) => ({ ok: false, compacted: false, reason: error.message })),
+    assemble: safe("assemble", assemble, unchanged),
+    compact: safe("compact", compact, (_, reason) => ({ ok: false, compacted: false, reason })),
     prepareSubagentSpawn: safe(
       "prepareSubagentSpawn",
       async ({ parentSessionKey, childSessionKey }) => {
@@ -184,6 +194,25 @@ function requirements(captureOnly) {
     "agent-run": { requiredCapabilities: needs, unsupportedMessage: captureOnly ? CANNOT_STORE : CANNOT_ASK },
     "manual-compact": { requiredCapabilities: captureOnly ? [] : ["compact"], unsupportedMessage: CANNOT_ASK },
   };
+}
+
+/** What `read` gives; undefined when even that cannot be read. */
+function attempt(read) {
+  try {
+    return read();
+  } catch {
+    return undefined;
+  }
+}
+
+function listed(messages) {
+  return Array.isArray(messages) ? messages : [];
+}
+
+/** How long a message is, about; of one that JSON cannot hold only the words count. */
+function sizeOf(message) {
+  const words = () => [message.content].flat().map((block) => block?.text ?? block).join("").length;
+  return attempt(() => encode(message).length) ?? attempt(words) ?? 0;
 }
 
 function anchor(given) {

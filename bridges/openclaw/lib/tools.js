@@ -5,10 +5,10 @@ const QUESTION_MS = 150_000;
 
 export function registerTools(api, bridge, tools) {
   for (const tool of tools) {
-    api.registerTool((context = {}) => ({
+    api.registerTool((context) => ({
       ...tool,
       label: tool.name,
-      execute: (_id, args, signal) => execute(bridge, tool.name, args ?? {}, context, signal),
+      execute: (_id, args, signal) => execute(bridge, tool.name, args ?? {}, context ?? {}, signal),
     }), { name: tool.name });
   }
 }

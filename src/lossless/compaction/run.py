@@ -20,7 +20,7 @@ from lossless.compaction.crew import Crew, cores
 from lossless.compaction.escalate import Source, Written, summarise
 from lossless.compaction.source_text import line_of, section_of
 from lossless.compaction.trigger import Reason, Stop, after_round, another_round, conclude
-from lossless.errors import GuardOpen, ModelAuth, ModelDenied, ModelError, Stale
+from lossless.errors import GuardOpen, ModelAuth, ModelBadAnswer, ModelDenied, ModelError, Stale
 from lossless.llm.guard import BREAKER
 from lossless.model.context import MessageItem, SummaryItem, token_sum
 from lossless.model.identity import summary_id
@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from datetime import datetime
 
-    from lossless.compaction.escalate import Ask, OnFailure
+    from lossless.compaction.escalate import Answer, Ask, OnFailure
     from lossless.compaction.gate import ArchiveGate
     from lossless.compaction.policy import CompactionPolicy
+    from lossless.compaction.prompts import SummaryPrompt
     from lossless.compaction.summariser import Summariser
     from lossless.compaction.trigger import Chain, Decision, Outcome
     from lossless.model.context import ContextItem
@@ -64,6 +65,8 @@ class CompactionReport:
     stop: Stop | None = None
     #: When a guard that stopped it closes again.
     until: str | None = None
+    #: The code of the error with which a model failed; what was folded from then on was extracted.
+    failure: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,8 @@ class _Sweeping:
     calls: int = 0
     stop: Stop = "nothing left"
     until: str | None = None
+    #: The code of the error with which a model failed; it is not asked again.
+    failure: str | None = None
 
 
 def lease_name(conversation_id: int) -> str:
@@ -150,7 +155,7 @@ def _compact(job: Job, chain: Chain, sweeping: _Sweeping, crew: Crew | None) -> 
         if sweeping.stop == "nothing left" and (job.stop_at is None or sweeping.state.stop_at is not None):
             break
         again = _begin(job, deadline, job.stop_at)
-        again.summary_ids, again.calls = sweeping.summary_ids, sweeping.calls
+        again.summary_ids, again.calls, again.failure = sweeping.summary_ids, sweeping.calls, sweeping.failure
         sweeping = again
     return _concluded(job, chain, sweeping, before)
 
@@ -208,15 +213,18 @@ def _crew(job: Job, chain: Chain, sweeping: _Sweeping) -> AbstractContextManager
 
 
 def _sweep(job: Job, sweeping: _Sweeping, crew: Crew | None) -> None:
-    """Passes until none is left or a bound is met; `sweeping.stop` says which."""
+    """Passes until none is left or a bound is met; `sweeping.stop` says which.
+
+    A model that cannot be asked is not asked again: the rest is extracted, unless the job wants to hear of it.
+    """
     gate = replace(_gate(job), is_wanted=lambda: _take_lease(job))
-    ask = job.summariser.ask(gate) if _asks(job) else None
-    parallel = job.summariser.settings.summary_parallelism if ask else None
-    while batch := _next(job, sweeping, parallel):
+    ask = _heard(job.summariser.ask(gate), sweeping) if _asks(job) else None
+    parallel = job.summariser.settings.summary_parallelism
+    while batch := _next(job, sweeping, parallel if ask and sweeping.failure is None else None):
         if not _renew(job):
             sweeping.stop = "stale"
             break
-        if ask is None:
+        if ask is None or sweeping.failure is not None:
             _extract_all(job, sweeping, batch, crew)
         elif (error := _write_all(job, sweeping, batch, ask)) is not None:
             sweeping.stop = _stop_of(error)
@@ -226,6 +234,20 @@ def _sweep(job: Job, sweeping: _Sweeping, crew: Crew | None) -> None:
     else:
         sweeping.stop = plan.stop_reason(sweeping.state, job.policy, time.monotonic()) or "nothing left"
     sweeping.calls += len(gate.tickets)
+
+
+def _heard(ask: Ask, sweeping: _Sweeping) -> Ask:
+    """The same model, whose failure to answer at all is remembered."""
+
+    def heard(prompt: SummaryPrompt, /) -> Answer:
+        try:
+            return ask(prompt)
+        except ModelError as error:
+            if not isinstance(error, ModelBadAnswer):
+                sweeping.failure = error.code
+            raise
+
+    return heard
 
 
 def _next(job: Job, sweeping: _Sweeping, parallel: int | None) -> tuple[plan.Pass, ...]:
@@ -273,7 +295,10 @@ def _extract_all(job: Job, sweeping: _Sweeping, batch: Sequence[plan.Pass], crew
     for work in batch:
         if work.depth == 0 and not plan.wants_leaf(sweeping.state, job.policy, time.monotonic()):
             break
-        if not _place(job, sweeping, work, next(written)):
+        summary = next(written)
+        if summary is not None:
+            summary = replace(summary, failure=sweeping.failure)
+        if not _place(job, sweeping, work, summary):
             break
 
 
@@ -408,4 +433,5 @@ def _report(outcome: Outcome, sweeping: _Sweeping, before: int) -> CompactionRep
         outcome.exhausted,
         sweeping.stop,
         sweeping.until,
+        sweeping.failure,
     )

@@ -8,9 +8,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless.assembly.policy_text import RECALL_POLICY
-from lossless.assembly.size import item_tokens, json_text
 from lossless.errors import BadMessage, NotFound
-from lossless.exchange.dialect import CARRIED, Raw, text_of
+from lossless.exchange.dialect import Raw, text_of
+from lossless.exchange.fitting import holds_payload, plain, window_tokens, with_newest_whole
 from lossless.exchange.windows import known_window
 from lossless.model.messages import ModelIdentity
 from lossless.model.tokens import estimate_tokens
@@ -78,6 +78,8 @@ class Turn:
     _whole: Raw | None = None
     #: What is sent besides the conversation, in tokens.
     _overhead: int = 0
+    #: Whether the archive has counted what is sent: not when it has a reference where these words are.
+    _is_counted: bool = True
 
     def __post_init__(self) -> None:
         self.stream = self.keeping.dialect.stream(())
@@ -99,14 +101,23 @@ class Turn:
         self.not_kept = _why_not(report)
         if self.not_kept is not None or dialect.knows_history(self.body):
             return
-        made = None if self._shows_everything(report) else self._assemble()
-        if made is not None and not _is_whole(made, len(self.window) - len(report.skipped)):
-            said = [{name: value for name, value in one.items() if name != CARRIED} for one in made.messages]
-            self.body, self.is_assembled = dialect.with_window(self.body, said), True
+        self._fit(report)
         if may_add and (self.is_assembled or keeping.tools == "always"):
             self.body, self._overhead = dialect.with_recall(self.body, RECALL_POLICY, tools), self._overhead + ours
             self.hidden = frozenset(name for tool in tools for name in dialect.tool_names({"tools": [tool]}))
             self.stream = dialect.stream(self.hidden)
+
+    def _fit(self, report: AppendReport) -> None:
+        """Send the window as it came while it fits and shows everything, else what was put together."""
+        keeping, id_ = self.keeping, report.conversation_id
+        made = None if id_ is None or self._shows_everything(report) else self._assemble(self.budget)
+        count = len(self.window) - len(report.skipped)
+        if id_ is None or made is None or (_is_whole(made, count) and self._has_room(report)):
+            self._is_counted = not self._holds_payload()
+            return
+        shown = with_newest_whole(keeping.engine, id_, made, keeping.dialect.format, self._put_together)
+        self.body = keeping.dialect.with_window(self.body, [plain(one) for one in shown.made.messages])
+        self.is_assembled, self._is_counted = True, shown.is_counted
 
     def take(self, reply: Raw) -> Raw | None:
         """The reply for the client, kept; None when `body` has to be sent once more."""
@@ -155,8 +166,7 @@ class Turn:
 
     def _shows_everything(self, report: AppendReport) -> bool:
         """Whether the context is this very window, and fits: then there is nothing to put together."""
-        engine, id_ = self.keeping.engine, report.conversation_id
-        archive = engine.archive
+        archive, id_ = self.keeping.engine.archive, report.conversation_id
         if id_ is None:
             return False
         with archive.reading():
@@ -165,26 +175,37 @@ class Turn:
                 return False
             if archive.beside.pins(id_) or archive.beside.active_brief(id_) is not None:
                 return False
-            who = report.conversation or self.keeping.session
-            room = engine.capacity(who, budget=self.budget, model=self._identity())
+            return self._has_room(report)
+
+    def _has_room(self, report: AppendReport) -> bool:
+        """Whether the client's own window fits, as it would be sent."""
+        who = report.conversation or self.keeping.session
+        room = self.keeping.engine.capacity(who, budget=self.budget, model=self._identity())
         if self.most_tokens is not None and self.most_tokens + len(self.window) <= room:
             return True
-        return sum([item_tokens(message, json_text(message)) for message in self.window]) <= room
+        return window_tokens(self.window) <= room
 
-    def _assemble(self) -> Assembled | None:
-        keeping, last = self.keeping, self.window[-1] if self.window else {}
-        user = next((m for m in reversed(self.window) if m.get("role") == "user"), {})
+    def _holds_payload(self) -> bool:
+        threshold = self.keeping.engine.settings.large_file_threshold_tokens
+        return (self.most_tokens is None or self.most_tokens >= threshold) and holds_payload(self.window, threshold)
+
+    def _assemble(self, budget: int) -> Assembled | None:
         try:
-            return keeping.engine.assemble(
-                keeping.session,
-                budget=self.budget,
-                prompt=text_of(user.get("content")) or None,
-                format=keeping.dialect.format,
-                model=self._identity(),
-                allow_trailing_assistant=last.get("role") == "assistant",
-            )
+            return self._put_together(budget)
         except NotFound:
             return None
+
+    def _put_together(self, budget: int) -> Assembled:
+        keeping, last = self.keeping, self.window[-1] if self.window else {}
+        user = next((m for m in reversed(self.window) if m.get("role") == "user"), {})
+        return keeping.engine.assemble(
+            keeping.session,
+            budget=budget,
+            prompt=text_of(user.get("content")) or None,
+            format=keeping.dialect.format,
+            model=self._identity(),
+            allow_trailing_assistant=last.get("role") == "assistant",
+        )
 
     def _identity(self) -> ModelIdentity:
         keeping = self.keeping
@@ -209,7 +230,8 @@ class Turn:
             new_messages=said if is_added else None,
             window=None if is_added else [*self.window, *said],
             budget=self.budget,
-            usage=counted,
+            usage=counted if self._is_counted else None,
+            observed_tokens=prompt if prompt > 0 and not self._is_counted else None,
             model=f"{identity.provider}/{identity.model}",
         )
 

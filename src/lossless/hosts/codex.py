@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput
 from lossless.hosts.claude_code.setup import object_edit
-from lossless.hosts.config_files import Edit, read_text
-from lossless.hosts.hook_files import SERVER, is_own_server, with_hooks, without_hooks
+from lossless.hosts.config_files import Edit, read_object, read_text
+from lossless.hosts.hook_files import SERVER, command_in, is_own_server, with_hooks, without_hooks
+from lossless.settings.json5_edit import line_end
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -68,6 +69,12 @@ def uninstall_edits(places: Places) -> list[Edit]:
     return [hooks, Edit(places.config, text, after if after.strip() else None)]
 
 
+def installed_command(places: Places) -> list[str] | None:
+    """The command of hooks or server as it stands in the files; None where nothing is installed."""
+    server = servers_in(places.config, read_text(places.config) or "").get(SERVER)
+    return command_in(read_object(places.hooks, read_text(places.hooks)), server)
+
+
 def with_server(path: Path, text: str | None, command: Sequence[str]) -> str:
     """A config with our MCP server; one that is there already as it should be, or was changed by hand, stays."""
     found = servers_in(path, text or "").get(SERVER)
@@ -79,9 +86,11 @@ def with_server(path: Path, text: str | None, command: Sequence[str]) -> str:
     rest = without_server(text or "") if found is not None else text or ""
     if rest is None:
         raise BadInput(f"[mcp_servers.{SERVER}] in {str(path)!r} cannot be changed safely; change it by hand")
-    gap = "" if not rest else "\n" if rest.endswith("\n") else "\n\n"
     args = ", ".join(map(_quoted, command[1:]))
-    new = f"{rest}{gap}{_MARK}\n[mcp_servers.{SERVER}]\ncommand = {_quoted(command[0])}\nargs = [{args}]\n"
+    end = line_end(text or "")
+    gap = "" if not rest else end if rest.endswith("\n") else end + end
+    lines = (_MARK, f"[mcp_servers.{SERVER}]", f"command = {_quoted(command[0])}", f"args = [{args}]", "")
+    new = rest + gap + end.join(lines)
     servers_in(path, new)
     return new
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import os
 import re
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput
+from lossless.settings.json5_edit import line_end, writable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
     from pathlib import Path
 
@@ -26,8 +28,8 @@ class Edit:
     after: str | None
     #: What a person should know about it: why it is left as it is.
     note: str = ""
-    #: Whether its folder is there for this file alone, and goes with it.
-    has_folder: bool = False
+    #: So many folders above it are there for this file alone, and go with it when they are empty.
+    folders: int = 0
 
     @property
     def change(self) -> str:
@@ -45,10 +47,20 @@ class Done:
     backup: Path | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Staged:
+    """An edit that can be made now: the file behind its link, its new text beside it, and the copy."""
+
+    edit: Edit
+    real: Path
+    new: Path | None = None
+    backup: Path | None = None
+
+
 def read_text(path: Path) -> str | None:
-    """The text of a file; None when there is none. Raises BadInput for one that cannot be read."""
+    """The text of a file with its own line ends; None when there is none. Raises BadInput when it cannot be read."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_bytes().decode("utf-8")
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
@@ -69,54 +81,84 @@ def read_object(path: Path, text: str | None) -> dict[str, Any]:
 
 
 def write_object(value: dict[str, Any], like: str | None) -> str:
-    """A JSON object as text, indented like the text before it."""
+    """A JSON object as text, with the indentation and the line ends of the text before it."""
     found = re.search(r"\n([ \t]+)\S", like or "")
     indent: int | str = 2 if found is None else found[1]
-    return json.dumps(value, indent=indent, ensure_ascii=False) + "\n"
+    return writable(json.dumps(value, indent=indent, ensure_ascii=False) + "\n").replace("\n", line_end(like or ""))
 
 
-def apply(edits: Iterable[Edit], now: datetime) -> list[Done]:
+def apply(edits: Sequence[Edit], now: datetime) -> list[Done]:
     """Make edits, each at once; a file that changes is copied first, one that held nothing else is removed.
 
-    Raises BadInput for a file that somebody else has changed meanwhile.
+    All that is new is written beside the files before the first of them is touched. Raises BadInput when that fails,
+    and for a file that somebody else has changed meanwhile; nothing of it is left behind then.
     """
-    done = []
-    for edit in edits:
-        if edit.change == "unchanged":
-            done.append(Done(edit))
-            continue
-        if read_text(edit.path) != edit.before:
-            raise BadInput(f"{str(edit.path)!r} was changed by somebody else meanwhile; run it again")
-        try:
-            done.append(Done(edit, _write(edit, now)))
-        except OSError as error:
-            raise BadInput(f"{str(edit.path)!r} cannot be written: {error}") from error
-    return done
+    with ExitStack() as undo:
+        staged = [_staged(edit, now, undo) for edit in edits]
+        undo.pop_all()
+    with ExitStack() as undo:
+        for item in staged:
+            if item.new is not None:
+                undo.callback(item.new.unlink, missing_ok=True)
+        for item in staged:
+            _make(item)
+    return [Done(item.edit, item.backup) for item in staged]
 
 
-def _write(edit: Edit, now: datetime) -> Path | None:
-    """Replace a file, through a link if it is one; its permissions stay."""
-    real = edit.path.resolve()
-    backup = None
-    mode = 0o600
-    if edit.after is None:
-        real.unlink()
-        if edit.has_folder:
-            with suppress(OSError):
-                real.parent.rmdir()
-        return None
-    if edit.before is not None:
-        mode = real.stat().st_mode & 0o7777
-        backup = real.with_name(f"{real.name}.lcm-{now:%Y%m%dT%H%M%S}.bak")
-        _put(backup, edit.before, mode)
-    real.parent.mkdir(parents=True, exist_ok=True)
-    new = real.with_name(f".{real.name}.lcm-{os.getpid()}")
-    _put(new, edit.after, mode if edit.before is not None else 0o644)
-    os.replace(new, real)
-    return backup
+def _staged(edit: Edit, now: datetime, undo: ExitStack) -> _Staged:
+    """An edit, ready; `undo` takes away what was written for it."""
+    if edit.change == "unchanged":
+        return _Staged(edit, edit.path)
+    if read_text(edit.path) != edit.before:
+        raise BadInput(f"{str(edit.path)!r} was changed by somebody else meanwhile; run it again")
+    try:
+        real = edit.path.resolve()
+        if edit.after is None:
+            return _Staged(edit, real)
+        _make_folder(real.parent, undo)
+        backup = mode = None
+        if edit.before is not None:
+            mode = real.stat().st_mode & 0o7777
+            names = (f"{real.name}.lcm-{now:%Y%m%dT%H%M%S}{f'-{n}' if n else ''}.bak" for n in count())
+            backup = _put(real.parent, names, edit.before, mode, undo)
+        names = (f".{real.name}.lcm-{os.getpid()}-{n}" for n in count())
+        return _Staged(edit, real, _put(real.parent, names, edit.after, mode, undo), backup)
+    except (OSError, UnicodeEncodeError) as error:
+        raise BadInput(f"{str(edit.path)!r} cannot be written and is left as it is: {error}") from error
 
 
-def _put(path: Path, text: str, mode: int) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
-        file.write(text)
+def _make(item: _Staged) -> None:
+    try:
+        if item.new is not None:
+            os.replace(item.new, item.real)
+        elif item.edit.change == "removed":
+            item.real.unlink()
+    except OSError as error:
+        raise BadInput(f"{str(item.edit.path)!r} cannot be written: {error}") from error
+    if item.edit.change == "removed":
+        with suppress(OSError):
+            for folder in item.real.parents[: item.edit.folders]:
+                folder.rmdir()
+
+
+def _make_folder(folder: Path, undo: ExitStack) -> None:
+    if not folder.is_dir():
+        _make_folder(folder.parent, undo)
+        folder.mkdir()
+        undo.callback(folder.rmdir)
+
+
+def _put(folder: Path, names: Iterable[str], text: str, mode: int | None, undo: ExitStack) -> Path:
+    """Write a file under the first name that nobody has, with the given permissions; it is nobody else's until then."""
+    data = text.encode("utf-8")
+    for name in names:
+        path = folder / name
+        with suppress(FileExistsError):
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644 if mode is None else 0o600)
+            break
+    undo.callback(path.unlink, missing_ok=True)
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+    if mode is not None:
+        path.chmod(mode)
+    return path

@@ -66,6 +66,13 @@ def events_with_hooks(settings: dict[str, Any]) -> dict[str, str]:
     return found
 
 
+def command_in(settings: dict[str, Any], server: Any) -> list[str] | None:
+    """What calls us: the words of a hook's command, else those of our MCP server; None when nothing does."""
+    for command in events_with_hooks(settings).values():
+        return shlex.split(command)
+    return [str(server["command"]), *map(str, server["args"])] if is_own_server(server) else None
+
+
 def _is_ours(group: Any) -> bool:
     """Whether a group has our handlers and no others."""
     ours = _handlers(group)

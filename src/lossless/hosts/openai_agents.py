@@ -11,7 +11,7 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any, cast
 
-from lossless.errors import NotFound
+from lossless.exchange.fitting import whole, with_newest_whole
 from lossless.hosts.extras import extra
 from lossless.hosts.view import newest, pop
 from lossless.hosts.window import checked_budget, named, tokens_of
@@ -27,8 +27,12 @@ if TYPE_CHECKING:
     from agents.memory import SessionSettings
     from agents.run_config import CallModelData
 
+    from lossless.assembly.run import Assembled
     from lossless.engine import Engine
+    from lossless.model.messages import StoredMessage
     from lossless.recall.tools import Tool as RecallTool
+
+_FORMAT = "openai-responses"
 
 
 class LosslessSession:
@@ -59,7 +63,7 @@ class LosslessSession:
     async def pop_item(self) -> TResponseInputItem | None:
         """Take the newest item out of the view and return it."""
         popped = await asyncio.to_thread(pop, self.engine, self.session, "openai-agents")
-        return None if popped is None else cast("TResponseInputItem", popped.message.original)
+        return None if popped is None else cast("TResponseInputItem", self._item(popped))
 
     async def clear_session(self) -> None:
         """Begin afresh; the conversation so far stays in the archive and in search."""
@@ -92,17 +96,24 @@ class LosslessSession:
         if tokens_of(items) <= budget:
             return items
         last = newest(self.engine, self.session)
-        place = next((n for n in range(len(items), 0, -1) if last and _plain(items[n - 1]) == last.message.original), 0)
+        stored = None if last is None else self._item(last)
+        place = next((n for n in range(len(items), 0, -1) if last and _plain(items[n - 1]) == stored), 0)
         return [*self._assembled(max(budget - tokens_of(items[place:]), 1)), *items[place:]] if place else items
 
+    def _item(self, stored: StoredMessage) -> Any:
+        """A stored item as it came, also when what it holds lies in a file."""
+        return (whole(self.engine, stored) or stored.message).original
+
     def _assembled(self, budget: int | None = None) -> list[Any]:
-        try:
-            made = self.engine.assemble(
-                self.session, budget=budget or self.budget, format="openai-responses", allow_trailing_assistant=True
-            )
-        except NotFound:
+        found = self.engine.archive.conversations.find(self.session)
+        if found is None:
             return []
+        made = self._made(budget or self.budget)
+        made = with_newest_whole(self.engine, found.id, made, _FORMAT, self._made).made
         return list(made.messages) if made.receipt.included else []
+
+    def _made(self, budget: int | None) -> Assembled:
+        return self.engine.assemble(self.session, budget=budget, format=_FORMAT, allow_trailing_assistant=True)
 
 
 def _plain(item: Any) -> Any:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput, NotFound
 from lossless.exchange.dialect import CARRIED
+from lossless.exchange.fitting import window_tokens, with_newest_whole
 from lossless.model.conversations import Session
 from lossless.model.tokens import estimate_tokens
 from lossless.recall.tools import TOOLS
@@ -15,11 +17,14 @@ from lossless.recall.tools import TOOLS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lossless.assembly.run import Assembled
     from lossless.engine import Engine
     from lossless.model.messages import Message
     from lossless.recall.tools import Tool
 
 Raw = dict[str, Any]
+#: How the ids of messages begin in a receipt.
+_MESSAGE = "msg#"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +45,16 @@ class Windows:
         report = self.engine.after_turn(session, window=window, budget=self.budget).append
         if report.conversation_id is None or report.blocked is not None:
             return None
+        assemble = partial(self._assemble, session)
         try:
-            made = self.engine.assemble(session, budget=self.budget, allow_trailing_assistant=True)
+            made = assemble(self.budget)
         except NotFound:
             return None
         is_whole = len(made.parts) == len(window) and all(self.own(message) is not None for message in made.parts)
-        return None if is_whole else made.parts
+        if is_whole and window_tokens(window) <= made.receipt.capacity:
+            return None
+        made = with_newest_whole(self.engine, report.conversation_id, made, "openai-chat", assemble).made
+        return self._kept_together(self._with_references(made))
 
     def turn(self, session: Session, window: Sequence[Raw], prompt_tokens: int | None = None) -> None:
         """Store a window that ends with a reply, and see whether it is time to fold."""
@@ -59,6 +68,27 @@ class Windows:
         """What a message carries of this framework; None for what we wrote, and for what came another way."""
         return None if message.body is None else (message.body.get(CARRIED) or {}).get(self.kind)  # type: ignore[union-attr]
 
+    def _assemble(self, session: Session, budget: int | None) -> Assembled:
+        return self.engine.assemble(session, budget=budget, allow_trailing_assistant=True)
+
+    def _with_references(self, made: Assembled) -> list[Message]:
+        """The messages; one that a file stands in does not carry the framework's own, which is as large as ever."""
+        archive = self.engine.archive
+        ids = [int(id_.removeprefix(_MESSAGE)) for id_, _ in made.receipt.included if id_.startswith(_MESSAGE)]
+        with archive.reading():
+            filed = archive.messages.many(list(archive.files.recipes(ids)), exact=False)
+        references = {stored.message.content for stored in filed}
+        return [replace(one, body=None) if one.content in references else one for one in made.parts]
+
+    def _kept_together(self, messages: Sequence[Message]) -> tuple[Message, ...]:
+        """Messages that came as one carry it only while none of them has changed: else each stands for itself."""
+        made: list[Message] = []
+        for run in _runs(messages):
+            own = [self.own(message) for message in run]
+            is_broken = None in own and {} in own
+            made += [replace(message, body=None) if is_broken else message for message in run]
+        return tuple(made)
+
     def call(self, session: Session | None, name: str, args: Any) -> str:
         """Use a recall tool."""
         return self.engine.call_tool(name, args, session=session).text
@@ -67,6 +97,15 @@ class Windows:
     def tools(self) -> tuple[Tool, ...]:
         """The recall tools, to be declared in the framework's way."""
         return TOOLS
+
+
+def _runs(messages: Sequence[Message]) -> list[list[Message]]:
+    """Messages by what may have come as one: the results of tools that follow each other, and what follows them."""
+    runs: list[list[Message]] = []
+    for message in messages:
+        goes_on = bool(runs) and bool(runs[-1][-1].tool_results) and message.role in ("tool", "user")
+        runs[-1].append(message) if goes_on else runs.append([message])
+    return runs
 
 
 def checked_budget(budget: Any, name: str = "budget") -> Any:

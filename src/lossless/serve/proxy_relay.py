@@ -20,13 +20,16 @@ if TYPE_CHECKING:
     from lossless.exchange.turn import Turn
     from lossless.serve.proxy_sessions import Sessions
 
+#: Says why nothing is kept of a request, or not its reply.
+NOT_KEPT_HEADER = "x-lossless-not-kept"
 #: Headers of an answer that belong to one connection.
 _HOPS = frozenset(("connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "proxy-authenticate"))
 
 
-def failure(provider: str, status: int, reason: str) -> JSONResponse:
+def failure(provider: str, status: int, reason: str, not_kept: str | None = None) -> JSONResponse:
     """An error of the proxy's own, in the shape that the provider's clients read."""
-    return JSONResponse(_error(provider, reason), status, {"x-lossless-error": "1"})
+    told = {} if not_kept is None else {NOT_KEPT_HEADER: _word(not_kept).decode()}
+    return JSONResponse(_error(provider, reason), status, {"x-lossless-error": "1"} | told)
 
 
 def _passed_headers(answer: httpx2.Response) -> list[tuple[bytes, bytes]]:
@@ -166,17 +169,19 @@ class Relay(Response):
             headers.append((b"x-lossless-session", _word(self._turn.keeping.session.name)))
             headers += [] if length is None else [(b"content-length", b"%d" % length)]
         if self._not_kept is not None:
-            headers.append((b"x-lossless-not-kept", _word(self._not_kept)))
+            headers.append((NOT_KEPT_HEADER.encode(), _word(self._not_kept)))
         await send({"type": "http.response.start", "status": answer.status_code, "headers": headers})
 
     async def _broken(self, error: httpx2.HTTPError, scope: Scope, receive: Receive, send: Send) -> None:
-        """The provider is gone: say so, and keep what had come."""
+        """The provider is gone: say so, and keep what had come, if this is kept at all."""
+        not_kept = self._not_kept or ("it is no conversation" if self._session is None else None)
         await self._keep_rest()
         status, reason = _what_broke(error, self._request)
         if not self._begun:
-            await failure(self._provider, status, f"{reason}; what was said is kept")(scope, receive, send)
+            fate = "nothing of it is kept" if not_kept else "what was said is kept"
+            await failure(self._provider, status, f"{reason}; {fate}", not_kept)(scope, receive, send)
             return
-        await self._send_error(send, f"{reason}; what had come is kept")
+        await self._send_error(send, reason if not_kept else f"{reason}; what had come is kept")
 
     async def _send_error(self, send: Send, reason: str) -> None:
         named = self._provider == "anthropic"

@@ -13,6 +13,7 @@ _SPACE: Final = re.compile(r"(?:\s|\ufeff|//[^\n\r\u2028\u2029]*|/\*.*?\*/)*", r
 _NAME: Final = re.compile(r"(?:[$_\w]|\\u[0-9a-fA-F]{4})+")
 _NUMBER: Final = re.compile(r"([+-]?)(0[xX][0-9a-fA-F]+|Infinity|NaN|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)")
 _PLAIN: Final = re.compile(r"[^\"'\\\n\r]+")
+_HALF: Final = re.compile("[\ud800-\udfff]")
 _WORDS: Final = {"true": True, "false": False, "null": None}
 _ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0"}
 #: Nobody's config is deeper.
@@ -127,7 +128,7 @@ class _Reader:
             else:
                 raise self.wrong(start, "a text does not end")
         made = "".join(pieces)
-        if any("\ud800" <= char <= "\udfff" for char in made):  # two escapes may be one character
+        if _HALF.search(made):  # two escapes may be one character
             made = made.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
         return Node(made, start, at + 1)
 

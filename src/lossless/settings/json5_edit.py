@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from lossless.settings.json5 import Member, Node
 
+_HALF = re.compile("[\ud800-\udfff]")
 _LINE_REST = re.compile(r"(?:[ \t]|/\*[^\n]*?\*/)*(?://[^\n\r]*)?")
 
 
@@ -29,14 +30,29 @@ class _Cut:
 def edited(text: str, after: object) -> str:
     """The text with as little changed as possible so that it holds `after`; raises `NotJson5` where that fails."""
     cuts = sorted(_changes(text, parse(text), after), key=lambda cut: (cut.start, cut.end))
-    pieces, at = [], 0
+    end, pieces, at = line_end(text), [], 0
     for cut in cuts:
-        pieces += [text[at : cut.start], cut.text]
+        pieces += [text[at : cut.start], cut.text.replace("\n", end)]
         at = cut.end
     made = "".join([*pieces, text[at:]])
     if not _same(parse(made).value, after):
         raise NotJson5("the text cannot be changed safely")
     return made
+
+
+def line_end(text: str) -> str:
+    """What ends the lines of a text.
+
+    >>> [line_end(text) for text in ("a\\r\\nb\\n", "a\\nb", "a")]
+    ['\\r\\n', '\\n', '\\n']
+    """
+    first = text.find("\n")
+    return "\r\n" if first > 0 and text[first - 1] == "\r" else "\n"
+
+
+def writable(text: str) -> str:
+    """JSON that any file can hold: the halves of characters that stand alone in it are escaped."""
+    return _HALF.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _same(one: object, other: object) -> bool:
@@ -84,7 +100,7 @@ def _held(
     outer = _indent(text, node.start)
     inner = _indent(text, kept[0].start) if kept and not is_flat else outer + _step(text)
     named = [
-        ("" if key is None else json.dumps(key, ensure_ascii=False) + ": ")
+        ("" if key is None else _written(key, None, "") + ": ")
         + _written(value, None if is_flat else inner, _step(text))
         for key, value in new
     ]
@@ -96,7 +112,7 @@ def _held(
         comma = [_Cut(at, at, ",")]
     else:
         at = last.comma + 1
-    between, end = (" ", "") if is_flat else (f"\n{inner}", "," if node.members[-1].comma is not None else "")
+    between, end = " " if is_flat else f"\n{inner}", "" if node.members[-1].comma is None else ","
     if not is_flat:
         at = max(at, _line_rest(text, at, node.end - 1))
     return [*cuts, *comma, _Cut(at, at, "".join(between + one + "," for one in named)[:-1] + end)]
@@ -116,9 +132,10 @@ def _without(text: str, one: Member) -> _Cut:
     start, end = one.start, one.node.end if one.comma is None else one.comma + 1
     line = text.rfind("\n", 0, start)
     rest = _line_rest(text, end, len(text))
-    if line >= 0 and not text[line:start].strip() and text[rest : rest + 1] in ("\n", "\r"):
-        return _Cut(line, rest, "")
-    if one.comma is None:
+    is_first = line >= 0 and not text[line:start].strip()
+    if is_first and text[rest : rest + 1] in ("\n", "\r"):
+        return _Cut(line - 1 if text[line - 1 : line] == "\r" else line, rest, "")
+    if not is_first or one.comma is None:
         start = len(text[:start].rstrip(" \t"))
     return _Cut(start, end, "")
 
@@ -144,5 +161,5 @@ def _step(text: str) -> str:
 def _written(value: object, indent: str | None, step: str) -> str:
     """A value as JSON, which is JSON5, too; its lines stand behind `indent`, or it is one line."""
     if indent is None:
-        return json.dumps(value, ensure_ascii=False)
-    return json.dumps(value, ensure_ascii=False, indent=step).replace("\n", f"\n{indent}")
+        return writable(json.dumps(value, ensure_ascii=False))
+    return writable(json.dumps(value, ensure_ascii=False, indent=step)).replace("\n", f"\n{indent}")

@@ -16,7 +16,8 @@ import pytest
 
 import lossless
 from lossless.hosts.claude_code import notes
-from lossless.hosts.claude_code.worker import REFERENCE_TOKENS
+from lossless.hosts.claude_code.cues import cue
+from lossless.hosts.claude_code.worker import REFERENCE_TOKENS, told
 from lossless.model.tokens import estimate_tokens
 from lossless.transfer.transcripts import bring_in, look_at
 from tests.hosts.claude_code.kit import HOOK, PROJECT, SESSION, Claude
@@ -143,6 +144,43 @@ def test_a_prompt_that_names_what_was_compacted_gets_a_cue(claude: Claude) -> No
     assert "MAX_RETRIES_1 (msg#4)" in cue
     assert estimate_tokens(cue) < 100
     assert claude.hook("UserPromptSubmit", prompt="Hello again.").out == ""
+
+
+def test_a_name_from_long_ago_gets_a_cue_too(claude: Claude) -> None:
+    with claude.engine() as engine:
+        session = lossless.Session(key="k")
+        said = [{"role": "user", "content": f"Fix ERR-{10_000 + n} in src/queue_{n}.py."} for n in range(2_500)]
+        engine.append(session, said)
+        engine.append(session, [{"role": "user", "content": f"see every_where {n}"} for n in range(13)])
+        conversation = engine.archive.conversations.find(session)
+        assert conversation is not None
+        known: dict[str, object] = {**told(engine, conversation.id), "conversationId": conversation.id}
+        engine.append(session, [{"role": "user", "content": "A new_name, spoken of after the compaction."}])
+    names = known["names"]
+    assert isinstance(names, dict)
+    assert "ERR-10005" not in names
+    text = cue("What became of ERR-10005, src/queue_7.py, every_where, new_name and err-10009?", known)
+    assert "ERR-10005 (msg#6); src/queue_7.py (msg#8)." in text
+    assert cue("ERR-10005", known | {"archive": str(claude.home / "nowhere.db")}) == ""
+    assert not (claude.home / "nowhere.db").exists()
+
+
+def test_open_work_is_told_before_anything_is_folded(claude: Claude) -> None:
+    claude.talk(1)
+    for status in ("pending", "in_progress"):
+        todos = [
+            {"content": "Read the log", "status": "completed", "activeForm": "Reading"},
+            {"content": "Mend the ferry", "status": status, "activeForm": "Mending"},
+            {"content": "Tell the harbour", "status": "pending", "activeForm": "Telling"},
+        ]
+        call = {"type": "tool_use", "id": f"t-{status}", "name": "TodoWrite", "input": {"todos": todos}}
+        claude.say("assistant", [call])
+        claude.say("user", [{"type": "tool_result", "tool_use_id": f"t-{status}", "content": "Todos were modified."}])
+    claude.hook("PreCompact", trigger="auto")
+    text = claude.hook("SessionStart", source="compact").context
+    assert "Open work, by the assistant's last list:" in text
+    assert "- [in_progress] Mend the ferry\n- [pending] Tell the harbour\n" in text
+    assert "Read the log" not in text
 
 
 def test_summaries_of_the_host_and_commands_are_no_requests(claude: Claude) -> None:

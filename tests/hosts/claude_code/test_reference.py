@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import json
+from typing import TYPE_CHECKING
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lossless.hosts.claude_code.cues import cue
+from lossless.hosts.claude_code.plans import items
 from lossless.hosts.claude_code.reference import Quoted, Standing, reference
+from lossless.model.messages import ToolCall
 from lossless.model.tokens import estimate_tokens
+
+if TYPE_CHECKING:
+    from lossless.model.messages import Json
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=3_000) | st.just("word " * 4_000)
 QUOTES = st.builds(Quoted, st.sampled_from(["msg#1", "msg#99", "sum_0123456789abcdef"]), st.just("2026-07-01"), TEXTS)
 LISTS = st.lists(QUOTES, max_size=6).map(tuple)
-STANDINGS = st.builds(Standing, st.integers(1, 10**9), st.integers(0, 10**9), LISTS, st.none() | QUOTES, LISTS, LISTS)
+MAYBE = st.none() | QUOTES
+STANDINGS = st.builds(Standing, st.integers(1, 10**9), st.integers(0, 10**9), LISTS, MAYBE, LISTS, LISTS, MAYBE)
 
 
 @given(STANDINGS, st.integers(0, 4_000))
@@ -57,9 +66,11 @@ def test_what_the_room_is_for() -> None:
         Quoted("msg#39", "", "All tests pass."),
         (Quoted("pin 1", "", "Never print secrets."),),
         (Quoted("sum_old", "", "We chose SQLite."), Quoted("sum_new", "", "We chose port 8443.")),
+        Quoted("msg#37", "", "- [pending] Write the notes."),
     )
     text = reference(standing, 1_800)
-    parts = ["Never print secrets.", "sum_new", "sum_old", "Test it.", "All tests pass.", "Deploy it.", "lcm_recall"]
+    parts = ["Never print secrets.", "sum_new", "sum_old", "Test it.", "All tests pass."]
+    parts += ["Write the notes.", "Deploy it.", "lcm_recall"]
     assert [text.index(part) for part in parts] == sorted(text.index(part) for part in parts)
     assert reference(standing, 20) == ""
 
@@ -70,6 +81,28 @@ def test_a_cue_names_what_the_archive_has() -> None:
     assert "src/queue.py (msg#3); ERR-4000 (msg#1, msg#2)" in text
     assert cue("Look at it.", known) == ""
     assert cue("ERR-4000", {}) == ""
+
+
+PLANS = st.recursive(
+    st.none() | st.text(max_size=20) | st.integers(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["todos", "plan", "content", "step", "status"]), inner, max_size=3)
+    ),
+)
+
+
+@given(PLANS)
+def test_any_list_of_work_can_be_read(given_input: Json) -> None:
+    for input_ in (given_input, json.dumps(given_input)):
+        assert all(words and status for status, words in items(ToolCall("c", "TodoWrite", input_)))
+
+
+def test_lists_of_work_of_both_hosts() -> None:
+    todos: Json = {"todos": [{"content": "A  a", "status": "completed"}, {"content": "B", "status": "in_progress"}, 7]}
+    assert list(items(ToolCall("c", "TodoWrite", todos))) == [("completed", "A a"), ("in_progress", "B")]
+    plan = '{"plan": [{"step": "C", "status": "pending"}, {"step": "D"}], "explanation": "x"}'
+    assert list(items(ToolCall("c", "update_plan", plan))) == [("pending", "C"), ("pending", "D")]
 
 
 @given(st.text(max_size=500), st.dictionaries(st.text(min_size=1), st.text() | st.integers(), max_size=5))

@@ -125,6 +125,38 @@ def test_a_denied_model_is_not_replaced_by_another(tmp_path: Path) -> None:
         assert not told["ok"] or told["result"]["details"]["modelCalls"] >= 0
 
 
+def test_a_model_that_cannot_be_reached_is_asked_once_and_the_person_is_told(tmp_path: Path) -> None:
+    works = threading.Event()
+
+    def connect(params: dict[str, Any]) -> dict[str, Any]:
+        if not works.is_set():
+            raise RuntimeError("connect ECONNREFUSED 127.0.0.1:18801")
+        return noted(params)
+
+    config = {"freshTailCount": 4, "leafChunkTokens": 600}
+    with PluginEnd(tmp_path / "lcm.db", answers={"llm.complete": connect}, **config) as plugin:
+        for n in range(1, 25):
+            plugin.commit(n)
+        told = plugin.call("compact", sessionKey=KEY, tokenBudget=3000, force=True)
+        asked = [method for method, _ in plugin.asked if method == "llm.complete"]
+        assert len(asked) == told["result"]["details"]["modelCalls"] == 1
+        assert len(told["result"]["details"]["summaryIds"]) > 1
+        assert told["compacted"]
+        assert "OpenClaw's model cannot be reached, so what was left was folded without it" in told["reason"]
+        assert "name another one in summaryModel" in told["reason"]
+        status = plugin.call("command", sessionKey=KEY, args="status")["text"]
+        assert "the model could not be asked at" in status
+        assert "name another one in summaryModel" in status
+        typed = plugin.call("command", sessionKey=KEY, args="compact")["text"]
+        assert "nothing folded" in typed or "cannot be reached" in typed
+        works.set()
+        for n in range(25, 40):
+            plugin.commit(n)
+        healed = plugin.call("compact", sessionKey=KEY, tokenBudget=3000, force=True)
+        assert "summaryModel" not in healed["reason"]
+        assert "could not be asked" not in plugin.call("command", sessionKey=KEY, args="status")["text"]
+
+
 def test_the_smallest_budget_of_a_turn_holds_until_the_next_one() -> None:
     budgets, session = Budgets(), Session(key=KEY)
     assert [budgets.of(session, offered) for offered in (None, 100, 128, None)] == [None, 100, 100, 100]
@@ -185,3 +217,17 @@ def test_a_transcript_file_and_the_turns_of_an_older_host_are_one_history(tmp_pa
         assert plugin.call("control", sessionKey=KEY)["messageCount"] == 6
         rest = plugin.call("maintain", **session, tokenBudget=9000)
         assert rest["changed"] is False
+
+
+def test_a_big_message_is_shown_once_in_its_own_turn(tmp_path: Path) -> None:
+    with PluginEnd(tmp_path / "lcm.db", largeFileThresholdTokens=1000, maxAssemblyTokenBudget=8000) as plugin:
+        plugin.commit(1)
+        big = {"role": "user", "content": [{"type": "text", "text": "keep: " + " ".join(f"w{n}" for n in range(9000))}]}
+        plugin.call("afterTurn", sessionKey=KEY, messages=[big], key="k", tokenBudget=128_000)
+        window = plugin.call("assemble", sessionKey=KEY, messages=[], tokenBudget=128_000)["messages"][:-1]
+        made = plugin.call("assemble", sessionKey=KEY, messages=[*window, big], tokenBudget=128_000)
+        assert made["liveFrom"] == len(window)
+        assert made["messages"] == window
+        assert made["estimatedTokens"] > 9000
+        alone = plugin.call("assemble", sessionKey=KEY, messages=window, tokenBudget=128_000)
+        assert "[LCM Raw Payload: file_" in str(alone["messages"][-1]["content"])

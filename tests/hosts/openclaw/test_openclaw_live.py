@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lossless.hosts.openclaw.live import fits_from, tokens_of, unknown_from
+from lossless.hosts.openclaw.live import fits_from, said, stand_ins, tokens_of, unknown_from
 
 SUMMARY = {"role": "user", "content": '<summary id="sum_0123456789abcdef">old</summary>'}
 
@@ -75,3 +75,19 @@ def test_the_newest_part_that_fits_begins_with_a_user(shape: list[tuple[bool, in
         assert kept[0]["role"] == "user"
     if any(message["role"] == "user" for message in kept[1:]):
         assert tokens_of(kept) <= budget
+
+
+def referred(text: str, role: str = "user") -> dict[str, Any]:
+    kind = "Tool Output: file_1 | tool=exec" if role == "toolResult" else f"Raw Payload: file_1 | role={role}"
+    return {"role": role, "content": f"[LCM {kind} | {len(text.encode()):,} bytes]\n\nExploration Summary:\n…"}
+
+
+def test_a_reference_gives_way_to_the_original_that_the_host_shows() -> None:
+    big, other = "wörd " * 9_000, "else " * 30_000
+    result = {"role": "toolResult", "toolCallId": "c", "content": [{"type": "text", "text": big}]}
+    assert stand_ins([user("one"), referred(big)], [user(f"[Sun 2026-11-15] {big}")]) == 1
+    assert stand_ins([user("one"), referred(big, "toolResult")], [result, reply("done")]) == 1
+    assert stand_ins([referred(big, "toolResult")] * 2, [result, result]) == 2
+    for more in ([], [user(other)], [user("two")], [reply(big)], [referred(big)], [reply("x"), user(big)]):
+        assert stand_ins([user("one"), referred(big)], more) == 0
+    assert not said(user(big)).refers_to(said(user(big)))

@@ -107,6 +107,29 @@ def test_the_process_ends_when_nobody_listens_any_more(tmp_path: Path) -> None:
         assert (done.returncode, done.stdout) == (0, b"")
 
 
+def test_odd_ids_and_params_are_answered_and_end_nothing() -> None:
+    said: list[dict[str, Any]] = [
+        {"id": [1], "method": "ping"},
+        {"id": {}, "method": "ping"},
+        {"id": [2]},
+        {"method": "$/cancel", "params": [1]},
+        {"method": "$/cancel", "params": {"id": [1]}},
+        {"method": "$/cancel", "params": {"id": {}}},
+        {"id": 3, "method": "ping", "params": {"deadlineMs": 10**400}},
+        {"id": 4, "method": "explode"},
+        {"id": "five", "method": "ping", "params": [1]},
+    ]
+    lines = b"".join(encode({"jsonrpc": "2.0", **frame}) for frame in said)
+    done = subprocess.run(COMMAND, input=lines, capture_output=True, check=False, timeout=30)
+    assert done.returncode == 0, done.stderr
+    frames = [decode(line) for line in done.stdout.splitlines()]
+    assert [frame["error"]["code"] for frame in frames if frame["id"] is None] == [-32600] * 3
+    answered = {frame["id"]: frame for frame in frames if frame["id"] is not None}
+    assert answered.keys() == {3, 4, "five"}
+    assert answered[4]["error"]["code"] == -32601
+    assert "explode" in answered[4]["error"]["message"]
+
+
 def test_calls_come_after_initialize_and_unknown_ones_are_refused(tmp_path: Path) -> None:
     with PluginEnd(tmp_path / "lcm.db") as plugin:
         assert plugin.about["protocol"] == 1

@@ -14,7 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lossless.hosts.hook_files import events_with_hooks, is_own_server
+from lossless.hosts.hook_files import command_in, events_with_hooks, is_own_server
+from lossless.hosts.programs import chosen_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,11 +55,7 @@ def check_host(name: str, least: tuple[int, ...], helps: str) -> Check:
 
 def archive_of(settings: dict[str, Any], default: str) -> str:
     """The archive that the hooks are told to use, else the one that everybody uses."""
-    for command in events_with_hooks(settings).values():
-        words = shlex.split(command)
-        if "--db" in words[:-1]:
-            return words[words.index("--db") + 1]
-    return default
+    return chosen_in(command_in(settings, None) or ()).database or default
 
 
 def check_hooks(settings: dict[str, Any], path: Path, events: Sequence[str], again: str) -> list[Check]:
@@ -94,8 +91,15 @@ def check_server(server: Any, path: Path, again: str) -> list[Check]:
         ok = shutil.which(server["command"]) is not None
         said = f"{server['command']} {' '.join(map(str, server['args']))}"
         checks.append(Check("MCP command", ok, said, "" if ok else "Install lossless again."))
-    there = find_spec("mcp") is not None
-    return [*checks, Check("package mcp", there, "", "" if there else "Run `pip install 'lossless[mcp]'`.")]
+    missing = missing_package()
+    return [*checks, Check("package mcp", not missing, "", missing)]
+
+
+def missing_package() -> str:
+    """What helps when the package is missing without which the MCP server does not start; nothing when it is there."""
+    if find_spec("mcp") is not None:
+        return ""
+    return "The MCP server cannot start without the package mcp: run `pip install 'lossless[mcp]'`."
 
 
 def check_archive(path: str) -> Check:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 
-#: Shares of the room: the newest request, then pins, the last answer, earlier requests; summaries get the rest.
-_NEWEST_SHARE, _PINS_SHARE, _ANSWER_SHARE, _EARLIER_SHARE = 0.35, 0.15, 0.15, 0.15
+#: Shares of the room: the newest request, then open work, pins, the last answer, earlier requests; summaries get the
+#: rest.
+_NEWEST_SHARE, _WORK_SHARE, _PINS_SHARE, _ANSWER_SHARE, _EARLIER_SHARE = 0.35, 0.15, 0.15, 0.15, 0.1
 #: An earlier request is shown up to so many tokens, a summary at least up to so many.
 _EARLIER_TOKENS, _SUMMARY_TOKENS = 80, 320
 #: Below so many tokens nothing is begun any more.
@@ -41,6 +42,8 @@ class Standing:
     pins: tuple[Quoted, ...] = ()
     #: Summaries of what was said before, in order.
     summaries: tuple[Quoted, ...] = ()
+    #: What the model's own list of work says is not done yet.
+    work: Quoted | None = None
 
 
 def reference(standing: Standing, max_tokens: int) -> str:
@@ -67,6 +70,9 @@ def _sections(standing: Standing, room: int) -> list[str]:
     whole = room
     newest = _listed("Last request of the user, verbatim:", standing.requests[:1], int(whole * _NEWEST_SHARE))
     room -= _tokens(newest)
+    open_work = (standing.work,) if standing.work else ()
+    work = _listed("Open work, by the assistant's last list:", open_work, min(room, int(whole * _WORK_SHARE)))
+    room -= _tokens(work)
     pins = _listed("Pinned by the user, still in force:", standing.pins, min(room, int(whole * _PINS_SHARE)))
     room -= _tokens(pins)
     said = (standing.answer,) if standing.answer else ()
@@ -78,7 +84,7 @@ def _sections(standing: Standing, room: int) -> list[str]:
     heading = "What was said and decided before, in summaries, newest first:"
     each = max(_SUMMARY_TOKENS, room // max(1, len(standing.summaries)))
     summaries = _listed(heading, standing.summaries[::-1], room, each)
-    return [pins, summaries, earlier, answer, newest]
+    return [pins, summaries, earlier, answer, work, newest]
 
 
 def _listed(heading: str, quotes: tuple[Quoted, ...], room: int, each: int | None = None) -> str:

@@ -9,8 +9,18 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lossless.errors import BadInput
 from lossless.hosts.config_files import Edit, read_object, read_text, write_object
-from lossless.hosts.hook_files import with_hooks, with_server, without_hooks, without_server
+from lossless.hosts.hook_files import (
+    SERVER,
+    command_in,
+    with_hooks,
+    with_server,
+    without_hooks,
+    without_server,
+)
+from lossless.settings.json5 import NotJson5
+from lossless.settings.json5_edit import edited
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -81,14 +91,32 @@ def uninstall_edits(places: Places) -> list[Edit]:
     ]
 
 
+def installed_command(places: Places) -> list[str] | None:
+    """The command of hooks or server as it stands in the files; None where nothing is installed."""
+    servers = read_object(places.servers, read_text(places.servers)).get("mcpServers")
+    server = servers.get(SERVER) if isinstance(servers, dict) else None
+    return command_in(read_object(places.settings, read_text(places.settings)), server)
+
+
 def object_edit(path: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Edit:
     """The edit that makes a change to a JSON file; one that ends up empty is removed, if it was not empty before."""
     text = read_text(path)
     before = read_object(path, text)
-    after = change(before)
+    try:
+        after = change(before)
+    except BadInput as error:
+        raise BadInput(f"{str(path)!r}: {error}") from error
     if after == before:
         return Edit(path, text, text)
-    return Edit(path, text, write_object(after, text) if after else None)
+    return Edit(path, text, _changed(text, after) if after else None)
+
+
+def _changed(text: str | None, after: dict[str, Any]) -> str:
+    """A file's new text; what does not change stays as it was written."""
+    try:
+        return edited(text or "", after)
+    except NotJson5:
+        return write_object(after, text)
 
 
 def skill_text() -> str:
@@ -115,6 +143,7 @@ def _digest(text: str) -> str:
 
 def _skill_edit(path: Path, after: str | None) -> Edit:
     before = read_text(path)
-    if before is not None and not is_sealed(before):
+    plain = before.replace("\r\n", "\n") if before is not None else None
+    if plain is not None and not is_sealed(plain):
         return Edit(path, before, before, _NOTE)
-    return Edit(path, before, after, has_folder=True)
+    return Edit(path, before, before if plain == after else after, folders=2)

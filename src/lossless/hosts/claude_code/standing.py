@@ -7,6 +7,8 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from lossless.assembly.cue import cue_terms, looks_secret
+from lossless.hosts.claude_code.cues import EVERYWHERE, places
+from lossless.hosts.claude_code.plans import open_work
 from lossless.hosts.claude_code.reference import Quoted, Standing
 from lossless.model.context import SummaryItem
 from lossless.model.times import state_time
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
 #: How far back requests are looked for, and how many are told.
 _LOOKED_AT, _REQUESTS = 60, 6
 _SUMMARIES = 12
-#: Names are gathered from so many of the newest messages; one that is everywhere leads nowhere.
-_NAMED, _NAMES, _NAMES_A_MESSAGE, _PLACES = 2_000, 2_000, 8, 3
+#: Names are gathered from so many of the newest messages; older ones are looked up when a prompt names them.
+_NAMED, _NAMES, _NAMES_A_MESSAGE = 2_000, 2_000, 8
 #: What hosts put where words would be: commands, their output, instructions, a summary of their own, fillers.
 _NOT_SAID = re.compile(
     r"\s*(?:<[a-z]+(?:[-_][a-z]+)+>|\[Request interrupted|Caveat: The messages below|# AGENTS\.md"
@@ -31,7 +33,7 @@ _NOT_SAID = re.compile(
 
 
 def standing(archive: Archive, conversation_id: int) -> Standing:
-    """What was asked and answered last, what is pinned, and what summaries stand in the context."""
+    """What was asked and answered last, what is still to be done, what is pinned, and what summaries there are."""
     with archive.reading():
         page = archive.listings.messages(conversation_id, _LOOKED_AT, roles=("user",), whole=True)
         requests = [row for row in page.rows if is_said(row)][:_REQUESTS]
@@ -42,6 +44,7 @@ def standing(archive: Archive, conversation_id: int) -> Standing:
         summaries = archive.summaries.many(ids)
         pins = archive.beside.pins(conversation_id)
         count, _ = archive.listings.message_totals(conversation_id)
+        work = open_work(archive, conversation_id)
     return Standing(
         conversation_id,
         count,
@@ -49,6 +52,7 @@ def standing(archive: Archive, conversation_id: int) -> Standing:
         None if answer is None else _quoted(answer),
         tuple(Quoted(f"pin {pin.id}", _time(pin.at), pin.content) for pin in pins),
         tuple(Quoted(found.id, _time(found.latest_at), found.content) for found in summaries),
+        work,
     )
 
 
@@ -65,8 +69,8 @@ def names(archive: Archive, conversation_id: int) -> dict[str, str]:
         for name in cue_terms(row.content, limit=_NAMES_A_MESSAGE):
             if " " not in name and len(name) >= 4 and not looks_secret(name):
                 found[name].append(row.message_id)
-    telling = [(name, ids) for name, ids in found.items() if len(ids) <= 4 * _PLACES]
-    return {name: ", ".join(f"msg#{id_}" for id_ in ids[:_PLACES]) for name, ids in telling[:_NAMES]}
+    telling = [(name, ids) for name, ids in found.items() if len(ids) <= EVERYWHERE]
+    return {name: places(ids) for name, ids in telling[:_NAMES]}
 
 
 def _quoted(row: MessageRow) -> Quoted:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lossless.errors import LosslessError, NotFound
+from lossless.errors import BadInput, LosslessError
 from lossless.hosts.claude_code import notes
 from lossless.hosts.claude_code.sessions import (
     agent_files,
@@ -120,6 +120,8 @@ def told(engine: Engine, conversation_id: int) -> dict[str, object]:
         "reference": reference(standing(engine.archive, conversation_id), REFERENCE_TOKENS),
         "referenceAt": time.time(),
         "names": names(engine.archive, conversation_id),
+        "archive": engine.archive.path,
+        "through": engine.archive.messages.newest_id(conversation_id),
     }
 
 
@@ -204,7 +206,7 @@ def _open() -> Engine:
     loaded = load(os.environ.get(notes.CONFIG_VARIABLE) or None, cwd=Path.home())
     path = loaded.settings.database_path or "lcm.db"
     if "://" in path:
-        raise NotFound("archive file", path)
+        raise BadInput("databasePath must be a file: hooks cannot use a server")
     return open_engine(path, loaded.settings, background=False)
 
 

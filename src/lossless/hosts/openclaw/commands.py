@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput, LosslessError
 from lossless.hosts.openclaw.calls import MARGIN_SECONDS
+from lossless.hosts.openclaw.folding import reason_of
 from lossless.hosts.openclaw.reading import lane_of, number, session_of, transcript_file
 from lossless.hosts.openclaw.status import status_text
 
@@ -79,7 +80,7 @@ def _compact(bridge: Bridge, call: Call, session: Session, rest: str) -> str:
         session, budget=budget, force=True, instructions=rest, seconds=seconds, progress=lambda *_: call.check()
     )
     made = f"{len(report.summary_ids)} summaries written" if report.compacted else "nothing folded"
-    return f"{made}: {report.tokens_before:,} → {report.tokens_after:,} tokens ({report.reason})."
+    return f"{made}: {report.tokens_before:,} → {report.tokens_after:,} tokens ({reason_of(report)})."
 
 
 def _focus(bridge: Bridge, call: Call, session: Session, rest: str) -> str:

@@ -15,6 +15,7 @@ from lossless.hosts.openclaw.reading import (
     transcript_file,
     words,
 )
+from lossless.hosts.openclaw.status import MODEL_HELP
 from lossless.hosts.openclaw.transcript import read_transcript
 
 if TYPE_CHECKING:
@@ -28,6 +29,13 @@ if TYPE_CHECKING:
     from lossless.model.conversations import Conversation
 
 _REWRITE_SECONDS = 60.0
+#: What became of asking the host's model, by the code of the error.
+_FAILED = {
+    "model_auth": "the credentials of OpenClaw's model were refused",
+    "model_denied": "OpenClaw does not let its model be asked",
+    "model_timeout": "OpenClaw's model did not answer in time",
+    "model_rate_limit": "OpenClaw's model gets too many requests",
+}
 _IN_USE = "the host may be writing to it"
 
 
@@ -63,9 +71,23 @@ def _told(report: CompactionReport) -> dict[str, Any]:
     result = {
         "tokensBefore": report.tokens_before,
         "tokensAfter": report.tokens_after,
-        "details": {"summaryIds": list(report.summary_ids), "modelCalls": report.calls, "stop": report.stop},
+        "details": {
+            "summaryIds": list(report.summary_ids),
+            "modelCalls": report.calls,
+            "modelFailure": report.failure,
+            "stop": report.stop,
+        },
     }
-    return {"ok": report.ok, "compacted": report.compacted, "reason": report.reason, "result": result}
+    return {"ok": report.ok, "compacted": report.compacted, "reason": reason_of(report), "result": result}
+
+
+def reason_of(report: CompactionReport) -> str:
+    """How it ended; when the model could not be asked also that, what it means, and what helps."""
+    if report.failure is None:
+        return report.reason
+    what = _FAILED.get(report.failure, "OpenClaw's model cannot be reached")
+    so = "what was left was folded without it" if report.compacted else "nothing was folded"
+    return f"{report.reason}; {what}, so {so}: {MODEL_HELP}"
 
 
 def maintain(bridge: Bridge, call: Call) -> dict[str, Any]:
@@ -78,7 +100,7 @@ def maintain(bridge: Bridge, call: Call) -> dict[str, Any]:
     allowed = params.get("allowDeferredCompactionExecution") is True
     budget, seconds = number(params, "tokenBudget"), call.left(MARGIN_SECONDS)
     report = engine.maintain(conversation, budget=budget, allow=True, seconds=seconds) if allowed else None
-    told = {"reason": report.reason} if report is not None else {}
+    told = {"reason": reason_of(report)} if report is not None else {}
     file = transcript_file(params)
     if file is None or not file.is_file():
         return nothing | told

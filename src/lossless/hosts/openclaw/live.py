@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,10 @@ _ANCHORS = 8
 _DEPTH = 32
 _OURS = ('<summary id="sum_', "<focus_brief id=", synthetic.CUE_OPEN, synthetic.PINNED_TEXT, synthetic.OPENING_TEXT)
 _DEFAULT_BUDGET = 128_000
+#: What stands in the archive's prompts for a message that is a file there, and how long that is.
+_REFERENCE = re.compile(r"\[LCM (?:Raw Payload|Tool Output): file_[^\]\n]*\| ([\d,]+) bytes\]")
+#: By so many bytes, or a tenth, a host's text may differ: it puts times before words.
+_SLACK_BYTES = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,14 @@ class Said:
             return True
         short, long = sorted((self.text, other.text), key=len)
         return self.role == "user" and bool(short) and long.endswith((f"\n{short}", f"] {short}"))
+
+    def refers_to(self, other: Said) -> bool:
+        """Whether this only stands for the other, which is in a file here and a message there."""
+        found = _REFERENCE.match(self.text)
+        if found is None or self.role != other.role or _REFERENCE.match(other.text):
+            return False
+        size, shown = int(found[1].replace(",", "")), len(other.text.encode("utf-8", "surrogatepass"))
+        return abs(size - shown) <= max(_SLACK_BYTES, size // 10)
 
 
 def said(message: dict[str, Any]) -> Said:
@@ -77,6 +90,15 @@ def unknown_from(window: Sequence[dict[str, Any]], assembled: Sequence[dict[str,
         if places:
             return 1 + max(places, key=lambda at: (_run(shown[: at + 1], known[:end]), at))
     return None
+
+
+def stand_ins(assembled: Sequence[dict[str, Any]], more: Sequence[dict[str, Any]]) -> int:
+    """How many messages at the end of what was assembled only refer to those with which the window goes on."""
+    for count in range(min(len(assembled), len(more), _ANCHORS), 0, -1):
+        pairs = zip(assembled[-count:], more[:count], strict=True)
+        if all(said(one).refers_to(said(other)) for one, other in pairs):
+            return count
+    return 0
 
 
 def _run(shown: Sequence[Said], known: Sequence[Said]) -> int:

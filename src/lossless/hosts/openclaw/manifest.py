@@ -7,6 +7,7 @@ the exit code is 1 when one of them is out of date.
 from __future__ import annotations
 
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,51 @@ def manifest() -> dict[str, Any]:
         "configSchema": schema,
         "uiHints": hints,
     }
+
+
+def fitting(config: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """The part of a config that the host accepts from us, and for each other key why it does not."""
+    refused: dict[str, str] = {}
+    return _part(manifest()["configSchema"], config, "", refused), refused
+
+
+def _part(schema: dict[str, Any], value: dict[str, Any], inside: str, refused: dict[str, str]) -> dict[str, Any]:
+    part = {}
+    for key, item in value.items():
+        known = schema["properties"].get(key)
+        if known is None:
+            refused[inside + key] = "there is no such setting"
+        elif known["type"] == "object" and isinstance(item, dict):
+            part[key] = _part(known, item, f"{inside}{key}.", refused)
+        elif fits(known, item):
+            part[key] = item
+        else:
+            limits = [f"{name} {known[name]}" for name in ("enum", "minimum", "maximum") if name in known]
+            refused[inside + key] = f"it must be of type {', '.join([known['type'], *limits])}"
+    return part
+
+
+def fits(schema: dict[str, Any], value: object) -> bool:
+    """Whether a value is what a schema of the manifest asks for."""
+    if not _is_of_type(schema["type"], value) or value not in schema.get("enum", [value]):
+        return False
+    if isinstance(value, list):
+        return all(fits(schema["items"], item) for item in value)
+    if isinstance(value, dict):
+        known = schema["properties"]
+        is_whole = value.keys() >= set(schema.get("required", ())) and len(value) >= schema.get("minProperties", 0)
+        return is_whole and all(key in known and fits(known[key], item) for key, item in value.items())
+    if isinstance(value, int | float):
+        return bool(schema.get("minimum", value) <= value <= schema.get("maximum", value))
+    return True
+
+
+def _is_of_type(kind: str, value: object) -> bool:
+    if kind in ("integer", "number"):
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            return False
+        return kind == "number" or value == math.floor(value)
+    return isinstance(value, {"string": str, "boolean": bool, "array": list, "object": dict}[kind])
 
 
 def declarations() -> dict[str, Any]:

@@ -18,11 +18,13 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("lossless.openclaw")
 
-REFUSED, INTERNAL, UNKNOWN_METHOD, NO_JSON = -32000, -32603, -32601, -32700
+REFUSED, INTERNAL, UNKNOWN_METHOD, NO_REQUEST, NO_JSON = -32000, -32603, -32601, -32600, -32700
 #: How long the plugin may take to answer when nothing else is said.
 _ANSWER_SECONDS = 30.0
 #: How often a wait looks whether its call was cancelled.
 _TICK_SECONDS = 0.05
+#: A day: nobody waits for longer.
+_LONGEST_MS = 86_400_000
 
 
 class HostError(Exception):
@@ -33,6 +35,10 @@ class HostError(Exception):
     def __init__(self, text: str, name: str = "") -> None:
         super().__init__(text)
         self.name = name
+
+
+class NoMethod(Exception):
+    """The plugin asks for a method that is not there."""
 
 
 @dataclass(slots=True)
@@ -78,10 +84,12 @@ class Peer:
         self, frame: dict[str, Any], answer: Callable[[Call], object], lane_of: Callable[[Call], str | None]
     ) -> None:
         method, id_ = frame.get("method"), frame.get("id")
-        if not isinstance(method, str):
+        if not _is_id(id_):
+            self._writer.send(_failure(None, NO_REQUEST, "an id is a text or a number"))
+        elif not isinstance(method, str):
             self._settle_question(frame)
         elif method == "$/cancel":
-            self._cancel((frame.get("params") or {}).get("id"))
+            self._cancel(_call_of(frame, method).params.get("id"))
         else:
             call = _call_of(frame, method)
             with self._lock:
@@ -90,7 +98,7 @@ class Peer:
 
     def _cancel(self, id_: object) -> None:
         with self._lock:
-            call = self._calls.get(id_)
+            call = self._calls.get(id_) if _is_id(id_) else None
         if call is not None:
             call.cancelled.set()
 
@@ -99,6 +107,8 @@ class Peer:
         try:
             call.check()
             frame = {"jsonrpc": "2.0", "id": call.id, "result": answer(call)}
+        except NoMethod as error:
+            frame = _failure(call.id, UNKNOWN_METHOD, str(error), code="not_found")
         except LosslessError as error:
             frame = _failure(call.id, REFUSED, str(error), code=error.code)
         except (HostError, Cancelled) as error:
@@ -157,11 +167,17 @@ class Peer:
             question.answered.set()
 
 
+def _is_id(id_: object) -> bool:
+    """Whether calls can be told apart by it; None stands for no id."""
+    return id_ is None or isinstance(id_, str | int | float)
+
+
 def _call_of(frame: dict[str, Any], method: str) -> Call:
     params = frame.get("params")
     params = params if isinstance(params, dict) else {}
     millis = params.get("deadlineMs")
-    deadline = time.monotonic() + millis / 1000 if isinstance(millis, int | float) and millis > 0 else None
+    given = min(millis, _LONGEST_MS) if isinstance(millis, int | float) and millis > 0 else None
+    deadline = None if given is None else time.monotonic() + given / 1000
     return Call(frame.get("id"), method, params, deadline)
 
 

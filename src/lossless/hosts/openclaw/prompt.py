@@ -6,7 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from lossless.formats.synthetic import OPENING_TEXT
-from lossless.hosts.openclaw.live import fits_from, tokens_of, unknown_from
+from lossless.hosts.openclaw.live import fits_from, stand_ins, tokens_of, unknown_from
 from lossless.hosts.openclaw.reading import is_ignored, messages_of, model_of, number, session_of, words
 
 if TYPE_CHECKING:
@@ -40,10 +40,12 @@ def assemble(bridge: Bridge, call: Call) -> dict[str, Any]:
     if more:
         left = max(_LEAST_TOKENS, (budget or engine.settings.default_token_budget) - tokens_of(more))
         made = _made(bridge, conversation, params, left)
+    kept = len(made.messages) - stand_ins(made.messages, more)
+    shown, twice = made.messages[:kept], made.messages[kept:]
     result: dict[str, Any] = {
-        "messages": made.messages if [m.get("content") for m in made.messages] != [OPENING_TEXT] else [],
+        "messages": shown if [m.get("content") for m in shown] != [OPENING_TEXT] else [],
         "liveFrom": offset + start,
-        "estimatedTokens": made.tokens + tokens_of(more),
+        "estimatedTokens": max(0, made.tokens - tokens_of(twice)) + tokens_of(more),
         "contextProjection": {"mode": "thread_bootstrap", "epoch": _epoch(conversation, made)},
     }
     return result if bridge.host.adds_policy else result | {"systemPromptAddition": made.system_prompt}

@@ -6,10 +6,11 @@ import platform
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless import __version__
-from lossless.errors import BadInput, NotFound
+from lossless.errors import BadInput
 from lossless.hosts.openclaw import commands, folding, prompt, recalling, status, turns
 from lossless.hosts.openclaw.bridge import Bridge, Host
 from lossless.hosts.openclaw.model import AskModel
+from lossless.hosts.openclaw.peer import NoMethod
 from lossless.hosts.openclaw.reading import lane_of, words
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class Service:
             return {"messages": call.params.get("messages")}
         method = METHODS.get(call.method)
         if method is None:
-            raise NotFound("method", call.method)
+            raise NoMethod(f"there is no method {call.method!r:.60}")
         if self._bridge is None:
             raise BadInput("initialize comes first")
         return method(self._bridge, call)

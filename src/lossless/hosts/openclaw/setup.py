@@ -4,32 +4,65 @@ from __future__ import annotations
 
 import copy
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput
 from lossless.hosts.config_files import Edit, read_text, write_object
-from lossless.hosts.openclaw.manifest import PLUGIN_ID
+from lossless.hosts.openclaw.manifest import PLUGIN_ID, fitting
 from lossless.hosts.openclaw.model import full_name
 from lossless.settings.files import BLOCKS
 from lossless.settings.json5 import NotJson5, parse
 from lossless.settings.json5_edit import edited
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 #: The plugin whose database and settings this one takes over.
 _BEFORE = "lossless-claw"
 _MANIFEST = "openclaw.plugin.json"
+#: What is made where it is missing, and what is left of it when the plugin goes.
+_MADE: tuple[tuple[tuple[str, ...], object], ...] = (
+    (("plugins",), {}),
+    (("plugins", "load"), {}),
+    (("plugins", "load", "paths"), []),
+    (("plugins", "slots"), {}),
+    (("plugins", "entries"), {}),
+)
+_SLOT = ("plugins", "slots", "contextEngine")
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """A config file's edit, and in words what it changes."""
+    """A config file's edit, that of the record of what stood there before, and in words what changes."""
 
     edit: Edit
+    record: Edit
     changes: tuple[str, ...]
+    #: What is left as it is, and should be known.
+    remarks: tuple[str, ...]
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """The edits to make; a record that neither was nor is there is none."""
+        return (self.edit,) if self.record.before is self.record.after is None else (self.edit, self.record)
+
+
+@dataclass(slots=True)
+class _Work:
+    """What happens to a config: in words, and the former values of what is replaced, by their paths."""
+
+    changes: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    #: For each path what was there (nothing: not there) and what was put there.
+    replaced: dict[tuple[str, ...], dict[str, Any]] = field(default_factory=dict)
+
+    def replace(self, inside: dict[str, Any], path: tuple[str, ...], value: object) -> None:
+        """Put a value in place of another one, which is remembered."""
+        former = {"before": inside[path[-1]]} if path[-1] in inside else {}
+        self.replaced[path] = former | {"after": value}
+        inside[path[-1]] = value
 
 
 def plugin_folder() -> Path:
@@ -42,33 +75,69 @@ def plugin_folder() -> Path:
 
 
 def install(path: Path, plugin: Path, python: str) -> Setup:
-    """The edit that makes OpenClaw use the plugin; again changes nothing."""
-    return _setup(path, lambda document, notes: _add(document, plugin, python, notes))
+    """The edits that make OpenClaw use the plugin; again changes nothing."""
+    wanted: dict[str, Any] = {}
+    _add(wanted, plugin, python, _Work())
+    by_hand = f"Add this by hand: {json.dumps(wanted, ensure_ascii=False)}"
+    return _setup(path, by_hand, lambda document, work: _add(document, plugin, python, work))
 
 
 def uninstall(path: Path) -> Setup:
-    """The edit that takes the plugin out again; lossless-claw comes back if it was there. The archive stays."""
-    return _setup(path, _remove)
+    """The edits that take the plugin out again and put back what it replaced. The archive stays."""
+    by_hand = (
+        f"Take out by hand: plugins.entries.{PLUGIN_ID}, plugins.slots.contextEngine if it is {PLUGIN_ID}, "
+        f"and from plugins.load.paths the folder that holds {_MANIFEST} of {PLUGIN_ID}."
+    )
+    return _setup(path, by_hand, _remove)
 
 
-def _setup(path: Path, change: Any) -> Setup:
+def _setup(path: Path, by_hand: str, change: Callable[[dict[str, Any], _Work], None]) -> Setup:
+    text, before = _document(path, by_hand)
+    record = path.with_name(f"{path.name}.lcm-before.json")
+    old = read_text(record)
+    after = copy.deepcopy(before)
+    work = _Work(replaced=_recorded(old))
+    try:
+        change(after, work)
+    except BadInput as error:
+        raise BadInput(f"{str(path)!r}: {error}") from error
+    changed = Edit(path, text, _changed(path, text, before, after, by_hand), "; ".join(work.changes))
+    noted = Edit(record, old, _record(work.replaced, old), "what `lcm uninstall openclaw` puts back")
+    return Setup(changed, noted, tuple(work.changes), tuple(work.remarks))
+
+
+def _document(path: Path, by_hand: str) -> tuple[str | None, dict[str, Any]]:
+    """A config's text and value; raises BadInput for one that only a person can edit."""
     text = read_text(path)
     try:
         before = parse(text).value if text and text.strip() else {}
     except NotJson5 as error:
-        raise BadInput(f"{str(path)!r} is no JSON5 and is left as it is: {error}. {_by_hand()}") from error
+        raise BadInput(f"{str(path)!r} is no JSON5 and is left as it is: {error}. {by_hand}") from error
     if not isinstance(before, dict):
-        raise BadInput(f"{str(path)!r} holds no object and is left as it is. {_by_hand()}")
+        raise BadInput(f"{str(path)!r} holds no object and is left as it is. {by_hand}")
     if "$include" in before or _includes(before.get("plugins")):
-        raise BadInput(f"{str(path)!r} takes parts from other files ($include) and is left as it is. {_by_hand()}")
-    after = copy.deepcopy(before)
-    notes: list[str] = []
-    change(after, notes)
-    changed = _changed(path, text, before, after)
-    return Setup(Edit(path, text, changed, "; ".join(notes)), tuple(notes))
+        raise BadInput(f"{str(path)!r} takes parts from other files ($include) and is left as it is. {by_hand}")
+    return text, before
 
 
-def _changed(path: Path, text: str | None, before: dict[str, Any], after: dict[str, Any]) -> str | None:
+def _recorded(text: str | None) -> dict[tuple[str, ...], dict[str, Any]]:
+    """What an installation before this one replaced; nothing when its record is gone or is none."""
+    try:
+        found = json.loads(text or "[]")
+        return {tuple(map(str, item.pop("path"))): item for item in found if "after" in item}
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return {}
+
+
+def _record(replaced: Mapping[tuple[str, ...], Mapping[str, Any]], old: str | None) -> str | None:
+    if replaced == _recorded(old):
+        return old if replaced else None
+    return (
+        json.dumps([{"path": path, **item} for path, item in replaced.items()], indent=2) + "\n" if replaced else None
+    )
+
+
+def _changed(path: Path, text: str | None, before: dict[str, Any], after: dict[str, Any], by_hand: str) -> str | None:
     """The file's new text: comments and everything else that does not change stay as they are."""
     if after == before:
         return text
@@ -77,13 +146,7 @@ def _changed(path: Path, text: str | None, before: dict[str, Any], after: dict[s
     try:
         return edited(text, after)
     except NotJson5 as error:
-        raise BadInput(f"{str(path)!r} is left as it is: {error}. {_by_hand()}") from error
-
-
-def _by_hand() -> str:
-    wanted: dict[str, Any] = {}
-    _add(wanted, Path("<folder of the plugin>"), "<python>", [])
-    return f"Add this by hand: {json.dumps(wanted)}"
+        raise BadInput(f"{str(path)!r} is left as it is: {error}. {by_hand}") from error
 
 
 def _includes(value: object) -> bool:
@@ -95,11 +158,14 @@ def _includes(value: object) -> bool:
 # --- in ---
 
 
-def _add(document: dict[str, Any], plugin: Path, python: str, notes: list[str]) -> None:
-    plugins = _inner(document, "plugins")
+def _add(document: dict[str, Any], plugin: Path, python: str, work: _Work) -> None:
+    _note_missing(document, work)
+    notes, plugins = work.changes, _inner(document, "plugins")
     if plugins.get("enabled") is False:
-        plugins["enabled"] = True
-        notes.append("plugins.enabled is true")
+        work.replace(plugins, ("plugins", "enabled"), True)
+        notes.append("plugins.enabled is true (was false): all plugins that are enabled run now")
+    if PLUGIN_ID in _list(plugins.get("deny")):
+        work.remarks.append(f"plugins.deny holds {PLUGIN_ID}: OpenClaw will not run it until you take that out")
     _add_path(plugins, plugin, notes)
     if isinstance(plugins.get("allow"), list) and PLUGIN_ID not in plugins["allow"]:
         plugins["allow"].append(PLUGIN_ID)
@@ -107,14 +173,30 @@ def _add(document: dict[str, Any], plugin: Path, python: str, notes: list[str]) 
     slots = _inner(plugins, "slots")
     if slots.get("contextEngine") != PLUGIN_ID:
         before = slots.get("contextEngine")
-        slots["contextEngine"] = PLUGIN_ID
+        work.replace(slots, _SLOT, PLUGIN_ID)
         notes.append(f"plugins.slots.contextEngine is {PLUGIN_ID}{f' (was {before})' if before else ''}")
     entries = _inner(plugins, "entries")
-    _add_entry(document, entries, python, notes)
+    _add_entry(document, entries, python, work)
     before_us = entries.get(_BEFORE)
     if isinstance(before_us, dict) and before_us.get("enabled") is not False:
-        before_us["enabled"] = False
+        work.replace(before_us, ("plugins", "entries", _BEFORE, "enabled"), False)
         notes.append(f"plugins.entries.{_BEFORE}.enabled is false: both have tools of the same names")
+
+
+def _note_missing(document: dict[str, Any], work: _Work) -> None:
+    """Remember what is not there yet; a record of an installation that was taken out by hand counts no more."""
+    if PLUGIN_ID not in (_at(document, ("plugins", "entries")) or ()):
+        work.replaced.clear()
+    for path, left in _MADE:
+        inside = _at(document, path[:-1])
+        if inside is None or (isinstance(inside, dict) and path[-1] not in inside):
+            work.replaced[path] = {"after": left}
+
+
+def _at(document: object, path: Sequence[str]) -> Any:
+    for name in path:
+        document = document.get(name) if isinstance(document, dict) else None
+    return document
 
 
 def _add_path(plugins: dict[str, Any], plugin: Path, notes: list[str]) -> None:
@@ -136,19 +218,24 @@ def _is_ours(place: object) -> bool:
         return False
 
 
-def _add_entry(document: dict[str, Any], entries: dict[str, Any], python: str, notes: list[str]) -> None:
-    entry = _inner(entries, PLUGIN_ID)
+def _add_entry(document: dict[str, Any], entries: dict[str, Any], python: str, work: _Work) -> None:
+    notes, entry = work.changes, _inner(entries, PLUGIN_ID)
     name = f"plugins.entries.{PLUGIN_ID}"
     _put(entry, "enabled", True, name, notes)
     config = _inner(entry, "config")
     if not config.keys() - {"python"} and (place := _older_settings(document)) is not None:
-        config.update(place[1])
-        notes.append(f"{name}.config has the settings of {place[0]}")
+        known, refused = fitting(place[1])
+        work.remarks += [f"{place[0]}.{key} is not taken over: {why}" for key, why in refused.items()]
+        if known:
+            config.update(known)
+            notes.append(f"{name}.config has the settings of {place[0]}")
     _put(config, "python", python, f"{name}.config", notes)
     hooks = _inner(entry, "hooks")
     _put(hooks, "allowConversationAccess", True, f"{name}.hooks", notes)
     if hooks.get("allowPromptInjection") is False:
-        notes.append(f"{name}.hooks.allowPromptInjection is false: the recall policy stays out of system prompts")
+        work.remarks.append(
+            f"{name}.hooks.allowPromptInjection is false: the recall policy stays out of system prompts"
+        )
     for policy, models in (("llm", _summary_models(config)), ("subagent", _reader_models(config))):
         _allow(entry, policy, models, name, notes)
 
@@ -156,9 +243,7 @@ def _add_entry(document: dict[str, Any], entries: dict[str, Any], python: str, n
 def _older_settings(document: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
     """Settings that stand in another place than ours, and that place."""
     for block in BLOCKS[1:]:
-        found: Any = document
-        for name in block:
-            found = found.get(name) if isinstance(found, dict) else None
+        found = _at(document, block)
         if isinstance(found, dict) and found:
             return ".".join(block), found
     return None
@@ -206,15 +291,16 @@ def _inner(value: dict[str, Any], name: str) -> dict[str, Any]:
     """The object under a name, made when it is not there."""
     found = value.setdefault(name, {})
     if not isinstance(found, dict):
-        raise BadInput(f"{name!r} in OpenClaw's config must be an object; nothing was changed")
+        raise BadInput(f"{name!r} must be an object; nothing was changed")
     return found
 
 
 # --- out ---
 
 
-def _remove(document: dict[str, Any], notes: list[str]) -> None:
-    plugins = document.get("plugins")
+def _remove(document: dict[str, Any], work: _Work) -> None:
+    notes, plugins = work.changes, document.get("plugins")
+    former, work.replaced = work.replaced, {}
     if not isinstance(plugins, dict):
         return
     load, slots, entries = (plugins.get(name) for name in ("load", "slots", "entries"))
@@ -226,11 +312,27 @@ def _remove(document: dict[str, Any], notes: list[str]) -> None:
         notes.append(f"plugins.allow is without {PLUGIN_ID}")
     if isinstance(entries, dict) and entries.pop(PLUGIN_ID, None) is not None:
         notes.append(f"plugins.entries.{PLUGIN_ID} is gone")
+    for path in sorted(former, key=len, reverse=True):
+        _restore(document, path, former[path], notes)
     if isinstance(slots, dict) and slots.get("contextEngine") == PLUGIN_ID:
         _put_back(slots, entries if isinstance(entries, dict) else {}, notes)
 
 
+def _restore(document: dict[str, Any], path: Sequence[str], item: Mapping[str, Any], notes: list[str]) -> None:
+    """What stood at a path before, unless somebody has put something else there meanwhile."""
+    inside = _at(document, path[:-1])
+    if not isinstance(inside, dict) or path[-1] not in inside or inside[path[-1]] != item["after"]:
+        return
+    if "before" in item:
+        inside[path[-1]] = item["before"]
+        notes.append(f"{'.'.join(path)} is {json.dumps(item['before'])} again")
+    else:
+        del inside[path[-1]]
+        notes.append(f"{'.'.join(path)} is gone")
+
+
 def _put_back(slots: dict[str, Any], entries: dict[str, Any], notes: list[str]) -> None:
+    """For an installation without a record: lossless-claw if it is there, else the host's own."""
     before = entries.get(_BEFORE)
     if isinstance(before, dict):
         before["enabled"] = True

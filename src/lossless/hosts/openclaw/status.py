@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from lossless import __version__
 from lossless.errors import BadInput
 from lossless.hosts.openclaw.reading import session_of, transcript_file, words
+from lossless.llm.guard import compaction_scope
 
 if TYPE_CHECKING:
     from lossless.compaction.debt import Debt
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
     from lossless.hosts.openclaw.calls import Call
     from lossless.model.conversations import Session
     from lossless.store.listings import ConversationRow
+
+#: What helps when the model could not be asked.
+MODEL_HELP = "see that OpenClaw's model answers, or name another one in summaryModel; nothing is lost meanwhile"
+#: How long ago a call of the model may be to be told of.
+_RECENT = timedelta(days=1)
 
 
 def status_text(bridge: Bridge, session: Session) -> str:
@@ -54,7 +60,7 @@ def _conversation_lines(bridge: Bridge, row: ConversationRow | None) -> list[str
     ]
     if debt.pending:
         lines.append(f"  a sweep is owed: {debt.reason or 'over the threshold'}")
-        lines += _failure_lines(debt)
+    lines += _failure_lines(debt) if debt.pending and debt.last_failure_summary else _model_lines(bridge, debt)
     if focus is not None and focus.brief.status == "active":
         lines.append(f"  focus: {focus.brief.prompt}{' (out of date)' if focus.is_stale else ''}")
     return lines
@@ -62,13 +68,18 @@ def _conversation_lines(bridge: Bridge, row: ConversationRow | None) -> list[str
 
 def _failure_lines(debt: Debt) -> list[str]:
     """Why a sweep could not be made so far, and what helps."""
-    if not debt.last_failure_summary:
-        return []
     again = f"; the next attempt is after {debt.next_attempt_after:%H:%M} UTC" if debt.next_attempt_after else ""
-    return [
-        f"  the last one failed: {debt.last_failure_summary}{again}",
-        "  see that OpenClaw's model answers, or name another one in summaryModel; nothing is lost meanwhile",
-    ]
+    return [f"  the last one failed: {debt.last_failure_summary}{again}", f"  {MODEL_HELP}"]
+
+
+def _model_lines(bridge: Bridge, debt: Debt) -> list[str]:
+    """That the model could not be asked the last time, and what helps; nothing once it has answered again."""
+    scope, since = compaction_scope(str(debt.conversation_id)), datetime.now(UTC) - _RECENT
+    calls = [row for row in bridge.engine.archive.guards.ledger(scope, since) if row.kind == "call"]
+    if not calls or calls[-1].result not in ("failed", "auth"):
+        return []
+    told = f"the model could not be asked at {calls[-1].at:%H:%M} UTC; since then nothing was written by a model"
+    return [f"  {told}", f"  {MODEL_HELP}"]
 
 
 def control(bridge: Bridge, call: Call) -> dict[str, Any]:
