@@ -13,7 +13,6 @@ from lossless.errors import BadInput, NotFound
 from lossless.files.place import vault_of
 from lossless.ingest.payloads import Payloads
 from lossless.model.conversations import Conversation, Session, matches_any
-from lossless.store.holders import new_holder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +41,7 @@ class Desk:
         self.vault = vault_of(archive.path, settings.large_files_dir)
         takes = self.vault if settings.payloads_in_files else None
         self._payloads = Payloads(takes, settings.large_file_threshold_tokens) if takes else None
-        self.loop = Loop(archive, settings, summariser or Summariser(settings, complete), clock, new_holder())
+        self.loop = Loop(archive, settings, summariser or Summariser(settings, complete), clock)
 
     def _find(self, session: Session | Conversation) -> Conversation | None:
         return session if isinstance(session, Conversation) else self.archive.conversations.find(session)

@@ -88,7 +88,7 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         summariser: Summariser | None = None,
     ) -> None:
         super().__init__(archive, settings, complete, clock, summariser)
-        self._describing = Describing(archive, self.vault, self.loop.summariser, clock, self.loop.owner)
+        self._describing = Describing(archive, self.vault, self.loop.summariser, clock)
         self._background = Background(self._pay_later) if background and not archive.read_only else None
         #: Estimated tokens of the prompt that each conversation assembled last, to hold a provider's report against.
         self._sent: dict[int, int] = {}

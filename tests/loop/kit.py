@@ -31,7 +31,7 @@ SOFT = 48
 #: So many are over the budget.
 HARD = 70
 
-_WORDS = (
+WORDS = (
     "ferry", "harbour", "timetable", "berth", "crane", "pilot", "ledger", "invoice", "storm", "buoy", "anchor",
     "deck", "engine", "fuel", "crew", "captain", "passenger", "ticket", "lighthouse", "tide", "radar", "chart",
     "compass", "signal", "rope", "winch", "cargo", "container", "customs", "current",
@@ -69,7 +69,7 @@ def talk(count: int, seed: int = 0, words: int = 40, first: int = 0) -> list[Raw
     """Turns of a user and an assistant; each message is different and about `words` words long."""
     roles = ("user", "assistant")
     return [
-        {"role": roles[n % 2], "content": f"{n}: {' '.join(random.Random(f'{seed}/{n}').choices(_WORDS, k=words))}."}
+        {"role": roles[n % 2], "content": f"{n}: {' '.join(random.Random(f'{seed}/{n}').choices(WORDS, k=words))}."}
         for n in range(first, first + count)
     ]
 

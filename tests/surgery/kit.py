@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import lossless
 from lossless.model.context import MessageItem, SummaryItem
 from lossless.testing import VirtualClock
+from tests.loop.kit import WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,11 +22,6 @@ Raw = dict[str, Any]
 HERE = lossless.Session(key="agent:main:here", id="run-here")
 THERE = lossless.Session(key="agent:main:there", id="run-there")
 BUDGET = 4_000
-_WORDS = (
-    "ferry", "harbour", "timetable", "berth", "crane", "pilot", "ledger", "invoice", "storm", "buoy", "anchor",
-    "deck", "engine", "fuel", "crew", "captain", "passenger", "ticket", "lighthouse", "tide", "radar", "chart",
-    "compass", "signal", "rope", "winch", "cargo", "container", "customs", "current",
-)  # fmt: skip
 
 
 def settings(**changed: Any) -> lossless.Settings:
@@ -59,7 +55,7 @@ def talk(count: int, seed: object = 0, words: int = 40, first: int = 0) -> list[
     return [
         {
             "role": ("user", "assistant")[n % 2],
-            "content": f"{seed}/{n}: {' '.join(random.Random(f'{seed}/{n}').choices(_WORDS, k=words))}.",
+            "content": f"{seed}/{n}: {' '.join(random.Random(f'{seed}/{n}').choices(WORDS, k=words))}.",
         }
         for n in range(first, first + count)
     ]

@@ -47,13 +47,10 @@ def install_claude_code(invocation: Invocation, project: Path | None, user: bool
     from lossless.hosts.claude_code import setup
 
     places = _places(setup, project, user)
-    again = f"lcm install claude-code{f' --project {project}' if project else ''}"
     if doctor:
-        _examine(invocation, "claude-code", _claude_checks(invocation, places, again))
-        return
-    commands, archive = _programs(invocation, setup.installed_command(places), by_name=project is not None)
-    edits = setup.install_edits(places, commands)
-    _change(invocation, "install", "claude-code", edits, dry_run=dry_run, archive=archive)
+        _examine(invocation, "claude-code", _claude_checks(invocation, places, _again("claude-code", project)))
+    else:
+        _install(invocation, "claude-code", setup, places, by_name=project is not None, dry_run=dry_run)
 
 
 @click.command("claude-code", cls=Command)
@@ -85,13 +82,10 @@ def install_codex(invocation: Invocation, project: Path | None, user: bool, dry_
     from lossless.hosts import codex
 
     places = _places(codex, project, user)
-    again = f"lcm install codex{f' --project {project}' if project else ''}"
     if doctor:
-        _examine(invocation, "codex", _codex_checks(invocation, places, again))
-        return
-    commands, archive = _programs(invocation, codex.installed_command(places), by_name=project is not None)
-    edits = codex.install_edits(places, commands)
-    _change(invocation, "install", "codex", edits, dry_run=dry_run, archive=archive)
+        _examine(invocation, "codex", _codex_checks(invocation, places, _again("codex", project)))
+    else:
+        _install(invocation, "codex", codex, places, by_name=project is not None, dry_run=dry_run)
 
 
 @click.command("codex", cls=Command)
@@ -111,6 +105,16 @@ def _places(host: Any, project: Path | None, user: bool) -> Any:
     if project is not None and user:
         raise wrong("Give --project or --user, not both.")
     return host.user_places() if project is None else host.project_places(project.absolute())
+
+
+def _again(name: str, project: Path | None) -> str:
+    """The command that would set a host up as it was set up."""
+    return f"lcm install {name}{f' --project {project}' if project else ''}"
+
+
+def _install(invocation: Invocation, name: str, host: Any, places: Any, *, by_name: bool, dry_run: bool) -> None:
+    commands, archive = _programs(invocation, host.installed_command(places), by_name=by_name)
+    _change(invocation, "install", name, host.install_edits(places, commands), dry_run=dry_run, archive=archive)
 
 
 def _programs(invocation: Invocation, before: Sequence[str] | None, *, by_name: bool) -> tuple[Programs, str]:

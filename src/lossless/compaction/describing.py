@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from lossless.files.improve import Described, Improver
+from lossless.store.holders import new_holder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +33,6 @@ class Describing:
     vault: Vault | None
     summariser: Summariser
     clock: Callable[[], datetime]
-    owner: str
     #: Files that the model had nothing to say about, or that cannot be read.
     passed_over: set[str] = field(default_factory=set)
 
@@ -54,15 +54,16 @@ class Describing:
         has_work = self.is_wanted and self.archive.files.plain(1, conversation_id, self.passed_over)
         if self.vault is None or not has_work:
             return Described(left=self.archive.files.count_plain(conversation_id))
-        gate = replace(self.summariser.gate(self.archive, 0, self.clock), is_wanted=self._take_lease)
+        holder = new_holder()
+        gate = replace(self.summariser.gate(self.archive, 0, self.clock), is_wanted=lambda: self._take_lease(holder))
         improver = Improver(self.archive, self.vault, self.summariser.describe_with(gate), self.passed_over)
         try:
             return improver.improve(limit, conversation_id, progress)
         finally:
             with self.archive.writing():
-                self.archive.guards.drop_lease(_LEASE_NAME, self.owner)
+                self.archive.guards.drop_lease(_LEASE_NAME, holder)
 
-    def _take_lease(self) -> bool:
+    def _take_lease(self, holder: str) -> bool:
         """Become or stay the one who describes files, for as long as one call may take. In a transaction."""
         length = _LEASE + timedelta(milliseconds=self.summariser.settings.summary_timeout_ms)
-        return self.archive.guards.take_lease(_LEASE_NAME, self.owner, self.clock(), length)
+        return self.archive.guards.take_lease(_LEASE_NAME, holder, self.clock(), length)

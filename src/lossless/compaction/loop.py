@@ -64,8 +64,6 @@ class Loop:
     settings: Settings
     summariser: Summariser
     clock: Callable[[], datetime]
-    #: Names this process in leases.
-    owner: str
     _policies: dict[tuple[str | None, int | None, str], CompactionPolicy] = field(default_factory=dict)
 
     def policy(self, situation: Situation) -> CompactionPolicy:
@@ -256,7 +254,6 @@ class Loop:
             decision,
             self.summariser,
             self.clock,
-            self.owner,
             actor,
             may_ask_model,
             "extractive",

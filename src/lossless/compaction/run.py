@@ -26,6 +26,7 @@ from lossless.model.context import MessageItem, SummaryItem, token_sum
 from lossless.model.identity import summary_id
 from lossless.model.summaries import NewSummary
 from lossless.store.context import Change, item_id
+from lossless.store.holders import new_holder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -79,8 +80,6 @@ class Job:
     decision: Decision
     summariser: Summariser
     clock: Callable[[], datetime]
-    #: Who takes the lease: unique for a process and its worker.
-    owner: str
     actor: str = "compact"
     may_ask_model: bool = True
     on_failure: OnFailure = "extractive"
@@ -96,6 +95,8 @@ class Job:
     is_forced: bool = False
     #: Begin the window of calls anew, if there is something to fold.
     lifts_spend_limit: bool = False
+    #: Who takes the lease; named when the work begins, by the process that does it.
+    owner: str = ""
 
 
 @dataclass(slots=True)
@@ -125,7 +126,7 @@ def compact(job: Job, chain: Chain) -> CompactionReport:
 
     Where there is nothing to fold, nothing is written, not even a lease.
     """
-    job = replace(job, owner=f"{job.owner}-{uuid4().hex[:8]}")
+    job = replace(job, owner=new_holder())
     deadline = chain.deadline if job.seconds is None else min(chain.deadline, time.monotonic() + job.seconds)
     sweeping = _begin(job, deadline, None if job.is_forced else job.stop_at)
     if not _next(job, sweeping, 1):

@@ -233,7 +233,6 @@ class Upkeep(Transcribing):
                 decision,
                 self.loop.summariser,
                 self._clock,
-                self.loop.owner,
                 "rotate",
                 on_failure="raise",
                 leaf_only=True,
