@@ -54,13 +54,12 @@ class Person:
 
     async def settled(self) -> None:
         """Wait until nothing is being read or written; a question to the person ends the wait, too."""
-        for _ in range(400):
+        await asyncio.sleep(0.002)
+        while any(worker.group != "work" for worker in self.app.workers):
             await asyncio.sleep(0.002)
-            if not any(worker.group != "work" for worker in self.app.workers):
-                break
         await self.pilot.pause()
 
-    async def until(self, holds: Callable[[], bool], seconds: float = 10.0) -> None:
+    async def until(self, holds: Callable[[], bool], seconds: float = 60.0) -> None:
         """Wait for something to be seen."""
         for _ in range(round(seconds / 0.02)):
             await self.pilot.pause()

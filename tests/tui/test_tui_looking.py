@@ -42,6 +42,17 @@ def test_sessions_lead_to_a_conversation_and_back_and_out(archive: Path) -> None
     at(room_of(archive), do)
 
 
+def test_a_look_that_is_due_while_the_program_ends_finds_no_screen(archive: Path) -> None:
+    ended = list[Lcm]()
+
+    async def do(person: Person) -> None:
+        ended.append(person.app)
+
+    at(room_of(archive), do)
+    assert ended[0].screen_stack == []
+    ended[0]._look()
+
+
 def test_windows_of_a_conversation(archive: Path) -> None:
     async def do(person: Person) -> None:
         await person.press("j", "enter")

@@ -90,8 +90,10 @@ class Lcm(App[None]):
             self.notify(unforeseen(event.worker.error), severity="error", markup=False)
 
     def _look(self) -> None:
-        if isinstance(self.screen, Page):
-            self.screen.tick()
+        """Let the screen on top look; while the program ends there is none."""
+        for screen in self.screen_stack[-1:]:
+            if isinstance(screen, Page):
+                screen.tick()
 
     def _fatal_error(self) -> None:
         """What nobody foresaw ends with one line; with LCM_DEBUG=1 with the whole story."""
