@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,8 +19,7 @@ import lossless
 from lossless.testing import VirtualClock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Callable, Generator, Iterator
 
 # Started in the background, a shell has us ignore interrupts, and our child processes would, too.
 if threading.current_thread() is threading.main_thread():
@@ -36,12 +37,41 @@ settings.register_profile(
 settings.load_profile("lossless")
 
 
+@pytest.hookimpl(wrapper=True, optionalhook=True)
+def pytest_timeout_set_timer() -> Generator[None, Any, Any]:
+    """A test that hangs also ends the processes it has started: it may hang because they do."""
+    timer = yield
+    ring = signal.getsignal(signal.SIGALRM) if hasattr(signal, "SIGALRM") else None
+    if callable(ring):
+        signal.signal(signal.SIGALRM, _ending_children(ring))
+    return timer
+
+
+def _ending_children(ring: Callable[..., Any]) -> Callable[[int, object], None]:
+    def end(number: int, frame: object) -> None:
+        for listed in Path("/proc/self/task").glob("*/children"):
+            for child in listed.read_text().split():
+                with suppress(ProcessLookupError):
+                    os.kill(int(child), signal.SIGKILL)
+        ring(number, frame)
+
+    return end
+
+
 @pytest.fixture(autouse=True)
 def own_temporary_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Logs that go to the system's folder for temporary files stay within the tests'."""
     folder = str(tmp_path_factory.getbasetemp())
     monkeypatch.setenv("TMPDIR", folder)
     monkeypatch.setattr("tempfile.tempdir", folder)
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a search finds and what a turn folds does not depend on how busy the machine is."""
+    monkeypatch.setattr("lossless.recall.grep._GLANCE_SECONDS", 60.0)
+    monkeypatch.setattr("lossless.recall.grep._LOOK_SECONDS", 60.0)
+    monkeypatch.setattr("lossless.compaction.loop._TURN_SECONDS", 60.0)
 
 
 @pytest.fixture

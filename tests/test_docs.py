@@ -190,7 +190,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The archive that `make demo` leaves; making it is the test of the demo."""
     folder = tmp_path_factory.mktemp("demo")
     command = [sys.executable, "-W", "error", str(ROOT / "examples" / "demo.py"), str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 0, done.stderr
     assert "stands still at 400" in done.stdout
     return folder
@@ -222,10 +222,11 @@ def run_block(block: Block, page: str, names: dict[str, Any]) -> None:
         code = "\n" * block.line + block.text
         exec(compile(code, page, "exec", dont_inherit=True), names)
     elif block.language in ("sh", "bash", "console") and (script := shell_script(block)):
-        done = subprocess.run(["sh", "-euxc", script], capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(["sh", "-euxc", script], capture_output=True, text=True, check=False, timeout=240)
         assert done.returncode == 0, f"{page}, line {block.line}\n{done.stderr}\n{done.stdout}"
 
 
+@pytest.mark.timeout(600)  # a page may have two hundred commands, each a process of its own
 @pytest.mark.parametrize("page", [page for page in PAGES if name_of(page) not in RUN_ELSEWHERE], ids=name_of)
 def test_examples_run(page: Path, place: Path) -> None:
     if name_of(page) in SEEDED:

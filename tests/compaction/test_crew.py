@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from lossless.compaction import crew
 from lossless.compaction.crew import Crew, cores
 from lossless.compaction.escalate import Sizes, Source, Wording, summarise
 from lossless.compaction.source_text import Line, ToolInput, ToolOutput
+from tests.waiting import is_gone, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -145,17 +145,7 @@ def test_processes_end_when_their_parent_is_killed() -> None:
         children = [int(child) for listed in lists for child in listed.read_text().split()]
         process.kill()
     assert len(children) == 2
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline and any(map(is_running, children)):
-        time.sleep(0.05)
-    assert not any(map(is_running, children))
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
+    wait_for(lambda: all(map(is_gone, children)))
 
 
 def test_there_is_a_core() -> None:

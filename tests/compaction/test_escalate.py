@@ -196,11 +196,21 @@ def test_without_a_model_it_is_extracted() -> None:
 def test_what_cannot_be_extracted_is_cut_and_what_cannot_be_cut_stays() -> None:
     mumble = Source((Line("user", NOW, "yes and no and so on " * 300),))
     summary = written(summarise(mumble))
-    assert (summary.level, summary.model) == ("fallback", EXTRACTIVE_MODEL)
+    assert (summary.level, summary.model) == ("extractive", EXTRACTIVE_MODEL)
     assert summary.tokens <= 512
-    assert TRUNCATED_PREFIX in summary.text[-40:]
+    assert summary.text.splitlines()[-1].startswith(EXPAND)
+    marked = written(summarise(mumble, Scripted(errors.ModelBadAnswer("no"))))
+    assert (marked.level, marked.tokens <= 512) == ("fallback", True)
+    assert TRUNCATED_PREFIX in marked.text[-40:]
     assert summarise(Source((Line("user", NOW, "ok"),))) is None
     assert summarise(leaf(), sizes=Sizes(), wording=Wording(timezone="nowhere")) is not None
+
+
+@pytest.mark.parametrize("text", ["a 77 " * 20, "yes and no and so on " * 60])
+def test_what_is_short_and_cannot_be_extracted_is_left_as_it_is(text: str) -> None:
+    source = Source((Line("user", NOW, text),))
+    assert summarise(source) is None
+    assert summarise(source, Scripted("word " * 600)) is None
 
 
 def test_a_source_without_words_costs_no_call() -> None:

@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -324,7 +323,8 @@ def test_the_same_anywhere() -> None:
     assert len(seen) == 1
 
 
-def test_time_is_linear_in_hostile_text() -> None:
+def test_hostile_text_holds_nobody_up() -> None:
+    """How the time grows with the length is measured in `bench.hostile`."""
     hostile = [
         "a" * 100_000,
         "x y " * 25_000,
@@ -339,11 +339,9 @@ def test_time_is_linear_in_hostile_text() -> None:
         "\n".join(f"row {n % 7} of {n}" for n in range(10_000)),
         "a, " * 30_000,
     ]
-    started = time.process_time()
     for text in hostile:
         extract([line(text)], 2400)
         condense([Section(START, START, text)], 2000)
-    assert time.process_time() - started < 10
 
 
 def test_the_source_text_is_what_the_lines_weigh() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import doctest
 import re
-import time
 
 import pytest
 from hypothesis import given
@@ -131,8 +130,8 @@ def test_no_directive_is_left(text: str) -> None:
     assert not any(is_override(sentence) for sentence in re.split(r"(?<=[.!?。])\s*", without_overrides(text)))
 
 
-def test_time_is_linear() -> None:
-    started = time.process_time()
-    for text in ("ignore previous " * 10_000, "forget your " * 15_000, "\n" * 200_000, " \t" * 100_000, "." * 200_000):
-        fallback(text, 512)
-    assert time.process_time() - started < 8
+@pytest.mark.parametrize("piece", ["ignore previous ", "forget your ", "\n", " \t", "."])
+def test_a_megabyte_of_anything_is_cut(piece: str) -> None:
+    """Work that grows with the square of the length would run into the limit of a test."""
+    cut = fallback(piece * (1_000_000 // len(piece)), 512)
+    assert cut is None or estimate_tokens(cut) <= 600

@@ -25,10 +25,12 @@ from lossless.compaction.plan import (
     stop_reason,
 )
 from lossless.compaction.policy import CompactionPolicy, first_import_policy
-from lossless.compaction.trigger import evaluate
-from lossless.model.context import ContextItem, MessageItem, SummaryItem, token_sum
+from lossless.compaction.trigger import Decision, evaluate
+from lossless.model.context import ContextItem, MessageItem, SummaryItem, framed, prompt_tokens, token_sum
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lossless.model.messages import Role
 
 #: Small numbers: every item of a shape has 10 tokens unless a test says otherwise.
@@ -41,6 +43,12 @@ POLICY = CompactionPolicy(
 )
 OPEN = SweepState(tokens=10_000, prefix_target=0)
 ROLES: dict[str, Role] = {"u": "user", "r": "tool"}
+
+
+def measured(
+    context: Sequence[ContextItem], budget: int, policy: CompactionPolicy, observed: int | None = None
+) -> Decision:
+    return evaluate(token_sum(context), observed, budget, policy, framing=framed(0, len(context)))
 
 
 @dataclass
@@ -245,7 +253,7 @@ def test_a_fold_that_saves_nothing_is_the_last() -> None:
     assert work is not None
     good = after_pass(OPEN, work, "sum_a", 19)
     assert (good.tokens, good.passes, good.folds, good.last_leaf, good.stopped) == (
-        9_989,
+        9_969,
         1,
         1,
         "sum_a",
@@ -259,7 +267,7 @@ def test_a_changed_context_is_planned_again_twice_and_charged() -> None:
     for stopped in (None, None, "stale"):
         state = after_stale(state, items)
         assert state.stopped == stopped
-    assert (state.passes, state.tokens) == (3, 40)
+    assert (state.passes, state.tokens) == (3, 80)
 
 
 def test_a_batch_is_disjoint_and_no_larger_than_wanted() -> None:
@@ -273,7 +281,7 @@ def test_a_batch_is_disjoint_and_no_larger_than_wanted() -> None:
     assert all(work.batched and work.previous == () for work in batch)
     assert len(leaf_batch(sketch.items, POLICY, replace(OPEN, passes=11), 3)) == 1
     assert leaf_batch(sketch.items, POLICY, replace(OPEN, passes=12), 3) == ()
-    near = SweepState(tokens=130, prefix_target=0, stop_at=110)
+    near = SweepState(tokens=260, prefix_target=0, stop_at=200)
     assert len(leaf_batch(sketch.items, POLICY, near, 3)) == 2, "two halved chunks are expected to do"
 
 
@@ -317,10 +325,10 @@ def test_a_dry_run_tells_the_whole_sweep() -> None:
 def test_a_tail_that_alone_exceeds_the_budget_is_kept_only_in_part() -> None:
     sketch = Shape("um" * 8)
     policy = replace(POLICY, fresh_tail_count=64)
-    fits = begin_sweep(sketch.items, policy, evaluate(160, None, 161, policy))
+    fits = begin_sweep(sketch.items, policy, measured(sketch.items, 321, policy))
     assert sketch.next(policy, fits) is None
-    state = begin_sweep(sketch.items, policy, evaluate(160, None, 100, policy))
-    assert (state.tail_target, state.stop_at, state.long_turn) == (75, 75, False)
+    state = begin_sweep(sketch.items, policy, measured(sketch.items, 200, policy))
+    assert (state.tail_target, state.stop_at, state.long_turn) == (150, 150, False)
     assert sketch.show(sketch.next(policy, state)) == "[umu]mumumumumumum -> 0"
     batch = leaf_batch(sketch.items, policy, replace(state, stop_at=None), 99)
     assert sum(len(work.items) for work in batch) == 9, "seven messages are within the threshold"
@@ -330,12 +338,12 @@ def test_an_overhead_counts_against_the_tail_for_half_the_budget_at_most() -> No
     sketch, policy = Shape("um" * 4), replace(POLICY, fresh_tail_count=64)
 
     def tail_target(observed: int, budget: int) -> int | None:
-        return begin_sweep(sketch.items, policy, evaluate(80, observed, budget, policy)).tail_target
+        return begin_sweep(sketch.items, policy, measured(sketch.items, budget, policy, observed)).tail_target
 
-    assert tail_target(observed=149, budget=150) is None, "81 tokens are left for a tail of 80"
-    assert tail_target(observed=150, budget=150) == 60, "80 are left: the tail fills them"
-    assert tail_target(observed=10_000, budget=162) is None, "half of the budget is always left"
-    assert tail_target(observed=10_000, budget=160) == 60
+    assert tail_target(observed=309, budget=310) is None, "161 tokens are left for a tail of 160, frames and all"
+    assert tail_target(observed=310, budget=310) == 120, "160 are left: the tail fills them"
+    assert tail_target(observed=10_000, budget=322) is None, "half of the budget is always left"
+    assert tail_target(observed=10_000, budget=320) == 120
 
 
 @pytest.mark.parametrize(
@@ -353,7 +361,7 @@ def test_an_overhead_counts_against_the_tail_for_half_the_budget_at_most() -> No
 def test_the_long_single_turn(shape: str, expected: str) -> None:
     sketch = Shape(shape)
     policy = replace(POLICY, turn_verbatim_count=4)
-    state = begin_sweep(sketch.items, policy, evaluate(token_sum(sketch.items), None, 60, policy))
+    state = begin_sweep(sketch.items, policy, measured(sketch.items, 60, policy))
     assert state.long_turn
     work = sketch.next(policy, state)
     assert sketch.show(work) + (" in turn" if work and work.within_turn else "") == expected
@@ -361,7 +369,7 @@ def test_the_long_single_turn(shape: str, expected: str) -> None:
 
 def test_a_batch_takes_one_chunk_of_a_turn() -> None:
     sketch, policy = Shape("mmmmu" + "cr" * 8), replace(POLICY, turn_verbatim_count=4)
-    state = begin_sweep(sketch.items, policy, evaluate(token_sum(sketch.items), None, 60, policy))
+    state = begin_sweep(sketch.items, policy, measured(sketch.items, 60, policy))
     batch = leaf_batch(sketch.items, policy, state, 9, call_ids=sketch.call_ids)
     assert [(len(work.items), work.within_turn) for work in batch] == [(3, False), (1, False)]
     later = Shape("0u" + "cr" * 8)
@@ -377,7 +385,7 @@ def test_a_turn_of_four_hundred_results_stays_inside_its_budget() -> None:
     made = 0
     for item in sketch.items:
         context = (*context, item)
-        decision = evaluate(token_sum(context), None, budget, policy)
+        decision = measured(context, budget, policy)
         if decision.pressure != "hard":
             continue
         state = begin_sweep(context, policy, decision)
@@ -386,7 +394,7 @@ def test_a_turn_of_four_hundred_results_stays_inside_its_budget() -> None:
             context = folded(context, work, f"sum_{made}", work.target_tokens)
             state = after_pass(state, work, f"sum_{made}", work.target_tokens)
         assert stop_reason(state, policy, 0.0) is None
-        assert token_sum(context) <= decision.target_tokens < budget
+        assert prompt_tokens(context) <= decision.target_tokens < budget
         assert context[0] == sketch.items[0], "the user message stays"
         assert list(context[-8:]) == sketch.items[item.ordinal - 7 : item.ordinal + 1], "the newest eight stay"
     assert 10 < made < 60

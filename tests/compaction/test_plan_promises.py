@@ -23,8 +23,17 @@ from lossless.compaction.plan import (
     wants_leaf,
 )
 from lossless.compaction.policy import CompactionPolicy
-from lossless.compaction.trigger import evaluate
-from lossless.model.context import ContextItem, MessageItem, SummaryItem, fresh_tail_start, token_sum
+from lossless.compaction.trigger import Decision, evaluate
+from lossless.model.context import (
+    FRAME_TOKENS,
+    ContextItem,
+    MessageItem,
+    SummaryItem,
+    framed,
+    fresh_tail_start,
+    prompt_tokens,
+    token_sum,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +41,10 @@ if TYPE_CHECKING:
     from lossless.model.messages import Role
 
 ROLES: dict[str, Role] = {"u": "user", "m": "assistant"}
+
+
+def measured(context: Sequence[ContextItem], budget: int, policy: CompactionPolicy) -> Decision:
+    return evaluate(token_sum(context), None, budget, policy, framing=framed(0, len(context)))
 
 
 @dataclass
@@ -75,7 +88,7 @@ class World:
         state = begin_sweep(
             self.context,
             policy,
-            evaluate(token_sum(self.context), None, budget, policy),
+            measured(self.context, budget, policy),
             remembered=self.remembered,
         )
         tried = 0
@@ -95,7 +108,7 @@ class World:
                 state = after_pass(state, work, summary_id, size)
             assert tried < 500, "the sweep does not end"
         self.remembered = state.remembered
-        assert state.tokens == token_sum(self.context)
+        assert state.tokens == prompt_tokens(self.context)
         assert state.passes <= policy.max_sweep_iterations
         return state
 
@@ -108,8 +121,10 @@ class World:
         messages = {item.message_id for item in work.items if isinstance(item, MessageItem)}
         for result, call in self.partner.items():
             assert (result in messages) == (call in messages), "pairs stay together"
-        caps = [cap for cap in (policy.fresh_tail_max_tokens, state.tail_target) if cap is not None]
-        tail = fresh_tail_start(self.context, policy.fresh_tail_count, min(caps, default=None))
+        tail = fresh_tail_start(self.context, policy.fresh_tail_count, policy.fresh_tail_max_tokens)
+        if state.tail_target is not None:
+            least = fresh_tail_start(self.context, policy.fresh_tail_count, state.tail_target, frame=FRAME_TOKENS)
+            tail = max(tail, least)
         newest = [item for item in self.context if isinstance(item, MessageItem)][-policy.turn_verbatim_count :]
         if work.within_turn:
             assert state.long_turn
@@ -162,7 +177,7 @@ def test_a_second_sweep_over_unchanged_history_asks_nobody_and_writes_nothing(
     first = world.sweep(policy, budget, answer)
     assert first.stopped is None
     context, folds = world.context, len(world.below)
-    over = evaluate(token_sum(context), None, budget, policy).should_compact
+    over = measured(context, budget, policy).should_compact
     if first.tail_target is None or over:
         second = world.sweep(policy, budget, answer)
         assert (second.passes, second.folds) == (0, 0)
@@ -177,7 +192,7 @@ def test_a_batch_keeps_the_same_promises_and_shares_no_source(
     world = World()
     for letter, tokens, reuse in said:
         world.append(letter, tokens, reuse)
-    state = begin_sweep(world.context, policy, evaluate(token_sum(world.context), None, budget, policy))
+    state = begin_sweep(world.context, policy, measured(world.context, budget, policy))
     batch = leaf_batch(world.context, policy, state, size, call_ids=world.call_ids)
     assert len(batch) <= min(size, policy.max_sweep_iterations)
     for work in batch:
@@ -195,7 +210,7 @@ def test_leaves_planned_at_once_are_those_planned_one_by_one(
     for letter, tokens, reuse in said:
         world.append(letter, tokens, reuse)
     context: Sequence[ContextItem] = world.context
-    state = begin_sweep(context, policy, evaluate(token_sum(context), None, budget, policy))
+    state = begin_sweep(context, policy, measured(context, budget, policy))
     batch = leaf_batch(context, policy, state, 400, call_ids=world.call_ids, isolated=False)
     for number, planned in enumerate(batch):
         assert wants_leaf(state, policy, 0.0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -296,9 +295,7 @@ def test_links_are_no_orphans(vault: Vault, tmp_path: Path) -> None:
     assert len(vault.orphans(set(), -1)) == 1
 
 
-def test_ten_megabytes_take_no_time(vault: Vault) -> None:
+def test_ten_megabytes_come_back(vault: Vault) -> None:
     data = os.urandom(10_000_000)
-    start = time.perf_counter()
     file = stored(vault, data)
     assert vault.read(file).data == data
-    assert time.perf_counter() - start < 3

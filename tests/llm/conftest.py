@@ -79,7 +79,7 @@ class ModelServer:
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 reply = server.take(Request(self.path, headers, asked))
                 if reply.hang:
-                    server.stopping.wait(30)
+                    server.stopping.wait()
                     return
                 payload = (reply.body if isinstance(reply.body, str) else json.dumps(reply.body)).encode()
                 kind = "text/plain" if isinstance(reply.body, str) else "application/json"

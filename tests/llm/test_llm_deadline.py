@@ -7,7 +7,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 
 import pytest
 
@@ -19,27 +18,25 @@ PROMPT = Prompt("", "", 10)
 
 
 def test_a_value_comes_back() -> None:
-    assert deadline.run(lambda: 7, 5).value == 7
+    assert deadline.run(lambda: 7, 60).value == 7
 
 
 def test_an_error_comes_back_as_a_value() -> None:
-    outcome = deadline.run(lambda: 1 // 0, 5)
+    outcome = deadline.run(lambda: 1 // 0, 60)
     assert isinstance(outcome.error, ZeroDivisionError)
 
 
 def test_a_hanging_callable_is_left_behind() -> None:
     release = threading.Event()
-    started = time.monotonic()
-    outcome = deadline.run(lambda: release.wait(30), 0.05)
+    outcome = deadline.run(release.wait, 0.05)
     assert isinstance(outcome.error, errors.ModelTimeout)
-    assert time.monotonic() - started < 2
     release.set()
 
 
 def test_context_variables_are_there() -> None:
     variable = contextvars.ContextVar("variable", default="none")
     variable.set("mine")
-    assert deadline.run(variable.get, 5).value == "mine"
+    assert deadline.run(variable.get, 60).value == "mine"
 
 
 def test_ask_raises_only_errors_of_ours() -> None:
@@ -47,7 +44,7 @@ def test_ask_raises_only_errors_of_ours() -> None:
         raise KeyError("secret text of a message")
 
     with pytest.raises(errors.ModelError, match="KeyError") as caught:
-        deadline.ask(broken, PROMPT, 5)
+        deadline.ask(broken, PROMPT, 60)
     assert "secret" not in str(caught.value)
     assert isinstance(caught.value.__cause__, KeyError)
 
@@ -57,7 +54,7 @@ def test_ask_hands_on_what_stops_a_program() -> None:
         raise SystemExit(3)
 
     with pytest.raises(SystemExit):
-        deadline.ask(stop, PROMPT, 5)
+        deadline.ask(stop, PROMPT, 60)
 
 
 def test_a_timeout_of_the_callable_is_one_of_ours() -> None:
@@ -65,7 +62,7 @@ def test_a_timeout_of_the_callable_is_one_of_ours() -> None:
         raise TimeoutError
 
     with pytest.raises(errors.ModelTimeout):
-        deadline.ask(late, PROMPT, 5)
+        deadline.ask(late, PROMPT, 60)
 
 
 def test_the_process_ends_while_a_call_hangs() -> None:
@@ -74,12 +71,12 @@ def test_the_process_ends_while_a_call_hangs() -> None:
         from lossless import errors
         from lossless.llm import deadline
         try:
-            deadline.ask(lambda prompt: time.sleep(60), None, 0.05)
+            deadline.ask(lambda prompt: time.sleep(600), None, 0.05)
         except errors.ModelTimeout:
             print("left")
     """
     command = [sys.executable, "-c", textwrap.dedent(code)]
-    out = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20)
+    out = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert out.stdout.strip() == "left"
 
 

@@ -108,7 +108,7 @@ def test_a_denied_model_is_not_replaced_by_another() -> None:
 def test_a_host_that_hangs_is_left() -> None:
     release = threading.Event()
     with pytest.raises(errors.ModelTimeout):
-        HostModel(lambda _: release.wait(30), timeout_seconds=0.05)(PROMPT)
+        HostModel(lambda _: release.wait(), timeout_seconds=0.05)(PROMPT)
     release.set()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -210,20 +209,19 @@ def test_the_same_words_delivered_twice_are_the_same_message(said: str, moment: 
 @pytest.mark.parametrize(
     "hostile",
     [
-        "Delivery:" + f"\n{INFO}" * 20_000,
-        "Delivery:" + f"\n\n{INFO}" * 20_000,
-        f"{fenced(INFO, {'a': 1, 'history_count': 1})}" + f"\n\n{fenced(SENDER, {})}" * 10_000 + "\n\nhi",
-        f"{fenced(INFO, {'a': 1, 'history_count': 1})}" + f"\n\n{fenced(RECAP, [{}])}" * 10_000 + "\n\nhi",
+        "Delivery:" + f"\n{INFO}" * 100_000,
+        "Delivery:" + f"\n\n{INFO}" * 100_000,
+        f"{fenced(INFO, {'a': 1, 'history_count': 1})}" + f"\n\n{fenced(SENDER, {})}" * 50_000 + "\n\nhi",
+        f"{fenced(INFO, {'a': 1, 'history_count': 1})}" + f"\n\n{fenced(RECAP, [{}])}" * 50_000 + "\n\nhi",
         f"{fenced(INFO, {'a': 1, 'history_count': 1})}\n\nChat history (untrusted" + "(untrusted:" * 100_000,
         f"{INFO}\n```json\n" + '{"a":' * 200_000,
         f"{INFO}\n```json\n" + "\n``" * 300_000,
         " " * 1_000_000 + INFO,
     ],
 )
-def test_hostile_frames_take_no_longer_than_their_length(hostile: str) -> None:
-    start = time.process_time()
-    canonical("user", hostile)
-    assert time.process_time() - start < 2
+def test_hostile_frames_of_megabytes_are_read_to_their_end(hostile: str) -> None:
+    """Work that grows with the square of the length would run into the limit of a test."""
+    assert canonical("user", hostile)
 
 
 CALL = Message("assistant", "I look.", (Text("I look."), ToolCall("call_a", "read", {"path": "a", "n": 1})))

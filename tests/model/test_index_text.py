@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import TYPE_CHECKING
 
 import apsw
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lossless.model.index_text import (
@@ -135,18 +134,15 @@ def test_chinese_passages_hold_about_as_many_words() -> None:
 
 
 @pytest.mark.parametrize("text", ["x" * 5_000_000, PROSE * 50_000, " \n" * 2_000_000, "数" * 3_000_000])
-def test_cutting_a_huge_text_is_linear_and_bounded(text: str) -> None:
-    start = time.process_time()
-    assert len(passages(text)) <= MAX_PASSAGES
-    assert time.process_time() - start < 2
+def test_a_huge_text_is_cut_into_so_many_passages_at_most(text: str) -> None:
+    """Work that grows with the square of the length would run into the limit of a test."""
+    assert 0 < len(passages(text)) <= MAX_PASSAGES
 
 
-@settings(max_examples=20)
-@given(st.sampled_from(["aA", "A", "a", "+", "#", "C++", "é", "ـُ", "数", "ﬁ", "🎉", "0A"]), st.integers(1, 3))
-def test_extra_tokens_take_linear_time(piece: str, times: int) -> None:
-    start = time.process_time()
-    extra_tokens(piece * (60_000 * times))
-    assert time.process_time() - start < 2
+@pytest.mark.parametrize("piece", ["aA", "A", "a", "+", "#", "C++", "é", "ـُ", "数", "ﬁ", "🎉", "0A"])
+def test_the_extra_tokens_of_a_huge_text(piece: str) -> None:
+    """Work that grows with the square of the length would run into the limit of a test."""
+    assert len(extra_tokens(piece * 600_000)) <= 3 * 600_000
 
 
 class TestIndexTextOf:

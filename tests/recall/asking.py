@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lossless.recall.tools import Toolbox
     from lossless.store.archive import Archive
 
-ASKED = {"prompt": "How long is a seat held?", "query": "seat hold minutes", "timeoutMs": 20_000}
+ASKED = {"prompt": "How long is a seat held?", "query": "seat hold minutes", "timeoutMs": 200_000}
 
 
 def final(answer: str = "11 minutes.", cited: tuple[str, ...] = ("msg#12",), **more: Any) -> Any:

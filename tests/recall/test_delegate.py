@@ -93,7 +93,7 @@ def test_a_host_brings_its_own_reader(own: Folded) -> None:
         read = box.call("lcm_expand", {"summaryIds": [own.leaves[0]], "includeMessages": True}, reader)
         assert not read.is_error, read.text
         assert task.session_key.startswith("agent:main:subagent:")
-        assert 0 < task.seconds <= 20
+        assert 0 < task.seconds <= 200
         return (
             "```json\n" + json.dumps({"answer": "11 minutes", "citedIds": ["msg#12"], "totalSourceTokens": 3}) + "\n```"
         )

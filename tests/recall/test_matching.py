@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,12 +60,13 @@ def test_every_word_of_a_text_is_found_in_it(words: list[str]) -> None:
     assert {word for word, _ in found(text, text)} >= set(words) - {"x"}
 
 
-@pytest.mark.parametrize("text", ["deploy" * 100_000, "deploy " * 100_000, "a" * 500_000, "d" * 500_000])
-def test_it_takes_linear_time(text: str) -> None:
-    finder = Finder(understand("deploy d a").terms)
-    start = time.process_time()
-    finder.find(text)
-    assert time.process_time() - start < 2
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("deploy" * 150_000, 1), ("deploy " * 150_000, 150_000), ("a" * 1_000_000, 0), ("d" * 1_000_000, 0)],
+)
+def test_a_huge_text_is_looked_through(text: str, count: int) -> None:
+    """Work that grows with the square of the length would run into the limit of a test."""
+    assert len(Finder(understand("deploy d a").terms).find(text)) == count
 
 
 def test_the_first_few_can_be_enough() -> None:

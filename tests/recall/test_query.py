@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable
 
 import apsw
@@ -154,12 +153,10 @@ def test_no_row_of_odd_pieces_raises(search: Search) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ['"' * 100_000, "a" * 100_000, "a." * 50_000, "数" * 100_000, "\\b" * 50_000, "[" * 99_999]
+    "text", ['"' * 1_000_000, "a" * 1_000_000, "a." * 500_000, "数" * 1_000_000, "\\b" * 500_000, "[" * 999_999]
 )
-def test_a_huge_question_is_cut_and_cheap(text: str) -> None:
-    start = time.process_time()
+def test_a_huge_question_is_cut(text: str) -> None:
     assert len(understand(text).terms) <= MAX_TERMS
-    assert time.process_time() - start < 0.5
 
 
 def test_candidates_are_any_of_the_terms() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -74,7 +72,6 @@ def test_a_text_with_a_match_shows_one(pieces: list[str]) -> None:
     assert bool(asked.find(text)) == bool(best_window(text, asked, SNIPPET_CHARS).matches)
 
 
-def test_it_takes_linear_time() -> None:
-    start = time.process_time()
-    snippet("deploy migration lock " * 50_000, finder("deploy migration lock"))
-    assert time.process_time() - start < 2
+def test_a_huge_text_full_of_matches_has_a_window() -> None:
+    """Work that grows with the square of the length would run into the limit of a test."""
+    assert "deploy migration lock" in snippet("deploy migration lock " * 50_000, finder("deploy migration lock"))

@@ -91,14 +91,14 @@ def test_an_unknown_mode_is_refused_at_once() -> None:
 
 
 def test_a_hang_waits_until_released() -> None:
-    model = Scripted(hang(60))
+    model = Scripted(hang(600))
     thread = threading.Thread(target=model, args=(_prompt(),))
     thread.start()
     while model.started == 0:
         time.sleep(0.001)
     ended_early = len(model.calls)
     model.release()
-    thread.join(timeout=5)
+    thread.join(60)
     assert ended_early == 0
     assert model.calls[0].completion is not None
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import lossless
@@ -14,13 +16,14 @@ from tests.surgery.kit import BUDGET, HERE, THERE, settings, talk
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from pathlib import Path
 
     from textual.pilot import Pilot
     from textual.widget import Widget
 
 HOSTILE = "\x1b[31mred\x1b]0;title\x07 [bold]brackets[/bold] [link=x]y[/] \u202eturned \x00\x9b \ud800 [/nope] \\["
 _STEP = 20
+#: What is read may lead to something else being read.
+_QUIET_ROUNDS = 3
 
 
 def build(path: Path, messages: int = 120, **changed: Any) -> Path:
@@ -41,10 +44,24 @@ def room_of(path: Path, **more: Any) -> Room:
     return Room(path, settings(timezone="UTC", **changed), clock=VirtualClock(), **more)
 
 
+class Listening(Lcm):
+    """Remembers every message that it shows, however long it stands there."""
+
+    CSS_PATH = str(Path(sys.modules[Lcm.__module__].__file__ or "").with_name("style.tcss"))
+
+    def __init__(self, room: Room, folder: Path | None) -> None:
+        super().__init__(room, folder)
+        self.told: list[str] = []
+
+    def notify(self, message: str, **how: Any) -> None:
+        self.told.append(message)
+        super().notify(message, **how)
+
+
 class Person:
     """Presses keys and looks at the screen."""
 
-    def __init__(self, app: Lcm, pilot: Pilot[Any]) -> None:
+    def __init__(self, app: Listening, pilot: Pilot[Any]) -> None:
         self.app, self.pilot = app, pilot
 
     async def press(self, *keys: str) -> None:
@@ -54,10 +71,14 @@ class Person:
 
     async def settled(self) -> None:
         """Wait until nothing is being read or written; a question to the person ends the wait, too."""
-        await asyncio.sleep(0.002)
-        while any(worker.group != "work" for worker in self.app.workers):
+        rounds = 0
+        while rounds < _QUIET_ROUNDS and self.app.screen_stack:
+            await self.pilot._wait_for_screen()
             await asyncio.sleep(0.002)
-        await self.pilot.pause()
+            is_busy = any(worker.group != "work" for worker in self.app.workers)
+            rounds = 0 if is_busy else rounds + 1
+        if self.app.screen_stack:
+            await self.pilot.pause()
 
     async def until(self, holds: Callable[[], bool], seconds: float = 60.0) -> None:
         """Wait for something to be seen."""
@@ -101,7 +122,7 @@ class Person:
     @property
     def told(self) -> list[str]:
         """The messages that were shown."""
-        return [note.message for note in self.app._notifications]
+        return self.app.told
 
 
 def at(
@@ -110,7 +131,7 @@ def at(
     """Let a person do something at a terminal of a size."""
 
     async def main() -> None:
-        app = Lcm(room, folder)
+        app = Listening(room, folder)
         async with app.run_test(size=size, notifications=True) as pilot:
             person = Person(app, pilot)
             await person.settled()

@@ -85,7 +85,7 @@ def test_a_file_that_is_not_stored_is_read_and_imported(archive: Path, home: Pat
     async def do(person: Person) -> None:
         await person.press("a")
         assert "1 folder" in person.where
-        assert person.seen.count("codex") > 1
+        assert "codex" in person.seen
         await person.press("enter")
         assert THREAD in person.seen
         await person.press("s", "v")

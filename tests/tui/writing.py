@@ -1,7 +1,8 @@
-"""Writes to a database of lossless-claw as its host does, fifty turns a second: `python writing.py PATH SECONDS`."""
+"""Writes to a database of lossless-claw as its host does, fifty turns a second: `python writing.py PATH`."""
 
 from __future__ import annotations
 
+import select
 import sys
 import time
 from typing import Any
@@ -11,8 +12,8 @@ import apsw
 TURNS_A_SECOND = 50
 
 
-def main(path: str, seconds: float) -> int:
-    """Turns of a question and an answer, one transaction each; prints how many."""
+def main(path: str) -> int:
+    """Turns of a question and an answer, one transaction each, until standard input ends; prints how many."""
     connection = apsw.Connection(path)
     connection.set_busy_timeout(5_000)
     started, turn = time.monotonic(), 0
@@ -20,7 +21,7 @@ def main(path: str, seconds: float) -> int:
         "SELECT (SELECT max(seq) FROM messages), (SELECT max(ordinal) FROM context_items)"
     ).fetchall()
     seq, ordinal = rows[0]
-    while time.monotonic() - started < seconds:
+    while not select.select([sys.stdin], [], [], max(0.0, started + turn / TURNS_A_SECOND - time.monotonic()))[0]:
         with connection:
             for role in ("user", "assistant"):
                 seq, ordinal = seq + 1, ordinal + 1
@@ -35,10 +36,9 @@ def main(path: str, seconds: float) -> int:
                 )
             connection.execute("UPDATE conversations SET updated_at = datetime('now') WHERE conversation_id = 1")
         turn += 1
-        time.sleep(max(0.0, started + turn / TURNS_A_SECOND - time.monotonic()))
     sys.stdout.write(f"{turn}\n")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], float(sys.argv[2])))
+    sys.exit(main(sys.argv[1]))

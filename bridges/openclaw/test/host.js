@@ -68,7 +68,7 @@ export async function commitMany(engine, count, more) {
   for (let number = 1; number <= count; number++) await engine.commitTurn(turn(number, more));
 }
 
-export async function until(condition, ms = 10_000) {
+export async function until(condition, ms = 60_000) {
   for (const end = Date.now() + ms; Date.now() < end; ) {
     if (await condition()) return;
     await new Promise((go) => setTimeout(go, 20));

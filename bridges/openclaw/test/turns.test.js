@@ -136,7 +136,6 @@ describe("the host's model", () => {
       let asked = 0;
       const hanging = { complete: ({ signal }) => (asked++, new Promise((_, no) => signal.addEventListener("abort", () => no(new Error("aborted"))))) };
       const abort = new AbortController();
-      const started = Date.now();
       const folding = host.engine.compact({ ...SESSION, tokenBudget: 3000, force: true, runtimeContext: { llm: hanging }, abortSignal: abort.signal });
       await until(() => asked > 0);
       const made = await host.engine.assemble({ ...SESSION, prompt: "x", messages: [], tokenBudget: 9000 });
@@ -146,7 +145,6 @@ describe("the host's model", () => {
       const done = await folding;
       assert.equal(done.ok, false);
       assert.match(done.reason, /enough/);
-      assert.ok(Date.now() - started < 5000);
     } finally {
       await host.close();
     }

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shlex
 import signal
 import subprocess
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lossless.errors import BadSetting, ModelAuth, ModelDenied, ModelError, ModelTimeout
@@ -25,7 +27,7 @@ _KILL_WAIT_SECONDS = 2.0
 class CommandModel:
     """A program that reads a prompt (system text, blank line, user text) and prints an answer.
 
-    It runs without a shell and is killed with its children when its time is over.
+    It runs without a shell and is killed with its children when its time is over, or when our process ends.
     """
 
     arguments: Sequence[str]
@@ -47,8 +49,12 @@ class CommandModel:
             )
         except OSError as error:
             raise ModelDenied(f"command {self.arguments[0]!r} cannot be run: {error.strerror}") from error
-        with process:
-            output, complaints = self._communicate(process, text.encode("utf-8", "surrogatepass"))
+        at_exit = atexit.register(partial(_end, process, os.getpid()))
+        try:
+            with process:
+                output, complaints = self._communicate(process, text.encode("utf-8", "surrogatepass"))
+        finally:
+            atexit.unregister(at_exit)
         if process.returncode != 0:
             raise self._failure(process.returncode, complaints)
         return normalise.completion(output, self.name)
@@ -78,8 +84,10 @@ def command_model(command: str | Sequence[str], timeout_seconds: float = 60.0) -
     return CommandModel(tuple(arguments), timeout_seconds)
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End the command and what it started, and take back its pipes."""
+def _end(process: subprocess.Popen[bytes], owner: int) -> None:
+    """End the command and what it started, unless this process is only a fork of its owner."""
+    if os.getpid() != owner:
+        return
     if hasattr(os, "killpg"):
         try:
             os.killpg(process.pid, signal.SIGKILL)
@@ -87,6 +95,11 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
             process.kill()
     else:
         process.kill()
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End the command and what it started, and take back its pipes."""
+    _end(process, os.getpid())
     try:
         process.communicate(timeout=_KILL_WAIT_SECONDS)
     except subprocess.TimeoutExpired:
