@@ -1,6 +1,7 @@
 """Transcripts against the floor: a first import, nothing new, a gap, a turn, memory. `python -m bench.lifecycle`
 
-CPU seconds. A message is 0.9 kB, as in `bench.ingest`; the floor's turn is that of `bench.floor`.
+The doctor's look at a long history, too. CPU seconds.
+A message is 0.9 kB, as in `bench.ingest`; the floor's turn is that of `bench.floor`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +22,8 @@ import lossless
 from bench.conversations import turns
 from bench.floor import FloorTurns
 from bench.measure import table, write
+from lossless.doctor.examine import examine
+from lossless.store.archive import Archive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,6 +129,16 @@ def turn_cost(count: int, folder: Path, repeat: int = 8, each: int = 50) -> tupl
     return sum(mine for mine, _ in pairs) / repeat / each, sum(bare for _, bare in pairs) / repeat / each
 
 
+def examined(path: Path) -> float:
+    """CPU seconds of the doctor on an archive, without asking a model."""
+    with Archive.open(path, read_only=True) as archive:
+        started = time.process_time()
+        found = examine(archive, datetime.now(UTC))
+        spent = time.process_time() - started
+    assert found.healthy, found.text
+    return spent
+
+
 def memory(megabytes: int, folder: Path) -> float:
     """Resident megabytes at most while a transcript of so many megabytes is imported."""
     transcript = Transcript(folder / "large.jsonl")
@@ -159,6 +173,8 @@ def main() -> None:
         history = 10_000 if asked.quick else 100_000
         ours, floor = turn_cost(history, folder)
         rows.append({"what": f"turn over {history:,} messages, times the floor", "figure": ours / floor, "aim": 3.0})
+        doctor = round(examined(folder / "turns.db") * 1000, 1)
+        rows.append({"what": f"the doctor on {history:,} messages", "figure": doctor, "aim": 3000.0})
         size = 100 if asked.quick else 1000
         rows.append({"what": f"{size} MB: resident MB", "figure": memory(size, folder), "aim": 300.0})
     table(rows, "Transcripts (ms of CPU unless said)")

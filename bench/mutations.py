@@ -149,6 +149,46 @@ MUTATIONS = (
         "summaries that a host shows back are stored as messages",
         "ids",
     ),
+    Mutation(
+        "closed conversations are not asked",
+        "lifecycle/elsewhere.py",
+        "    formers = archive.histories.former(whose.conversation)",
+        "    formers: list[int] = []",
+        "what was said before a reset is stored again behind it",
+        "resets",
+    ),
+    Mutation(
+        "closed conversations are known by ids alone",
+        "lifecycle/retelling.py",
+        "    if not _is_believed(path, history.told, by_id, by_words, next_):",
+        "    if by_words or not by_words:",
+        "a file that is rewritten under new ids after a reset is stored again",
+        "resets",
+    ),
+    Mutation(
+        "what was deleted is forgotten",
+        "store/retention.py",
+        "        Histories(self._db).bury(conversation_ids, now)",
+        "        Histories(self._db).bury([], now)",
+        "what was deleted for good comes back with the next reading",
+        "prunes",
+    ),
+    Mutation(
+        "a fork keeps only its newest part",
+        "lifecycle/elsewhere.py",
+        "    return shared or _said_at_once(whose, messages, parents)",
+        "    return dict.fromkeys(range(len(messages.ids)), parents[0])",
+        "what a fork has said itself is lost",
+        "forks",
+    ),
+    Mutation(
+        "lines are never counted anew",
+        "lifecycle/stream.py",
+        "{f'{age}.' if age else ''}",
+        "{'' if age else ''}",
+        "what is said again behind a shortened file without ids is lost",
+        "bare rotations",
+    ),
 )
 
 

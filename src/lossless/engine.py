@@ -112,14 +112,23 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         return ingest.append(self.archive, session, items, key=key, now=self._clock(), payloads=self._payloads)
 
     def sync(
-        self, session: Session, window: Iterable[Message | Incoming | JsonObject], *, key: str | None = None
+        self,
+        session: Session,
+        window: Iterable[Message | Incoming | JsonObject],
+        *,
+        key: str | None = None,
+        whole: bool = False,
     ) -> AppendReport:
-        """Store what the host's whole current list adds; showing the same list again changes nothing."""
-        items = list(window)
+        """Store what the host's whole current list adds; showing the same list again changes nothing.
+
+        A list that is `whole` shows all that the model shall know of: what it leaves out leaves the context.
+        """
+        items, now = list(window), self._clock()
         if (reason := self._no_writes(session)) is not None:
             return _excluded(reason, len(items))
+        zone, payloads = self._timezone, self._payloads
         return ingest.sync(
-            self.archive, session, items, key=key, now=self._clock(), timezone=self._timezone, payloads=self._payloads
+            self.archive, session, items, key=key, now=now, timezone=zone, payloads=payloads, whole=whole
         )
 
     def after_turn(
@@ -136,6 +145,7 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         context_window: int | None = None,
         key: str | None = None,
         heartbeat: bool = False,
+        whole: bool = False,
     ) -> TurnReport:
         """Store a turn, then see whether the context has grown over its threshold.
 
@@ -143,7 +153,7 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         host has written the turn to, or both: it is read first, and what it brought is not stored again. One that
         cannot be read is reported and read again after the next turn. Below the budget no model is asked here: a
         sweep is put off and paid in the background. A turn that the host calls a `heartbeat` leaves the context when
-        it had nothing to say.
+        it had nothing to say. `whole` is what it is for `sync`.
         """
         if (new_messages is None) == (window is None) and (new_messages is not None or transcript is None):
             raise BadInput("pass either new_messages or window, or a transcript")
@@ -152,7 +162,7 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         if new_messages is not None:
             report = self.append(session, new_messages, key=key)
         elif window is not None:
-            report = self.sync(session, window, key=key)
+            report = self.sync(session, window, key=key, whole=whole)
         else:
             report = AppendReport(None if read is None else read.conversation_id)
             report = report if read is None else replace(report, conversation=read.conversation)

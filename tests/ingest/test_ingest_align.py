@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -99,12 +97,11 @@ def test_any_piece_of_the_rows_is_a_replay(stored: str, data: st.DataObject) -> 
 @pytest.mark.parametrize(
     ("window", "stored", "new"),
     [
-        pytest.param("o" * 3_000, "o" * 3_000, 0, id="a thousand times the same"),
-        pytest.param("o" * 2_000 + "x", "o" * 3_000, 1, id="and then something else"),
-        pytest.param("oy" * 1_500 + "x", "y" + "oy" * 1_500, 1, id="two in turns"),
+        pytest.param("o" * 12_000, "o" * 12_000, 0, id="a thousand times the same"),
+        pytest.param("o" * 8_000 + "x", "o" * 12_000, 1, id="and then something else"),
+        pytest.param("oy" * 6_000 + "x", "y" + "oy" * 6_000, 1, id="two in turns"),
     ],
 )
-def test_repeats_without_end_are_neither_stored_again_nor_slow(window: str, stored: str, new: int) -> None:
-    started = time.process_time()
+def test_repeats_without_end_are_not_stored_again(window: str, stored: str, new: int) -> None:
+    """How the time grows with the length is measured in `bench.hostile`; to try all pairs of places would not end."""
     assert lay(window, stored).matched.count(None) == new
-    assert time.process_time() - started < 5

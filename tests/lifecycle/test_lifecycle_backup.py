@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
+import stat
 import subprocess
 import sys
 import threading
@@ -13,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import lossless
-from lossless.errors import ArchiveCorrupt, ArchiveLocked, BadInput, NotAnArchive, NotFound
+from lossless.errors import ArchiveCorrupt, ArchiveError, ArchiveLocked, BadInput, NotAnArchive, NotFound
 from lossless.files.copies import folder_of
 from lossless.files.vault import Vault
 from lossless.lifecycle import backup
@@ -222,6 +224,41 @@ def test_a_payload_that_is_missing_does_not_keep_the_rest_from_being_copied(path
         assert (made.files, counts(made.path)) == (0, 1)
 
 
+def test_what_is_kept_before_a_restore_has_its_payloads(path: Path) -> None:
+    vault = Vault(path.parent / "lcm-files")
+    with open_engine(path) as engine:
+        empty = engine.backup().path
+        _, file = large(engine)
+    done = backup.restore(empty, str(path), check, NOW, vault=vault)
+    assert done.previous is not None
+    file.unlink()
+    assert backup.restore(done.previous, str(path), check, NOW, vault=vault).files == 1
+    assert file.read_text() == LARGE
+
+
+def test_a_copy_of_a_read_only_archive_can_be_written(path: Path, tmp_path: Path) -> None:
+    with open_engine(path) as engine:
+        engine.append(SESSION, [{"role": "user", "content": "hello"}])
+    path.chmod(0o444)
+    with Archive.open(path, read_only=True) as archive:
+        made = backup.make(archive, tmp_path / "copy.db")
+    assert stat.S_IMODE(made.path.stat().st_mode) == 0o644
+
+
+def test_a_copy_that_cannot_be_written_is_told_of_by_its_own_name(path: Path, tmp_path: Path) -> None:
+    target = tmp_path / "copy.db"
+    with open_engine(path) as engine:
+        fill(engine, 0)
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+        try:
+            with pytest.raises(ArchiveError, match=f"no copy can be made at '{target}': it could not be written"):
+                backup.make(engine.archive, target)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not list(tmp_path.glob("*copy.db*"))
+
+
 def test_a_restore_makes_an_archive_that_is_gone(path: Path) -> None:
     with open_engine(path) as engine:
         fill(engine, 0)
@@ -282,7 +319,7 @@ def test_a_restore_refuses_while_another_process_has_the_archive_open(path: Path
         assert other.stdout.readline() == "ready\n"
         with pytest.raises(ArchiveLocked, match="stop that process"):
             backup.restore(made.path, str(path), check, NOW)
-        other.communicate("go\n", timeout=30)
+        other.communicate("go\n", timeout=60)
     assert counts(path) == before
     assert not list(path.parent.glob("*before-restore*"))
     backup.restore(made.path, str(path), check, NOW)

@@ -246,7 +246,7 @@ def test_every_table_with_a_conversation_is_emptied_of_it(path: Path) -> None:
         message = connection.execute(first.format("message_id", "messages"), (id_,)).fetchall()[0][0]
         summary = connection.execute(first.format("summary_id", "summaries"), (id_,)).fetchall()[0][0]
         known = {"conversation_id": id_, "message_id": message, "summary_id": summary, "ordinal": 9_999, "seq": 9_999}
-        known |= {"batch_id": f"b{id_}", "node_id": f"n{id_}", "brief_id": f"f{id_}"}
+        known |= {"batch_id": f"b{id_}", "node_id": f"n{id_}", "brief_id": f"f{id_}", "source_id": 0}
         for table in sorted(tables):
             fill_table(connection, table, known, str(id_))
         for table in ("pending_summary_node_messages", "their_marks", "focus_brief_sources"):

@@ -213,7 +213,13 @@ def _fill(connection: apsw.Connection, age: Age) -> None:
     _insert(connection, "context_items", "conversation_id, ordinal, item_type, message_id, summary_id", items)
     if age.search:
         _insert(connection, "messages_fts", "rowid, content", [(n, text) for n, text in enumerate(TEXTS, 1) if text])
-        connection.execute("INSERT INTO summaries_fts (summary_id, content) SELECT summary_id, content FROM summaries")
+        for (table,) in connection.execute(
+            "SELECT name FROM sqlite_master WHERE name GLOB 'summaries_fts*'"
+        ).fetchall():
+            if table in ("summaries_fts", "summaries_fts_cjk"):
+                connection.execute(
+                    f"INSERT INTO {table} (summary_id, content) SELECT summary_id, content FROM summaries"
+                )
     if age.steps:
         steps = [("backfillSummaryDepths", 1), ("backfillSummaryMetadata", 1), ("backfillToolCallColumns", 1)]
         steps.append(("repairOpenClawMetadataIdentityState", 2))

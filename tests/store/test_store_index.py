@@ -59,6 +59,12 @@ def add_message(seq: int, role: str, text: str) -> tuple[tuple[str, tuple[Any, .
     )
 
 
+def add_searched(seq: int, role: str, text: str) -> tuple[tuple[str, tuple[Any, ...]], ...]:
+    """The same in a file with lossless-claw's search tables."""
+    row = "INSERT INTO messages_fts (rowid, content) VALUES ((SELECT max(message_id) FROM messages), ?)"
+    return (*add_message(seq, role, text), (row, (text,)))
+
+
 def test_the_index_holds_no_copy_of_the_text(engine: lossless.Engine) -> None:
     engine.append(SESSION, [{"role": "user", "content": "the quick zebra " * 200}])
     rows = engine.archive.database.rows
@@ -74,12 +80,14 @@ def test_what_another_program_writes_is_found_after_opening(path: Path) -> None:
     older.make(path, older.AGES["with entry ids, steps and advancements"])
     with open_engine(path):
         pass
-    upstream(path, *add_message(7, "user", "the zebra crossed"), *add_message(8, "assistant", "which zebra?"))
+    upstream(path, *add_searched(7, "user", "the zebra crossed"), *add_searched(8, "assistant", "which zebra?"))
     summary = (
         "INSERT INTO summaries (summary_id, conversation_id, kind, content, token_count) VALUES (?, 1, 'leaf', ?, 1)"
     )
     link = "INSERT INTO summary_messages (summary_id, message_id, ordinal) VALUES ('sum_new', 7, 0)"
     upstream(path, (summary, ("sum_new", "a zebra was seen")), (link, ()))
+    for table in ("summaries_fts", "summaries_fts_cjk"):
+        upstream(path, (f"INSERT INTO {table} (summary_id, content) VALUES ('sum_new', 'a zebra was seen')", ()))
     with open_engine(path) as engine:
         assert hits(engine, "message_index", "zebra") == [7, 8]
         assert len(hits(engine, "summary_index", "zebra")) == 1
@@ -96,7 +104,7 @@ def test_what_another_program_writes_meanwhile_is_not_stored_again(path: Path) -
     ]
     with open_engine(path) as engine:
         assert engine.sync(session, tail).stored == 0
-        upstream(path, *add_message(7, "user", "the zebra crossed"), *add_message(8, "assistant", "which zebra?"))
+        upstream(path, *add_searched(7, "user", "the zebra crossed"), *add_searched(8, "assistant", "which zebra?"))
         news = [{"role": "user", "content": "the zebra crossed"}, {"role": "assistant", "content": "which zebra?"}]
         assert engine.sync(session, [*tail, *news]).stored == 0
         assert engine.sync(session, [*tail, *news, {"role": "user", "content": "the stripy beast"}]).stored == 1

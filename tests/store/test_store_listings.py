@@ -136,6 +136,35 @@ def test_what_was_stored_to_last_comes_first(order: list[int], limit: int, tells
         assert rows == [listings.conversation(row.conversation_id) for row in rows]
 
 
+def test_what_another_program_stored_counts_also_when_its_tokens_were_counted(engine: lossless.Engine) -> None:
+    conversations(engine, [[0] * 3, [0] * 3])
+    database, listings = engine.archive.database, engine.archive.listings
+    for later in ("2030-01-01 00:00:00", "2030-01-02T00:00:00.000Z"):
+        database.run(
+            "INSERT INTO messages (conversation_id, seq, role, content, token_count, created_at)"
+            " SELECT 1, max(seq) + 1, 'user', 'theirs', 1, ? FROM messages WHERE conversation_id = 1",
+            (later,),
+        )
+        told = listings.conversations(2)
+        assert [row.conversation_id for row in told.rows] == [1, 2]
+        engine.archive.ingest.set_context_tokens(1, 9)
+        assert listings.conversations(2) == told
+        assert told.rows[0].updated_at == datetime.fromisoformat(later).replace(tzinfo=UTC)
+    engine.archive.ingest.set_context_tokens(1, 8)
+    assert listings.conversations(2) == told
+
+
+def test_the_newest_message_is_read_only_where_another_program_stored(engine: lossless.Engine) -> None:
+    """Its time stands behind its text, which may be long."""
+    conversations(engine, [[0] * 3])
+    listings = engine.archive.listings
+    told = listings.conversations(1).rows[0].updated_at
+    engine.archive.database.run("UPDATE messages SET created_at = '2040-01-01 00:00:00'")
+    assert listings.conversations(1).rows[0].updated_at == told
+    engine.archive.database.run("UPDATE ingest_state SET context_seq = 2")
+    assert listings.conversations(1).rows[0].updated_at == datetime(2040, 1, 1, tzinfo=UTC)
+
+
 @given(times=st.lists(st.tuples(written, written, written), max_size=6), limit=st.integers(1, 4))
 def test_no_conversation_is_lost_between_pages(times: list[tuple[str, str, str]], limit: int) -> None:
     with lossless.open(":memory:", background=False) as engine:
@@ -205,7 +234,7 @@ def test_a_longer_page_needs_no_more_statements(engine: lossless.Engine) -> None
 
 BINDINGS: dict[str, object] = {
     "ids": "[1]", "bytes": 9, "conversation_id": 1, "id": 1, "key": "k", "limit": 2, "first": 1, "last": 1,
-    "depth": None, "kind": None, "count": 2, "roles": None, "since": None, "before": None,
+    "depth": None, "kind": None, "count": 2, "tools": "[]", "roles": None, "since": None, "before": None,
     "from_at": "2026-07-01 00:00:00", "from_id": 1,
 }  # fmt: skip
 

@@ -18,6 +18,8 @@ from lossless.store.archive import Archive
 from lossless.verify import verify
 from tests.faults import SESSION, TURN, contents, dump, open_engine, problems, run_child
 from tests.store import older
+from tests.transfer import claws
+from tests.transfer.moves import bring
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,6 +68,22 @@ UNKNOWN = {
         "INSERT INTO archive_state VALUES ('schema', 999)",
     ),
 }
+
+
+def test_a_file_whose_ids_are_texts_is_not_written_but_can_be_imported(path: Path) -> None:
+    talk = [("c1", 0, "hello", 1, "2026-03-01 10:00:00"), ("c1", 1, "hi", 1, "2026-03-01 10:00:01")]
+    source = claws.toy(path.with_name("their file.db"), {"c1": "run-1"}, talk)
+    before = digest(source)
+    with pytest.raises(errors.SchemaUnknown, match="'conversation_id' of table 'conversations' is TEXT") as caught:
+        Archive.open(source)
+    assert f"`lcm import lossless-claw '{source}'` copies what it holds into an archive" in str(caught.value)
+    assert digest(source) == before
+    assert [place.name for place in path.parent.iterdir()] == [source.name]
+    with Archive.open(source, read_only=True) as archive:
+        assert archive.care.counts().messages == 2
+        assert [row.message_count for row in archive.listings.conversations(9).rows] == [2]
+    assert bring("claw", source, path).messages_inserted == 2
+    assert digest(source) == before
 
 
 @pytest.mark.parametrize("how", UNKNOWN)

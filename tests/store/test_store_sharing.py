@@ -147,12 +147,12 @@ def test_a_failing_session_takes_no_other_with_it(path: Path) -> None:
             with suppress(ZeroDivisionError), engine.archive.writing():
                 say(engine, "failing", "never")
                 inside.set()
-                go_on.wait(10)
+                go_on.wait(60)
                 raise ZeroDivisionError
 
         thread = threading.Thread(target=fail)
         thread.start()
-        inside.wait(10)
+        assert inside.wait(60)
         other = threading.Thread(target=say, args=(engine, "other", "kept"))
         other.start()
         other.join(0.1)
@@ -185,7 +185,7 @@ def test_closing_waits_for_what_is_under_way(path: Path) -> None:
         with engine.archive.writing():
             say(engine, "k", "in time")
             inside.set()
-            go_on.wait(10)
+            go_on.wait(60)
         try:
             say(engine, "k", "too late")
         except errors.ArchiveError as error:
@@ -193,7 +193,7 @@ def test_closing_waits_for_what_is_under_way(path: Path) -> None:
 
     worker = threading.Thread(target=work)
     worker.start()
-    inside.wait(10)
+    assert inside.wait(60)
     closer = threading.Thread(target=engine.close)
     closer.start()
     closer.join(0.05)

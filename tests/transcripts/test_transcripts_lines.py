@@ -39,7 +39,7 @@ def test_a_line_has_a_number_and_its_bytes(tmp_path: Path) -> None:
     [
         (b'{"a":', "not JSON"),
         (b'{"a":NaN}', "not JSON"),
-        (b'{"a":' + b"9" * 5000 + b"}", "not JSON"),
+        (b'{"a":' + b"9" * 5000, "not JSON"),
         (b'{"a":1} {"b":2}', "not JSON"),
         (b"[1]", "not an object"),
         (b'"secret"', "not an object"),
@@ -54,6 +54,11 @@ def test_a_line_that_is_no_object_is_told_without_its_text(tmp_path: Path, raw: 
     first, bad, last = read(path)
     assert bad == BadLine(Line(2, 8, 9 + len(raw)), reason)
     assert (first, last) == ((Line(1, 0, 8), {"a": 1}), (Line(3, 9 + len(raw), 17 + len(raw)), {"b": 2}))
+
+
+def test_a_number_that_is_too_long_is_kept_as_its_digits(tmp_path: Path) -> None:
+    path = written(tmp_path, b'{"n": ' + b"9" * 10_000 + b', "m": 7}\n')
+    assert read(path) == [(Line(1, 0, 10_016), {"n": "9" * 10_000, "m": 7})]
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path) -> None:

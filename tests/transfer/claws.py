@@ -93,15 +93,18 @@ def _messages(connection: apsw.Connection, number: int, talk: Talk, first: int) 
 
 def _summaries(connection: apsw.Connection, number: int, talk: Talk, first: int) -> None:
     columns = "summary_id, conversation_id, kind, depth, content, token_count, earliest_at, latest_at, model"
-    at = ("2026-03-01T10:00:00.000Z", "2026-03-01T10:00:00.000Z")
     depths: dict[str, int] = {}
+    times: dict[str, tuple[str, str]] = {}
     for id_, places in talk.leaves.items():
         depths[id_] = 0
+        said = [talk.lines[place].at for place in places] or ["2026-03-01T10:00:00.000Z"]
+        at = times[id_] = (min(said), max(said))
         _insert(connection, "summaries", columns, [(id_, number, "leaf", 0, f"words of {id_}", 3, *at, "model-a")])
         rows = [(id_, first + place, n) for n, place in enumerate(places)]
         _insert(connection, "summary_messages", "summary_id, message_id, ordinal", rows)
     for id_, sources in talk.condensed.items():
         depths[id_] = max(depths[source] for source in sources) + 1
+        at = times[id_] = (min(times[source][0] for source in sources), max(times[source][1] for source in sources))
         row = (id_, number, "condensed", depths[id_], f"words of {id_}", 3, *at, "model-b")
         _insert(connection, "summaries", columns, [row])
         _insert(

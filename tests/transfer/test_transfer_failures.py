@@ -10,11 +10,13 @@ import subprocess
 import sys
 import time
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import apsw
 import pytest
 
+import lossless
 from lossless.errors import ArchiveCorrupt, ArchiveDenied, ArchiveLocked, BadInput, NotAnArchive
 from lossless.store.claw import ClawFile
 from lossless.store.remnic import RemnicFile
@@ -28,7 +30,6 @@ from .moves import bring, nothing_new, said, to_claw, to_file, to_remnic, vault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
 
 EXPORTS: dict[str, Callable[..., Any]] = {"claw": to_claw, "remnic": to_remnic, "archive": to_file}
 
@@ -168,6 +169,21 @@ def test_an_archive_is_not_written_over_itself(archive: Path, tmp_path: Path, pu
         with pytest.raises(BadInput, match="itself; choose another name"):
             put(archive, target, **({} if put is to_remnic else {"overwrite": True}))
     assert bytes_of(archive)[archive.name] == before
+
+
+@pytest.mark.parametrize("ending", ["-wal", "-shm", "-journal"])
+@pytest.mark.parametrize("put", EXPORTS.values(), ids=EXPORTS)
+def test_the_files_beside_an_open_archive_are_not_replaced(
+    archive: Path, tmp_path: Path, put: Callable[..., Any], ending: str
+) -> None:
+    (tmp_path / "link.db").symlink_to(archive)
+    with lossless.open(tmp_path / "link.db", background=False) as engine:
+        engine.append(lossless.Session(key="agent:main:open"), [{"role": "user", "content": "it is in the log"}])
+        beside = Path(f"{archive}{ending}")
+        before = beside.stat().st_ino if beside.exists() else None
+        with pytest.raises(BadInput, match="part of the archive; choose another name"):
+            put(archive, beside, **({} if put is to_remnic else {"overwrite": True}))
+        assert (beside.stat().st_ino if beside.exists() else None) == before
 
 
 @pytest.mark.parametrize("put", [to_claw, to_file])

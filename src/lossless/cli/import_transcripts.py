@@ -19,7 +19,8 @@ from lossless.model.conversations import Session
 from lossless.transcripts.kinds import KINDS as READERS
 from lossless.transcripts.read import other_kind
 from lossless.transfer.archive_lines import is_archive
-from lossless.transfer.transcripts import KINDS, Outcome, bring_in, find_files, look_at
+from lossless.transfer.finding import find_files, named_place
+from lossless.transfer.transcripts import KINDS, Outcome, bring_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -54,20 +55,23 @@ def _run(
 ) -> None:
     if is_real and dry_run:
         raise BadInput("--apply and --dry-run contradict each other; give one of them")
+    for path in paths:
+        named_place(path)
     if kind == "jsonl" and len(paths) == 1 and is_archive(paths[0]):
         bring_archive(invocation, str(paths[0]), dry_run=not is_real)
         return
     from_when = None if since is None else since_of("--since", since, datetime.now(UTC))
-    files = find_files(kind, paths, since=from_when)
-    chosen = files if limit is None else files[:limit]
+    there = find_files(kind, paths, since=from_when)
+    chosen = there.files if limit is None else there.files[:limit]
     others = {file: other for file in chosen if (other := other_kind(file, kind)) is not None}
     own = [file for file in chosen if file not in others]
     found = _import(invocation, kind, own, fold=not no_summaries) if is_real else _look(invocation, kind, own)
     named = {path.absolute() for path in paths if path.is_file()}
     strange = [_strange(file, kind, other, is_named=file in named) for file, other in others.items()]
-    failed = [item for item in (*found, *strange) if item.status == "error"]
+    unseen = [Outcome(place, Session(id=place.name), "error", reason=why) for place, why in there.unseen]
+    failed = [item for item in (*found, *strange, *unseen) if item.status == "error"]
     found = [*failed, *(item for item in (*found, *strange) if item.status != "error")]
-    left_out = len(files) - len(chosen)
+    left_out = len(there.files) - len(chosen)
     data: dict[str, Any] = {"kind": kind, "applied": is_real, "files": len(chosen), "filesLeftOut": left_out}
     data["otherKinds"] = dict(Counter(others.values()))
     invocation.emit(
@@ -84,16 +88,19 @@ def _strange(file: Path, kind: str, other: str, *, is_named: bool) -> Outcome:
 
 
 def _look(invocation: Invocation, kind: str, files: list[Path]) -> list[Outcome]:
-    from lossless.store.archive import Archive
+    from lossless.transfer.rehearsal import rehearsing
 
     there = Path(invocation.file_path).exists()
-    with invocation.archive() if there else Archive.open(":memory:") as archive:
-        return [item for file in files for item in look_at(archive, kind, file)]
+    with (
+        invocation.archive() if there else nullcontext() as archive,
+        rehearsing(archive, invocation.loaded.settings) as rehearsal,
+        _reading(invocation, "Looking at", files) as advance,
+    ):
+        return [item for file in files for item in rehearsal.look_at(kind, file, progress=advance)]
 
 
 def _import(invocation: Invocation, kind: str, files: list[Path], *, fold: bool) -> list[Outcome]:
-    total = sum(map(_size, files))
-    with _reading(invocation, total) as advance, invocation.engine() as engine:
+    with _reading(invocation, "Importing", files) as advance, invocation.engine() as engine:
         groups = _grouped(kind, files)
         return [item for group in groups for item in _bring_in(engine, kind, group, fold=fold, progress=advance)]
 
@@ -145,12 +152,12 @@ def _bring_in(
     return [item for file in files for item in bring_in(engine, kind, file, fold=fold, progress=progress)]
 
 
-def _reading(invocation: Invocation, total: int) -> Any:
+def _reading(invocation: Invocation, what: str, files: list[Path]) -> Any:
     if not invocation.shows_progress:
         return nullcontext()
     from lossless.cli.progress import reading
 
-    return reading("Importing", total)
+    return reading(what, sum(map(_size, files)))
 
 
 def _counts(found: Iterable[Outcome]) -> dict[str, Any]:

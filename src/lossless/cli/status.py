@@ -42,7 +42,10 @@ def status(invocation: Invocation, room: bool) -> None:
             "freshTail": {"count": settings.fresh_tail_count, "maxTokens": settings.fresh_tail_max_tokens},
             "status": _totals(archive),
             "liveness": _liveness(archive.care.liveness(), datetime.now(UTC))
-            | {"heldTranscripts": len(archive.transcripts.held())},
+            | {
+                "heldTranscripts": len(archive.transcripts.held()),
+                "refusedTranscripts": len(archive.transcripts.refused()),
+            },
             "room": archive.care.room() if room or size < _CHEAP_BYTES else None,
         }
     invocation.emit("status", data)

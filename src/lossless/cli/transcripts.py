@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +23,10 @@ if TYPE_CHECKING:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @session_options
 @click.option("--kind", metavar="KIND", help="openclaw, claude-code, codex, pi, jsonl or chatgpt; else it is seen.")
+@click.option("--again", is_flag=True, help="Bring back what was deleted of it with `lcm prune`, too.")
 @click.pass_obj
 def bootstrap(
-    invocation: Invocation, file: Path, session_key: str | None, session_id: str | None, kind: str | None
+    invocation: Invocation, file: Path, session_key: str | None, session_id: str | None, kind: str | None, again: bool
 ) -> None:
     """Store what a transcript has that the archive does not; again with the same one changes nothing.
 
@@ -33,8 +35,8 @@ def bootstrap(
     """
     session = session_of(session_key, session_id)
     with invocation.engine() as engine:
-        report = engine.bootstrap(session, file.absolute(), kind=kind)
-    _emit(invocation, report)
+        report = engine.bootstrap(session, file.absolute(), kind=kind, again=again)
+    _emit(invocation, "bootstrap", report)
 
 
 @click.group("transcripts", cls=Group, invoke_without_command=True)
@@ -49,9 +51,10 @@ def transcripts(context: click.Context) -> None:
 @click.option("--all", "every", is_flag=True, help="All decisions, not only what waits for one.")
 @click.pass_obj
 def list_(invocation: Invocation, every: bool = False) -> None:
-    """List transcripts that are held back, or every decision about transcripts."""
+    """List transcripts that are held back or refused, or every decision about transcripts."""
     with invocation.archive() as archive:
-        found = archive.transcripts.decisions() if every else archive.transcripts.held()
+        transcripts = archive.transcripts
+        found = transcripts.decisions() if every else [*transcripts.held(), *transcripts.refused()]
     invocation.emit("transcripts list", {"items": [shape(epoch) for epoch in found], "all": every})
 
 
@@ -59,22 +62,25 @@ def list_(invocation: Invocation, every: bool = False) -> None:
 @click.argument("number_", metavar="NUMBER", type=number)
 @click.pass_obj
 def accept(invocation: Invocation, number_: int) -> None:
-    """Store a transcript that is held back. Its NUMBER is in the list."""
+    """Store a transcript that is held back or was refused. Its NUMBER is in the list."""
     with invocation.engine() as engine:
-        epoch = _held(engine.held_transcripts(), number_)
+        waiting = [*engine.held_transcripts(), *engine.refused_transcripts()]
+        asked = next((epoch for epoch in engine.archive.transcripts.decisions() if epoch.id == number_), None)
+        again = [epoch.id for epoch in waiting if asked and _place(epoch) == _place(asked)]
+        epoch = _held(waiting, *again[:1] or [number_])
         report = engine.accept_transcript(engine.archive.conversations.get(epoch.conversation_id), epoch.path)
-    _emit(invocation, report)
+    _emit(invocation, "transcripts accept", report)
 
 
 @transcripts.command("refuse")
 @click.argument("number_", metavar="NUMBER", type=number)
 @click.pass_obj
 def refuse(invocation: Invocation, number_: int) -> None:
-    """Never store anything of a transcript that is held back. Its NUMBER is in the list."""
+    """Store nothing of a transcript that is held back, until it is accepted. Its NUMBER is in the list."""
     with invocation.engine() as engine:
         epoch = _held(engine.held_transcripts(), number_)
         engine.refuse_transcript(engine.archive.conversations.get(epoch.conversation_id), epoch.path)
-    invocation.emit("transcripts refuse", shape(epoch))
+    invocation.emit("transcripts refuse", shape(replace(epoch, decision="refused", reason="someone refused it")))
 
 
 def _held(waiting: list[Epoch], number_: int) -> Epoch:
@@ -90,8 +96,13 @@ def _held(waiting: list[Epoch], number_: int) -> Epoch:
     )
 
 
-def _emit(invocation: Invocation, report: TranscriptReport) -> None:
+def _place(epoch: Epoch) -> tuple[int, str]:
+    """What a decision is about: one decision replaces another."""
+    return epoch.conversation_id, epoch.path
+
+
+def _emit(invocation: Invocation, command: str, report: TranscriptReport) -> None:
     data: dict[str, Any] = shape(report)
-    invocation.emit("bootstrap", data, ok=report.status not in ("held", "failed"))
+    invocation.emit(command, data, ok=report.status not in ("held", "failed"))
     if report.status in ("held", "failed"):
         raise click.exceptions.Exit(failures.INTERNAL)

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import os
 import shutil
-from contextlib import suppress
-from typing import TYPE_CHECKING
+import sys
+from collections import defaultdict
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 from lossless.files.durable import flush
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator
 
     from lossless.files.vault import Vault
     from lossless.model.files import StoredFile
+
+#: A payload beside a backup: the folder of its conversation, and its name.
+Kept: TypeAlias = tuple[str, str]
+#: More folders than this are made durable all at once, by whatever else waits to be written.
+_MANY = 16
 
 
 def folder_of(backup: Path) -> Path:
@@ -22,65 +29,101 @@ def folder_of(backup: Path) -> Path:
     return backup.with_name(f"{backup.name}.files")
 
 
-def keep_with(backup: Path, files: Iterable[StoredFile], vault: Vault) -> frozenset[Path]:
-    """Put the payloads of these files beside a backup; what is there stays. Returns where they lie.
+def keep_with(backup: Path, files: Iterable[StoredFile], vault: Vault) -> frozenset[Kept]:
+    """Put the payloads of these files beside a backup; what is there stays. Returns what is there, durable.
 
     Payloads are never changed, only replaced, so a link holds what it held. Those that are missing are left out.
     """
-    folder = folder_of(backup)
-    kept: set[Path] = set()
+    wanted: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
     for file in files:
-        source = vault.place_of(file)
-        target = folder / str(file.conversation_id) / source.name
-        if target in kept or target.exists() or _put(source, target):
-            kept.add(target)
+        source, name = os.path.split(vault.place_of(file))
+        wanted[source, str(file.conversation_id)].add(name)
+    folder = folder_of(backup)
+    kept: set[Kept] = set()
+    with _settled() as touched:
+        for (source, inner), names in wanted.items():
+            there = names & _names(folder / inner)
+            put = _put(Path(source), folder / inner, names - there, touched)
+            kept.update((inner, name) for name in there | put)
     return frozenset(kept)
 
 
-def drop_others(backup: Path, kept: frozenset[Path]) -> None:
+def drop_others(backup: Path, kept: frozenset[Kept]) -> None:
     """Take away what an earlier backup of the same name has left."""
-    for path in _payloads_of(backup):
-        if path not in kept:
-            path.unlink(missing_ok=True)
     folder = folder_of(backup)
-    with suppress(OSError):
-        for inner in (*folder.iterdir(), folder):
-            with suppress(OSError):  # it is not empty
-                inner.rmdir()
+    for inner in _folders(folder):
+        for name in _payloads(inner):
+            if (inner.name, name) not in kept:
+                (inner / name).unlink(missing_ok=True)
+    for empty in (*_folders(folder), folder):
+        with suppress(OSError):  # it is not empty, or not there
+            empty.rmdir()
 
 
 def bring_back(backup: Path, vault: Vault) -> int:
     """Put the payloads of a backup back where they are missing; how many that were."""
     count = 0
-    for path in _payloads_of(backup):
-        place = vault.root / path.parent.name / path.name
-        if not place.exists():
-            count += _put(path, place)
+    with _settled() as touched:
+        for inner in _folders(folder_of(backup)):
+            place = vault.root / inner.name
+            count += len(_put(inner, place, _payloads(inner) - _names(place), touched))
     return count
 
 
-def _payloads_of(backup: Path) -> list[Path]:
-    return [path for path in sorted(folder_of(backup).glob("*/*")) if path.is_file() and not path.is_symlink()]
+def _folders(folder: Path) -> list[Path]:
+    with suppress(OSError), os.scandir(folder) as entries:
+        return sorted(Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False))
+    return []
 
 
-def _put(source: Path, target: Path) -> bool:
-    """The same bytes at another place, durable when this returns; False when there are none."""
+def _payloads(folder: Path) -> set[str]:
+    """The regular files of a folder, as one look at it tells."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        return {entry.name for entry in entries if entry.is_file(follow_symlinks=False)}
+    return set()
+
+
+def _names(folder: Path) -> set[str]:
     try:
-        status = source.lstat()
+        return set(os.listdir(folder))
     except OSError:
-        return False
-    if source.is_symlink() or not source.is_file():
-        return False
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    try:
-        os.link(source, target, follow_symlinks=False)
-    except FileExistsError:
-        return True
-    except OSError:
-        beside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-        shutil.copyfile(source, beside)
-        os.chmod(beside, status.st_mode & 0o777)
-        flush(beside)
-        os.replace(beside, target)
-    flush(target.parent)
-    return True
+        return set()
+
+
+def _put(source: Path, target: Path, names: set[str], touched: list[Path]) -> set[str]:
+    """The same bytes under the same names in another folder; returns those that there are."""
+    there = names & _payloads(source) if names else set()
+    if not there:
+        return there
+    target.mkdir(mode=0o700, parents=True, exist_ok=True)
+    touched.append(target)
+    before, after = f"{source}{os.sep}", f"{target}{os.sep}"
+    for name in there:
+        try:
+            os.link(before + name, after + name, follow_symlinks=False)
+        except FileExistsError:
+            continue
+        except OSError:
+            _copy(source / name, target / name)
+    return there
+
+
+def _copy(source: Path, target: Path) -> None:
+    """A copy that is whole under its name, or not there."""
+    beside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    shutil.copyfile(source, beside)
+    os.chmod(beside, source.lstat().st_mode & 0o777)
+    flush(beside)
+    os.replace(beside, target)
+
+
+@contextmanager
+def _settled() -> Iterator[list[Path]]:
+    """Collects folders in which something is new; their names are durable when the block ends."""
+    touched: list[Path] = []
+    yield touched
+    if len(touched) > _MANY and sys.platform == "linux":  # there it waits for the disks
+        os.sync()
+        return
+    for folder in dict.fromkeys(place for inner in touched for place in (inner, inner.parent, inner.parent.parent)):
+        flush(folder)

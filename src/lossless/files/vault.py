@@ -174,7 +174,8 @@ class Vault:
     def _inside(self, file: StoredFile) -> Sequence[str]:
         """The way from the root to a file; a stored place elsewhere is looked for in the same folder of this root."""
         place = os.path.normpath(file.storage_uri)
-        for root in {str(self.root), os.path.realpath(self.root)}:
+        for spelled in (str, os.path.realpath):
+            root = spelled(self.root)
             if "\0" not in place and place.startswith(root + os.sep):
                 return place[len(root) + 1 :].split(os.sep)
         name = re.split(r"[/\\]", file.storage_uri)[-1]

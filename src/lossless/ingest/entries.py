@@ -5,6 +5,7 @@ Both work inside the caller's transaction, which also moves the checkpoint.
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -15,6 +16,7 @@ from lossless.ingest.plan import plan_append
 from lossless.ingest.run import copies_in, count, plan_of_batch, report_of, without_copies, write
 from lossless.ingest.window import Window, ids_of, plan_aligned
 from lossless.model.identity import fingerprint
+from lossless.model.times import row_time
 from lossless.store.ingest_state import WITHOUT_IDS, WindowMark
 
 if TYPE_CHECKING:
@@ -107,6 +109,9 @@ def lay_over(
             plan = plan_aligned(archive, conversation.id, events, None)
     known = archive.messages.known_entries(conversation.id, ids_of(plan.new)[0])
     new, twins = _without_twins(archive, conversation, plan.new, known)
+    if rewritten:
+        new, more = _without_copies_of_the_second(archive, conversation, new, plan)
+        twins += more
     stamps = {**dict(twins), **dict(plan.stamps)}
     plan = replace(plan, new=tuple(new), stamps=tuple(stamps.items()), replayed=len(events) - len(new))
     return _adopting(archive, conversation, plan), replace(batch, events=tuple(events), skips=tuple(skips))
@@ -177,6 +182,30 @@ def _without_twins(
             left.add(event.entry_id)
         seen.add(twin)
     return [event for event in events if event.entry_id is None or event.entry_id not in left], rows
+
+
+def _without_copies_of_the_second(
+    archive: Archive, conversation: Conversation, events: Sequence[Event], plan: IngestPlan
+) -> tuple[list[Event], list[tuple[int, str]]]:
+    """Leave out entries of a rewritten file that say what a row with an id says, in its second; each row is one.
+
+    Those that carry a time of their own are known by that.
+    """
+    pairs = [(event.identity, at) for event in events if (at := event.created_at) and _inner_time(event) is None]
+    taken = {*plan.places, *plan.abandoned}
+    found = [id_ for id_ in archive.messages.twins(conversation.id, pairs) if id_ not in taken] if pairs else []
+    free: defaultdict[Twin, deque[int]] = defaultdict(deque)
+    for row in archive.messages.many(found):
+        free[(fingerprint(row.message), row_time(row.created_at) if row.created_at else None)].append(row.id)
+    new: list[Event] = []
+    rows: list[tuple[int, str]] = []
+    for event in events:
+        name = (event.fingerprint, row_time(event.created_at) if event.created_at else None)
+        if event.entry_id is not None and _inner_time(event) is None and free[name]:
+            rows.append((free[name].popleft(), event.entry_id))
+        else:
+            new.append(event)
+    return new, rows
 
 
 def _twins(archive: Archive, conversation: Conversation, events: Sequence[Event]) -> dict[Twin, int]:

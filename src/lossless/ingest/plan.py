@@ -203,7 +203,7 @@ def _plan_along(
         parts = alignment.diverged_at is not None
         revived = revive(events, matched, stored.rows, asking.abandoned_rows, set(edits.notices), parts=parts)
         abandoned = _abandoned(matched, edits, stored, alignment, is_return=bool(revived))
-    ambiguous = alignment.ambiguous and not all(event.entry_id for event in events)
+    ambiguous = alignment.ambiguous and not all(_is_hosts(event.entry_id) for event in events)
     return _plan(events, matched, edits, stored, asking, revived, abandoned, ambiguous)
 
 

@@ -20,10 +20,19 @@ if TYPE_CHECKING:
 
 
 def write_preamble(
-    archive: Archive, conversation: Conversation, prompts: Sequence[Event], now: datetime, *, is_first: bool
+    archive: Archive,
+    conversation: Conversation,
+    prompts: Sequence[Event],
+    now: datetime,
+    *,
+    is_first: bool,
+    is_all: bool = False,
 ) -> Appended:
-    """Let the context begin with these prompts; a text that is stored is used again, one that is gone is hidden."""
-    if not prompts:
+    """Let the context begin with these prompts; a text that is stored is used again, one that is gone is hidden.
+
+    Without any, those that are there stay, unless these are said to be all.
+    """
+    if not prompts and not is_all:
         return Appended()
     if is_first:
         return archive.messages.append(conversation, [_new(event, now) for event in prompts], now)

@@ -15,11 +15,13 @@ from lossless.ingest.plan import IngestPlan, plan_append
 from lossless.ingest.preamble import write_preamble
 from lossless.ingest.quiet import hide_quiet_turns
 from lossless.ingest.same import is_certain_copy, is_edited, is_rewritten
+from lossless.ingest.shown import only_shown
 from lossless.ingest.window import (
     Window,
     begins_as,
     ends_as_it_begins,
     ids_of,
+    is_cut_short,
     known_part,
     plan_aligned,
     plan_grown,
@@ -173,8 +175,12 @@ def sync(
     now: datetime,
     timezone: tzinfo | None = None,
     payloads: Payloads | None = None,
+    whole: bool = False,
 ) -> AppendReport:
-    """Store what the host's current window adds to the archive; replaying any window changes nothing."""
+    """Store what the host's current window adds to the archive; replaying any window changes nothing.
+
+    One that is `whole` is all of the conversation: what it does not show any more leaves the context.
+    """
     _check_names(session, key)
     with archive.writing():
         conversation = archive.conversations.open(session, now)
@@ -183,12 +189,16 @@ def sync(
         mark = archive.ingest.window(conversation.id)
         newest = archive.messages.newest_said_id(conversation.id)
         prints = prints_of(items)
-        found = _read_known(archive, conversation, items, prints, mark, newest, timezone)
+        is_cut = whole and mark is not None and is_cut_short(mark, prints, system_head(items))
+        found = None if is_cut else _read_known(archive, conversation, items, prints, mark, newest, timezone)
         window, plan, seen = found or _read_aligned(archive, conversation, items, prints, mark, timezone)
         if (cap := _flood_cap(archive, conversation, plan)) is not None:
             return _blocked(archive, conversation, plan, window, cap, now)
         is_first = newest is None and archive.messages.newest_id(conversation.id) is None
-        appended = write_preamble(archive, conversation, window.preamble, now, is_first=is_first)
+        is_all = whole and found is None
+        appended = write_preamble(archive, conversation, window.preamble, now, is_first=is_first, is_all=is_all)
+        if is_all:
+            plan = only_shown(archive, conversation, window, plan, now)
         appended += write(archive, conversation, plan, payloads, now)
         _remember_window(archive, conversation, plan, appended.ids, mark, seen, now, follows=found is not None)
         count(archive, conversation, plan, window, appended, now, fits=True)
@@ -366,7 +376,7 @@ def _remember_window(
             return
         first, last = places[0], max(places)
         older = before is not None and before.last_id is not None and last < before.last_id
-        if older and not plan.revived and not plan.new:
+        if older and not plan.revived and not plan.new and not plan.abandoned:
             return
     archive.ingest.set_window(conversation.id, WindowMark(first, last, mark.length, mark.chain), now)
 

@@ -22,6 +22,8 @@ def what_of_ours(archive: Archive, conversation_id: int, message: Message, timez
     A pasted text that only looks like ours names an id that is not there, or says something else.
     """
     text = message.content
+    if (short := synthetic.shortened_in(text)) is not None and _is_part_of(archive, conversation_id, short):
+        return "a message that we shortened"
     if not text.startswith(_MARKS) or message.role not in ("user", "tool"):
         return None
     if message.role == "tool":
@@ -54,6 +56,17 @@ def _stub_of_ours(archive: Archive, conversation_id: int, message: Message) -> s
         return None
     calls = [part.call_id for part in message.tool_results]
     return "a stub of ours" if calls == [part.call_id for part in stored[0].message.tool_results] else None
+
+
+def _is_part_of(archive: Archive, conversation_id: int, short: synthetic.Shortened) -> bool:
+    """Whether a text that is shown in part is the beginning and the end of a stored one."""
+    for stored in archive.messages.many([short.message_id], exact=False):
+        texts = [stored.message.content, *(part.text for part in stored.message.tool_results)]
+        here = stored.conversation_id == conversation_id
+        return here and any(
+            len(text) == short.chars and text.startswith(short.head) and text.endswith(short.tail) for text in texts
+        )
+    return False
 
 
 def _said(archive: Archive, quotes: list[tuple[int, str]]) -> bool:

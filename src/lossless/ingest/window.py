@@ -47,6 +47,8 @@ class Window:
     skips: tuple[Skip, ...]
     #: How many messages were read, with those that the window itself holds twice.
     size: int
+    #: Whether words of ours are in it, which stand for others.
+    has_ours: bool = False
 
 
 def prints_of(window: Sequence[Message | Incoming | JsonObject]) -> bytes:
@@ -103,6 +105,11 @@ def begins_as(mark: WindowMark, prints: bytes, head: int) -> bool:
         return True
     place = slice(_PRINT * head, _PRINT * (head + 1))
     return mark.chain[place] == prints[place]
+
+
+def is_cut_short(mark: WindowMark, prints: bytes, head: int) -> bool:
+    """Whether a window begins as the last one did and does not go on from it: something may have been taken out."""
+    return not prints.startswith(mark.chain) and begins_as(mark, prints, head)
 
 
 def _pieces(prints: bytes) -> list[bytes]:
@@ -172,6 +179,7 @@ def read_window(
     events, skips = incoming.read(window, first)
     kept: list[Event] = []
     ids: set[str | None] = set()
+    unreadable = len(skips)
     for event in events:
         known = {event.entry_id, event.message.event_key} - {None}
         if (what := what_of_ours(archive, conversation_id, event.message, timezone)) is not None:
@@ -182,7 +190,7 @@ def read_window(
     head = 0
     while first == 0 and head < len(kept) and kept[head].message.role == "system":
         head += 1
-    return Window(tuple(kept[:head]), tuple(kept[head:]), tuple(skips), len(window))
+    return Window(tuple(kept[:head]), tuple(kept[head:]), tuple(skips), len(window), len(skips) > unreadable)
 
 
 def plan_grown(archive: Archive, conversation_id: int, events: Sequence[Event]) -> IngestPlan:

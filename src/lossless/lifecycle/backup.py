@@ -106,7 +106,7 @@ def make(
     beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
         os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _mode_of(archive.path)))
-        copy_to(archive.database, str(beside), progress)
+        copy_to(archive.database, str(beside), progress, name=str(target))
         flush(beside)
         kept = frozenset() if vault is None else copies.keep_with(target, archive.files.listed(), vault)
         os.replace(beside, target)
@@ -202,7 +202,7 @@ def restore(
     try:
         with adopt.alone(database):
             before = _counts(database)
-            previous = _keep_previous(database, place, now)
+            previous = _keep_previous(database, place, now, None if before is None else vault)
             replace_with(database, str(source), progress)
         found = _counts(database)
     finally:
@@ -221,9 +221,9 @@ def _with_payloads(source: Path, vault: Vault) -> int:
         raise _refused(vault.root, error) from error
 
 
-def _keep_previous(database: SqliteDatabase, place: Path, now: datetime) -> Path:
+def _keep_previous(database: SqliteDatabase, place: Path, now: datetime, vault: Vault | None) -> Path:
     target = backup_path(str(place), "before-restore", now)
-    return make(Archive(database), target, "before-restore").path
+    return make(Archive(database), target, "before-restore", vault=vault).path
 
 
 def _counts(database: SqliteDatabase) -> Counts | None:
@@ -267,8 +267,9 @@ def sweep_leftovers(target: Path) -> None:
 
 
 def _mode_of(path: str) -> int:
+    """As private as the archive; whoever makes a copy of a read-only one may write it."""
     try:
-        return os.stat(path).st_mode & 0o777
+        return os.stat(path).st_mode & 0o777 | 0o600
     except OSError:
         return 0o600
 

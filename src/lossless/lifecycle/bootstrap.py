@@ -7,15 +7,14 @@ where that chunk ends; whatever happens in between, the next pass goes on from t
 from __future__ import annotations
 
 import json
-from collections import deque
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.errors import ArchiveLocked
 from lossless.ingest import entries as ingest
-from lossless.lifecycle import epochs
-from lossless.lifecycle.left import hide_left, left_in
+from lossless.lifecycle import ages, epochs
+from lossless.lifecycle.left import hide_left, left_in, return_to_path
 from lossless.lifecycle.passes import (
     TRIES,
     Moved,
@@ -24,13 +23,16 @@ from lossless.lifecycle.passes import (
     close,
     decide,
     finish,
+    hold,
     note,
     set_checkpoint,
+    settle,
     store,
 )
 from lossless.lifecycle.reports import TranscriptReport
 from lossless.lifecycle.stream import (
     CHUNK,
+    age_of,
     chunks,
     entry_hash,
     from_message,
@@ -38,9 +40,7 @@ from lossless.lifecycle.stream import (
     messages_of,
     of_lane,
     records_of,
-    said,
     take_messages,
-    tokens_of,
 )
 from lossless.lifecycle.survey import Survey, survey
 from lossless.store.transcripts import Checkpoint
@@ -77,6 +77,10 @@ class Asked:
     now: datetime
     payloads: Payloads | None
     progress: Callable[[int], None] | None = None
+    #: The conversation that it is read into, where that is decided; else the active one of the session.
+    into: Conversation | None = None
+    #: What was deleted for good may come back.
+    again: bool = False
 
 
 def bootstrap(asked: Asked, transcript: Source) -> TranscriptReport:
@@ -92,32 +96,38 @@ def bootstrap(asked: Asked, transcript: Source) -> TranscriptReport:
 def _bootstrap(asked: Asked, transcript: Source) -> TranscriptReport:
     archive, state, header_id = asked.archive, transcript.state, transcript.header.id
     with archive.reading():
-        found = archive.conversations.find(asked.session)
-        if found is not None and begins_anew(asked.session, found):
+        found = asked.into or archive.conversations.find(asked.session)
+        if asked.into is None and found is not None and begins_anew(asked.session, found):
             found = None
+        refused = False
         point = None if found is None else archive.transcripts.checkpoint(found.id)
         how = epochs.approach(point, state, header_id, asked.lane)
         if found is not None and not asked.accept:
-            if how.reading == "nothing":
+            if how.reading == "nothing" and not asked.again:
                 return TranscriptReport(found.id, "up to date", how.change, size=state.size)
             last = archive.transcripts.last_decision(found.id, str(state.path))
             settled = epochs.is_settled(last, state, header_id)
-            if settled in ("held", "refused"):
+            refused = settled == "refused" and point is not None and point.path == str(state.path)
+            if settled in ("held", "refused") and not refused:
                 return TranscriptReport(found.id, settled, how.change, last.reason if last else None)
     with archive.writing():
-        conversation = archive.conversations.open(asked.session, asked.now)
+        conversation = asked.into or archive.conversations.open(asked.session, asked.now)
+        if asked.again:
+            archive.histories.forget(conversation.session_key, str(state.path), header_id)
     start = Checkpoint(str(state.path), 0, 0, 0, header_id, lane=asked.lane, kind=transcript.kind)
     report = TranscriptReport(conversation.id, "up to date", how.change, size=state.size)
     work = Pass(
         archive, conversation, transcript, asked.lane, asked.now, asked.payloads, report, start, point, asked.progress
     )
-    if how.reading == "appended" and not transcript.is_array and point is not None and _is_untouched(point):
-        work.point = point
+    work.again = asked.again
+    goes_on = how.reading == "appended" and not (asked.accept or asked.again or transcript.is_array)
+    if goes_on and point is not None and _is_untouched(point):
+        work.point, work.age = point, age_of(point.entry_id)
         _read_appended(work)
     elif archive.messages.newest_id(conversation.id) is None:
         read_first(work, asked.fork_tokens)
     else:
-        read_whole(work, accept=asked.accept)
+        read_whole(work, accept=asked.accept, refused=refused)
     return work.report
 
 
@@ -144,39 +154,26 @@ def _read_appended(work: Pass) -> None:
 
 
 def read_first(work: Pass, fork_tokens: int) -> None:
-    """Store a whole path into a conversation that holds nothing; of a fork only what its parent's copy lacks."""
-    work.leave_out_former()
-    parent = work.transcript.header.parent
-    if parent is not None and work.archive.transcripts.is_known(parent):
-        _read_fork(work, parent, fork_tokens)
-        return
+    """Store a whole path into a conversation that holds nothing, but for what other conversations hold."""
+    work.leave_out(fork_tokens)
     store_rest(work, work.path())
-    if work.report.stored:
-        decide(work, "first", "nothing was stored before", work.report.stored)
-    finish(work)
-
-
-def _read_fork(work: Pass, parent: str, fork_tokens: int) -> None:
-    newest: deque[Entry] = deque()
-    tokens = total = 0
-    for entry in said(work.path()):
-        newest.append(entry)
-        tokens, total = tokens + tokens_of(entry), total + 1
-        while tokens > fork_tokens and len(newest) > 1:
-            tokens -= tokens_of(newest.popleft())
-    for chunk in chunks(iter(newest)):
-        store(work, chunk)
-    decide(work, "first", f"a fork of {parent}, whose history is stored there", len(newest))
-    if len(newest) < total:
+    shared = set() if work.apart is None else work.apart.sources
+    if shared:
+        reason = f"a fork of {work.transcript.header.parent}, where the history before it is stored"
+        decide(work, "first", reason, work.report.stored)
         with work.archive.writing():
-            work.archive.transcripts.set_fork(work.id, total)
-    finish(work)
+            work.archive.histories.rely(work.id, shared)
+            work.archive.transcripts.set_fork(work.id, len(work.apart.flags) if work.apart else 0)
+    elif work.report.stored:
+        decide(work, "first", "nothing was stored before", work.report.stored)
+    finish(work, is_cut=work.apart is not None and work.apart.is_last)
 
 
-def read_whole(work: Pass, *, accept: bool) -> None:
+def read_whole(work: Pass, *, accept: bool, refused: bool = False) -> None:
     """Lay the whole path over what is stored: ids decide, then words; what is unrelated waits for a person."""
-    work.leave_out_former()
-    looked = survey(work.archive, work.id, work.path())
+    work.age = ages.newest(work.archive, work.id)
+    work.leave_out(None)
+    looked = _surveyed(work)
     if not looked.messages and work.report.change in ("same", "shrunk") and _is_spoilt(work):
         return
     left = left_in(work.transcript.path(work.lane), of_lane(work.transcript.appended(), work.lane))
@@ -184,18 +181,31 @@ def read_whole(work: Pass, *, accept: bool) -> None:
         start = 0 if looked.last_known is None else max(0, looked.first_unknown - _MARGIN)
         length = max((looked.last_known or 0) + 1 - start, min(_stored(work)[0], _MOST_ROWS) + CHUNK)
         entries = from_message(work.path(), start)
-        if not _lay_over(work, take_messages(entries, length), looked, left, accept=accept):
+        if not _lay_over(work, take_messages(entries, length), looked, left, accept=accept, refused=refused):
             return
         if looked.known:
             store_rest(work, entries)
         else:
             _lay_rest_over(work, entries)
     if looked.last is not None:
-        work.point = replace(work.point, entry_id=looked.last.id, entry_hash=entry_hash(looked.last))
+        last = id_of(looked.last, work.age)
+        work.point = replace(work.point, entry_id=last, entry_hash=entry_hash(looked.last))
     work.point = replace(work.point, front=json.dumps(looked.front.records))
-    abandoned = hide_left(work.archive, work.id, left, work.now)
+    abandoned = return_to_path(work.archive, work.id, work.path(), work.now)
+    abandoned += hide_left(work.archive, work.id, left, work.now)
     work.report = replace(work.report, abandoned=work.report.abandoned + abandoned)
+    if accept or looked.known:
+        settle(work, accept=accept)
     finish(work, is_cut=_is_cut(work, looked))
+
+
+def _surveyed(work: Pass) -> Survey:
+    """Look a path through; the lines of a file without ids that is not what was read are counted anew."""
+    looked = survey(work.archive, work.id, work.path(), work.age)
+    if looked.made_up and not (looked.is_straight and looked.known >= ages.count(work.archive, work.id, work.age)):
+        work.age += 1
+        looked = survey(work.archive, work.id, work.path(), work.age)
+    return looked
 
 
 def _is_spoilt(work: Pass) -> bool:
@@ -209,21 +219,29 @@ def _is_spoilt(work: Pass) -> bool:
 
 
 def _lay_over(
-    work: Pass, window: Sequence[Entry | BadLine], looked: Survey, left: frozenset[str], *, accept: bool
+    work: Pass,
+    window: Sequence[Entry | BadLine],
+    looked: Survey,
+    left: frozenset[str],
+    *,
+    accept: bool,
+    refused: bool,
 ) -> bool:
     """Store the window that decides where the path belongs; False when it is held back."""
     archive = work.archive
     with archive.writing():
-        batch = ingest.read(messages_of(window))
+        batch = ingest.read(messages_of(window, work.age))
         plan, batch = ingest.lay_over(archive, work.conversation, batch, rewritten=not looked.known, in_use=left)
+        if looked.made_up and plan.abandoned:  # the host went back, or it has begun again with the same words
+            plan = replace(plan, ambiguous=max(1, plan.ambiguous))
         in_text = sum(place is not None for place in plan.places) - looked.known
         claim = epochs.Claim(
             looked.messages - looked.known, looked.known, max(0, in_text), looked.earliest_at, *_stored(work)
         )
         verdict, reason = epochs.judge(claim)
-        if verdict == "held" and not accept:
-            note(work, "held", reason, claim.new)
-            work.report = replace(work.report, status="held", reason=reason)
+        is_strange = verdict == "held" or (refused and verdict != "continued")
+        if is_strange and not accept:
+            hold(work, reason, claim.new, refused=refused)
             return False
         if work.report.change != "same" or verdict != "continued":
             note(work, "accepted" if verdict == "held" else verdict, reason, claim.new)
@@ -250,7 +268,7 @@ def _lay_rest_over(work: Pass, entries: Iterator[Entry | BadLine]) -> None:
     """Lay what follows over the rows behind the last known one, chunk by chunk: words alone decide."""
     for chunk in chunks(entries):
         with work.archive.writing():
-            batch = ingest.read(messages_of(chunk))
+            batch = ingest.read(messages_of(chunk, work.age))
             plan, batch = ingest.lay_over(work.archive, work.conversation, batch, rewritten=True, after=work.behind)
             _carry_out(work, chunk, batch, plan)
 
@@ -270,7 +288,9 @@ def _carry_out(work: Pass, chunk: Sequence[Entry | BadLine], batch: ingest.Batch
 def _is_cut(work: Pass, looked: Survey) -> bool:
     """Whether the path ends before the newest entry that is stored: how it goes on decides what that one is."""
     newest = work.archive.messages.tail(work.id, 1)
-    last = None if looked.last is None else id_of(looked.last)
+    last = None if looked.last is None else id_of(looked.last, work.age)
+    if work.apart is not None and work.apart.is_last:
+        return True
     return bool(newest) and newest[0].entry_id is not None and newest[0].entry_id != last
 
 

@@ -10,6 +10,7 @@ from lossless.errors import ArchiveLocked
 from lossless.lifecycle.bootstrap import read_first, read_whole, store_rest
 from lossless.lifecycle.passes import TRIES, Moved, Pass, finish
 from lossless.lifecycle.reports import TranscriptReport
+from lossless.lifecycle.stream import said
 from lossless.store.transcripts import Checkpoint
 from lossless.transcripts.entries import FileState, Header
 
@@ -91,7 +92,11 @@ def _take(
     start = replace(start, cursor=page.cursor or start.cursor)
     report = TranscriptReport(conversation.id, "up to date", change)
     work = Pass(archive, conversation, Listed(page.entries), None, now, payloads, report, start, point)
-    if goes_on:
+    if not goes_on and not is_empty and not page.accept and (reason := _gap(work, page)) is not None:
+        with archive.writing():
+            archive.ingest.block(conversation.id, reason, now)
+        work.report = replace(report, status="failed", reason=reason)
+    elif goes_on:
         store_rest(work, work.path())
         finish(work)
     elif is_empty:
@@ -99,3 +104,20 @@ def _take(
     else:
         read_whole(work, accept=page.accept)
     return work.report
+
+
+def _gap(work: Pass, page: _Page) -> str | None:
+    """Why a page that goes on after another mark than the stored one is not taken: what lies between is missing.
+
+    One that begins with what is stored, or right behind it, leaves no gap.
+    """
+    first = next(said(page.entries), None)
+    if page.after is None or work.stored is None or work.stored.cursor is None or first is None:
+        return None
+    ids = [id_ for id_ in (first.id, first.parent_id) if id_ is not None]
+    if work.archive.messages.known_entries(work.id, ids):
+        return None
+    return (
+        f"a page after {page.after!r} does not go on from what is stored, which ends at {work.stored.cursor!r}; "
+        f"hand over the page after {work.stored.cursor!r}"
+    )

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from lossless.ingest import entries as ingest
 from lossless.lifecycle import epochs
-from lossless.lifecycle.former import said_before
-from lossless.lifecycle.stream import body_of, entry_hash, from_message, messages_of, records_of, said
+from lossless.lifecycle.elsewhere import Whose, apart
+from lossless.lifecycle.stream import body_of, entry_hash, id_of, messages_of, records_of, said
 from lossless.transcripts.entries import BadLine, Entry
 from lossless.transcripts.growth import tail_of
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from lossless.ingest.payloads import Payloads
     from lossless.ingest.run import AppendReport
+    from lossless.lifecycle.elsewhere import Apart
     from lossless.lifecycle.reports import TranscriptReport
     from lossless.model.conversations import Conversation
     from lossless.store.archive import Archive
@@ -63,8 +64,12 @@ class Pass:
     progress: Callable[[int], None] | None = None
     #: The row of the last entry that was laid over what is stored; 0 when none was.
     behind: int = 0
-    #: Messages at the beginning of the path that belong to a conversation which was closed before this one.
-    before: int = 0
+    #: How often the lines of a file without ids were counted anew.
+    age: int = 0
+    #: What was deleted for good may come back.
+    again: bool = False
+    #: Messages of the path that other conversations hold.
+    apart: Apart | None = None
 
     @property
     def id(self) -> int:
@@ -78,12 +83,24 @@ class Pass:
     def path(self) -> Iterator[Entry | BadLine]:
         """What the transcript says in this conversation."""
         entries = self.transcript.path(self.lane)
-        return from_message(entries, self.before) if self.before else entries
+        return entries if self.apart is None else self.apart.rest(entries)
 
-    def leave_out_former(self) -> None:
-        """Look where this conversation begins in the transcript."""
-        place = self.transcript.state.path
-        self.before = said_before(self.archive, self.conversation, place, self.transcript.path(self.lane))
+    def leave_out(self, fork_tokens: int | None) -> None:
+        """Leave out what other conversations hold; of what a fork shares with its parent all but the newest part."""
+        header = self.transcript.header
+        parent = header.parent if fork_tokens is not None or self.is_bounded else None
+        whose = Whose(
+            self.archive, self.conversation, self.point.path, header.id, parent, age=self.age, again=self.again
+        )
+        self.apart = apart(whose, lambda: self.transcript.path(self.lane), fork_tokens)
+        if self.apart is not None and self.apart.stamps:
+            with self.archive.writing():
+                self.archive.messages.stamp(self.apart.stamps)
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether this is a fork of which only its own part and the newest of its parent's are kept."""
+        return self.stored is not None and self.stored.fork_bounded
 
 
 class Moved(Exception):
@@ -106,7 +123,7 @@ def put(work: Pass, chunk: Sequence[Entry | BadLine], front: epochs.Front, tail:
 
     With the digest of the bytes before that place, the file counts as seen to its end.
     """
-    batch = ingest.read(messages_of(chunk))
+    batch = ingest.read(messages_of(chunk, work.age))
     report = ingest.follow(work.archive, work.conversation, batch, now=work.now, payloads=work.payloads)
     account(work, chunk, batch, report)
     _advance(work, chunk, front, tail)
@@ -143,7 +160,7 @@ def _advance(work: Pass, chunk: Sequence[Entry | BadLine], front: epochs.Front, 
         size=line.end if tail is None else state.size,
         mtime_ms=0 if tail is None else state.mtime_ms,
         front=json.dumps(front.records),
-        entry_id=point.entry_id if spoken is None else spoken.id,
+        entry_id=point.entry_id if spoken is None else id_of(spoken, work.age),
         entry_hash=point.entry_hash if spoken is None else entry_hash(spoken),
         tail=point.tail if tail is None else tail,
     )
@@ -190,3 +207,24 @@ def note(work: Pass, decision: str, reason: str, messages: int) -> None:
     state = work.transcript.state
     seen = replace(work.point, size=state.size, mtime_ms=state.mtime_ms)
     work.archive.transcripts.decide(work.id, seen, decision, reason, messages, work.now)
+
+
+def hold(work: Pass, reason: str, messages: int, *, refused: bool) -> None:
+    """Hold a transcript back inside of the caller's transaction, unless a person has refused it before.
+
+    The file that is followed is read as a whole from then on, so that its own words end that when they are back.
+    """
+    if not refused:
+        note(work, "held", reason, messages)
+    if work.stored is not None and work.stored.path == work.point.path and work.stored.tail is not None:
+        set_checkpoint(work, replace(work.stored, tail=None, mtime_ms=0))
+    reason = "someone refused it" if refused else reason
+    work.report = replace(work.report, status="refused" if refused else "held", reason=reason)
+
+
+def settle(work: Pass, *, accept: bool) -> None:
+    """What was read ends the time in which its transcript was held back or refused."""
+    last = work.archive.transcripts.last_decision(work.id, work.point.path)
+    if last is not None and last.decision in ("held", "refused"):
+        reason = "someone accepted it" if accept else "what is stored is in it again"
+        decide(work, "accepted" if accept else "continued", reason, work.report.stored)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 BATCH = 100
 _DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
+_MOST_DAYS = 365_000
 _SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 #: A file of which this share is free is worth writing anew.
 _WORTHWHILE = 0.1
@@ -123,7 +124,10 @@ def parse_age(text: str) -> timedelta:
     found = re.fullmatch(r"([1-9]\d{0,5})([dwmy])", text.strip(), re.ASCII | re.IGNORECASE)
     if found is None:
         raise BadInput(f"{text!r} is not an age; write a number and d, w, m or y, such as 90d")
-    return timedelta(days=int(found[1]) * _DAYS[found[2].lower()])
+    days = int(found[1]) * _DAYS[found[2].lower()]
+    if days > _MOST_DAYS:
+        raise BadInput(f"{text!r} is longer ago than a calendar goes; 1000y is the most")
+    return timedelta(days=days)
 
 
 def parse_size(text: str) -> int:
@@ -225,7 +229,7 @@ def apply(
             ready = _not_in_use(ready, retention.borrowed())
             files = retention.files(sorted(ready))
             if ready:
-                retention.delete(sorted(ready))
+                retention.delete(sorted(ready), now)
         gone += [item for item in some if item.id in ready]
         left += [item.id for item in some if item.id not in ready]
         removed = _remove_files(archive, vault, files)

@@ -8,7 +8,7 @@ from lossless.lifecycle import epochs
 from lossless.lifecycle.bootstrap import begins_anew, is_begun
 from lossless.lifecycle.passes import Pass, put
 from lossless.lifecycle.reports import TranscriptReport
-from lossless.lifecycle.stream import of_lane, records_of
+from lossless.lifecycle.stream import age_of, of_lane, records_of
 from lossless.transcripts.entries import Header
 from lossless.transcripts.growth import read_growth
 from lossless.transcripts.lines import file_state
@@ -56,6 +56,7 @@ def _go_on(
     entries = list(of_lane(transcript.grown(growth, point.offset, (point.lines or 0) + 1), asked.lane))
     report = TranscriptReport(found.id, "up to date", change, size=state.size, conversation=found)
     work = Pass(asked.archive, found, transcript, asked.lane, asked.now, asked.payloads, report, point, point)
+    work.age = age_of(point.entry_id)
     front = epochs.follow(work.front, records_of(entries))
     if not entries or front is None:
         return None

@@ -6,21 +6,34 @@ write beside it, replace it, read it anew. Whoever dies on the way leaves the ol
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import stat
 from collections import Counter
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from lossless import formats, recognise
 from lossless.errors import LosslessError
 from lossless.files.durable import flush
+from lossless.lifecycle.ages import aged, newest
 from lossless.lifecycle.backup import sweep_leftovers
 from lossless.lifecycle.naming import OTHERS, imported_from, kept_by
-from lossless.lifecycle.tail import Unsafe, kept_as, messages_of, owner_of, parsed_of, path_of, records_of, shortened
+from lossless.lifecycle.tail import (
+    Said,
+    Unsafe,
+    kept_as,
+    messages_of,
+    owner_of,
+    parsed_of,
+    path_of,
+    records_of,
+    shortened,
+)
 from lossless.model.identity import fingerprint, identity_hash
 from lossless.model.messages import MADE_UP
 from lossless.store.retention import Retention
@@ -29,9 +42,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from lossless.lifecycle.tail import Said, Shortened
+    from lossless.lifecycle.tail import Shortened
     from lossless.model.messages import JsonObject
     from lossless.store.archive import Archive
+    from lossless.store.messages import TailRow
 
 _PAGE = 500
 _READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -237,21 +251,54 @@ def _write(handle: int, data: bytes) -> None:
 
 
 def keep_in(archive: Archive, conversation_id: int) -> Callable[[Iterable[tuple[str | None, str, JsonObject]]], None]:
-    """Keeps records of a transcript beside the messages, but for those that are stored already."""
+    """Keeps records of a transcript beside the messages, but for those that are stored already, word for word.
+
+    One that says something else than what is stored under its id is kept under no id.
+    """
     retention = Retention(archive.database)
+    kept: set[bytes] | None = None
 
     def keep(records: Iterable[tuple[str | None, str, JsonObject]]) -> None:
-        rest = iter(records)
+        nonlocal kept
+        age = newest(archive, conversation_id)
+        rest = ((aged(id_, age), kind, record) for id_, kind, record in records)
         while page := list(islice(rest, _PAGE)):
             ids = [id_ for id_, _, _ in page if id_ is not None]
-            stored = {*archive.messages.known_entries(conversation_id, ids)}
-            stored |= retention.kept_records(conversation_id, ids)
+            rows = archive.messages.known_entries(conversation_id, ids)
+            others = retention.kept_records(conversation_id, ids)
+            if others and kept is None:
+                kept = {_digest(record) for _, _, record in archive.transcripts.records(conversation_id)}
+            new: list[tuple[str | None, str, JsonObject]] = []
+            for id_, kind, record in page:
+                if id_ is None or (id_ not in rows and id_ not in others):
+                    new.append((None if _is_made_up(id_) else id_, kind, record))
+                elif not (id_ in rows and _is_same(rows[id_], id_, record)) and not _is_among(record, kept):
+                    new.append((None, kind, record))
             with archive.writing():
-                new = [record for record in page if record[0] is None or record[0] not in stored]
-                new = [(None if _is_made_up(id_) else id_, kind, record) for id_, kind, record in new]
                 archive.transcripts.keep_records(conversation_id, new)
 
     return keep
+
+
+def _is_same(row: TailRow, id_: str, record: JsonObject) -> bool:
+    """Whether a row says what a record says."""
+    found = _identity(Said(id_, _said_in(record)))
+    return found is not None and found[0] == row.fingerprint
+
+
+def _is_among(record: JsonObject, kept: set[bytes] | None) -> bool:
+    """Whether a record, or the message in it, is kept beside the messages."""
+    return kept is not None and not kept.isdisjoint((_digest(record), _digest(_said_in(record))))
+
+
+def _said_in(record: JsonObject) -> JsonObject:
+    message = record.get("message") if record.get("type") == "message" else None
+    return message if isinstance(message, dict) else record
+
+
+def _digest(record: JsonObject) -> bytes:
+    text = json.dumps(record, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def _is_made_up(id_: str | None) -> bool:

@@ -30,6 +30,8 @@ class Standing:
     transcript: Checkpoint | None
     #: Transcripts that wait for a decision.
     held: tuple[Epoch, ...]
+    #: Transcripts of which a person wants nothing stored.
+    refused: tuple[Epoch, ...] = ()
 
     @property
     def is_healthy(self) -> bool:
@@ -41,6 +43,7 @@ def standing_of(archive: Archive, conversation: Conversation, debt: Debt) -> Sta
     """Read how a conversation stands."""
     newest = archive.messages.newest_id(conversation.id)
     held = [epoch for epoch in archive.transcripts.held() if epoch.conversation_id == conversation.id]
+    refused = [epoch for epoch in archive.transcripts.refused() if epoch.conversation_id == conversation.id]
     return Standing(
         conversation,
         0 if newest is None else archive.messages.get(newest).seq,
@@ -51,4 +54,5 @@ def standing_of(archive: Archive, conversation: Conversation, debt: Debt) -> Sta
         archive.context.last_fold_at(conversation.id),
         archive.transcripts.checkpoint(conversation.id),
         tuple(held),
+        tuple(refused),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from hashlib import blake2b
 from itertools import chain, islice
 from typing import TYPE_CHECKING
@@ -63,18 +64,41 @@ def take_messages(entries: Iterator[Entry | BadLine], count: int) -> list[Entry 
     return taken
 
 
-def id_of(entry: Entry) -> str | None:
-    """The id of an entry; where the host gives none, its line and what it says, which only this file has."""
+def id_of(entry: Entry, age: int = 0) -> str | None:
+    """The id of an entry; where the host gives none, the file's age, its line and what it says.
+
+    Such an id holds for one file, and for one age of it: a file whose lines were counted anew is a time older.
+    """
     if entry.id is not None or entry.line.end <= entry.line.start or entry.shares_line:
         return entry.id
     text = json.dumps(body_of(entry), ensure_ascii=False).encode("utf-8", "surrogatepass")
-    return f"{MADE_UP}{entry.line.number}:{blake2b(text, digest_size=8).hexdigest()}"
+    return made_up(age, entry.line.number, blake2b(text, digest_size=8).hexdigest())
 
 
-def messages_of(chunk: Sequence[Entry | BadLine]) -> list[Incoming]:
+def made_up(age: int, line: int, digest: str) -> str:
+    """The id that stands for a line of a file without ids."""
+    return f"{MADE_UP}{f'{age}.' if age else ''}{line}:{digest}"
+
+
+_MADE_UP = re.compile(re.escape(MADE_UP) + r"(?:(\d+)\.)?(\d+):([0-9a-f]{16})")
+
+
+def age_of(entry_id: str | None) -> int:
+    """The age of the file that an id was made up for; 0 for any other id."""
+    found = None if entry_id is None else _MADE_UP.fullmatch(entry_id)
+    return int(found[1] or 0) if found else 0
+
+
+def made_up_parts(entry_id: str) -> tuple[int, int, str] | None:
+    """Age, line and digest of an id that was made up for a line of a file; None for any other id."""
+    found = _MADE_UP.fullmatch(entry_id)
+    return (int(found[1] or 0), int(found[2]), found[3]) if found else None
+
+
+def messages_of(chunk: Sequence[Entry | BadLine], age: int = 0) -> list[Incoming]:
     """The messages of a chunk as ingest takes them."""
     return [
-        Incoming(entry.message, entry_id=id_of(entry), created_at=entry.created_at)
+        Incoming(entry.message, entry_id=id_of(entry, age), created_at=entry.created_at)
         for entry in said(chunk)
         if entry.message is not None
     ]

@@ -29,6 +29,8 @@ class Survey:
     known: int = 0
     first_unknown: int | None = None
     last_known: int | None = None
+    #: How many have an id that was made up for this file.
+    made_up: int = 0
     #: The last message, and the newest records of the path.
     last: Entry | None = None
     front: Front = field(default_factory=Front)
@@ -39,6 +41,11 @@ class Survey:
     def earliest_at(self) -> datetime | None:
         """When the first unknown message was said; None when one of them has no time."""
         return None if self._is_untimed else self._earliest
+
+    @property
+    def is_straight(self) -> bool:
+        """Whether nothing unknown comes before something known."""
+        return self.first_unknown is None or self.last_known is None or self.last_known < self.first_unknown
 
     def add(self, entry: Entry, *, is_known: bool) -> None:
         """Take the next message in."""
@@ -54,14 +61,15 @@ class Survey:
         self.messages, self.last = self.messages + 1, entry
 
 
-def survey(archive: Archive, conversation_id: int, entries: Iterable[Entry | BadLine]) -> Survey:
+def survey(archive: Archive, conversation_id: int, entries: Iterable[Entry | BadLine], age: int = 0) -> Survey:
     """Look up the ids of all messages of a path; memory does not grow with it."""
     found, stream = Survey(), iter(entries)
     while chunk := list(islice(stream, _AT_ONCE)):
         messages = list(said(chunk))
-        ids = [id_of(entry) for entry in messages]
+        ids = [id_of(entry, age) for entry in messages]
         stored = archive.messages.known_entries(conversation_id, [id_ for id_ in ids if id_ is not None])
         for entry, id_ in zip(messages, ids, strict=True):
             found.add(entry, is_known=id_ is not None and id_ in stored)
+            found.made_up += entry.id is None and id_ is not None
         found.front = found.front.along(entry for entry in chunk if not isinstance(entry, BadLine))
     return found

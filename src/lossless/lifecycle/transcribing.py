@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
     from lossless.model.conversations import Conversation, Session
     from lossless.model.messages import Incoming, JsonObject, Message
     from lossless.store.grants import Grant
-    from lossless.store.transcripts import Epoch
+    from lossless.store.transcripts import Checkpoint, Epoch
     from lossless.transcripts.read import Transcript
 
-#: More messages than this at once are an import; fewer are a turn, which is folded when it is time to.
+#: More messages than this at once are no turn; a turn is folded when it is time to.
 _TURN = 500
 
 
@@ -42,6 +43,7 @@ class Transcribing(Desk):
         after: str | None = None,
         cursor: str | None = None,
         fold: bool = True,
+        again: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> TranscriptReport:
         """Store what a transcript has that the archive does not; again with the same one changes nothing.
@@ -49,27 +51,46 @@ class Transcribing(Desk):
         A transcript is a path, or the host's entries. What a first import brings stays as it is in its newest
         part; the older part is folded at once, without a model (`fold`). One that has nothing in common with what
         is stored is held back (`.status == "held"`) until someone accepts it. `after` and `cursor` are a host's
-        own marks: entries that go on after the stored mark are new.
+        own marks: entries that go on after the stored mark are new, and a page that leaves a gap is not taken
+        (`.status == "failed"`). What was deleted for good comes back only with `again`.
         """
         if (reason := self._no_writes(session)) is not None:
             return TranscriptReport(None, "excluded", reason=reason)
         from lossless.transcripts import read
 
+        is_first = fold and self._is_first(session)
         if isinstance(transcript, str | os.PathLike | read.Transcript):
-            report = self._read_file(session, transcript, kind, lane, accept=accept, progress=progress)
+            report = self._read_file(session, transcript, kind, lane, accept=accept, again=again, progress=progress)
         else:
             report = self._read_page(session, transcript, after, cursor, accept=accept)
-        if fold and report.stored > _TURN and report.conversation_id is not None:
-            self.fold_import(self.archive.conversations.get(report.conversation_id))
+        if fold:
+            self._fold_after(report, 0 if is_first else _TURN)
         return report
+
+    def _is_first(self, session: Session) -> bool:
+        """Whether nothing was said in a session before a transcript of it was read to its end for the first time."""
+        found = self.archive.conversations.find(session)
+        if found is None:
+            return not self.archive.conversations.family(session)
+        if found.bootstrapped_at is not None or self.archive.conversations.former(found) is not None:
+            return False
+        point = self.archive.transcripts.checkpoint(found.id)
+        return (point is not None and bool(point.path)) or self.archive.messages.newest_id(found.id) is None
+
+    def _fold_after(self, report: TranscriptReport, most: int) -> None:
+        """Fold what a reading brought, if those are more messages than a turn may have."""
+        if report.stored > most and report.conversation_id is not None:
+            self.fold_import(self.archive.conversations.get(report.conversation_id))
 
     def _reconcile(self, session: Session, transcript: str | os.PathLike[str]) -> TranscriptReport:
         """Read a transcript after a turn; a failure is reported, and the turn is stored all the same."""
         try:
-            return self.bootstrap(session, transcript)
+            report = self.bootstrap(session, transcript, fold=False)
+            self._fold_after(report, _TURN)
         except (LosslessError, OSError) as error:
             found = self._find(session)
             return TranscriptReport(None if found is None else found.id, "failed", reason=str(error))
+        return report
 
     def _read_file(
         self,
@@ -79,21 +100,49 @@ class Transcribing(Desk):
         lane: str | None,
         *,
         accept: bool,
-        progress: Callable[[int], None] | None,
+        again: bool = False,
+        into: Conversation | None = None,
+        progress: Callable[[int], None] | None = None,
     ) -> TranscriptReport:
         from lossless.lifecycle.bootstrap import Asked, bootstrap
         from lossless.lifecycle.resume import resume
         from lossless.transcripts.read import open_transcript
 
         keep = self.settings.bootstrap_max_tokens
-        asked = Asked(self.archive, session, lane, accept, keep, self._clock(), self._payloads, progress)
+        asked = Asked(self.archive, session, lane, accept, keep, self._clock(), self._payloads, progress, into, again)
+        found = into or self.archive.conversations.find(session)
+        before = None if found is None else self.archive.transcripts.checkpoint(found.id)
         if isinstance(transcript, str | os.PathLike):
             place = Path(transcript).absolute()
-            resumed = resume(asked, place) if kind is None and not accept else None
+            resumed = resume(asked, place) if kind is None and not accept and not again else None
             if resumed is not None:
-                return resumed
+                return self._with_grown(resumed, place, lane, before)
             transcript = open_transcript(place, kind)
-        return self._without_heartbeats(bootstrap(asked, transcript))
+        report = self._without_heartbeats(bootstrap(asked, transcript))
+        return self._with_grown(report, transcript, lane, before)
+
+    def _with_grown(
+        self, report: TranscriptReport, read: Path | Transcript, lane: str | None, before: Checkpoint | None
+    ) -> TranscriptReport:
+        """Take over what was read before it was finished: of a whole transcript, or of what was added to a file."""
+        from lossless.lifecycle.grown import take_grown
+        from lossless.lifecycle.stream import of_lane
+        from lossless.transcripts.read import added_to
+
+        if report.conversation_id is None or report.status not in ("stored", "up to date"):
+            return report
+        if isinstance(read, Path):
+            if before is None or report.replayed <= report.stamped:
+                return report
+            entries = of_lane(added_to(read, before.kind or "openclaw", before.offset, (before.lines or 0) + 1), lane)
+        else:
+            after = self.archive.transcripts.checkpoint(report.conversation_id)
+            if not report.replayed and (before is None or before == after):
+                return report
+            entries = read.path(lane)
+        conversation = self.archive.conversations.get(report.conversation_id)
+        grown = take_grown(self.archive, conversation, entries, now=self._clock(), payloads=self._payloads)
+        return replace(report, status="stored", stored=report.stored + grown) if grown else report
 
     def _without_heartbeats(self, report: TranscriptReport) -> TranscriptReport:
         """After a whole reading, hide old heartbeats where that is wanted."""
@@ -152,18 +201,27 @@ class Transcribing(Desk):
         return self.archive.transcripts.held()
 
     def accept_transcript(self, conversation: Conversation, path: str) -> TranscriptReport:
-        """Take a transcript over that was held back."""
-        self._held(conversation, path)
-        return self.bootstrap(conversation.session, path, accept=True)
+        """Take a transcript over that was held back or refused, into the conversation for which it was."""
+        transcripts = self.archive.transcripts
+        self._waiting(conversation, path, [*transcripts.held(), *transcripts.refused()])
+        if (reason := self._no_writes(conversation)) is not None:
+            return TranscriptReport(None, "excluded", reason=reason)
+        report = self._read_file(conversation.session, path, None, None, accept=True, into=conversation)
+        self._fold_after(report, _TURN)
+        return report
 
     def refuse_transcript(self, conversation: Conversation, path: str) -> None:
-        """Never store anything of this transcript in this conversation, unless it begins with another header."""
-        epoch = self._held(conversation, path)
+        """Store nothing strange of this transcript, unless it begins with another header or somebody accepts it."""
+        epoch = self._waiting(conversation, path, self.archive.transcripts.held())
         with self.archive.writing():
             self.archive.transcripts.settle(epoch, "refused", "someone refused it", self._clock())
 
-    def _held(self, conversation: Conversation, path: str) -> Epoch:
-        for epoch in self.archive.transcripts.held():
+    def refused_transcripts(self) -> list[Epoch]:
+        """Transcripts that were refused; `accept_transcript` takes that back."""
+        return self.archive.transcripts.refused()
+
+    def _waiting(self, conversation: Conversation, path: str, epochs: list[Epoch]) -> Epoch:
+        for epoch in epochs:
             if (epoch.conversation_id, epoch.path) == (conversation.id, path):
                 return epoch
         raise NotFound("transcript that is held back", path)

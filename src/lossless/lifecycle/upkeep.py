@@ -213,6 +213,10 @@ class Upkeep(Transcribing):
         return f"the transcript is not in the archive: {report.reason or report.status}"
 
     def _checkpointed(self, conversation: Conversation, place: Path) -> int | None:
+        from lossless.lifecycle.ages import count_anew
+        from lossless.transcripts.read import open_transcript
+
+        count_anew(self.archive, conversation.id, open_transcript(place).path())
         self.bootstrap(conversation.session, place)
         point = self.archive.transcripts.checkpoint(conversation.id)
         return None if point is None else point.size

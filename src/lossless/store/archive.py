@@ -19,6 +19,7 @@ from lossless.store.details import Details
 from lossless.store.files import Files
 from lossless.store.grants import Grants
 from lossless.store.guards import Guards
+from lossless.store.histories import Histories
 from lossless.store.index import MARK_STEP, SearchIndex
 from lossless.store.ingest_state import IngestMemory
 from lossless.store.lineage import Lineage
@@ -65,6 +66,7 @@ class Archive:
         self.listings = Listings(database)
         self.details = Details(database)
         self.transcripts = Transcripts(database)
+        self.histories = Histories(database, self.messages)
 
     @classmethod
     def open(cls, path: str | Path, *, read_only: bool = False, busy_timeout_ms: int = 30_000) -> Archive:
@@ -81,7 +83,8 @@ class Archive:
                 return cls(database)
             migrate.migrate(database)
             archive = cls(database)
-            archive.catch_up(limit=_AT_OPEN)
+            with suppress(errors.ArchiveCorrupt):  # of the search index, say: it can be made anew only when it is open
+                archive.catch_up(limit=_AT_OPEN)
         except BaseException:
             database.close()
             raise

@@ -11,17 +11,19 @@ import apsw
 
 from lossless.errors import ArchiveCorrupt
 from lossless.model.index_text import extra_tokens
-from lossless.store.index import PASSAGE_BASE, digest, index_pieces
+from lossless.store.findable import Findable
+from lossless.store.index import PASSAGE_BASE, SearchIndex, digest, index_pieces
 from lossless.store.migrate import split_script
 from lossless.store.sql import load, schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from lossless.store.database import Database
 
 _QUERIES = load("verify")
 _PAGE = 500
+_ONE_IN = 20
 _WRONG_ROW = "its row in the index is not made of its text"
 #: How SQLite names the table in a complaint about rows, or the index of one.
 _COMPLAINT = re.compile(r"(?:FTS5 table \w+\.|from table .|constraint failed in |value in )(\w+)")
@@ -78,13 +80,23 @@ class Checks:
             return row[0] if row else "database"
         return "database"
 
-    def rows(self) -> Iterator[Offender]:
-        """Offenders of the rules in `verify.sql`, table by table."""
+    def rows(self, without: Collection[str] = ()) -> Iterator[Offender]:
+        """Offenders of the rules in `verify.sql`, table by table, but for some rules."""
         for name, sql in _QUERIES.items():
             table, _, rule = name.partition(".")
-            if rule:
+            if rule and name not in without:
                 for id_, detail in self._db.rows(sql):
                     yield Offender(table, str(id_), detail)
+
+    def out_of_order(self) -> Iterator[tuple[Offender, bool]]:
+        """Items of contexts that stand behind younger ones, and whether that is certain: behind a message."""
+        for conversation_id, ordinal, is_certain in self._db.rows(_QUERIES["context_order"]):
+            detail = "it stands behind what came later"
+            yield Offender("context_items", f"{conversation_id}:{ordinal}", detail), bool(is_certain)
+
+    def upstream_lost(self) -> int:
+        """How many rows lossless-claw's own search tables lack."""
+        return SearchIndex(self._db).count_upstream_lost()
 
     def derived(self) -> Iterator[list[Derived]]:
         """All messages, page by page, with what was worked out about them."""
@@ -111,13 +123,20 @@ class Checks:
                 yield Offender("message_passages", id_, "its passages are not those of its text")
             elif list(derived.passages) != expected[1:]:
                 yield Offender("message_index", id_, "the row of one of its passages is not made of its text")
+        heads = [(derived.message_id, some[0][1]) for (derived, _), some in zip(texts, pieces, strict=True) if some]
+        yield from self._unfound("message_index", heads)
+
+    def _unfound(self, table: str, rows: Sequence[tuple[int, str]]) -> Iterator[Offender]:
+        """Of the index rows that are there, one in twenty: those that search does not find by their own words."""
+        for rowid in Findable(self._db).lacking(table, rows[::_ONE_IN]):
+            yield Offender(table, str(rowid), "its own words do not find it")
 
     def summary_digests(self) -> Iterator[Offender]:
         """Summaries whose indexed text is not their text."""
         after = ""
         while found := self._db.rows(_QUERIES["summary_digests"], {"after": after, "limit": _PAGE}):
-            sizes = _token_counts([content if isinstance(content, str) else "" for _, content, _, _ in found])
-            for (summary_id, content, known, size), expected in zip(found, sizes, strict=True):
+            sizes = _token_counts([row[1] if isinstance(row[1], str) else "" for row in found])
+            for (summary_id, content, known, size, _), expected in zip(found, sizes, strict=True):
                 if not isinstance(content, str):
                     yield Offender("summaries", summary_id, "its content is no text")
                 elif known is None:
@@ -126,6 +145,8 @@ class Checks:
                     yield Offender("summaries", summary_id, "its text is not the text that was indexed")
                 elif size != expected:
                     yield Offender("summary_index", summary_id, _WRONG_ROW if size else "it is missing from the index")
+            texts = [row for row in found if isinstance(row[1], str) and row[3] is not None]
+            yield from self._unfound("summary_index", [(row[4], row[1]) for row in texts if row[2] == digest(row[1])])
             after = found[-1][0]
 
     def not_smaller(self) -> list[tuple[str, str]]:

@@ -15,7 +15,7 @@ from lossless.store.rows import PartRow, Sketch, sketch, time
 from lossless.store.sql import load
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from datetime import datetime
 
     from lossless.store.database import Database, Row
@@ -278,6 +278,12 @@ class Context:
         """Those of some messages that are below a summary in the context."""
         place = {"conversation_id": conversation_id, "items": json.dumps(list(message_ids))}
         return frozenset(row[0] for row in self._db.rows(_QUERIES["covered"], place))
+
+    def above(self, conversation_id: int, message_ids: Collection[int]) -> tuple[int, str] | None:
+        """The first summary in the context that is above any of some messages: its ordinal and its id."""
+        place = {"conversation_id": conversation_id, "items": json.dumps(list(message_ids))}
+        row = self._db.row(_QUERIES["above"], place)
+        return None if row is None else (row[0], row[1])
 
     def put_message(self, conversation_id: int, ordinal: int, message_id: int, now: datetime) -> None:
         """Set a message at a free ordinal."""

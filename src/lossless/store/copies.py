@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import apsw
 
+from lossless.errors import ArchiveError, ArchiveFull
 from lossless.store.sqlite import SqliteDatabase, refused
 
 if TYPE_CHECKING:
@@ -26,22 +27,44 @@ def open_readable(path: str, busy_timeout_ms: int) -> SqliteDatabase:
     return database
 
 
-def copy_to(database: SqliteDatabase, target: str, progress: Callable[[int], None] | None = None) -> None:
+def copy_to(
+    database: SqliteDatabase, target: str, progress: Callable[[int], None] | None = None, *, name: str | None = None
+) -> None:
     """Copy one state of a live database into `target`, which becomes a file that needs no log beside it.
 
-    Others may write meanwhile. `progress` hears how many more bytes were copied.
+    Others may write meanwhile. `progress` hears how many more bytes were copied. What goes wrong with the copy is
+    told of `name`, where that is not yet the name of the file.
     """
-    copy = apsw.Connection(target)
+    shown = name or target
+    try:
+        copy = apsw.Connection(target)
+    except apsw.Error as error:
+        raise _no_copy(error, shown) from error
     try:
         with database.snapshot():
             size = database.row("PRAGMA page_size") or (0,)
             database.row("SELECT count(*) FROM sqlite_master")
-            _copy(copy, database.connection(), size[0], progress)
+            try:
+                _copy(copy, database.connection(), size[0], progress)
+            except apsw.Error as error:
+                raise _no_copy(error, shown) from error
         copy.execute("PRAGMA journal_mode = DELETE").fetchall()
     except apsw.Error as error:
-        raise refused(error, target) from error
+        raise _no_copy(error, shown) from error
     finally:
         copy.close()
+
+
+def _no_copy(error: apsw.Error, target: str) -> ArchiveError:
+    """Why a copy could not be written, in our words."""
+    if isinstance(error, apsw.FullError):
+        return ArchiveFull(f"no copy can be made at {target!r}: the disk is full; free some room and repeat")
+    if isinstance(error, apsw.IOError):
+        return ArchiveError(
+            f"no copy can be made at {target!r}: it could not be written; "
+            "is there room for it, and may a file be that large?"
+        )
+    return refused(error, target)
 
 
 def replace_with(database: SqliteDatabase, source: str, progress: Callable[[int], None] | None = None) -> None:

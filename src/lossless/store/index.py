@@ -13,7 +13,7 @@ from lossless.store.skeleton import storable
 from lossless.store.sql import load, schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lossless.model.messages import Message
     from lossless.store.database import Database
@@ -148,6 +148,12 @@ class SearchIndex:
         self._db.run_many(_QUERIES["drop_row"], [{"rowid": row[0]} for row in gone])
         return len(gone)
 
+    def drop_gone_summaries(self, limit: int = _BATCH) -> int:
+        """Take out rows whose summary is gone, at most so many; returns how many. Needs a transaction."""
+        gone = self._db.rows(_QUERIES["gone_summary_rows"], {"limit": limit})
+        self._db.run_many(_QUERIES["drop_summary_row"], [{"rowid": row[0]} for row in gone])
+        return len(gone)
+
     def empty(self) -> None:
         """Make our full-text tables anew, without a row; needs a transaction."""
         for query in ("drop_message_index", "drop_summary_index", "drop_all_passages"):
@@ -174,6 +180,55 @@ class SearchIndex:
                     self._db.run(_QUERIES[f"upstream_drop_summary{suffix}"], {"summary_id": summary_id})
                 self._db.run(_QUERIES[f"upstream_summary{suffix}"], values)
 
+    def count_upstream_lost(self) -> int:
+        """How many messages and summaries upstream's search tables lack, where the file has them."""
+        messages = sum(len(some) for some in self._upstream_lost_messages(_BATCH))
+        return messages + sum(len(self._upstream_lost_summaries(suffix, -1)) for suffix in self._suffixes)
+
+    def refill_upstream(self, limit: int = _BATCH) -> int:
+        """Put into upstream's search tables what they lack, about so much; returns how much. Needs a transaction."""
+        lost = next(self._upstream_lost_messages(limit), [])
+        self.add_upstream(lost)
+        filled = len(lost)
+        for suffix in self._suffixes:
+            summaries = self._upstream_lost_summaries(suffix, limit)
+            rows = [{"summary_id": id_, "content": content} for id_, content in summaries]
+            self._db.run_many(_QUERIES[f"upstream_summary{suffix}"], rows)
+            filled += len(rows)
+        return filled
+
+    def renew_upstream(self) -> bool:
+        """Make those of upstream's search tables anew, empty, that are damaged; whether any was. In a transaction."""
+        is_renewed = False
+        for table in sorted(self.upstream):
+            if any(text != "ok" for (text,) in self._db.rows(_QUERIES[f"{table}_integrity"])):
+                definition = self._db.row(_QUERIES["table_definition"], {"name": table})
+                assert definition is not None
+                self._db.run(_QUERIES[f"drop_{table}"])
+                self._db.run(definition[0])
+                is_renewed = True
+        return is_renewed
+
+    @property
+    def _suffixes(self) -> list[str]:
+        tables = (("summaries_fts", ""), ("summaries_fts_cjk", "_cjk"))
+        return [suffix for table, suffix in tables if table in self.upstream]
+
+    def _upstream_lost_messages(self, limit: int) -> Iterator[list[tuple[int, str]]]:
+        """Messages that upstream's search table lacks, in pages; those without words are none of them."""
+        after = 0
+        while "messages_fts" in self.upstream:
+            found = self._db.rows(_QUERIES["upstream_lost_messages"], {"after": after, "limit": limit})
+            if not found:
+                return
+            if lost := [(id_, content) for id_, content in found if index_text_of(content).strip()]:
+                yield lost
+            after = found[-1][0]
+
+    def _upstream_lost_summaries(self, suffix: str, limit: int) -> list[tuple[str, str]]:
+        found = self._db.rows(_QUERIES[f"upstream_lost_summaries{suffix}"], {"limit": limit})
+        return [(row[0], row[1]) for row in found]
+
     def unindexed(self, limit: int = _BATCH) -> tuple[list[int], list[tuple[str, str]]]:
         """Rows that another program wrote and that are not indexed yet: message ids, and summaries with their text."""
         mark = self._db.row(_MIGRATE["state"], {"name": _CAUGHT_UP})
@@ -188,6 +243,10 @@ class SearchIndex:
         after = mark[0] if mark else 0
         if after < through and not self._db.row(_QUERIES["gap"], {"after": after, "through": through}):
             self.mark_caught_up(through)
+
+    def unmark(self) -> None:
+        """Forget up to which message all are indexed, so that all are looked at; needs a transaction."""
+        self.mark_caught_up(0)
 
     def mark_caught_up(self, through: int) -> None:
         """Remember up to which message all are indexed."""

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _QUERIES = load("listings")
 #: A beginning has at most so many characters, none of which takes more than four bytes.
 _BEGINNING = 1024
+#: All conversations. Their ids are numbers, but for files that can only be read: there they may be texts.
+_ALL: dict[str, object] = {"first": -(2**63), "last": b""}
 #: More bytes than a text has.
 _WHOLE = 2**31 - 1
 
@@ -133,15 +135,21 @@ class Listings:
 
     def conversations(self, limit: int, start: Place | None = None) -> Page[ConversationRow]:
         """Conversations by the time of their last change."""
-        found = self._db.rows(_QUERIES["conversation_page"], _behind(start) | {"limit": limit + 1})
-        ids = [row[0] for row in found[:limit]]
-        return Page(tuple(self._conversations(ids)), _next(found, limit))
+        found = self._changed(limit + 1, start)
+        return Page(tuple(self._conversations(found[:limit])), _next(found, limit))
 
     def conversation(self, conversation_id: int) -> ConversationRow | None:
         """One conversation with its counts."""
-        return next(iter(self._conversations([conversation_id])), None)
+        return next(iter(self._conversations(self._changed(1, conversation_id=conversation_id))), None)
 
-    def _conversations(self, ids: Sequence[int]) -> list[ConversationRow]:
+    def _changed(self, limit: int, start: Place | None = None, *, conversation_id: int | None = None) -> list[Row]:
+        """Ids, and when these conversations changed last; newest first."""
+        which = _ALL if conversation_id is None else numbers(conversation_id)
+        values = which | _behind(start) | {"limit": limit}
+        return self._db.rows(_QUERIES["conversation_page"], values)
+
+    def _conversations(self, changed: Sequence[Row]) -> list[ConversationRow]:
+        ids = [id_ for id_, _ in changed]
         said, summed_up, context = (self._counts(name, ids) for name in ("said", "summed_up", "in_context"))
         rows = {row[0]: row for row in self._db.rows(_QUERIES["conversations"], {"ids": json.dumps(ids)})}
         return [
@@ -149,12 +157,13 @@ class Listings:
                 ConversationRow,
                 (
                     *rows[id_],
+                    at,
                     *said.get(id_, (0, 0, None, None)),
                     *summed_up.get(id_, (0, 0, 0, None, None, None)),
                     *context.get(id_, (0, 0)),
                 ),
             )
-            for id_ in ids
+            for id_, at in changed
             if id_ in rows
         ]
 
@@ -214,6 +223,11 @@ class Listings:
             shown = content if whole else content[:_BEGINNING]
             found[row[0]] = record(MessageRow, (*row[:7], tuple(tools.get(row[0], ())), shown))
         return [found[id_] for id_ in ids if id_ in found]
+
+    def tool_calls(self, conversation_id: int, tools: Sequence[str], limit: int) -> list[int]:
+        """The messages with the newest calls of some tools, and those that answer them, in order."""
+        values = {"conversation_id": conversation_id, "tools": json.dumps(tools), "limit": limit}
+        return [row[0] for row in self._db.rows(_QUERIES["tool_calls"], values)]
 
     # --- fresh tails ------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from lossless.errors import NotFound
 from lossless.model.identity import fingerprint
+from lossless.model.messages import MADE_UP
 from lossless.model.times import row_time
 from lossless.store import rows
 from lossless.store.index import digest, indexed_text
@@ -132,6 +133,11 @@ class Messages:
         rows_ = self._tail_rows([row[1:] for row in found])
         return {row[0]: known for row, known in zip(found, rows_, strict=True)}
 
+    def made_up(self, conversation_id: int) -> list[tuple[int, str]]:
+        """Rows with an entry id that was made up, hidden ones too."""
+        place = {"conversation_id": conversation_id, "first": MADE_UP, "end": chr(ord(MADE_UP) + 1)}
+        return [(id_, entry) for id_, entry in self._db.rows(_QUERIES["made_up"], place)]
+
     def twins(self, conversation_id: int, pairs: Sequence[tuple[str, datetime]]) -> list[int]:
         """Rows with a host's entry id that have one of these identities, and its second."""
         asked = json.dumps([(identity, row_time(at)) for identity, at in pairs])
@@ -149,6 +155,11 @@ class Messages:
         """The newest visible messages, oldest first."""
         found = self._db.rows(_QUERIES["tail"], {"conversation_id": conversation_id, "limit": limit})
         return self._tail_rows(found[::-1])
+
+    def visible(self, conversation_id: int, limit: int) -> int:
+        """How many messages were said and not left on a branch; at most `limit`."""
+        row = self._db.row(_QUERIES["visible"], {"conversation_id": conversation_id, "limit": limit})
+        return row[0] if row else 0
 
     def run_from(self, conversation_id: int, seq: int) -> list[TailRow]:
         """All visible messages from a place on, oldest first."""

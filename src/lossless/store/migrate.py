@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -97,6 +98,8 @@ def _checks(sql: str) -> Iterator[str]:
 def refusal(database: Database, shape: Shape) -> str | None:
     """Why this file must not be written, or None. Extra tables and nullable columns are fine."""
     expected = _expected()
+    if reason := _other_ids(database.path, shape):
+        return reason
     for table, columns in shape.columns.items():
         for column in columns.values():
             unknown = column.name not in expected.columns[table]
@@ -113,6 +116,19 @@ def refusal(database: Database, shape: Shape) -> str | None:
         version_row = database.row(_QUERIES["state"], {"name": "schema"})
         if version_row and int(version_row[0]) > SCHEMA_VERSION:
             return f"schema version {version_row[0]} is newer than {SCHEMA_VERSION}; upgrade lossless"
+    return None
+
+
+def _other_ids(path: str, shape: Shape) -> str | None:
+    """Ids that are texts: nothing of ours could be stored beside them, but they can be brought into an archive."""
+    for table, columns in _expected().columns.items():
+        for name, column in columns.items():
+            there = shape.columns.get(table, {}).get(name)
+            if there and column.type == "INTEGER" and name.endswith("_id") and "INT" not in there.type.upper():
+                return (
+                    f"{name!r} of table {table!r} is {there.type or 'of no type'}, where lossless-claw has numbers; "
+                    f"`lcm import lossless-claw {shlex.quote(path)}` copies what it holds into an archive"
+                )
     return None
 
 

@@ -47,11 +47,13 @@ class LogEntry:
 
 @dataclass(frozen=True, slots=True)
 class Former:
-    """A summary as it was: its columns and the ids of its sources."""
+    """A summary as it was: its columns, the ids of its sources, and its places in briefs."""
 
     row: dict[str, Any]
     message_ids: tuple[int, ...] = ()
     source_ids: tuple[str, ...] = ()
+    #: The brief, the ordinal, the role and the time of each.
+    briefs: tuple[tuple[str, int, str, str], ...] = ()
 
     @property
     def id(self) -> str:
@@ -100,7 +102,9 @@ class Operations:
             raise NotFound("summary", summary_id)
         messages = self._archive.summaries.message_ids(summary_id)
         sources = [source for _, source in self._db.rows(_SUMMARIES["sources_of"], {"ids": json.dumps([summary_id])})]
-        return Former(dict(zip(_COLUMNS, row, strict=True)), tuple(messages), tuple(sources))
+        briefs = self._db.rows(_QUERIES["brief_links"], {"id": summary_id})
+        links = tuple((brief, ordinal, role, at) for brief, ordinal, role, at in briefs)
+        return Former(dict(zip(_COLUMNS, row, strict=True)), tuple(messages), tuple(sources), links)
 
     def write(self, summary_id: str, content: str, tokens: int, model: str, file_ids: Sequence[str]) -> None:
         """Give a summary another text, and our and upstream's index with it; `recount` brings the rest in line."""
@@ -121,6 +125,7 @@ class Operations:
         self._db.run(_QUERIES["insert_state"], [row[name] for name in _COLUMNS])
         self._db.run_many(_SUMMARIES["link_message"], [(was.id, id_, n) for n, id_ in enumerate(was.message_ids)])
         self._db.run_many(_SUMMARIES["link_source"], [(was.id, id_, n) for n, id_ in enumerate(was.source_ids)])
+        self._db.run_many(_QUERIES["link_brief"], [(was.id, *link) for link in was.briefs])
         self._index.put_summary(was.id, row["content"])
         self._index.put_upstream_summary(was.id, row["content"])
 
@@ -209,9 +214,11 @@ def _entry(row: Row) -> LogEntry:
 
 
 def _as_json(was: Former) -> str:
-    return json.dumps({"row": was.row, "messages": was.message_ids, "sources": was.source_ids}, separators=(",", ":"))
+    kept = {"row": was.row, "messages": was.message_ids, "sources": was.source_ids, "briefs": was.briefs}
+    return json.dumps(kept, separators=(",", ":"))
 
 
 def _from_json(text: str) -> Former:
     kept = json.loads(text)
-    return Former(kept["row"], tuple(kept["messages"]), tuple(kept["sources"]))
+    briefs = tuple((brief, ordinal, role, at) for brief, ordinal, role, at in kept.get("briefs", ()))
+    return Former(kept["row"], tuple(kept["messages"]), tuple(kept["sources"]), briefs)

@@ -10,6 +10,7 @@ from lossless.errors import ArchiveFull, ArchiveLocked
 from lossless.model.conversations import Session
 from lossless.model.times import state_time
 from lossless.store.foreign import moment, text
+from lossless.store.histories import Histories
 from lossless.store.index import PASSAGE_BASE
 from lossless.store.sql import load
 
@@ -108,8 +109,12 @@ class Retention:
         found = self._db.rows(_QUERIES["files"], {"ids": json.dumps(list(conversation_ids))})
         return [FilePlace(*row) for row in found]
 
-    def delete(self, conversation_ids: Sequence[int]) -> None:
-        """Delete conversations with every row of every table that belongs to them; needs a transaction."""
+    def delete(self, conversation_ids: Sequence[int], now: datetime) -> None:
+        """Delete conversations with every row of every table that belongs to them; needs a transaction.
+
+        What stays are digests of their messages, so that no transcript brings them back by itself.
+        """
+        Histories(self._db).bury(conversation_ids, now)
         ids = {"ids": json.dumps(list(conversation_ids))}
         lent = [(n, *place) for n, place in enumerate(self._db.rows(_QUERIES["unindexed_references"]))]
         for n, table, column in lent:

@@ -43,6 +43,7 @@ _RAW_TYPES = {
     "openai-responses": ("reasoning", "function_call", "function_call_output"),
 }
 _ORIGINAL_ROLES = {"tool": "toolResult"}
+_CALL_TYPES = ("tool_use", "toolCall", "function_call")
 _RESULT_TYPES = ("tool_result", "toolResult", "function_call_output")
 #: Metadata up to this length is mostly the same from part to part.
 _COMMON_CHARS = 240
@@ -140,9 +141,10 @@ def _part_row(ordinal: int, part: Part, head: dict[str, Any], message: Message, 
             )
         case ToolResult(call_id, name, text, is_error):
             failed = {"isError": True} if is_error else {}
-            if storable(text) == content:
-                return _row(ordinal, "text", head | failed | {_IN_CONTENT: True}, call_id=call_id, name=name)
             metadata = head | failed | {"rawType": result}
+            if storable(text) == content:
+                told = head | failed if message.role == "tool" else metadata
+                return _row(ordinal, "text", told | {_IN_CONTENT: True}, call_id=call_id, name=name)
             return _row(ordinal, "tool", metadata, call_id=call_id, name=name, output=to_json(text))
         case File(raw, mime, name):
             known = {key: value for key, value in (("mime", mime), ("name", name)) if value is not None}
@@ -157,7 +159,8 @@ def unpack_part(row: PartRow, metadata: dict[str, Any], content: str) -> Part:
     if row.part_type == "reasoning":
         signature = raw.get("thinkingSignature") or raw.get("signature") if isinstance(raw, dict) else None
         return Reasoning(row.text_content or "", signature if isinstance(signature, str) else None)
-    is_result = metadata.get("rawType") in _RESULT_TYPES or metadata.get("originalRole") in _RESULT_ROLES
+    kind, is_told = metadata.get("rawType"), metadata.get("originalRole") in _RESULT_ROLES
+    is_result = kind in _RESULT_TYPES or (is_told and kind not in _CALL_TYPES)
     if is_result and row.part_type in ("text", "tool"):
         return ToolResult(
             row.tool_call_id,
@@ -172,8 +175,11 @@ def unpack_part(row: PartRow, metadata: dict[str, Any], content: str) -> Part:
     if row.part_type == "file" and isinstance(raw, dict):
         mime = metadata.get("mime") or raw.get("mimeType") or raw.get("media_type")
         return File(raw, mime if isinstance(mime, str) else None, metadata.get("name"))
-    fallback = {"type": row.part_type, "text": row.text_content}
-    return Opaque(fallback if raw is None else raw, str(metadata.get("rawType") or row.part_type))
+    is_kept = raw is not None or ("raw" in metadata and row.text_content is None)
+    return Opaque(
+        raw if is_kept else {"type": row.part_type, "text": row.text_content},
+        str(metadata.get("rawType") or row.part_type),
+    )
 
 
 def _result_text(row: PartRow, metadata: dict[str, Any], content: str) -> str:

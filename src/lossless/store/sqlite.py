@@ -49,6 +49,17 @@ _REFUSALS: tuple[tuple[type[apsw.Error], type[errors.ArchiveError], str], ...] =
 )
 
 
+#: A search table is made of rows that are still there: nothing has to be restored.
+_INDEX_ADVICE = "its search index is damaged, its rows are not; make the index anew with `lcm doctor reindex --apply`"
+
+
+def _is_of_index(error: apsw.Error) -> bool:
+    """Whether it is a search table that is damaged; nothing else refuses a row without naming the rule."""
+    if isinstance(error, apsw.CorruptError):
+        return bool(getattr(error, "extendedresult", 0) == apsw.SQLITE_CORRUPT_VTAB)
+    return isinstance(error, apsw.ConstraintError) and str(error) == "constraint failed"
+
+
 class _WriteLock:
     """Lets one thread of this process write a file at a time; others wait outside SQLite."""
 
@@ -70,6 +81,8 @@ def _write_lock(path: str) -> _WriteLock:
 
 def refused(error: apsw.Error, path: str) -> errors.ArchiveError:
     """The driver's error in our words."""
+    if _is_of_index(error):
+        return errors.ArchiveCorrupt(f"archive {path!r}: {_INDEX_ADVICE}")
     for driver, ours, advice in _REFUSALS:
         if isinstance(error, driver):
             return ours(f"archive {path!r}: {advice}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lossless.model.times import state_time
 from lossless.store.foreign import moment, record, text
-from lossless.store.index import PASSAGE_BASE, digest
+from lossless.store.index import PASSAGE_BASE, SearchIndex, digest
 from lossless.store.migrate import expected_tables
 from lossless.store.sql import load
 
@@ -66,15 +66,19 @@ class IndexDrift:
     gone: tuple[int, ...]
     #: Summaries whose text is not the text that was indexed, or that are missing from the index.
     stale_summaries: tuple[str, ...]
+    #: How many rows of the index have lost their summary.
+    gone_summaries: int = 0
+    #: How many messages and summaries lossless-claw's own search tables lack.
+    upstream_lost: int = 0
 
     @property
     def wrong(self) -> int:
         """How many rows search gets wrong."""
-        return self.lost_count + self.gone_count + len(self.stale_summaries)
+        return self.lost_count + self.gone_count + len(self.stale_summaries) + self.gone_summaries
 
     @property
     def is_none(self) -> bool:
-        return not (self.unindexed_messages or self.unindexed_summaries or self.wrong)
+        return not (self.unindexed_messages or self.unindexed_summaries or self.wrong or self.upstream_lost)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +130,13 @@ class Symptoms:
         place = {"base": PASSAGE_BASE, "limit": _NAMED}
         lost = self._db.rows(_QUERIES["lost_from_index"], place | {"blank": digest("")})
         gone = self._db.rows(_QUERIES["gone_from_archive"], place)
+        gone_summaries = (self._db.row(_QUERIES["gone_summaries"]) or (0,))[0]
         texts = self._db.rows(_QUERIES["summary_texts"])
         stale = tuple(id_ for id_, content, known, is_there in texts if not is_there or known != digest(content))
         return IndexDrift(
             messages, summaries, lost[0][1] if lost else 0, gone[0][1] if gone else 0,
-            tuple(row[0] for row in lost), tuple(row[0] for row in gone), stale,
+            tuple(row[0] for row in lost), tuple(row[0] for row in gone), stale, gone_summaries,
+            SearchIndex(self._db).count_upstream_lost(),
         )  # fmt: skip
 
     def missing_tables(self) -> tuple[list[str], list[str]]:

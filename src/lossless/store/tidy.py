@@ -24,7 +24,7 @@ _NUMBERS = frozenset(
 _FRACTIONS = frozenset(("step_cost", "context_threshold"))
 _BYTES = frozenset(("fingerprint", "skeleton"))
 _IDS = frozenset(("message_id", "conversation_id"))
-_LISTS = frozenset(("parts", "messages", "sources", "part_ids"))
+_LISTS = frozenset(("parts", "messages", "sources", "part_ids", "part_sessions"))
 
 
 def value_of(name: str, value: Any) -> Any:

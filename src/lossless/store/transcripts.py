@@ -102,10 +102,6 @@ class Transcripts:
         """Note that the host began afresh in the same conversation."""
         self._db.run(_QUERIES["set_soft_reset"], {"conversation_id": conversation_id, "now": row_time(now)})
 
-    def is_known(self, name: str) -> bool:
-        """Whether a transcript with this header id or path was read before."""
-        return self._db.row(_QUERIES["by_header"], {"name": name}) is not None
-
     def seen(self, path: str) -> dict[int, tuple[int, int]]:
         """Size and time of change of a file when each of its conversations was read last, by conversation."""
         return {id_: (size, changed) for id_, size, changed in self._db.rows(_QUERIES["seen"], {"path": path})}
@@ -148,7 +144,14 @@ class Transcripts:
 
     def held(self) -> list[Epoch]:
         """Transcripts that wait for a person."""
-        return [_epoch(row) for row in self._db.rows(_QUERIES["held"])]
+        return self._decided("held")
+
+    def refused(self) -> list[Epoch]:
+        """Transcripts that a person has refused, until somebody accepts them."""
+        return self._decided("refused")
+
+    def _decided(self, decision: str) -> list[Epoch]:
+        return [_epoch(row) for row in self._db.rows(_QUERIES["decided"], {"decision": decision})]
 
     def keep_records(self, conversation_id: int, records: Iterable[tuple[str | None, str, JsonObject]]) -> None:
         """Keep records that are no messages (id, kind, record); one that is kept already is kept once."""

@@ -1,6 +1,8 @@
 """What an archive must hold after a host did something; it knows which event each message is, and nothing of us.
 
 Rows are only ever added, each event once, as it was first handed over. The context is the path that the host is on.
+A conversation that was closed keeps its rows, and no other one stores them again; nor are those stored again that were
+deleted for good. A fork has all that it said itself, and of its parent's what the parent lacks.
 """
 
 from __future__ import annotations
@@ -49,6 +51,35 @@ class Oracle:
     rows: list[int] = field(default_factory=list)
     visible: list[int] = field(default_factory=list)
     _bodies: dict[int, Body] = field(default_factory=dict)
+    #: The rows of conversations that were closed under the same key, oldest first.
+    closed: list[list[int]] = field(default_factory=list)
+    #: Events that another conversation holds or held: none of them is stored again.
+    _gone: set[int] = field(default_factory=set)
+    forks: list[Fork] = field(default_factory=list)
+
+    @property
+    def known(self) -> frozenset[int]:
+        """All events that are stored, or were."""
+        return frozenset(self._bodies)
+
+    def close(self) -> None:
+        """The conversation is closed, and another one begins; one without a word goes on."""
+        if self.rows:
+            self.closed.append(self.rows)
+            self._gone.update(self.rows)
+            self.rows, self.visible = [], []
+
+    def delete(self, *, active: bool) -> None:
+        """Closed conversations are deleted for good, and perhaps the active one, too."""
+        self.closed = []
+        if active:
+            self._gone.update(self.rows)
+            self.rows, self.visible = [], []
+
+    def own(self, handed: Handed) -> Handed:
+        """What of it this conversation may store."""
+        pairs = [pair for pair in zip(handed.numbers, handed.bodies, strict=True) if pair[0] not in self._gone]
+        return Handed(tuple(number for number, _ in pairs), tuple(body for _, body in pairs))
 
     def arrive(self, handed: Handed) -> None:
         """Events that follow what is there: each that is not stored is stored, and stands at the end."""
@@ -60,6 +91,7 @@ class Oracle:
 
     def show(self, handed: Handed) -> None:
         """A whole path: what is unknown of it is stored; the context is that path, unless it only ends early."""
+        handed = self.own(handed)
         path = list(handed.numbers)
         before = list(self.visible)
         self.arrive(handed)
@@ -67,6 +99,9 @@ class Oracle:
 
     def check(self, engine: lossless.Engine, session: lossless.Session, *, exact: bool, excused: bool) -> None:
         """Compare; unless `exact`, rows may be missing where that is `excused`, and never be too many."""
+        self._check_closed(engine, session)
+        for fork in self.forks:
+            fork.check(engine)
         found = engine.archive.conversations.find(session)
         stored = [] if found is None else list(engine.archive.messages.in_order(found.id, limit=100_000))
         shown = [] if found is None else _shown(engine, found.id)
@@ -84,6 +119,37 @@ class Oracle:
             if one.message.original != body:
                 raise Wrong(f"stored in another form: {one.message.original!r} for {body!r}")
         _compare("context", shown, [_key(formats.decode(self._bodies[number])) for number in self.visible])
+
+    def _check_closed(self, engine: lossless.Engine, session: lossless.Session) -> None:
+        family = engine.archive.conversations.family(session)
+        closed = sorted(one.id for one in family if not one.active)
+        found = [_rows(engine, id_) for id_ in closed]
+        wanted = [[_key(formats.decode(self._bodies[number])) for number in rows] for rows in self.closed]
+        _compare("closed", [key for rows in found for key in rows], [key for rows in wanted for key in rows])
+        if found != wanted:
+            raise Wrong(f"closed: {found!r} for {wanted!r}")
+
+
+@dataclass(slots=True)
+class Fork:
+    """A session that was forked from another one: what it shares with that, and what it has said itself."""
+
+    session: lossless.Session
+    shared: list[Body]
+    own: list[Body]
+
+    def check(self, engine: lossless.Engine) -> None:
+        """All of its own is stored, behind the newest part of what it shares, which its parent holds as a whole."""
+        found = engine.archive.conversations.find(self.session)
+        rows = [] if found is None else _rows(engine, found.id)
+        wanted = [_key(formats.decode(body)) for body in (*self.shared, *self.own)]
+        start = len(wanted) - len(rows)
+        if not 0 <= start <= len(self.shared) or rows != wanted[start:]:
+            _compare("fork", rows, wanted[max(0, min(start, len(self.shared))) :])
+
+
+def _rows(engine: lossless.Engine, conversation_id: int) -> list[str]:
+    return [_key(one.message) for one in engine.archive.messages.in_order(conversation_id, limit=100_000)]
 
 
 def _is_excused(said: Sequence[str], must: Sequence[str], *, may_miss: bool) -> bool:

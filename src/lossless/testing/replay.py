@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lossless.errors import LosslessError
 from lossless.testing import replay_file_ops as files
+from lossless.testing import replay_lives as lives
 from lossless.testing import replay_ops as ops
 from lossless.testing.oracle import Wrong
 from lossless.testing.replay_world import Kind, Local, Stage, World
@@ -29,6 +30,7 @@ _ALL: tuple[Operation, ...] = (
     ops.GrowingWindow(), ops.OldWindow(), ops.AnyWindow(), ops.SlidingWindow(), ops.OwnWords(), ops.ShowPath(),
     ops.Redact(), ops.Regenerate(), ops.Rewind(), ops.Return(), files.Write(), files.HalfLine(),
     files.Touch(), files.Read(), files.Reformat(), files.NewIds(), files.Cut(), files.NewFile(), files.Page(),
+    files.Rotate(), lives.Reset(), lives.Prune(), lives.MakeFork(), lives.ForkGoesOn(),
 )  # fmt: skip
 OPERATIONS = {operation.name: operation for operation in _ALL}
 
@@ -59,6 +61,13 @@ KINDS: dict[str, Kind] = {
         Kind("told tree", ("tell", "tell", "append again", "read", "touch", "regenerate", "return"), distinct=True),
         Kind("tree", ("read", "read", "touch", "regenerate", "return"), distinct=True, with_ids=True),
         Kind("repeating tree", ("read", "read", "touch", "regenerate", "return"), with_ids=True),
+        Kind("resets", (*_REWRITTEN, "reset", "reset"), with_ids=True),
+        Kind("resets of turns", ("turn", "turn", "append", *_FILE, "new ids", "reset"), distinct=True, timed=True),
+        Kind("prunes", (*_REWRITTEN, "reset", "prune"), with_ids=True),
+        Kind("bare cuts", (*_FILE, "cut", "cut"), distinct=True, bare=True),
+        Kind("bare rotations", (*_FILE, "rotate", "rotate"), bare=True, headed=True, timeless=True),
+        Kind("bare lives", (*_FILE, "cut", "reset", "prune"), distinct=True, bare=True),
+        Kind("forks", ("write", "read", "reformat", "fork", "fork goes on", "fork goes on"), with_ids=True),
         Kind("sliding copies", ("sliding window", "sliding window"), exact=False),
     )
 }

@@ -59,6 +59,7 @@ class Read:
 
     def rule(self, oracle: Oracle, handed: Handed) -> None:
         """Its path is stored, each event once; where it turns off from the context, the context is that path."""
+        handed = oracle.own(handed)
         first = handed.numbers[:1]
         before = oracle.visible.index(*first) if set(first) <= set(oracle.visible) and first else len(oracle.visible)
         head = tuple(oracle.visible[:before])
@@ -132,6 +133,21 @@ class Cut(Rewritten):
         handed = self.replace(world, start, between(max(start + 1, world.stored), len(world.path), step.b))
         if handed is not None:
             read(world, step)
+        return handed
+
+
+class Rotate(Arriving):
+    """We shorten the transcript to its end ourselves; whatever is written behind that is new, however it repeats."""
+
+    name = "rotate"
+
+    def act(self, world: World, step: Step) -> Handed | None:
+        read(world, step)
+        handed = world.in_file()
+        door = world.stage.doors[world.door]
+        report = door.call("rotate", world.session, world.file.path, backup=False)
+        if report.rotated:
+            world.file.numbers = world.file.numbers[-report.kept_messages :]
         return handed
 
 

@@ -14,10 +14,14 @@ if TYPE_CHECKING:
 
 
 class TranscriptFile:
-    """A file of a header and one line for each message; with ids and parents, or bare messages without any."""
+    """A file of a header and one line for each message; with ids and parents, or bare messages without any.
 
-    def __init__(self, folder: Path, name: str, *, bare: bool) -> None:
+    Bare messages have no header before them either, unless the file is `headed`.
+    """
+
+    def __init__(self, folder: Path, name: str, *, bare: bool, headed: bool = False) -> None:
         self._folder, self._name, self.bare = folder, name, bare
+        self._headed = headed or not bare
         self._epoch = 0
         self._mtime = 1_000_000_000
         #: The numbers of the messages whose lines are complete, or lack only their line feed.
@@ -39,7 +43,7 @@ class TranscriptFile:
 
     def _head(self) -> bytes:
         header = {"type": "session", "version": 3, "id": f"{self._name}-{self._epoch}"}
-        return b"" if self.bare else _line(header)
+        return _line(header) if self._headed else b""
 
     def _write(self, data: bytes, *, append: bool = True) -> None:
         with self.path.open("ab" if append else "wb") as file:

@@ -106,6 +106,12 @@ class Kind:
     #: What it hands over itself has entry ids; what it writes has them unless it is `bare`.
     with_ids: bool = False
     bare: bool = False
+    #: What it hands over always carries the time at which it was said.
+    timed: bool = False
+    #: What it writes carries no time at all.
+    timeless: bool = False
+    #: What is bare stands behind a header all the same.
+    headed: bool = False
     #: The archive is the log, always; otherwise what content cannot decide may be missing, if it is counted.
     exact: bool = True
 
@@ -142,6 +148,8 @@ class World:
     is_renamed: bool = False
     #: Missing rows are accounted for.
     excused: bool = False
+    #: The transcripts of sessions that were forked from this one.
+    forks: list[Any] = field(default_factory=list)
     deliveries: int = 0
     #: Which engine the current step talks to, and whether both do at once.
     door: int = 0
@@ -150,13 +158,13 @@ class World:
     @classmethod
     def on(cls, stage: Stage, kind: Kind) -> World:
         name = stage.next_name()
-        file = TranscriptFile(stage.folder, name, bare=kind.bare)
+        file = TranscriptFile(stage.folder, name, bare=kind.bare, headed=kind.headed)
         return cls(stage, kind, lossless.Session(key=f"agent:main:{name}"), file)
 
     @property
     def stored(self) -> int:
         """How many events of the path, from its first on, are stored."""
-        known = set(self.oracle.rows)
+        known = self.oracle.known
         return next((place for place, number in enumerate(self.path) if number not in known), len(self.path))
 
     @property
@@ -196,6 +204,7 @@ class World:
         """A stretch of the path, to be handed over."""
         numbers = tuple(self.path[start:end])
         sure = range(start, end) if self.kind.with_ids else self._sure(start, end)
+        timed = timed or self.kind.timed
         bodies = (self.body(number, timed=timed, changed=place in sure) for place, number in enumerate(numbers, start))
         return Handed(numbers, tuple(bodies))
 
@@ -223,7 +232,7 @@ class World:
 
     def written(self, number: int) -> Body:
         """An event as the host writes it; a transcript keeps what was said, unless ids tell what it is."""
-        return self.body(number, changed=self.kind.with_ids)
+        return self.body(number, timed=not self.kind.timeless, changed=self.kind.with_ids)
 
     def parent_id(self, number: int) -> str | None:
         parent = self.said[number].parent

@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lossless.transcripts.entries import BadLine, Line
-from lossless.transcripts.lines import BOM, opened
+from lossless.transcripts.lines import BOM, number_or_digits, opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +22,7 @@ _HEAD = 1 << 16
 _MARGIN = 16
 _BETWEEN = re.compile(r"[\s,]*")
 _DECODER = json.JSONDecoder()
+_LONG_DECODER = json.JSONDecoder(parse_int=number_or_digits)
 
 
 def is_array(path: Path, size: int) -> bool:
@@ -107,10 +108,10 @@ class _Window:
         """The item here, or what is wrong with it; `_HALF` when it is not complete yet."""
         while True:
             try:
-                value, stop = _DECODER.raw_decode(self._text, self._pos)
+                value, stop = self._decoded()
             except RecursionError:
                 return None, "nested too deeply, and nothing after it can be read"
-            except ValueError as error:
+            except json.JSONDecodeError as error:
                 if self._is_broken(error):
                     return None, "not JSON, and nothing after it can be read"
                 if not self._grow():
@@ -121,10 +122,16 @@ class _Window:
             self._advance(stop)
             return value, ""
 
-    def _is_broken(self, error: ValueError) -> bool:
+    def _decoded(self) -> tuple[Any, int]:
+        try:
+            return _DECODER.raw_decode(self._text, self._pos)
+        except json.JSONDecodeError:
+            raise
+        except ValueError:  # a number that is too long
+            return _LONG_DECODER.raw_decode(self._text, self._pos)
+
+    def _is_broken(self, error: json.JSONDecodeError) -> bool:
         """Whether more text could not mend it."""
-        if not isinstance(error, json.JSONDecodeError):
-            return True
         return not error.msg.startswith("Unterminated") and error.pos < len(self._text) - _MARGIN
 
     def _advance(self, pos: int) -> None:

@@ -93,7 +93,7 @@ def _next(file: BinaryIO, limit: int, *, is_first: bool) -> tuple[int, bool, dic
 
 def _object(text: str) -> dict[str, Any] | str:
     try:
-        value = _DECODER.decode(text)
+        value = _decoded(text)
     except RecursionError:
         return "nested too deeply"
     except ValueError:
@@ -101,11 +101,29 @@ def _object(text: str) -> dict[str, Any] | str:
     return value if isinstance(value, dict) else "not an object"
 
 
+def _decoded(text: str) -> Any:
+    try:
+        return _DECODER.decode(text)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:  # perhaps a number that is too long
+        return _LONG_DECODER.decode(text)
+
+
 def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
 
 
+def number_or_digits(digits: str) -> int | str:
+    """A whole number; its digits as a text where there are more of them than Python reads."""
+    try:
+        return int(digits)
+    except ValueError:
+        return digits
+
+
 _DECODER = json.JSONDecoder(parse_constant=_refuse)
+_LONG_DECODER = json.JSONDecoder(parse_constant=_refuse, parse_int=number_or_digits)
 
 
 def _rest_of_line(file: BinaryIO, start: int, size: int) -> int:

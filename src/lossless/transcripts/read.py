@@ -24,7 +24,15 @@ if TYPE_CHECKING:
     from lossless.transcripts.index import Lane
     from lossless.transcripts.tree import LeafPath
 
-__all__ = ["Transcript", "head_of", "kind_of_head", "known_transcript", "open_transcript", "other_kind"]
+__all__ = [
+    "Transcript",
+    "added_to",
+    "head_of",
+    "kind_of_head",
+    "known_transcript",
+    "open_transcript",
+    "other_kind",
+]
 
 #: So many records, or bytes of them, are looked at to see what a file is.
 _HEAD_RECORDS = 24
@@ -90,6 +98,11 @@ def head_of(data: bytes) -> list[dict[str, Any]]:
 def known_transcript(kind: str, state: FileState, header: Header) -> Transcript:
     """A transcript of lines that was opened before; nothing of it is read yet."""
     return Transcript(KINDS[kind], state, header, is_array=False)
+
+
+def added_to(path: Path, kind: str, start: int, number: int) -> Iterator[Entry | BadLine]:
+    """What a file of lines has from byte `start` on, where line `number` begins."""
+    return known_transcript(kind, file_state(path), Header()).appended(start, number)
 
 
 class Transcript:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 _CHUNK = 1 << 20
+#: What SQLite keeps beside a database while it is in use.
+_BESIDE = ("-journal", "-wal", "-shm")
 
 
 @contextmanager
@@ -42,7 +44,7 @@ def placed(
     except ArchiveError as error:  # whoever reads it knows the name that was asked for
         raise type(error)(str(error).replace(str(beside), str(place))) from error
     finally:
-        for ending in ("", "-journal", "-wal", "-shm"):
+        for ending in ("", *_BESIDE):
             Path(f"{beside}{ending}").unlink(missing_ok=True)
 
 
@@ -90,12 +92,20 @@ def is_same(one: str | Path, other: str | Path) -> bool:
         return final_place(one) == final_place(other)
 
 
+def check_apart(place: str | Path, archive: str | Path) -> None:
+    """Raises when a name is that of an archive, or of a file that SQLite keeps beside it."""
+    if is_same(place, archive):
+        raise BadInput(f"{str(place)!r} is the archive itself; choose another name")
+    if any(is_same(place, f"{final_place(archive)}{ending}") for ending in _BESIDE):
+        raise BadInput(f"{str(place)!r} is a part of the archive; choose another name")
+
+
 def check_free(place: Path, *, overwrite: bool, source: str | Path | None = None) -> None:
     """Raises when something lies there that may not be replaced."""
     if place.is_dir():
         raise BadInput(f"{str(place)!r} is a folder; name a file")
-    if source is not None and is_same(place, source):
-        raise BadInput(f"{str(place)!r} is the archive itself; choose another name")
+    if source is not None:
+        check_apart(place, source)
     if place.exists() and not place.is_file():
         raise BadInput(f"{str(place)!r} is not a file that can be replaced; choose another name")
     if place.exists() and not overwrite:

@@ -48,7 +48,8 @@ def rows(bundle: Bundle, vault: Vault | None) -> Iterator[tuple[str, str, str]]:
         for message in page:
             row = {name: value for name, value in message.items() if name not in _THERE}
             ids = [part.get("part_id") for part in message["parts"]]
-            yield "message", str(message["seq"]), dump(row | {"part_ids": ids})
+            sessions = [part.get("session_id") for part in message["parts"]]
+            yield "message", str(message["seq"]), dump(row | {"part_ids": ids, "part_sessions": sessions})
     for one in bundle.summaries:
         row = {name: value for name, value in one.items() if name not in ("content", "messages", "sources")}
         yield "summary", one["summary_id"], dump(row)

@@ -248,6 +248,8 @@ def _message(turn: Turn, key: Key, content: str, parts: list[Values]) -> Values:
     if turn.kept is not None:
         for part, id_ in zip(columns, turn.kept.get("part_ids") or (), strict=False):
             part["part_id"] = id_ if isinstance(id_, str) else None
+        for part, session in zip(columns, turn.kept.get("part_sessions") or (), strict=False):
+            part |= {"session_id": session} if isinstance(session, str) else {}
         return _EMPTY | turn.kept | {"seq": turn.seq, "content": content, "parts": columns}
     return _EMPTY | {
         "message_id": turn.id, "seq": turn.seq, "role": role, "content": content, "token_count": turn.tokens,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from lossless.errors import ArchiveCorrupt, BadInput
+from lossless.errors import ArchiveCorrupt
 from lossless.model.times import parse_time, state_time
 from lossless.store.bundles import Bundle, BundleReader
 from lossless.store.remnic import RemnicFile
@@ -16,7 +16,7 @@ from lossless.store.sources import texts_of
 from lossless.transfer import remnic_beside
 from lossless.transfer.lossless_claw import names_of
 from lossless.transfer.parts import as_remnic
-from lossless.transfer.placing import final_place, is_same, placed
+from lossless.transfer.placing import check_apart, final_place, placed
 from lossless.transfer.remnic_plan import (
     Node,
     NodePlan,
@@ -63,8 +63,7 @@ def export_remnic(
     """
     wanted = options or RemnicOptions()
     place = final_place(target)
-    if is_same(place, source.path):
-        raise BadInput(f"{str(target)!r} is the source itself; choose another name")
+    check_apart(place, source.path)
     with ExitStack() as stack:
         stack.enter_context(source.reading())
         stack.enter_context(texts_of(source.path))

@@ -60,6 +60,16 @@ WITH RECURSIVE above (message_id, summary_id) AS (
 )
 SELECT DISTINCT above.message_id FROM above JOIN context_items c USING (summary_id) WHERE c.conversation_id = :conversation_id;
 
+-- name: above
+-- The first summary of the context that is above any of these messages.
+WITH RECURSIVE above (summary_id) AS (
+    SELECT summary_id FROM summary_messages WHERE message_id IN (SELECT value FROM json_each(:items))
+    UNION
+    SELECT p.summary_id FROM summary_parents p JOIN above ON p.parent_summary_id = above.summary_id
+)
+SELECT c.ordinal, c.summary_id FROM above JOIN context_items c USING (summary_id)
+ WHERE c.conversation_id = :conversation_id ORDER BY c.ordinal LIMIT 1;
+
 -- name: return_from_branch
 DELETE FROM hidden_items
  WHERE conversation_id = :conversation_id AND cause = 'branch' AND item IN (SELECT value FROM json_each(:items));

@@ -50,6 +50,11 @@ SELECT d.id FROM message_index_docsize d
     OR (d.id >= :base AND NOT EXISTS (SELECT 1 FROM message_passages p WHERE p.passage_id = d.id - :base))
  LIMIT :limit;
 
+-- name: gone_summary_rows
+-- Index rows of summaries that are not in the archive, or that were given another row.
+SELECT d.id FROM summary_index_docsize d
+ WHERE NOT EXISTS (SELECT 1 FROM summary_extras x WHERE x.index_id = d.id) LIMIT :limit;
+
 -- name: stray_passages
 SELECT 1 FROM message_index_docsize d
  WHERE d.id >= :base AND NOT EXISTS (SELECT 1 FROM message_passages p WHERE p.passage_id = d.id - :base) LIMIT 1;
@@ -103,3 +108,39 @@ DELETE FROM summaries_fts WHERE summary_id = :summary_id;
 
 -- name: upstream_drop_summary_cjk
 DELETE FROM summaries_fts_cjk WHERE summary_id = :summary_id;
+
+-- name: upstream_lost_messages
+-- Messages with words that lossless-claw's search table lacks.
+SELECT m.message_id, m.content FROM messages m
+ WHERE m.message_id > :after AND NOT EXISTS (SELECT 1 FROM messages_fts_docsize d WHERE d.id = m.message_id)
+   AND typeof(m.content) = 'text' AND trim(m.content, ' ' || char(9, 10, 13)) <> ''
+ ORDER BY m.message_id LIMIT :limit;
+
+-- name: upstream_lost_summaries
+SELECT summary_id, content FROM summaries WHERE typeof(content) = 'text' AND trim(content, ' ' || char(9, 10, 13)) <> ''
+   AND summary_id NOT IN (SELECT summary_id FROM summaries_fts) LIMIT :limit;
+
+-- name: upstream_lost_summaries_cjk
+SELECT summary_id, content FROM summaries WHERE typeof(content) = 'text' AND trim(content, ' ' || char(9, 10, 13)) <> ''
+   AND summary_id NOT IN (SELECT summary_id FROM summaries_fts_cjk) LIMIT :limit;
+
+-- name: messages_fts_integrity
+PRAGMA integrity_check(messages_fts);
+
+-- name: summaries_fts_integrity
+PRAGMA integrity_check(summaries_fts);
+
+-- name: summaries_fts_cjk_integrity
+PRAGMA integrity_check(summaries_fts_cjk);
+
+-- name: table_definition
+SELECT sql FROM sqlite_master WHERE type = 'table' AND name = :name;
+
+-- name: drop_messages_fts
+DROP TABLE messages_fts;
+
+-- name: drop_summaries_fts
+DROP TABLE summaries_fts;
+
+-- name: drop_summaries_fts_cjk
+DROP TABLE summaries_fts_cjk;

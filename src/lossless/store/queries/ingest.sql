@@ -60,9 +60,14 @@ SELECT context_tokens FROM ingest_state
    AND context_seq IS (SELECT seq FROM messages WHERE conversation_id = :conversation_id ORDER BY seq DESC LIMIT 1);
 
 -- name: set_context_tokens
-INSERT INTO ingest_state (conversation_id, context_tokens, context_seq)
-VALUES (:conversation_id, :tokens, (SELECT seq FROM messages WHERE conversation_id = :conversation_id ORDER BY seq DESC LIMIT 1))
-    ON CONFLICT (conversation_id) DO UPDATE SET context_tokens = excluded.context_tokens, context_seq = excluded.context_seq;
+-- Messages that nobody has noted yet are another program's: the newest tells when it stored.
+INSERT INTO ingest_state (conversation_id, context_tokens, context_seq, last_stored_at)
+SELECT :conversation_id, :tokens, max(seq), strftime('%Y-%m-%dT%H:%M:%fZ', created_at)
+  FROM messages WHERE conversation_id = :conversation_id
+    ON CONFLICT (conversation_id) DO UPDATE SET
+       context_tokens = excluded.context_tokens, context_seq = excluded.context_seq,
+       last_stored_at = CASE WHEN context_seq IS excluded.context_seq THEN last_stored_at
+                             ELSE nullif(max(coalesce(last_stored_at, ''), coalesce(excluded.last_stored_at, '')), '') END;
 
 -- name: forget_context_tokens
 UPDATE ingest_state SET context_tokens = NULL WHERE conversation_id = :conversation_id;

@@ -3,27 +3,27 @@
 
 -- name: conversation_page
 -- By the time of the last change; those without a time come last. A turn does not write the row of its conversation:
--- it notes when it stored, and where another program stores, the newest message tells.
-SELECT conversation_id, at FROM (
+-- it notes when it stored, and up to which message. Where another program stores, its newest message tells; it is not
+-- read where it need not be, as a message's time stands behind its text. Conversations from :first to :last.
+WITH changed AS MATERIALIZED (
     SELECT owner.conversation_id, max(
-           coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', owner.updated_at), ''),
-           coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', i.last_stored_at), ''),
-           coalesce((SELECT strftime('%Y-%m-%dT%H:%M:%fZ', m.created_at) FROM messages m
-                      WHERE m.conversation_id = owner.conversation_id ORDER BY m.seq DESC LIMIT 1), '')) AS at
-      FROM conversations owner LEFT JOIN ingest_state i ON i.conversation_id = owner.conversation_id)
- WHERE :from_at IS NULL OR (at, conversation_id) < (:from_at, :from_id)
+           coalesce(julianday(owner.updated_at), -1),
+           coalesce(julianday(i.last_stored_at), -1),
+           CASE WHEN i.last_stored_at IS NOT NULL AND i.context_seq = (
+                    SELECT max(m.seq) FROM messages m WHERE m.conversation_id = owner.conversation_id) THEN -1
+                ELSE coalesce((SELECT julianday(m.created_at) FROM messages m
+                                WHERE m.conversation_id = owner.conversation_id ORDER BY m.seq DESC LIMIT 1), -1)
+           END) AS at
+      FROM conversations owner LEFT JOIN ingest_state i ON i.conversation_id = owner.conversation_id
+     WHERE owner.conversation_id BETWEEN :first AND :last)
+SELECT conversation_id, CASE WHEN at < 0 THEN '' ELSE strftime('%Y-%m-%dT%H:%M:%fZ', at) END FROM changed
+ WHERE :from_at IS NULL OR (at, conversation_id) < (coalesce(julianday(:from_at), -1), :from_id)
  ORDER BY at DESC, conversation_id DESC LIMIT :limit;
 
 -- name: conversations
--- With the time of the last change, as `conversation_page` has it.
-SELECT owner.conversation_id, CAST(session_id AS BLOB), CAST(session_key AS BLOB), active, CAST(archived_at AS BLOB),
-       CAST(archive_cause AS BLOB), CAST(title AS BLOB), CAST(bootstrapped_at AS BLOB), CAST(created_at AS BLOB),
-       max(coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', owner.updated_at), ''),
-           coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', i.last_stored_at), ''),
-           coalesce((SELECT strftime('%Y-%m-%dT%H:%M:%fZ', m.created_at) FROM messages m
-                      WHERE m.conversation_id = owner.conversation_id ORDER BY m.seq DESC LIMIT 1), ''))
-  FROM conversations owner LEFT JOIN ingest_state i ON i.conversation_id = owner.conversation_id
- WHERE owner.conversation_id IN (SELECT value FROM json_each(:ids));
+SELECT conversation_id, CAST(session_id AS BLOB), CAST(session_key AS BLOB), active, CAST(archived_at AS BLOB),
+       CAST(archive_cause AS BLOB), CAST(title AS BLOB), CAST(bootstrapped_at AS BLOB), CAST(created_at AS BLOB)
+  FROM conversations WHERE conversation_id IN (SELECT value FROM json_each(:ids));
 
 -- name: said
 -- The bound on seq is none: it asks for the index in whose order rows lie next to each other in the table.
@@ -78,6 +78,20 @@ SELECT message_id, conversation_id, seq, role, token_count, CAST(created_at AS B
 SELECT message_id, CAST(tool_name AS BLOB) FROM message_parts
  WHERE message_id IN (SELECT value FROM json_each(:ids)) AND tool_name IS NOT NULL
  ORDER BY message_id, ordinal;
+
+-- name: tool_calls
+-- The messages with the newest :limit calls of some tools, and those that answer them. An answer stands behind its call.
+WITH calls AS MATERIALIZED (
+    SELECT m.message_id, m.seq, p.tool_call_id FROM messages m CROSS JOIN message_parts p ON p.message_id = m.message_id
+     WHERE m.conversation_id = :conversation_id AND m.seq > -9e18
+       AND p.tool_name IN (SELECT value FROM json_each(:tools)) AND p.tool_input IS NOT NULL
+     ORDER BY m.seq DESC LIMIT :limit)
+SELECT m.message_id FROM messages m
+ WHERE m.conversation_id = :conversation_id AND m.seq >= (SELECT min(seq) FROM calls)
+   AND (m.message_id IN (SELECT message_id FROM calls)
+        OR EXISTS (SELECT 1 FROM message_parts p
+                    WHERE p.message_id = m.message_id AND p.tool_call_id IN (SELECT tool_call_id FROM calls)))
+ ORDER BY m.seq;
 
 -- name: newest_items
 -- The last :count items of each context, the newest first.

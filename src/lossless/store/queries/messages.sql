@@ -28,6 +28,11 @@ SELECT m.transcript_entry_id, m.message_id, x.fingerprint, m.transcript_entry_id
   FROM messages m LEFT JOIN message_extras x USING (message_id)
  WHERE m.conversation_id = :conversation_id AND m.transcript_entry_id IN (SELECT value FROM json_each(:ids));
 
+-- name: made_up
+SELECT message_id, transcript_entry_id FROM messages
+ WHERE conversation_id = :conversation_id AND transcript_entry_id >= :first AND transcript_entry_id < :end
+ ORDER BY message_id;
+
 -- name: known_events
 SELECT m.stable_event_key, m.message_id, x.fingerprint, m.transcript_entry_id, coalesce(x.claimed, 1), m.role, m.seq,
        coalesce(x.preamble, 0)
@@ -60,6 +65,17 @@ SELECT m.message_id, x.fingerprint, m.transcript_entry_id, coalesce(x.claimed, 1
    AND NOT EXISTS (SELECT 1 FROM hidden_items h
                     WHERE h.conversation_id = m.conversation_id AND h.item = m.message_id AND h.cause IN ('branch', 'superseded'))
  ORDER BY m.seq DESC LIMIT :limit;
+
+-- name: visible
+-- How many rows are visible, up to a limit.
+SELECT count(*) FROM (
+    SELECT 1 FROM messages m
+      LEFT JOIN message_extras x USING (message_id)
+     WHERE m.conversation_id = :conversation_id
+       AND coalesce(x.preamble, 0) = 0
+       AND NOT EXISTS (SELECT 1 FROM hidden_items h
+                        WHERE h.conversation_id = m.conversation_id AND h.item = m.message_id AND h.cause IN ('branch', 'superseded'))
+     LIMIT :limit);
 
 -- name: run_from
 -- All visible rows from a seq on, oldest first.

@@ -106,6 +106,14 @@ DELETE FROM summary_parents WHERE summary_id = :id;
 -- Briefs that are no longer in use need not know it.
 DELETE FROM focus_brief_sources WHERE summary_id = :id;
 
+-- name: brief_links
+SELECT brief_id, ordinal, role, created_at FROM focus_brief_sources WHERE summary_id = :id ORDER BY brief_id, role, ordinal;
+
+-- name: link_brief
+-- A brief that is gone by now needs none.
+INSERT OR IGNORE INTO focus_brief_sources (summary_id, brief_id, ordinal, role, created_at)
+SELECT ?1, ?2, ?3, ?4, ?5 WHERE EXISTS (SELECT 1 FROM focus_briefs WHERE brief_id = ?2);
+
 -- name: drop_summary
 DELETE FROM summaries WHERE summary_id = :id;
 

@@ -38,7 +38,9 @@ SELECT c.conversation_id, m.conversation_id FROM context_items c JOIN messages m
  WHERE c.conversation_id <> m.conversation_id
 UNION
 SELECT c.conversation_id, s.conversation_id FROM context_items c JOIN summaries s USING (summary_id)
- WHERE c.conversation_id <> s.conversation_id;
+ WHERE c.conversation_id <> s.conversation_id
+UNION
+SELECT conversation_id, source_id FROM fork_sources;
 
 -- name: state
 -- What must not have changed between looking and deleting.

@@ -3,10 +3,12 @@
 -- Index rows from :base on are passages beyond the first of a message.
 
 -- name: quotes
--- What users and assistants said about a phrase in one conversation, newest first.
+-- What users and assistants said about a phrase in one conversation, but for what left on a branch; newest first.
 SELECT m.message_id, m.role, m.created_at, m.content FROM message_index i
   JOIN messages m ON m.message_id = i.rowid
  WHERE message_index MATCH :match AND m.conversation_id = :conversation_id AND m.role IN ('user', 'assistant')
+   AND NOT EXISTS (SELECT 1 FROM hidden_items h
+                    WHERE h.conversation_id = m.conversation_id AND h.item = m.message_id AND h.cause = 'branch')
  ORDER BY i.rowid DESC LIMIT :limit;
 
 -- name: spoken_of

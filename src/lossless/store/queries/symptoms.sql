@@ -32,6 +32,9 @@ SELECT d.id, count(*) OVER () FROM message_index_docsize d
     OR (d.id >= :base AND NOT EXISTS (SELECT 1 FROM message_passages p WHERE p.passage_id = d.id - :base))
  LIMIT :limit;
 
+-- name: gone_summaries
+SELECT count(*) FROM summary_index_docsize d WHERE NOT EXISTS (SELECT 1 FROM summary_extras x WHERE x.index_id = d.id);
+
 -- name: summary_texts
 SELECT s.summary_id, s.content, x.digest, EXISTS (SELECT 1 FROM summary_index_docsize d WHERE d.id = x.index_id)
   FROM summaries s JOIN summary_extras x USING (summary_id) WHERE typeof(s.content) = 'text';

@@ -40,10 +40,6 @@ UPDATE conversation_bootstrap_state SET fork_bounded = 1, fork_source_message_co
 -- name: set_soft_reset
 UPDATE conversation_bootstrap_state SET soft_reset_pruned_at = :now WHERE conversation_id = :conversation_id;
 
--- name: by_header
-SELECT conversation_id FROM conversation_bootstrap_state
- WHERE session_header_id = :name OR session_file_path = :name LIMIT 1;
-
 -- name: tracked
 SELECT b.conversation_id, b.session_file_path, b.last_seen_size
   FROM conversation_bootstrap_state b JOIN conversations c USING (conversation_id)
@@ -61,11 +57,11 @@ SELECT epoch_id, conversation_id, path, header_id, size, mtime_ms, decision, rea
 SELECT epoch_id, conversation_id, path, header_id, size, mtime_ms, decision, reason, messages, at FROM transcript_epochs
  WHERE :conversation_id IS NULL OR conversation_id = :conversation_id ORDER BY epoch_id;
 
--- name: held
--- Transcripts that wait for a person: the newest decision about them is to hold them back.
+-- name: decided
+-- Transcripts about which the newest decision is this one: held back until a person decides, or refused.
 SELECT e.epoch_id, e.conversation_id, e.path, e.header_id, e.size, e.mtime_ms, e.decision, e.reason, e.messages, e.at
   FROM transcript_epochs e
- WHERE e.decision = 'held'
+ WHERE e.decision = :decision
    AND NOT EXISTS (SELECT 1 FROM transcript_epochs later
                     WHERE later.conversation_id = e.conversation_id AND later.path = e.path
                       AND later.epoch_id > e.epoch_id)

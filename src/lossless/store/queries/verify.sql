@@ -90,6 +90,21 @@ SELECT s.summary_id, 'its depth or counts differ from its sources' FROM summarie
          FROM summary_parents p JOIN summaries c ON c.summary_id = p.parent_summary_id
         WHERE p.summary_id = s.summary_id);
 
+-- name: summaries.leaf_times
+-- Programs write times in two ways, which do not compare as texts: where both are below a summary, its day must do.
+SELECT s.summary_id, 'its times are not those of its messages' FROM summaries s
+  JOIN summary_messages l USING (summary_id) JOIN messages m USING (message_id)
+ WHERE s.kind = 'leaf' GROUP BY s.summary_id
+HAVING max(abs(julianday(s.earliest_at) - min(julianday(m.created_at))), abs(julianday(s.latest_at) - max(julianday(m.created_at))))
+       > iif(min(substr(m.created_at, 11, 1)) = max(substr(m.created_at, 11, 1)), 3e-8, 1);
+
+-- name: summaries.condensed_times
+SELECT s.summary_id, 'its times are not those of its sources' FROM summaries s
+  JOIN summary_parents p USING (summary_id) JOIN summaries c ON c.summary_id = p.parent_summary_id
+ WHERE s.kind = 'condensed' GROUP BY s.summary_id
+HAVING max(abs(julianday(s.earliest_at) - min(julianday(c.earliest_at))), abs(julianday(s.latest_at) - max(julianday(c.latest_at))))
+       > iif(min(substr(c.earliest_at, 11, 1)) = max(substr(c.latest_at, 11, 1)), 3e-8, 1);
+
 -- name: summaries.sources
 SELECT s.summary_id, 'it has no sources' FROM summaries s
  WHERE (s.kind = 'leaf' AND NOT EXISTS (SELECT 1 FROM summary_messages l WHERE l.summary_id = s.summary_id))
@@ -127,6 +142,31 @@ SELECT c.conversation_id || ':' || c.ordinal, 'its message or summary belongs to
 UNION ALL
 SELECT conversation_id || ':' || max(ordinal), 'the same item stands in the context twice' FROM context_items
  GROUP BY conversation_id, message_id, summary_id HAVING count(*) > 1;
+
+-- name: context_order
+-- Items that stand behind younger ones: whether behind a message (1), or only behind a summary (0), as lossless-claw's
+-- transplants leave them. System prompts and notices go to the front; a host's branches and edits put messages at places of
+-- their own, and the log names these.
+WITH RECURSIVE moved (message_id) AS MATERIALIZED (
+    SELECT message_id FROM message_extras WHERE preamble = 1
+    UNION
+    SELECT j.value FROM context_log g, json_each(g.added) j WHERE g.action = 'branch' AND json_valid(g.added) AND j.type = 'integer'
+), below (conversation_id, ordinal, summary_id) AS (
+    SELECT conversation_id, ordinal, summary_id FROM context_items WHERE summary_id IS NOT NULL
+    UNION
+    SELECT b.conversation_id, b.ordinal, p.parent_summary_id FROM below b JOIN summary_parents p USING (summary_id)
+), firsts (conversation_id, ordinal, is_message, seq) AS (
+    SELECT c.conversation_id, c.ordinal, 1, m.seq FROM context_items c JOIN messages m USING (message_id)
+     WHERE m.role <> 'system' AND m.message_id NOT IN moved
+    UNION ALL
+    SELECT b.conversation_id, b.ordinal, 0, min(m.seq) FROM below b
+      JOIN summary_messages l USING (summary_id) JOIN messages m USING (message_id)
+     WHERE m.role <> 'system' AND m.message_id NOT IN moved GROUP BY b.conversation_id, b.ordinal
+), passed (conversation_id, ordinal, seq, message_seq, any_seq) AS (
+    SELECT conversation_id, ordinal, seq, max(iif(is_message, seq, NULL)) OVER before, max(seq) OVER before FROM firsts
+    WINDOW before AS (PARTITION BY conversation_id ORDER BY ordinal ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+)
+SELECT conversation_id, ordinal, coalesce(seq < message_seq, 0) FROM passed WHERE seq < any_seq ORDER BY conversation_id, ordinal;
 
 -- name: large_files.fields
 SELECT file_id, 'it has no place, or its size is negative' FROM large_files
@@ -248,7 +288,7 @@ SELECT sz FROM message_index_docsize ORDER BY id;
 SELECT tbl_name FROM sqlite_master WHERE type = 'index' AND name = :name;
 
 -- name: summary_digests
-SELECT s.summary_id, s.content, x.digest, d.sz FROM summaries s
+SELECT s.summary_id, s.content, x.digest, d.sz, x.index_id FROM summaries s
   LEFT JOIN summary_extras x USING (summary_id) LEFT JOIN summary_index_docsize d ON d.id = x.index_id
  WHERE s.summary_id > :after ORDER BY s.summary_id LIMIT :limit;
 
@@ -306,6 +346,14 @@ SELECT epoch_id, 'its decision, count or time makes no sense' FROM transcript_ep
 -- name: transcript_records.fields
 SELECT conversation_id || ', ' || record_key, 'it is not as it was written' FROM transcript_records
  WHERE after_seq < 0 OR hex(substr(record, 1, 1)) <> '78';
+
+-- name: pruned_histories.fields
+SELECT number, 'its marks or its time make no sense' FROM pruned_histories
+ WHERE octet_length(marks) % 20 <> 0 OR julianday(at) IS NULL;
+
+-- name: fork_sources.fields
+SELECT conversation_id || ', ' || source_id, 'the conversation that it relies on is gone' FROM fork_sources
+ WHERE source_id NOT IN (SELECT conversation_id FROM conversations);
 
 -- name: former_summaries.fields
 SELECT log_id || ', ' || summary_id, 'it is not as it was written' FROM former_summaries WHERE NOT json_valid(state);

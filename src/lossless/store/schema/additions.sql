@@ -217,3 +217,23 @@ CREATE TABLE IF NOT EXISTS former_summaries (
     state      TEXT NOT NULL,     -- JSON: the row and the ids of its sources
     PRIMARY KEY (log_id, summary_id)
 ) WITHOUT ROWID;
+
+-- What was deleted for good: enough to know its messages again, and nothing of what they said.
+CREATE TABLE IF NOT EXISTS pruned_histories (
+    number      INTEGER PRIMARY KEY,  -- of the conversation that was deleted
+    session_key TEXT,
+    path        TEXT,                 -- of the transcript that it followed, and the id in its header
+    header_id   TEXT,
+    at          TEXT NOT NULL,
+    marks       BLOB NOT NULL         -- twenty bytes for each message: digests of id and words, the second it was said
+);
+CREATE INDEX IF NOT EXISTS pruned_histories_key_idx ON pruned_histories (session_key);
+CREATE INDEX IF NOT EXISTS pruned_histories_path_idx ON pruned_histories (path);
+CREATE INDEX IF NOT EXISTS pruned_histories_header_idx ON pruned_histories (header_id);
+
+-- Forks whose older history is stored only in the conversation that they were forked from.
+CREATE TABLE IF NOT EXISTS fork_sources (
+    conversation_id INTEGER NOT NULL REFERENCES conversations (conversation_id) ON DELETE CASCADE,
+    source_id       INTEGER NOT NULL,
+    PRIMARY KEY (conversation_id, source_id)
+) WITHOUT ROWID;

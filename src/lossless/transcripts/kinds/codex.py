@@ -49,13 +49,17 @@ def header(records: list[dict[str, Any]]) -> Header:
 
 
 def entries(record: dict[str, Any], line: Line) -> list[Entry]:
-    """A Responses item as a message; events, contexts and compactions are opaque."""
+    """A Responses item as a message; events, contexts and compactions are opaque.
+
+    An item's `id` is its provider's, who may give the same one to every answer, so it does not count as an entry's:
+    what tells entries apart is where they stand and what they say.
+    """
     written = moment(record.get("timestamp"))
     kind, item = kind_of(record), record
     if _is_enveloped(record):
         item = inner(record, "payload") if kind == "response_item" else {}
     if is_item(item):
-        return [Entry(line, kind_of(item), text(item, "id"), created_at=written, message=item)]
+        return [Entry(line, kind_of(item), created_at=written, message=item)]
     if _is_old_head(record) and "record_type" not in record:
         kind = "session_meta"
     return [Entry(line, kind, created_at=written, record=record)]

@@ -39,7 +39,11 @@ def header(_records: list[dict[str, Any]]) -> Header:
 
 
 def entries(record: dict[str, Any], line: Line) -> list[Entry]:
-    """A message with the id and the time that it or its envelope carries; a list of them has a lane of its own."""
+    """A message with the time that it or its envelope carries; a list of them has a lane of its own.
+
+    An `id` here may be a session's, a request's or one that several lines share, so none counts as an entry's: what
+    tells entries apart is where they stand and what they say.
+    """
     listed = _list_in(record)
     if listed is not None:
         lane = conversation_of(line)
@@ -69,9 +73,9 @@ def _entry(record: Any, line: Line, lane: str | None) -> Entry:
         return Entry(line, "unknown", lane=lane, record={"value": record})
     message = _spoken(record)
     if message is None:
-        return Entry(line, kind_of(record), text(record, "id"), lane=lane, record=record)
+        return Entry(line, kind_of(record), lane=lane, record=record)
     written = said_at(message, record.get("timestamp"), record.get("createdAt"), record.get("created_at"))
-    return Entry(line, "message", text(record, "id"), None, written, lane, message)
+    return Entry(line, "message", None, None, written, lane, message)
 
 
 def _spoken(record: dict[str, Any]) -> dict[str, Any] | None:

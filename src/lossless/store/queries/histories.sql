@@ -1,0 +1,53 @@
+-- What other conversations hold of a transcript: closed before, deleted for good, or forked from.
+
+-- name: former
+-- Conversations that were closed before another one began: of its key, or of its run where it has none; oldest first.
+SELECT conversation_id FROM conversations
+ WHERE active = 0 AND conversation_id < :id
+   AND (session_key = :key OR (:key IS NULL AND session_key IS NULL AND session_id = :run))
+ ORDER BY conversation_id;
+
+-- name: following
+SELECT conversation_id FROM conversation_bootstrap_state
+ WHERE session_header_id = :name OR session_file_path = :name ORDER BY conversation_id;
+
+-- name: known
+SELECT m.transcript_entry_id, m.conversation_id, x.fingerprint, m.message_id
+  FROM messages m LEFT JOIN message_extras x USING (message_id)
+ WHERE m.conversation_id IN (SELECT value FROM json_each(:ids))
+   AND m.transcript_entry_id IN (SELECT value FROM json_each(:entries))
+ ORDER BY m.message_id;
+
+-- name: told
+-- All that was said in a conversation, in order; what stood at the head of windows has no place in it.
+SELECT m.message_id, x.fingerprint, m.transcript_entry_id, m.created_at, coalesce(x.claimed, 1),
+       m.message_id IN (SELECT item FROM hidden_items
+                         WHERE conversation_id = :conversation_id AND cause IN ('branch', 'superseded'))
+  FROM messages m LEFT JOIN message_extras x USING (message_id)
+ WHERE m.conversation_id = :conversation_id AND coalesce(x.preamble, 0) = 0
+ ORDER BY m.seq;
+
+-- name: life
+-- The file that a conversation followed, and when it was closed.
+SELECT b.session_file_path, c.archived_at
+  FROM conversations c LEFT JOIN conversation_bootstrap_state b USING (conversation_id)
+ WHERE c.conversation_id = :conversation_id;
+
+-- name: grave
+SELECT c.session_key, b.session_file_path, b.session_header_id
+  FROM conversations c LEFT JOIN conversation_bootstrap_state b USING (conversation_id)
+ WHERE c.conversation_id = :conversation_id;
+
+-- name: bury
+INSERT OR REPLACE INTO pruned_histories (number, session_key, path, header_id, at, marks)
+VALUES (:number, :key, :path, :header_id, :now, :marks);
+
+-- name: pruned
+SELECT number, path, marks FROM pruned_histories
+ WHERE session_key = :key OR path = :path OR header_id = :header_id ORDER BY number;
+
+-- name: forget
+DELETE FROM pruned_histories WHERE session_key = :key OR path = :path OR header_id = :header_id;
+
+-- name: rely
+INSERT OR IGNORE INTO fork_sources (conversation_id, source_id) VALUES (:conversation_id, :source);
