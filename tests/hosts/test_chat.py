@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anthropic
@@ -18,7 +20,6 @@ from tests.loop.kit import settings, talk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 Raw = dict[str, Any]
 WINDOW = 6_000
@@ -74,6 +75,22 @@ def test_three_lines(client: openai.OpenAI, path: Path) -> None:
     assert "create" not in vars(client.chat.completions)
     client.chat.completions.create(model="gpt-4o", messages=[{"role": "user", "content": "not kept"}])
     assert len(said(path)) == 4
+
+
+def test_a_chat_without_a_name_is_a_conversation_of_its_own(client: openai.OpenAI, path: Path) -> None:
+    def ask(text: str, session: lossless.Session | str | None = None) -> lossless.Session:
+        with lossless.chat(client, session, archive=path) as chat:
+            client.chat.completions.create(model="m", messages=[{"role": "user", "content": text}])
+        return chat.session
+
+    first, second = ask("one's secret"), ask("another's secret")
+    assert first != second
+    assert str(first.key).startswith(f"chat:{Path(sys.argv[0]).stem.lstrip('-')}:")
+    assert ask("more of it", first) == first
+    assert ask("named", "notes") == ask("named again", "notes") == lossless.Session(key="notes")
+    with lossless.open(path, background=False) as engine:
+        rows = engine.archive.listings.conversations(9).rows
+        assert {row.session_key: row.message_count for row in rows} == {first.key: 4, second.key: 2, "notes": 4}
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["at once", "streamed"])

@@ -51,10 +51,10 @@ def test_threads_share_a_client_and_not_a_session(client: openai.OpenAI, path: P
 
     def serve(name: str) -> None:
         with lossless.chat(client, name, archive=path):
-            both.wait(20)
+            both.wait(60)
             for n in range(3):
                 client.chat.completions.create(model="m", messages=ask(f"{name} {n}"))
-            both.wait(20)
+            both.wait(60)
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(serve, "abcd"))
@@ -104,9 +104,9 @@ def test_a_call_that_belongs_to_no_chat_says_so(client: openai.OpenAI, path: Pat
 
 def test_copies_of_a_client_are_kept(client: openai.OpenAI, claude: anthropic.Anthropic, path: Path) -> None:
     with lossless.chat(client, "open", archive=path), lossless.chat(claude, "claude", archive=path):
-        slow = client.with_options(timeout=30)
+        slow = client.with_options(timeout=60)
         slow.copy(max_retries=1).chat.completions.create(model="m", messages=ask("from a copy"))
-        claude.with_options(timeout=30).messages.create(model="m", max_tokens=9, messages=ask("from another"))
+        claude.with_options(timeout=60).messages.create(model="m", max_tokens=9, messages=ask("from another"))
     slow.chat.completions.create(model="m", messages=ask("after"))
     assert by_session(path) == {
         "open": ["from a copy", "You said: from a copy"],
@@ -215,7 +215,7 @@ def test_a_loop_with_tools_of_its_own(client: openai.OpenAI, provider: Provider,
     provider.script = script
     tools: Any = [{"type": "function", "function": {"name": "ls", "parameters": {"type": "object", "properties": {}}}}]
     messages = ask("look")
-    with lossless.chat(client, archive=path, tools="auto"):
+    with lossless.chat(client, archive=path, tools="auto") as chat:
         while True:
             reply = client.chat.completions.create(model="m", messages=messages, tools=tools).choices[0].message
             messages.append(reply)
@@ -224,7 +224,7 @@ def test_a_loop_with_tools_of_its_own(client: openai.OpenAI, provider: Provider,
             messages += [{"role": "tool", "tool_call_id": call.id, "content": "README"} for call in reply.tool_calls]
     assert len(messages) == 4
     with lossless.open(path, background=False) as engine:
-        made = engine.assemble(lossless.Session(key="chat"), allow_trailing_assistant=True).messages
+        made = engine.assemble(chat.session, allow_trailing_assistant=True).messages
         assert [one["role"] for one in made] == ["user", "assistant", "tool", "assistant"]
         assert engine.verify().ok
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import lossless
+from lossless.model.tokens import estimate_tokens
 from lossless.testing.provider import Provider, Say
 from tests.hosts.examples import run_example
 from tests.loop.kit import settings, talk
@@ -79,6 +80,9 @@ def test_compressing_loses_nothing(path: Path) -> None:
         found = json.loads(engine.handle_tool_call("lcm_grep", {"pattern": "^0: "}, messages=window))
         assert "0: " in found["result"]
         assert "error" in json.loads(engine.handle_tool_call("no_such_tool", {}))
+        engine.update_model("small", 2_000)
+        found = json.loads(engine.handle_tool_call("lcm_grep", {"pattern": ": ", "limit": 200}))
+        assert 200 < estimate_tokens(found["result"]) <= 520  # it leaves room for more
 
 
 def test_it_can_be_called_as_the_interface_says() -> None:

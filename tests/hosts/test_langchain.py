@@ -9,6 +9,7 @@ import pytest
 
 import lossless
 from lossless.errors import BadInput
+from lossless.exchange.room import recall_tokens
 from tests.hosts.examples import run_example, run_page
 from tests.loop.kit import settings, talk
 
@@ -86,6 +87,20 @@ def test_threads_are_sessions_and_the_state_keeps_everything(path: Path) -> None
         assert engine.verify().ok
 
 
+def test_a_thread_that_goes_back_does_not_see_what_came_after(path: Path) -> None:
+    model = Parrot()
+    with lossless.open(path, settings(), background=False) as engine:
+        agent = create_agent(model, middleware=[LosslessMiddleware(engine)], checkpointer=InMemorySaver())
+        for n in range(1, 5):
+            ask(agent, f"question {n}", "t")
+        states = agent.get_state_history({"configurable": {"thread_id": "t"}})
+        agent.invoke(None, next(one for one in states if len(one.values.get("messages", [])) == 3).config)
+        seen = [message.content for message in model.seen[-1] if message.type != "system"]
+        assert seen == ["question 1", "Reply 1.", "question 2"]
+        assert ("assistant", "Reply 4.") in said(engine)
+        assert engine.verify().ok
+
+
 PASTE = " ".join(f"w{n}" for n in range(2_000))
 PASTES = ("hello", PASTE, PASTE + " again", "and now?")
 
@@ -93,7 +108,7 @@ PASTES = ("hello", PASTE, PASTE + " again", "and now?")
 def test_a_large_paste_is_whole_while_it_fits_and_then_a_reference(path: Path) -> None:
     model = Parrot()
     with lossless.open(path, settings(large_file_threshold_tokens=1_000), background=False) as engine:
-        middleware = LosslessMiddleware(engine, budget=4_000)
+        middleware = LosslessMiddleware(engine, budget=4_000 + recall_tokens())
         agent = create_agent(model, middleware=[middleware], checkpointer=InMemorySaver())
         for text in PASTES:
             state = ask(agent, text.removesuffix("?"), "t")

@@ -16,6 +16,7 @@ pytest.importorskip("pydantic_ai")
 from pydantic_ai import Agent, ModelMessage, ModelResponse, ModelRetry, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
+from lossless.exchange.room import recall_tokens
 from lossless.hosts.pydantic_ai import Lossless
 
 if TYPE_CHECKING:
@@ -57,6 +58,25 @@ def test_all_kinds_of_messages_are_kept_once(engine: lossless.Engine) -> None:
     assert engine.verify().ok
 
 
+def test_a_run_that_goes_back_does_not_see_what_came_after(engine: lossless.Engine) -> None:
+    sent: list[list[str]] = []
+
+    def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        sent.append([str(getattr(part, "content", "")) for message in messages for part in message.parts])
+        return ModelResponse([TextPart(f"answer {len(sent)}")])
+
+    agent = Agent(FunctionModel(model), capabilities=[Lossless(engine)])
+    histories: list[list[ModelMessage]] = [[]]
+    for n in range(1, 5):
+        run = agent.run(f"question {n}", message_history=histories[-1], conversation_id="c")
+        histories.append(asyncio.run(run).all_messages())
+    for again in ("question 2", "question 2, in other words"):
+        asyncio.run(agent.run(again, message_history=histories[1], conversation_id="c"))
+        assert sent[-1] == ["question 1", "answer 1", again]
+    assert {"answer 4", "answer 5", "answer 6"} <= {text for _, text in stored(engine)}
+    assert engine.verify().ok
+
+
 def test_a_long_history_is_fitted_on_the_wire_alone(path: Path) -> None:
     sizes: list[int] = []
 
@@ -65,7 +85,7 @@ def test_a_long_history_is_fitted_on_the_wire_alone(path: Path) -> None:
         return ModelResponse([TextPart(f"Reply {len(sizes)}.")])
 
     with lossless.open(path, settings(), background=False) as engine:
-        agent = Agent(FunctionModel(model), capabilities=[Lossless(engine, budget=4_000)])
+        agent = Agent(FunctionModel(model), capabilities=[Lossless(engine, budget=4_000 + recall_tokens())])
         history: list[ModelMessage] = []
         for message in talk(80):
             run = agent.run(message["content"], message_history=history, conversation_id="c")
@@ -131,7 +151,7 @@ def test_a_large_paste_is_whole_while_it_fits_and_then_a_reference(path: Path) -
             history = (await agent.run(text, message_history=history, conversation_id="c")).all_messages()
 
     with lossless.open(path, settings(large_file_threshold_tokens=1_000), background=False) as engine:
-        asyncio.run(steps(Agent(FunctionModel(model), capabilities=[Lossless(engine, budget=4_000)])))
+        asyncio.run(steps(Agent(FunctionModel(model), capabilities=[Lossless(engine, budget=4_000 + recall_tokens())])))
         assert [one.count(paste) for one in seen] == [0, 1, 1, 0]
         assert [one.count("[LCM Raw Payload: file_") for one in seen] == [0, 0, 1, 2]
         assert engine.verify().ok

@@ -1,7 +1,7 @@
-"""A process of its own that talks and folds: `python sweeper.py <archive> talk|pay [turns]`.
+"""A process of its own that talks and folds: `python sweeper.py <archive> talk|pay|hang [turns]`.
 
 `talk` stores turns and says so, line by line, once each is acknowledged. `pay` pays debts until there are none.
-The model is slow, so that there is always something under way.
+The model is slow, so that there is always something under way; with `hang` it never answers.
 """
 
 from __future__ import annotations
@@ -25,6 +25,15 @@ class Slow(Scripted):
         return super().__call__(prompt)
 
 
+class Hanging(Scripted):
+    """Says that it was asked, and no more."""
+
+    def __call__(self, prompt, /):  # type: ignore[no-untyped-def]
+        say("asked")
+        time.sleep(3600)
+        return super().__call__(prompt)
+
+
 def say(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
@@ -39,12 +48,10 @@ def run_talk(path: Path, turns: int) -> None:
             engine.settle(0.01)
 
 
-def run_pay(path: Path) -> None:
-    model = Slow()
+def run_pay(path: Path, model: Scripted) -> None:
     with kit.open_engine(path, model, leaf_chunk_tokens=150, summary_max_calls_per_window=10_000) as engine:
         say("ready")
-        until = time.monotonic() + 60
-        while engine.archive.debts.pending() and time.monotonic() < until:
+        while engine.archive.debts.pending():
             engine.pay_debts()
             time.sleep(0.002)
     say(f"calls {model.started}")
@@ -55,4 +62,4 @@ if __name__ == "__main__":
     if what == "talk":
         run_talk(place, int(sys.argv[3]))
     else:
-        run_pay(place)
+        run_pay(place, Hanging() if what == "hang" else Slow())

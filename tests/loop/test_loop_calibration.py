@@ -54,9 +54,9 @@ def test_the_factor_is_a_row_and_changes_what_fits(tmp_path: Path, ratio: float)
 def test_a_prompt_that_was_cut_is_not_held_against_the_whole_context(tmp_path: Path) -> None:
     """Else a context of ten budgets would teach that tokens cost a tenth, and the next prompt would overflow."""
     with open_engine(tmp_path / "lcm.db") as engine:
-        engine.append(SESSION, talk(1_000))
-        converse(engine, 1.0, 10, first=500)
-        assert engine.archive.context_tokens(conversation_id(engine)) > 8 * BUDGET
+        engine.append(SESSION, talk(900))
+        converse(engine, 1.0, 10, first=450)
+        assert engine.archive.context_tokens(conversation_id(engine)) > 7 * BUDGET
         assert one(engine, "SELECT ratio FROM token_factors") == pytest.approx(1.0, rel=0.02)
 
 

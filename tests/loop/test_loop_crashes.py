@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lossless.testing import Scripted, VirtualClock, hang
+from tests.waiting import wait_for
 
 from .kit import BUDGET, SESSION, SOFT, check, conversation_id, debt, one, open_engine, rows, summaries, talk
 
@@ -71,7 +72,7 @@ def test_two_workers_share_a_conversation(tmp_path: Path) -> None:
         engine.after_turn(SESSION, new_messages=talk(SOFT), budget=BUDGET)
     workers = [_start(path, "pay") for _ in range(2)]
     assert [_lines(worker, 1) for worker in workers] == [["ready"]] * 2
-    ends = [worker.communicate(timeout=60)[0] for worker in workers]
+    ends = [worker.communicate(timeout=120)[0] for worker in workers]
     assert [worker.returncode for worker in workers] == [0, 0]
     calls = [int(end.split()[-1]) for end in ends]
     with open_engine(path) as engine:
@@ -89,16 +90,14 @@ def test_two_workers_share_a_conversation(tmp_path: Path) -> None:
 def test_a_worker_that_dies_holds_a_conversation_only_for_a_while(tmp_path: Path, elsewhere: bool) -> None:
     path = tmp_path / "lcm.db"
     with open_engine(path) as engine:
-        engine.after_turn(SESSION, new_messages=talk(SOFT + 8), budget=BUDGET)
-    worker = _start(path, "pay")
-    _lines(worker, 1)
+        engine.after_turn(SESSION, new_messages=talk(SOFT + 6), budget=BUDGET)
+    worker = _start(path, "hang")
+    assert _lines(worker, 2) == ["ready", "asked"]
     with open_engine(path) as engine:
-        while not rows(engine, "SELECT * FROM leases"):
-            time.sleep(0.001)
+        assert rows(engine, "SELECT * FROM leases")
         worker.kill()
         worker.communicate()
-        if not rows(engine, "SELECT * FROM leases"):
-            pytest.skip("the worker was done before it was killed")
+        assert rows(engine, "SELECT * FROM leases")
         assert debt(engine)["running"]
         if elsewhere:  # nobody can see from here that it is dead
             engine.archive.database.run("UPDATE leases SET owner = 'abcdef012345:' || substr(owner, 14)")
@@ -108,7 +107,7 @@ def test_a_worker_that_dies_holds_a_conversation_only_for_a_while(tmp_path: Path
         engine.pay_debts()
         owed = debt(engine)
         assert (owed["pending"], owed["running"]) == (False, False)
-        check(engine, talk(SOFT + 8))
+        check(engine, talk(SOFT + 6))
 
 
 # --- overtaken ---------------------------------------------------------------------------------------
@@ -217,11 +216,13 @@ def test_a_context_that_keeps_changing_is_given_up(tmp_path: Path) -> None:
 
 
 def test_threads_of_one_engine_do_not_compact_twice(tmp_path: Path) -> None:
-    model = Scripted(then=hang(0.01))
+    model = Scripted(then=hang(600))
     with open_engine(tmp_path / "lcm.db", model) as engine:
         engine.append(SESSION, talk(SOFT))
         with ThreadPoolExecutor(4) as pool:
             asked = [pool.submit(engine.compact, SESSION, budget=BUDGET, force=True) for _ in range(4)]
+            wait_for(lambda: sum(future.done() for future in asked) == 3)
+            model.release()
             reports = [future.result() for future in asked]
         assert sum(report.compacted for report in reports) == 1
         assert model.started == len(summaries(engine))

@@ -102,7 +102,7 @@ def test_the_25th_call_of_a_window_is_refused_for_half_an_hour(spent: tuple[Path
     clock.advance(minutes=2)
     model = Scripted()
     with open_engine(path, model, clock, **MANY) as engine:
-        engine.after_turn(SESSION, new_messages=talk(20, first=SOFT), budget=BUDGET)
+        engine.after_turn(SESSION, new_messages=talk(8, first=SOFT), budget=BUDGET)
         engine.pay_debts()
         assert 0 < model.started <= 24
 

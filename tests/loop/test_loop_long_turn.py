@@ -93,10 +93,12 @@ def test_the_turn_is_folded_from_within_when_it_fills_the_budget(tmp_path: Path)
         assert engine.verify().problems == ()
 
 
-def test_a_question_that_is_too_long_by_itself_is_sent_and_said_to_be_too_long(tmp_path: Path) -> None:
+def test_a_question_that_is_too_long_by_itself_is_shown_in_part_and_said_to_be(tmp_path: Path) -> None:
     long = {"role": "user", "content": "why? " * 2_000}
     with open_engine(tmp_path / "lcm.db") as engine:
         engine.append(SESSION, [*talk(10), long])
         made = engine.assemble(SESSION, budget=1_000)
-        assert made.messages == [long]
-        assert (made.receipt.fits, made.tokens > 1_000) == (False, True)
+        assert made.messages[-1]["content"].startswith("why? why? ")
+        assert '; lcm_describe(id="msg#11") reads them]' in made.messages[-1]["content"]
+        assert (made.receipt.fits, made.receipt.shortened) == (True, ("msg#11",))
+        assert size(made.messages) <= 1_000

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 import lossless
 from lossless.assembly.atoms import atoms
 from lossless.errors import BadInput, NotFound
-from lossless.model.context import MessageItem, newest_user_index
+from lossless.model.context import MessageItem, newest_user_index, prompt_tokens
 from lossless.testing import Scripted, agent_conversation
 from lossless.testing.strategies import MESSAGES, tool_streams
 
@@ -158,7 +158,8 @@ def test_a_pending_debt_never_removes_summaries_that_fit(tmp_path: Path) -> None
         while not engine.archive.debts.pending():
             engine.after_turn(SESSION, new_messages=talk(1, first=count), budget=4_000)
             count += 1
-        share = engine.archive.context_tokens(conversation_id(engine)) / 4_000
+        id_ = conversation_id(engine)
+        share = prompt_tokens(engine.archive.context.items(id_)) / 4_000
         assert 0.75 < share < 0.8
         made = engine.assemble(SESSION, budget=4_000, allow_trailing_assistant=True).messages
         assert [m for m in made if m["content"].startswith("<summary")] == shown

@@ -6,8 +6,10 @@ import socket
 import threading
 import time
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import httpx2
 import uvicorn
 
 from lossless.serve.proxy import Options, proxy_app
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from lossless.testing.provider import Provider
 
 TOKEN = "proxy-token-for-tests-0001"
+#: As those of httpx, with the patience that a busy machine needs.
+post, streamed = partial(httpx2.post, timeout=60), partial(httpx2.stream, timeout=60)
 
 
 @contextmanager
@@ -42,4 +46,4 @@ def proxied(engine: lossless.Engine, provider: Provider | str, **options: Any) -
             yield f"http://127.0.0.1:{port}"
         finally:
             server.should_exit = True
-            thread.join(10)
+            thread.join(60)

@@ -14,7 +14,7 @@ import lossless
 from lossless.model.tokens import estimate_tokens
 from lossless.testing.provider import Provider, Request, Say, Status, last_text
 from tests.loop.kit import settings, talk
-from tests.serve.proxy_kit import TOKEN, proxied
+from tests.serve.proxy_kit import TOKEN, post, proxied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -131,7 +131,7 @@ def test_a_request_that_fits_is_passed_on_byte_for_byte(engine: lossless.Engine)
     body = b'{"model": "m",  "messages": [{"role": "user", "content": "hi", "name": "x"}], "frobnicate": [1.50]}'
     with Provider() as provider, proxied(engine, provider) as url:
         headers = {"x-lossless-token": TOKEN, "authorization": "Bearer sk-1", "x-other": "kept"}
-        answer = httpx2.post(f"{url}/v1/chat/completions", content=body, headers=headers)
+        answer = post(f"{url}/v1/chat/completions", content=body, headers=headers)
         assert answer.status_code == 200
         (request,) = provider.requests
     assert request.content == body
@@ -294,7 +294,7 @@ def test_what_is_no_conversation_passes(engine: lossless.Engine) -> None:
         made = client.embeddings.create(model="m", input="x", encoding_format="float")
         assert made.data[0].embedding == [0.5]
         client.close()
-        odd = httpx2.delete(f"{url}/v1/unheard/of?x=1", headers={"x-lossless-token": TOKEN})
+        odd = httpx2.delete(f"{url}/v1/unheard/of?x=1", headers={"x-lossless-token": TOKEN}, timeout=60)
         assert (odd.status_code, odd.json(), odd.headers["x-teapot"]) == (418, {"odd": True}, "yes")
         counter = anthropic.Anthropic(base_url=url, api_key=f"{TOKEN}:k", max_retries=0)
         ask: Any = [{"role": "user", "content": "count"}]

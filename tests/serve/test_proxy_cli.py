@@ -9,12 +9,11 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-import httpx2
 import pytest
 
 import lossless
 from lossless.testing.provider import Provider
-from tests.serve.proxy_kit import TOKEN
+from tests.serve.proxy_kit import TOKEN, post
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,10 +38,10 @@ def test_it_serves_until_it_is_told_to_end(path: Path) -> None:
             assert said["data"]["serving"]
             body = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
             url = f"{said['data']['url']}/v1/chat/completions"
-            answer = httpx2.post(url, json=body, headers={"x-lossless-token": TOKEN})
+            answer = post(url, json=body, headers={"x-lossless-token": TOKEN})
             assert answer.json()["choices"][0]["message"]["content"] == "You said: hello"
             process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=30)
+            out, err = process.communicate(timeout=60)
             assert (process.returncode, out, err) == (0, "", "")
         assert provider.requests[0].headers["authorization"] == "Bearer sk-own"
     with lossless.open(path, background=False) as engine:

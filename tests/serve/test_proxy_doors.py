@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import socket
 import stat
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anthropic
 import httpx2
@@ -21,11 +20,9 @@ from lossless.serve.proxy import Options, Proxy
 from lossless.serve.proxy_access import Access, Granted, Refused, read_token
 from lossless.serve.proxy_sse import Reader, written
 from lossless.testing.provider import Provider, Request, Say, Status
-from tests.serve.proxy_kit import TOKEN, proxied
+from tests.serve.proxy_kit import TOKEN, post, proxied, streamed
 from tests.serve.test_proxy import said
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from tests.waiting import wait_for
 
 CHAT = "/v1/chat/completions"
 BODY = {"model": "m", "messages": [{"role": "user", "content": "SECRET-WORDS"}]}
@@ -55,7 +52,7 @@ BYTES = {name.encode(): value.encode() for name, value in GOOD.items()}
 )
 def test_who_gets_in(engine: lossless.Engine, headers: dict[str, str], status: int) -> None:
     with Provider() as provider, proxied(engine, provider, origins=frozenset({"http://app.local"})) as url:
-        answer = httpx2.post(url + CHAT, json=BODY, headers=headers)
+        answer = post(url + CHAT, json=BODY, headers=headers)
         assert answer.status_code == status, answer.text
         assert len(provider.requests) == (status == 200)
         assert TOKEN not in json.dumps([request.headers for request in provider.requests])
@@ -80,9 +77,9 @@ def test_whose_key_is_used() -> None:
 
 def test_a_key_of_the_proxys_own(engine: lossless.Engine) -> None:
     with Provider() as provider, proxied(engine, provider, keys={"openai": "sk-own", "anthropic": "ak-own"}) as url:
-        httpx2.post(url + CHAT, json=BODY, headers=GOOD)
-        httpx2.post(f"{url}/anthropic/v1/messages", json=BODY | {"max_tokens": 9}, headers=GOOD)
-        httpx2.post(f"{url}/openai{CHAT}", json=BODY, headers=GOOD | {"authorization": "Bearer sk-mine"})
+        post(url + CHAT, json=BODY, headers=GOOD)
+        post(f"{url}/anthropic/v1/messages", json=BODY | {"max_tokens": 9}, headers=GOOD)
+        post(f"{url}/openai{CHAT}", json=BODY, headers=GOOD | {"authorization": "Bearer sk-mine"})
         first, second, third = (request.headers for request in provider.requests)
     assert first["authorization"] == "Bearer sk-own"
     assert second["x-api-key"] == "ak-own"
@@ -136,7 +133,7 @@ def test_a_provider_that_is_not_there(engine: lossless.Engine) -> None:
         assert caught.value.status_code == 502
     assert said(engine) == ["SECRET-WORDS"]
     with Provider() as provider, proxied(engine, provider) as url:  # tried again when it is back
-        httpx2.post(f"{url}/v1/messages", json=BODY | {"max_tokens": 9}, headers=GOOD | {"authorization": "Bearer k"})
+        post(f"{url}/v1/messages", json=BODY | {"max_tokens": 9}, headers=GOOD | {"authorization": "Bearer k"})
     assert said(engine) == ["SECRET-WORDS", "You said: SECRET-WORDS"]
 
 
@@ -144,7 +141,7 @@ def test_a_provider_that_breaks_off(engine: lossless.Engine) -> None:
     with (
         Provider(lambda _: Say("one two three four", words=3, then="break")) as provider,
         proxied(engine, provider) as url,
-        httpx2.stream("POST", url + CHAT, json=BODY | {"stream": True}, headers=GOOD) as answer,
+        streamed("POST", url + CHAT, json=BODY | {"stream": True}, headers=GOOD) as answer,
     ):
         text = "".join(answer.iter_text())
     assert "broke off" in text
@@ -152,22 +149,15 @@ def test_a_provider_that_breaks_off(engine: lossless.Engine) -> None:
     assert engine.verify().ok
 
 
-def wait(until: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not until():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def test_a_client_that_goes_away(engine: lossless.Engine) -> None:
     with Provider(lambda _: Say("one two three four", words=2)) as provider, proxied(engine, provider) as url:
-        with httpx2.stream("POST", url + CHAT, json=BODY | {"stream": True}, headers=GOOD) as answer:
+        with streamed("POST", url + CHAT, json=BODY | {"stream": True}, headers=GOOD) as answer:
             seen = ""
             for text in answer.iter_text():
                 seen += text
                 if "two" in seen:
                     break
-        wait(lambda: len(said(engine)) == 2)
+        wait_for(lambda: len(said(engine)) == 2)
     assert said(engine) == ["SECRET-WORDS", "one two "]
     assert engine.verify().ok
 
@@ -177,7 +167,7 @@ def test_the_first_word_does_not_wait_for_the_last(engine: lossless.Engine) -> N
         Provider(lambda _: Say("one two three", words=2)) as provider,
         proxied(engine, provider, tools="always") as url,
     ):
-        with httpx2.stream("POST", url + CHAT, json=BODY | {"stream": True}, headers=GOOD) as answer:
+        with streamed("POST", url + CHAT, json=BODY | {"stream": True}, headers=GOOD) as answer:
             for text in answer.iter_text():
                 if "one" in text:
                     provider.let_go.set()
@@ -189,9 +179,9 @@ def test_nothing_private_is_logged(engine: lossless.Engine, capfd: pytest.Captur
         return Status(500, {"error": {"message": "SECRET-WORDS"}})
 
     with Provider(script) as provider, proxied(engine, provider) as url:
-        httpx2.post(url + CHAT, json=BODY, headers=GOOD | {"authorization": "Bearer sk-SECRET"})
-        httpx2.post(url + CHAT, content=b"{broken", headers=GOOD)
-        httpx2.post(url + CHAT, json={"messages": [{"role": "wizard", "content": "SECRET-WORDS"}]}, headers=GOOD)
+        post(url + CHAT, json=BODY, headers=GOOD | {"authorization": "Bearer sk-SECRET"})
+        post(url + CHAT, content=b"{broken", headers=GOOD)
+        post(url + CHAT, json={"messages": [{"role": "wizard", "content": "SECRET-WORDS"}]}, headers=GOOD)
     out, err = capfd.readouterr()
     logs = "".join(path.read_text() for path in Path(tmp_path).glob("*.log"))
     assert "SECRET" not in out + err + logs
@@ -202,19 +192,19 @@ def test_odd_requests_pass(engine: lossless.Engine) -> None:
     bodies: list[bytes] = [b"", b"[]", b"{broken", b'{"messages": 7}', b'{"messages": [{"role": "wizard"}]}']
     with Provider(lambda _: Status(400, {"error": {}})) as provider, proxied(engine, provider) as url:
         for body in bodies:
-            assert httpx2.post(url + CHAT, content=body, headers=GOOD).status_code == 400
+            assert post(url + CHAT, content=body, headers=GOOD).status_code == 400
         assert [request.content for request in provider.requests] == bodies
 
 
 @pytest.mark.parametrize(
-    "path", ["/v1.evil.example/x", "/openai.evil.example/x", "/v1@evil.example", "//evil.example/x"]
+    "where", ["/v1.evil.example/x", "/openai.evil.example/x", "/v1@evil.example", "//evil.example/x"]
 )
-def test_a_path_never_names_a_host(engine: lossless.Engine, path: str) -> None:
+def test_a_path_never_names_a_host(engine: lossless.Engine, where: str) -> None:
     with Provider(lambda _: Status(404, {})) as provider:
         app = Proxy(engine, Access(TOKEN), Options(openai_url=provider.url))
-        scope = {"type": "http", "path": path, "raw_path": path.encode(), "headers": [], "query_string": b"a=%20"}
+        scope = {"type": "http", "path": where, "raw_path": where.encode(), "headers": [], "query_string": b"a=%20"}
         target = app._target(HttpRequest(scope), "openai")
-    assert target.url == f"{provider.url}{path}?a=%20"
+    assert target.url == f"{provider.url}{where}?a=%20"
     assert httpx2.URL(target.url).host == "127.0.0.1"
 
 
@@ -227,11 +217,11 @@ def test_an_archive_that_is_gone_costs_no_reply(path: Path, stream: bool) -> Non
             return Say("paid for")
 
         with Provider(script) as provider, proxied(engine, provider) as url:
-            answer = httpx2.post(url + CHAT, json=BODY | {"stream": stream}, headers=GOOD)
+            answer = post(url + CHAT, json=BODY | {"stream": stream}, headers=GOOD)
             assert answer.status_code == 200
             assert "paid" in answer.text
             assert ("[DONE]" in answer.text) == stream
-            again = httpx2.post(url + CHAT, json=BODY, headers=GOOD)
+            again = post(url + CHAT, json=BODY, headers=GOOD)
             assert (again.status_code, len(provider.requests)) == (503, 1)
     with lossless.open(path, background=False) as engine:
         assert said(engine) == ["SECRET-WORDS"]
@@ -239,7 +229,7 @@ def test_an_archive_that_is_gone_costs_no_reply(path: Path, stream: bool) -> Non
 
 def test_a_session_without_a_name(engine: lossless.Engine) -> None:
     with Provider() as provider, proxied(engine, provider) as url:
-        answer = httpx2.post(url + CHAT, json=BODY, headers={**BYTES, b"x-lossless-session": b"\xa0"})
+        answer = post(url + CHAT, json=BODY, headers={**BYTES, b"x-lossless-session": b"\xa0"})
         assert answer.status_code == 400
         assert provider.requests == []
 

@@ -6,7 +6,6 @@ import gzip
 import json
 import socket
 import threading
-import time
 import zlib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -25,7 +24,7 @@ from lossless.model.tokens import estimate_tokens
 from lossless.serve.proxy_bodies import most_tokens, read_body
 from lossless.testing.provider import Provider, Request, Say, Status
 from tests.loop.kit import settings
-from tests.serve.proxy_kit import TOKEN, proxied
+from tests.serve.proxy_kit import TOKEN, post, proxied
 from tests.serve.test_proxy import said
 
 if TYPE_CHECKING:
@@ -51,8 +50,8 @@ def engine(path: Path) -> Iterator[lossless.Engine]:
 
 
 @contextmanager
-def bare_provider(answer: bytes, seconds: float = 0) -> Iterator[str]:
-    """A provider that answers every request with these bytes, stays silent for a while, and hangs up."""
+def bare_provider(answer: bytes, *, silent: bool = False) -> Iterator[str]:
+    """A provider that answers every request with these bytes and hangs up, or is silent to the end."""
     over = threading.Event()
 
     def answer_one(connection: socket.socket) -> None:
@@ -62,7 +61,8 @@ def bare_provider(answer: bytes, seconds: float = 0) -> Iterator[str]:
                 length = next((int(line.split(b":")[1]) for line in lines if line.lower().startswith(b"content-l")), 0)
                 reading.read(length)
             connection.sendall(answer)
-            over.wait(seconds)
+            if silent:
+                over.wait()
 
     def serve() -> None:
         while not over.is_set():
@@ -81,7 +81,7 @@ def bare_provider(answer: bytes, seconds: float = 0) -> Iterator[str]:
         thread.start()
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
         over.set()
-    thread.join(5)
+    thread.join(60)
 
 
 def http(body: bytes, kind: str = "application/json", *headers: str, length: int | None = None) -> bytes:
@@ -107,7 +107,7 @@ def test_a_packed_request_is_kept_and_goes_on_as_it_came(engine: lossless.Engine
     name = "gzip" if pack is gzip.compress else "deflate"
     packed = pack(json.dumps(BODY).encode())
     with Provider(lambda _: Status(200, REPLY)) as provider, proxied(engine, provider) as url:
-        answer = httpx2.post(url + CHAT, content=packed, headers=GOOD | {"content-encoding": name})
+        answer = post(url + CHAT, content=packed, headers=GOOD | {"content-encoding": name})
         assert answer.json() == REPLY
         assert provider.requests[0].content == packed
         assert provider.requests[0].headers["content-encoding"] == name
@@ -117,7 +117,7 @@ def test_a_packed_request_is_kept_and_goes_on_as_it_came(engine: lossless.Engine
 def test_a_packed_request_that_changes_is_sent_unpacked(engine: lossless.Engine) -> None:
     packed = gzip.compress(json.dumps(BODY).encode())
     with Provider(lambda _: Status(200, REPLY)) as provider, proxied(engine, provider, tools="always") as url:
-        httpx2.post(url + CHAT, content=packed, headers=GOOD | {"content-encoding": "gzip"})
+        post(url + CHAT, content=packed, headers=GOOD | {"content-encoding": "gzip"})
         assert "lcm_recall" in json.dumps(provider.requests[0].body["tools"])
         assert "content-encoding" not in provider.requests[0].headers
 
@@ -125,13 +125,13 @@ def test_a_packed_request_that_changes_is_sent_unpacked(engine: lossless.Engine)
 def test_what_cannot_be_read_passes_and_says_so(engine: lossless.Engine) -> None:
     with Provider(lambda _: Status(400, {"error": {}})) as provider, proxied(engine, provider) as url:
         for content, encoding in ((b"{broken", ""), (b"no gzip", "gzip"), (b"\x0b\x02\x80", "br")):
-            answer = httpx2.post(url + CHAT, content=content, headers=GOOD | {"content-encoding": encoding})
+            answer = post(url + CHAT, content=content, headers=GOOD | {"content-encoding": encoding})
             assert answer.headers["x-lossless-not-kept"] == "it is no JSON object"
         nobody = {"model": "m", "messages": [{"content": "x"}]}
-        answer = httpx2.post(url + CHAT, json=nobody, headers=GOOD)
+        answer = post(url + CHAT, json=nobody, headers=GOOD)
         assert "role" in answer.headers["x-lossless-not-kept"]
-        assert "x-lossless-not-kept" not in httpx2.post(url + CHAT, json=BODY, headers=GOOD).headers
-        assert "x-lossless-not-kept" not in httpx2.get(f"{url}/v1/models", headers=GOOD).headers
+        assert "x-lossless-not-kept" not in post(url + CHAT, json=BODY, headers=GOOD).headers
+        assert "x-lossless-not-kept" not in httpx2.get(f"{url}/v1/models", headers=GOOD, timeout=60).headers
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["at once", "streamed"])
@@ -143,7 +143,7 @@ def test_a_packed_reply_is_kept(engine: lossless.Engine, stream: bool) -> None:
         bare_provider(http(gzip.compress(plain), kind, "content-encoding: gzip")) as provider,
         proxied(engine, provider) as url,
     ):
-        answer = httpx2.post(url + CHAT, json=BODY | {"stream": stream}, headers=GOOD)
+        answer = post(url + CHAT, json=BODY | {"stream": stream}, headers=GOOD)
     assert answer.content == plain
     assert said(engine) == ["Where is the ferry?", "At sea."]
 
@@ -151,7 +151,7 @@ def test_a_packed_reply_is_kept(engine: lossless.Engine, stream: bool) -> None:
 def test_a_reply_in_a_packing_nobody_asked_for_passes_as_it_is(engine: lossless.Engine) -> None:
     with bare_provider(http(b"\x01\x02", "application/json", "content-encoding: x-odd")) as provider:
         with proxied(engine, provider) as url:
-            answer = httpx2.post(url + CHAT, json=BODY, headers=GOOD)
+            answer = post(url + CHAT, json=BODY, headers=GOOD)
         assert (answer.content, answer.headers["content-encoding"]) == (b"\x01\x02", "x-odd")
         assert "packed" in answer.headers["x-lossless-not-kept"]
     assert said(engine) == ["Where is the ferry?"]
@@ -173,7 +173,7 @@ def test_pastes_beyond_the_window_are_sent_as_references(engine: lossless.Engine
         {"role": "user", "content": "and now?"},
     ]
     with Provider() as provider, proxied(engine, provider, window=8_000) as url:
-        httpx2.post(url + where, json={"model": "m", "max_tokens": 99, key: messages}, headers=GOOD)
+        post(url + where, json={"model": "m", "max_tokens": 99, key: messages}, headers=GOOD)
         sent = provider.requests[0]
     assert len(sent.content) < 32_000
     assert b"[LCM Raw Payload: file_" in sent.content
@@ -185,36 +185,37 @@ def test_pastes_beyond_the_window_are_sent_as_references(engine: lossless.Engine
 
 
 @pytest.mark.parametrize(
-    ("answer", "seconds", "status", "reason"),
+    ("answer", "silent", "status", "reason"),
     [
-        pytest.param(b"", 0, 502, "broke off", id="hangs up"),
-        pytest.param(b"SSH-2.0-x\r\n\r\n", 0, 502, "broke off", id="is no provider"),
-        pytest.param(http(b"{", length=99), 0, 502, "broke off", id="ends too early"),
-        pytest.param(b"", 5, 504, "too long", id="says nothing"),
+        pytest.param(b"", False, 502, "broke off", id="hangs up"),
+        pytest.param(b"SSH-2.0-x\r\n\r\n", False, 502, "broke off", id="is no provider"),
+        pytest.param(http(b"{", length=99), False, 502, "broke off", id="ends too early"),
+        pytest.param(b"", True, 504, "too long", id="says nothing"),
     ],
 )
 def test_a_provider_that_does_not_answer(
-    engine: lossless.Engine, answer: bytes, seconds: float, status: int, reason: str
+    engine: lossless.Engine, answer: bytes, silent: bool, status: int, reason: str
 ) -> None:
-    with bare_provider(answer, seconds) as provider, proxied(engine, provider, timeout=0.5 if seconds else 9) as url:
-        got = httpx2.post(url + CHAT, json=BODY, headers=GOOD)
+    patience = 0.5 if silent else 60
+    with bare_provider(answer, silent=silent) as provider, proxied(engine, provider, timeout=patience) as url:
+        got = post(url + CHAT, json=BODY, headers=GOOD)
     assert (got.status_code, got.headers["x-lossless-error"]) == (status, "1")
     assert reason in got.json()["error"]["message"]
     assert said(engine) == ["Where is the ferry?"]
 
 
 @pytest.mark.parametrize(
-    ("path", "content", "why"),
+    ("where", "content", "why"),
     [
         pytest.param("/v1/embeddings", b'{"model": "m", "input": "x"}', "it is no conversation", id="no conversation"),
         pytest.param(CHAT, b"{broken", "it is no JSON object", id="no JSON"),
         pytest.param(CHAT, b'{"model": "m", "messages": [{"content": "x"}]}', "role", id="no message"),
     ],
 )
-def test_what_is_not_kept_is_not_said_to_be(engine: lossless.Engine, path: str, content: bytes, why: str) -> None:
+def test_what_is_not_kept_is_not_said_to_be(engine: lossless.Engine, where: str, content: bytes, why: str) -> None:
     with bare_provider(b"") as provider, proxied(engine, provider) as url:
-        got = httpx2.post(url + path, content=content, headers=GOOD)
-        kept = httpx2.post(url + CHAT, json=BODY, headers=GOOD)
+        got = post(url + where, content=content, headers=GOOD)
+        kept = post(url + CHAT, json=BODY, headers=GOOD)
     assert got.status_code == 502
     assert why in got.headers["x-lossless-not-kept"]
     assert got.json()["error"]["message"] == "the provider broke off; nothing of it is kept"
@@ -225,16 +226,16 @@ def test_what_is_not_kept_is_not_said_to_be(engine: lossless.Engine, path: str, 
 
 def test_a_stream_that_falls_silent(engine: lossless.Engine) -> None:
     half = http(chunk({"content": "At "}), "text/event-stream", length=9999)
-    with bare_provider(half, 5) as provider, proxied(engine, provider, timeout=0.5) as url:
-        got = httpx2.post(url + CHAT, json=BODY | {"stream": True}, headers=GOOD)
+    with bare_provider(half, silent=True) as provider, proxied(engine, provider, timeout=2) as url:
+        got = post(url + CHAT, json=BODY | {"stream": True}, headers=GOOD)
     assert "too long" in got.text
     assert said(engine) == ["Where is the ferry?", "At "]
 
 
-@pytest.mark.parametrize("content", [b"{oops", b"", b"[]", b"<html>"])
+@pytest.mark.parametrize("content", [b"{oops", b"", b"[]", b"<html>", pytest.param(b"[" * 100_000, id="deep")])
 def test_a_reply_that_is_none(engine: lossless.Engine, content: bytes) -> None:
     with bare_provider(http(content)) as provider, proxied(engine, provider) as url:
-        got = httpx2.post(url + CHAT, json=BODY, headers=GOOD)
+        got = post(url + CHAT, json=BODY, headers=GOOD)
     assert (got.status_code, got.content) == (200, content)
     assert said(engine) == ["Where is the ferry?"]
 
@@ -243,7 +244,7 @@ def test_a_reply_that_is_none(engine: lossless.Engine, content: bytes) -> None:
 def test_half_a_call_is_no_call(engine: lossless.Engine, name: str) -> None:
     events = chunk({"content": "Let me look. "}) + chunk(call(name, '{"patt'))
     with bare_provider(http(events, "text/event-stream")) as provider, proxied(engine, provider, tools="always") as url:
-        got = httpx2.post(url + CHAT, json=BODY | {"stream": True}, headers=GOOD)
+        got = post(url + CHAT, json=BODY | {"stream": True}, headers=GOOD)
     assert "Let me look." in got.text
     assert ("patt" in got.text) == (name == "ls")
     assert said(engine) == ["Where is the ferry?", "Let me look. "]
@@ -254,7 +255,7 @@ def test_an_end_without_a_reason_is_an_end(engine: lossless.Engine) -> None:
     """Some who speak like OpenAI never say why a reply is over."""
     events = chunk({"content": "Done. "}) + chunk(call("ls", '{"path": "."}'))
     with bare_provider(http(events, "text/event-stream")) as provider, proxied(engine, provider) as url:
-        httpx2.post(url + CHAT, json=BODY | {"stream": True}, headers=GOOD)
+        post(url + CHAT, json=BODY | {"stream": True}, headers=GOOD)
     calls = engine.archive.database.rows("SELECT part_type FROM message_parts WHERE part_type = 'tool'", ())
     assert len(calls) == 1
 
@@ -296,10 +297,10 @@ def test_several_calls_of_ours_are_answered_together(engine: lossless.Engine, st
 
 
 def test_conversations_that_begin_alike_at_once_stay_apart(engine: lossless.Engine) -> None:
-    numbers = iter(range(99))
+    numbers, all_of_them = iter(range(99)), threading.Barrier(8)
 
     def script(request: Request) -> Say:
-        time.sleep(0.1)
+        all_of_them.wait(60)
         turn = sum(message["role"] == "user" for message in request.body["messages"])
         return Say(f"reply {next(numbers)}" if turn == 1 else request.body["messages"][1]["content"])
 
@@ -307,7 +308,7 @@ def test_conversations_that_begin_alike_at_once_stay_apart(engine: lossless.Engi
         messages: list[Raw] = []
         for text in ("hello", "more", "and more"):
             messages.append({"role": "user", "content": text})
-            answer = httpx2.post(url + CHAT, json={"model": "m", "messages": messages}, headers=GOOD, timeout=60)
+            answer = post(url + CHAT, json={"model": "m", "messages": messages}, headers=GOOD)
             messages.append(answer.json()["choices"][0]["message"])
         return [message["content"] for message in messages]
 
@@ -325,7 +326,7 @@ def test_conversations_that_begin_alike_at_once_stay_apart(engine: lossless.Engi
 def test_a_name_of_a_conversation_that_is_none(engine: lossless.Engine, odd: object) -> None:
     body = {"model": "m", "input": "hello", "conversation": odd}
     with Provider(lambda _: Status(400, {"error": {}})) as provider, proxied(engine, provider) as url:
-        assert httpx2.post(f"{url}/v1/responses", json=body, headers=GOOD).status_code == 400
+        assert post(f"{url}/v1/responses", json=body, headers=GOOD).status_code == 400
 
 
 # --- pages ----------------------------------------------------------------------------------------
@@ -342,13 +343,13 @@ def test_a_page_that_is_let_in_can_read_its_answer(engine: lossless.Engine) -> N
         Provider(lambda _: Status(200, REPLY)) as provider,
         proxied(engine, provider, origins=frozenset({page})) as url,
     ):
-        before = httpx2.options(url + CHAT, headers=asks)
+        before = httpx2.options(url + CHAT, headers=asks, timeout=60)
         assert (before.status_code, before.headers["access-control-allow-origin"]) == (200, page)
         assert "authorization" in before.headers["access-control-allow-headers"]
-        answer = httpx2.post(url + CHAT, json=BODY, headers=GOOD | {"origin": page})
+        answer = post(url + CHAT, json=BODY, headers=GOOD | {"origin": page})
         assert answer.headers["access-control-allow-origin"] == page
         assert "x-lossless-session" in answer.headers["access-control-expose-headers"]
-        other = httpx2.options(url + CHAT, headers=asks | {"origin": "https://evil.example"})
+        other = httpx2.options(url + CHAT, headers=asks | {"origin": "https://evil.example"}, timeout=60)
         assert "access-control-allow-origin" not in other.headers
         assert len(provider.requests) == 1
 
@@ -372,7 +373,7 @@ def test_images_come_through_byte_for_byte(engine: lossless.Engine, dialect: str
     body["input" if dialect == "responses" else "messages"] = [{"role": "user", "content": [text, image]}]
     sent = json.dumps(body).encode()
     with Provider(lambda _: Say("A pixel.")) as provider, proxied(engine, provider) as url:
-        answer = httpx2.post(url + path, content=sent, headers=GOOD)
+        answer = post(url + path, content=sent, headers=GOOD)
         assert answer.status_code == 200
         assert provider.requests[0].content == sent
     (key,) = (row[0] for row in engine.archive.database.rows("SELECT session_key FROM conversations", ()))

@@ -7,8 +7,6 @@ import re
 import signal
 import stat
 import subprocess
-import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 import httpx2
@@ -21,6 +19,7 @@ from mcp.shared.exceptions import MCPError
 from lossless.errors import BadInput
 from lossless.serve.tokens import token, token_file
 from tests.serve.kit import LCM, copied, environment, run, text_of
+from tests.waiting import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,20 +82,16 @@ def test_resources_of_an_archive_that_is_not_there_say_what_to_do(tmp_path: Path
 
 
 def test_initialize_is_answered_before_anything_is_opened(tmp_path: Path) -> None:
-    """The processor time of a whole run that only says hello; the archive is not even made."""
+    """Whoever only says hello does not wait for an archive: it is not even made."""
     hello = (
         b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",'
         b'"capabilities":{},"clientInfo":{"name":"t","version":"1"}}}\n'
     )
-    code = "import resource, subprocess, sys; done = subprocess.run(sys.argv[1:], input=sys.stdin.buffer.read(), "
-    code += "capture_output=True); used = resource.getrusage(resource.RUSAGE_CHILDREN); "
-    code += "print(used.ru_utime + used.ru_stime); print(done.stdout.decode()); print(done.stderr.decode())"
-    command = [sys.executable, "-c", code, *LCM, "--db", str(tmp_path / "lcm.db"), "mcp"]
+    command = [*LCM, "--db", str(tmp_path / "lcm.db"), "mcp"]
     done = subprocess.run(command, input=hello, capture_output=True, check=True, env=environment(tmp_path), timeout=60)
-    seconds, _, answer = done.stdout.decode().partition("\n")
+    answer = done.stdout.decode()
     assert '"serverInfo":{' in answer
     assert '"protocolVersion":"2025-06-18"' in answer
-    assert float(seconds) < 4.0  # 1.5 on a quiet machine; see bench/hook.py
     assert not (tmp_path / "lcm.db").exists()
 
 
@@ -114,33 +109,30 @@ def address(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         found = re.search(r"http://127\.0\.0\.1:\d+/mcp", said)
         assert found, said
         assert TOKEN not in said
-        _until_it_listens(found[0])
+        wait_for(lambda: _is_listening(found[0]))
         yield found[0]
         server.send_signal(signal.SIGINT)
-        assert server.wait(20) in (0, 130)
+        assert server.wait(60) in (0, 130)
 
 
-def _until_it_listens(url: str) -> None:
-    for _ in range(200):
-        try:
-            httpx2.get(url, timeout=5)
-        except httpx2.TransportError:
-            time.sleep(0.05)
-        else:
-            return
-    raise AssertionError("it does not listen")
+def _is_listening(url: str) -> bool:
+    try:
+        httpx2.get(url, timeout=60)
+    except httpx2.TransportError:
+        return False
+    return True
 
 
 def post(url: str, **headers: str) -> int:
     """The status of a request for the tools."""
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
     given = {"Accept": "application/json, text/event-stream", "Authorization": f"Bearer {TOKEN}"} | headers
-    return int(httpx2.post(url, json=body, headers=given, timeout=20).status_code)
+    return int(httpx2.post(url, json=body, headers=given, timeout=60).status_code)
 
 
 def test_those_who_know_the_token_are_answered(address: str) -> None:
     async def talk() -> str:
-        known = httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}, timeout=20)
+        known = httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}, timeout=60)
         async with known, Client(streamable_http_client(address, http_client=known)) as client:
             return text_of(await client.call_tool("lcm_grep", {"pattern": "The other port"}))
 

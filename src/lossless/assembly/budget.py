@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: How a candidate stands in the prompt: as it is; shortened; by the condensed summary that covers it;
-#: by one line for a run of them.
-Form = Literal["verbatim", "stub", "stand-in", "run"]
+#: How a candidate stands in the prompt: as it is; with its beginning and its end; as the reference to its file;
+#: with stubs for its results; by the condensed summary that covers it; by one line for a run of them.
+Form = Literal["verbatim", "shortened", "reference", "stub", "stand-in", "run"]
 
 
 @dataclass(frozen=True, slots=True)

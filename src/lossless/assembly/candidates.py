@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from lossless.model.context import SummaryItem
 
 if TYPE_CHECKING:
+    from lossless.assembly.budget import Form
     from lossless.model.context import ContextItem
 
 #: Why something was left out.
@@ -16,6 +17,9 @@ OVER_BUDGET = "over budget"
 TAIL_OVER_BUDGET = "the fresh tail alone is over budget"
 TURN_OVER_BUDGET = "the current turn alone is over budget"
 IN_RUN = "an older step of the current turn"
+
+#: No message is shown in fewer tokens than this, if so few are possible.
+SHORTEST = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +48,14 @@ class Candidate:
     covered_by: StandIn | None = None
     #: What it takes when its tool results are stubbed; None when there is nothing to stub.
     stub_tokens: int | None = None
+    #: What it takes when it is shown in part, as little as can be; None when it cannot be.
+    least_tokens: int | None = None
+    #: What it takes as the reference to its file that is stored; None when it has no file, or is that reference.
+    reference_tokens: int | None = None
     #: A tool call that has no result yet.
     is_unanswered: bool = False
+    #: How it stands while nothing has to go.
+    form: Form = "verbatim"
 
     @property
     def moves(self) -> int:
@@ -94,3 +104,12 @@ class Policy:
     @property
     def step(self) -> int:
         return max(1, int(self.capacity * self.step_share))
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """What a message that is shown in part may take: half of all there is, or a quarter, and so on.
+
+        They follow from the budget alone, so that a message reads the same from turn to turn.
+        """
+        halves = (self.capacity >> n for n in range(1, 24))
+        return tuple(length for length in halves if length >= SHORTEST) or (SHORTEST,)

@@ -20,25 +20,33 @@ if TYPE_CHECKING:
 
 
 def payloads_of_turn(
-    archive: Archive, items: Sequence[ContextItem], vault: Vault | None, most_tokens: int
-) -> dict[int, Message]:
-    """Messages from the newest user message on with their payloads, by ordinal; newest first, up to `most_tokens`.
+    archive: Archive, items: Sequence[ContextItem], vault: Vault | None, capacity: int
+) -> dict[int, Message | None]:
+    """Messages from the newest user message on that have payloads, by ordinal: whole, or None where that is too much.
 
-    What does not fit, or whose file is gone, stays the reference that it is in the archive.
+    The user's own message may take all there is; the others, newest first, half of it together. What does not fit, or
+    whose file is gone, stays the reference that it is in the archive.
     """
     start = newest_user_index(items)
     if vault is None or start is None:
         return {}
     ordinals = {item.message_id: item.ordinal for item in items[start:] if isinstance(item, MessageItem)}
     recipes = archive.files.recipes(list(ordinals))
-    whole: dict[int, Message] = {}
+    if not recipes:
+        return {}
+    found: dict[int, Message | None] = {}
+    left = capacity // 2
     for stored in reversed(archive.messages.many([id_ for id_ in ordinals if id_ in recipes])):
+        ordinal, message = ordinals[stored.id], None
         try:
-            message = restored(stored.message, recipes[stored.id], reader(archive.files, vault), formats.decode)
+            if left > 0 or ordinal == items[start].ordinal:
+                message = restored(stored.message, recipes[stored.id], reader(archive.files, vault), formats.decode)
         except (NotFound, ArchiveError):
-            continue
-        most_tokens -= message.tokens
-        if most_tokens < 0:
-            break
-        whole[ordinals[stored.id]] = message
-    return whole
+            message = None
+        if message is not None and ordinal == items[start].ordinal:
+            message = message if message.tokens <= capacity else None
+        elif message is not None:
+            left -= message.tokens
+            message = message if left >= 0 else None
+        found[ordinal] = message
+    return found

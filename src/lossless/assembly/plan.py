@@ -6,7 +6,7 @@ beginning stays byte for byte the same until the conversation has grown by anoth
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,9 @@ SHARE_TARGETS: Mapping[str, tuple[float, float]] = {
     "recent summaries": (0.30, 0.40),
     "widest summary": (0.10, 0.15),
 }
+
+#: Of all that there is beside the system prompt, a message that is longer than it takes at most this share.
+_PART_SHARE = 0.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +104,9 @@ def choose(candidates: Sequence[Candidate], policy: Policy) -> Chosen:
 
     Where summaries do not fit, the condensed one that covers them stands in. A tail that is over budget alone
     gives up what is before the newest user message; a turn that is over budget alone gives up its older tool
-    results, oldest first, but never the user's message.
+    results, oldest first, but never the user's message. What is longer than the budget by itself is shown in part.
     """
+    candidates = _alone(candidates, policy)
     zones = _zones(candidates, policy)
     excess = sum(candidate.tokens for candidate in candidates) - policy.limit
     actions: tuple[Action, ...] = ()
@@ -111,6 +115,26 @@ def choose(candidates: Sequence[Candidate], policy: Policy) -> Chosen:
         found = shed(stages, excess, policy.step, policy.border)
         actions = found if found is not None else _long_turn(candidates, zones, policy, stages)
     return _outcome(candidates, zones, actions, policy)
+
+
+def _alone(candidates: Sequence[Candidate], policy: Policy) -> Sequence[Candidate]:
+    """Messages that no prompt can hold stand in it in part, wherever they are: the same in every turn."""
+    head = list(takewhile(_is_system, candidates))
+    room = policy.limit - sum(candidate.tokens for candidate in head)
+    rest = candidates[len(head) :]
+    if all(candidate.tokens <= room for candidate in rest):
+        return candidates
+    length = next((length for length in policy.lengths if length <= _PART_SHARE * room), policy.lengths[-1])
+    return [*head, *(one if one.tokens <= room else _in_part(one, room, length) for one in rest)]
+
+
+def _in_part(candidate: Candidate, room: int, length: int) -> Candidate:
+    reference, least = candidate.reference_tokens, candidate.least_tokens
+    if reference is not None and reference <= room:
+        return replace(candidate, tokens=reference, form="reference")
+    if least is None:
+        return candidate
+    return replace(candidate, tokens=max(least, length), form="shortened")
 
 
 # --- what is protected ----------------------------------------------------------------------------
@@ -195,10 +219,10 @@ def _long_turn(
 ) -> tuple[Action, ...]:
     """Only the widest summary and the current turn are left, and the turn is shortened from within."""
     details, stand_ins, widest, tail = stages
-    ladder, last_resort = turn_stages(candidates, zones.turn, policy)
+    ladder, last_resorts = turn_stages(candidates, zones.turn, policy)
     before = (*details.actions, *stand_ins.actions, *tail.actions)
     excess = sum(candidates[i].tokens for i in (*zones.head, *zones.turn)) + widest.frees - policy.limit
-    within = [ladder, widest, last_resort]
+    within = [ladder, widest, *last_resorts]
     found = shed(within, excess, policy.step)
     return (*before, *(found if found is not None else (a for stage in within for a in stage.actions)))
 
@@ -215,7 +239,7 @@ def _outcome(candidates: Sequence[Candidate], zones: _Zones, actions: Sequence[A
     for i, candidate in enumerate(candidates):
         change = changes.get(i)
         if change is None:
-            kept.append(Kept(candidate, "verbatim", candidate.tokens, i in protected))
+            kept.append(Kept(candidate, candidate.form, candidate.tokens, i in protected))
         elif change.form is None:
             left_out.append(LeftOut(candidate, change.reason))
         else:

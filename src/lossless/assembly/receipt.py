@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from lossless.assembly.plan import Chosen
     from lossless.assembly.validate import Repair
 
+#: What stands in a prompt beside the context, and how many of its pieces are named when it is too large.
+_BESIDE = ("pins and focus", "cue")
+_NAMED = 3
+
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
@@ -39,6 +43,27 @@ class Receipt:
     def fits(self) -> bool:
         return self.tokens <= self.capacity
 
+    @property
+    def over(self) -> int:
+        """By how many tokens the prompt is larger than it may be."""
+        return max(0, self.tokens - self.capacity)
+
+    @property
+    def shortened(self) -> tuple[str, ...]:
+        """Ids of messages that are shown in part, or as a reference to their file, to make room."""
+        return tuple(id for id, form in self.included if form in ("shortened", "reference"))
+
+    @property
+    def why_over(self) -> str:
+        """Why the prompt is larger than it may be; empty when it is not."""
+        if self.fits:
+            return ""
+        sizes = [*zip((id for id, _ in self.included), self.sizes, strict=False)]
+        sizes += [(kind, tokens) for kind, tokens in self.tokens_by_kind.items() if kind in _BESIDE]
+        largest = sorted(sizes, key=lambda size: -size[1])[:_NAMED]
+        named = ", ".join(f"{id} takes {tokens:,}" for id, tokens in largest)
+        return f"{self.tokens:,} tokens where {self.capacity:,} fit, and nothing else can go or be shortened: {named}"
+
     def __str__(self) -> str:
         lines = [f"{self.tokens:,} of {self.capacity:,} tokens{'' if self.fits else ' (over budget)'}"]
         for lane, share in self.shares.items():
@@ -46,6 +71,7 @@ class Receipt:
             aim = f" (aim {low:.0%} to {high:.0%})" if high else ""
             lines.append(f"  {lane}: {share:.1%}{aim}")
         lines += [f"  {kind}: {tokens:,} tokens" for kind, tokens in self.tokens_by_kind.items()]
+        lines += [f"  shown in part {id}" for id in self.shortened]
         lines += [f"  left out {id}: {reason}" for id, reason in self.left_out]
         lines += [f"  repaired: {repair.what} ({repair.count})" for repair in self.repairs]
         return "\n".join(lines)

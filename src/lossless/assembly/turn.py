@@ -1,9 +1,13 @@
-"""A turn that is longer than the budget: its older tool results become stubs, then one line for many."""
+"""A turn that is longer than the budget: its older tool results become stubs, then one line for many.
+
+What cannot go, the newest messages and the words of the user, is shown in part when nothing else helps.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from lossless.assembly.budget import Action, Change, Stage
@@ -11,7 +15,7 @@ from lossless.assembly.candidates import IN_RUN, TURN_OVER_BUDGET
 from lossless.model.context import MessageItem
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lossless.assembly.candidates import Candidate, Policy
 
@@ -19,11 +23,12 @@ if TYPE_CHECKING:
 STUB_SHARE = 0.30
 
 
-def turn_stages(candidates: Sequence[Candidate], turn: Sequence[int], policy: Policy) -> tuple[Stage, Stage]:
-    """How the turn at indices `turn` is shortened, and the last resort.
+def turn_stages(candidates: Sequence[Candidate], turn: Sequence[int], policy: Policy) -> tuple[Stage, list[Stage]]:
+    """How the turn at indices `turn` is shortened, and then, stage by stage, what is still better than no request.
 
     The user's message and the newest `policy.verbatim_in_turn` messages stay as they are, and so does a call
-    that waits for its result. The last resort stubs results among the newest: better than no request at all.
+    that waits for its result. Where that is not enough, results among the newest that the model has read become
+    stubs; then whatever is longest is shown in part; and at last results that it has not read become stubs.
     """
     said = [i for i in turn if isinstance(candidates[i].item, MessageItem)]
     users = [i for i in said if _role(candidates[i]) == "user"]
@@ -35,24 +40,59 @@ def turn_stages(candidates: Sequence[Candidate], turn: Sequence[int], policy: Po
     finished = [atom for atom in atoms.values() if not any(candidates[i].is_unanswered for i in atom)]
     older = [atom for atom in finished if not newest.intersection(atom) and not set(users).intersection(atom)]
     recent = [atom for atom in finished if newest.intersection(atom)]
-    last_resort = (_stubbed(candidates, atom) for atom in recent)
-    return (
-        Stage(tuple(_ladder(candidates, older, policy)), is_ladder=True),
-        Stage(tuple(action for action in last_resort if action.frees > 0)),
-    )
+    gone = {i for atom in older for i in atom}
+    sizes = {i: candidates[i].tokens for i in said if i not in gone}
+    unread = set(takewhile(lambda i: candidates[i].stub_tokens is not None, reversed(said)))
+    stages = [_stubs(candidates, [atom for atom in recent if unread.isdisjoint(atom)], sizes)]
+    stages += _shorter(candidates, sizes, policy)
+    stages.append(_stubs(candidates, [atom for atom in recent if unread.intersection(atom)], sizes))
+    return Stage(tuple(_ladder(candidates, older, policy)), is_ladder=True), stages
+
+
+def _stubs(candidates: Sequence[Candidate], atoms: Sequence[Sequence[int]], sizes: dict[int, int]) -> Stage:
+    """Stubs for the results in `atoms`, oldest first; `sizes` are those of the moment, and go on from there."""
+    actions = [action for atom in atoms if (action := _stubbed(candidates, atom, sizes)).frees > 0]
+    for change in (change for action in actions for change in action.changes):
+        sizes[change.index] = change.tokens
+    return Stage(tuple(actions))
+
+
+def _shorter(candidates: Sequence[Candidate], sizes: dict[int, int], policy: Policy) -> Iterator[Stage]:
+    """No message longer than half of all there is, then than a quarter, and so on."""
+    references = {i for i in sizes if candidates[i].form == "reference"}
+    for length in policy.lengths:
+        changes = [
+            change
+            for i, tokens in sizes.items()
+            if tokens > length and (change := _shown_in_part(i, candidates[i], length, i in references)).tokens < tokens
+        ]
+        frees = sum(sizes[change.index] - change.tokens for change in changes)
+        sizes |= {change.index: change.tokens for change in changes}
+        references |= {change.index for change in changes if change.form == "reference"}
+        if changes:
+            yield Stage((Action(frees, tuple(changes)),))
+
+
+def _shown_in_part(index: int, candidate: Candidate, length: int, is_reference: bool) -> Change:
+    """A message as the reference to its file, or in at most `length` tokens; unchanged where it cannot be."""
+    if candidate.reference_tokens is not None and not is_reference:
+        return Change(index, "reference", candidate.reference_tokens, TURN_OVER_BUDGET)
+    if candidate.least_tokens is None:
+        return Change(index, candidate.form, candidate.tokens)
+    return Change(index, "shortened", max(length, candidate.least_tokens), TURN_OVER_BUDGET)
 
 
 def _role(candidate: Candidate) -> str | None:
     return candidate.item.role if isinstance(candidate.item, MessageItem) else None
 
 
-def _stubbed(candidates: Sequence[Candidate], atom: Sequence[int]) -> Action:
+def _stubbed(candidates: Sequence[Candidate], atom: Sequence[int], sizes: Mapping[int, int]) -> Action:
     changes = tuple(
         Change(i, "stub", stub, TURN_OVER_BUDGET)
         for i in atom
-        if (stub := candidates[i].stub_tokens) is not None and stub < candidates[i].tokens
+        if i in sizes and (stub := candidates[i].stub_tokens) is not None and stub < sizes[i]
     )
-    frees = sum(candidates[c.index].tokens - c.tokens for c in changes)
+    frees = sum(sizes[c.index] - c.tokens for c in changes)
     return Action(frees, changes, sum(candidates[c.index].moves - c.tokens for c in changes))
 
 
@@ -76,7 +116,7 @@ def _ladder(candidates: Sequence[Candidate], older: Sequence[list[int]], policy:
     most = max(STUB_SHARE * policy.limit, 3 * line)
     weight = 0
     for atom in older:
-        stub = _stubbed(candidates, atom)
+        stub = _stubbed(candidates, atom, {i: candidates[i].tokens for i in atom})
         if stub.frees > 0:
             actions.append(stub)
         left = _Live(

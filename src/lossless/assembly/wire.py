@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: So many blocks of an Anthropic prompt may carry `cache_control`.
 MOST_CACHE_MARKS = 4
+#: Under this name a message carries a framework's own, which comes back as it was and is never sent.
+CARRIED = "carried"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,8 @@ class Sent:
 def sent(message: Message, format: str) -> Sent:
     """A message as a model may get it: in the strict shape of its format, every text valid Unicode."""
     written = formats.written(message, format)
+    if not written.is_built and CARRIED in written.items[0]:
+        written = replace(written, items=[plain(item) for item in written.items])
     if message.parts:
         written = formats.strict(written, format)
     tokens, is_clean = 0, True
@@ -44,6 +48,11 @@ def sent(message: Message, format: str) -> Sent:
         return Sent(message, written, tokens)
     items = [_clean(item) for item in written.items]
     return Sent(message, replace(written, items=items), sum(item_tokens(item, json_text(item)) for item in items))
+
+
+def plain(item: dict[str, Any]) -> dict[str, Any]:
+    """A message as it is sent: without what it carries for a framework."""
+    return item if CARRIED not in item else {name: item[name] for name in item if name != CARRIED}
 
 
 def with_few_marks(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:

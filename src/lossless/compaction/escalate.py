@@ -12,7 +12,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from lossless.compaction.extractive import EXPAND, NOTHING_ELSE, condense, extract
-from lossless.compaction.fallback import DIRECTIVE_OMITTED, fallback, without_overrides
+from lossless.compaction.fallback import DIRECTIVE_OMITTED, fallback, without_directives, without_overrides
 from lossless.compaction.prompts import condensed_target, leaf_target, render
 from lossless.compaction.source_text import (
     Line,
@@ -91,6 +91,7 @@ class Wording:
     timezone: str = "UTC"
 
 
+_ENDING = f"\n{EXPAND}{NOTHING_ELSE}"
 _SIZES = Sizes()
 _WORDING = Wording()
 
@@ -255,8 +256,22 @@ def _without_model(job: _Job, asked: _Attempt) -> _Attempt:
     )
     level: Level = "extractive"
     if summary is None:
-        summary, level = fallback(job.text, job.sizes.fallback_max_tokens, job.weight), "fallback"
+        summary, level = _cut(job, is_asked=asked.failure is not None)
     return _Attempt(summary, level, EXTRACTIVE_MODEL, asked.calls, asked.failure)
+
+
+def _cut(job: _Job, *, is_asked: bool) -> tuple[str | None, Level]:
+    """A source without a sentence worth quoting, cut short; one that is short already is left as it is.
+
+    The mark of a fallback is for a model that failed and can be asked again: without one, nobody could write it anew.
+    """
+    most = job.sizes.fallback_max_tokens
+    if job.weight <= most:
+        return None, "fallback"
+    if is_asked:
+        return fallback(job.text, most, job.weight), "fallback"
+    words = cut_to_tokens(without_directives(job.text)[0], most - estimate_tokens(_ENDING)).rstrip()
+    return (words + _ENDING if words else None), "extractive"
 
 
 def _text(source: Source, timezone: str) -> str:

@@ -11,6 +11,7 @@ from lossless.compaction import plan
 from lossless.compaction.policy import first_import_policy, policy_for, possible_policies
 from lossless.compaction.run import CompactionReport, Job, compact, lease_name, planned
 from lossless.compaction.trigger import Decision, Outcome, Reason, bill, evaluate, recovery_chain, threshold_chain
+from lossless.model.context import framed
 from lossless.model.times import parse_time
 
 if TYPE_CHECKING:
@@ -79,10 +80,18 @@ class Loop:
     def evaluate(self, situation: Situation, policy: CompactionPolicy | None = None) -> Decision:
         """How full the context is; exact where it matters, counted along where it does not."""
         policy, id_ = policy or self.policy(situation), situation.conversation.id
-        stored = self.archive.context_tokens(id_)
-        if stored > policy.threshold_tokens(situation.budget):
+        stored, threshold = self.archive.context_tokens(id_), policy.threshold_tokens(situation.budget)
+        framing = framed(0, self.archive.context.next_ordinal(id_))  # at most
+        if stored + framing > threshold:
+            framing = self._framing(id_)
+        if stored + framing > threshold:
             stored = self.archive.context.tokens(id_)
-        return evaluate(stored, situation.observed_tokens, situation.budget, policy, host_frames=situation.host_frames)
+        observed, host_frames = situation.observed_tokens, situation.host_frames
+        return evaluate(stored, observed, situation.budget, policy, host_frames=host_frames, framing=framing)
+
+    def _framing(self, conversation_id: int) -> int:
+        """What the frames around the items of a context take in a prompt."""
+        return framed(0, self.archive.context.counts(conversation_id)[0])
 
     def after_turn(self, situation: Situation) -> Paid:
         """Put a sweep off, or fold at once when the context is at its budget (or inline mode was chosen)."""
@@ -96,7 +105,8 @@ class Loop:
         seconds = None if who.may_ask_model else _TURN_SECONDS
         job = self._job(situation, policy, decision, may_ask_model=who.may_ask_model, seconds=seconds, actor="turn")
         report = compact(job, threshold_chain(decision, policy, time.monotonic()))
-        owes = not decision.is_under(report.tokens_after) and not report.exhausted
+        left = report.tokens_after + self._framing(situation.conversation.id)
+        owes = not decision.is_under(left) and not report.exhausted
         if owes:
             self.owe(situation, decision)
             if report.stop in _FAILURES:

@@ -13,13 +13,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from lossless.model.context import (
+    FRAME_TOKENS,
     CallIds,
     ContextItem,
     MessageItem,
     SummaryItem,
+    framed,
     fresh_tail_start,
     newest_user_index,
     pair_cuts,
+    prompt_tokens,
     token_sum,
 )
 
@@ -62,6 +65,10 @@ class Pass:
     def key(self) -> str:
         return chunk_key(self.items)
 
+    def frees(self, summary_tokens: int) -> int:
+        """By how much a prompt gets smaller when a summary of so many tokens stands for the sources."""
+        return prompt_tokens(self.items) - framed(summary_tokens)
+
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
@@ -79,7 +86,7 @@ class Remembered:
 class SweepState:
     """How far a sweep is and what ends it."""
 
-    #: Tokens of the context now.
+    #: What the context takes in a prompt now.
     tokens: int
     prefix_target: int
     #: At this size messages stop being folded; None folds all of them before the tail.
@@ -122,13 +129,13 @@ def begin_sweep(
     """
     room = max(1, decision.budget // 2, decision.budget - decision.overhead)
     user, tail = newest_user_index(context), _tail_start(context, policy, None)
-    tail_target = policy.threshold_tokens(room) if token_sum(context[tail:]) >= room else None
+    tail_target = policy.threshold_tokens(room) if prompt_tokens(context[tail:]) >= room else None
     return SweepState(
-        tokens=token_sum(context),
+        tokens=prompt_tokens(context),
         prefix_target=policy.prefix_target(decision.budget),
         stop_at=tail_target if decision.stop_at is None else decision.stop_at,
         tail_target=tail_target,
-        long_turn=tail_target is not None and user is not None and token_sum(context[user:]) >= room,
+        long_turn=tail_target is not None and user is not None and prompt_tokens(context[user:]) >= room,
         deadline=min(deadline, now + policy.sweep_deadline_ms / 1000),
         remembered=remembered or Remembered(),
     )
@@ -182,7 +189,7 @@ def leaf_batch(
         if batch and (work.within_turn or _has_reached(state.stop_at, state.tokens)):
             break
         batch.append(replace(work, batched=isolated and size > 1))
-        state = replace(state, tokens=state.tokens - work.tokens + expected_tokens(work))
+        state = replace(state, tokens=state.tokens - work.frees(expected_tokens(work)))
     return tuple(batch)
 
 
@@ -195,7 +202,7 @@ def after_pass(state: SweepState, work: Pass, summary_id: str, added_tokens: int
     """The sweep after a fold. One that did not make the context smaller is the last."""
     return replace(
         state,
-        tokens=state.tokens - work.tokens + added_tokens,
+        tokens=state.tokens - work.frees(added_tokens),
         passes=state.passes + 1,
         folds=state.folds + 1,
         last_leaf=summary_id if work.depth == 0 else state.last_leaf,
@@ -220,7 +227,7 @@ def after_stale(state: SweepState, context: Sequence[ContextItem]) -> SweepState
     replans = state.replans + 1
     return replace(
         state,
-        tokens=token_sum(context),
+        tokens=prompt_tokens(context),
         passes=state.passes + 1,
         replans=replans,
         last_leaf=None,
@@ -288,7 +295,7 @@ def _foldable(
     tail = _tail_start(context, policy, state.tail_target)
     stretches = [(head, max(head, tail), False)]
     user = newest_user_index(context) if state.long_turn else None
-    if user is None or _has_reached(state.tail_target, token_sum(context[user:])):
+    if user is None or _has_reached(state.tail_target, prompt_tokens(context[user:])):
         return stretches
     raw = [index for index in range(user + 1, len(context)) if isinstance(context[index], MessageItem)]
     kept = raw[-policy.turn_verbatim_count :] if policy.turn_verbatim_count > 0 else []
@@ -300,8 +307,10 @@ def _is_prompt(item: ContextItem) -> bool:
 
 
 def _tail_start(context: Sequence[ContextItem], policy: CompactionPolicy, cap: int | None) -> int:
-    caps = [limit for limit in (policy.fresh_tail_max_tokens, cap) if limit is not None]
-    return fresh_tail_start(context, policy.fresh_tail_count, min(caps, default=None))
+    start = fresh_tail_start(context, policy.fresh_tail_count, policy.fresh_tail_max_tokens)
+    if cap is None:
+        return start
+    return max(start, fresh_tail_start(context, policy.fresh_tail_count, cap, frame=FRAME_TOKENS))
 
 
 def _leaf_passes(

@@ -115,6 +115,10 @@ class _Sweeping:
     #: The code of the error with which a model failed; it is not asked again.
     failure: str | None = None
 
+    @property
+    def stored_tokens(self) -> int:
+        return token_sum(self.context)
+
 
 def lease_name(conversation_id: int) -> str:
     """The lease that whoever compacts a conversation holds."""
@@ -130,10 +134,10 @@ def compact(job: Job, chain: Chain) -> CompactionReport:
     deadline = chain.deadline if job.seconds is None else min(chain.deadline, time.monotonic() + job.seconds)
     sweeping = _begin(job, deadline, None if job.is_forced else job.stop_at)
     if not _next(job, sweeping, 1):
-        return _concluded(job, after_round(chain, sweeping.state.tokens), sweeping, sweeping.state.tokens)
+        return _concluded(job, after_round(chain, sweeping.state.tokens), sweeping, sweeping.stored_tokens)
     with job.archive.writing():
         if not _take_lease(job):
-            tokens = sweeping.state.tokens
+            tokens = sweeping.stored_tokens
             return CompactionReport(True, False, Reason.BUSY.value, tokens, tokens, stop="busy")
     try:
         if job.lifts_spend_limit:
@@ -147,7 +151,7 @@ def compact(job: Job, chain: Chain) -> CompactionReport:
 
 def _compact(job: Job, chain: Chain, sweeping: _Sweeping, crew: Crew | None) -> CompactionReport:
     """Sweep after sweep; the first goes on from what was read before the lease, since each fold looks again."""
-    before, deadline = sweeping.state.tokens, sweeping.deadline
+    before, deadline = sweeping.stored_tokens, sweeping.deadline
     while True:
         _sweep(job, sweeping, crew)
         chain = after_round(chain, sweeping.state.tokens)
@@ -428,7 +432,7 @@ def _report(outcome: Outcome, sweeping: _Sweeping, before: int) -> CompactionRep
         outcome.compacted,
         outcome.reason.value,
         before,
-        sweeping.state.tokens,
+        sweeping.stored_tokens,
         tuple(sweeping.summary_ids),
         sweeping.calls,
         outcome.exhausted,

@@ -65,15 +65,17 @@ class Decision:
     budget: int
     #: The threshold in tokens: more than this is too much.
     target_tokens: int
+    #: What the frames around the items take in a prompt.
+    framing: int = 0
 
     @property
     def current_tokens(self) -> int:
-        return max(self.stored_tokens, self.observed_tokens or 0)
+        return max(self.stored_tokens + self.framing, self.observed_tokens or 0)
 
     @property
     def overhead(self) -> int:
         """Tokens of the prompt that are not in the context and cannot be folded."""
-        return self.current_tokens - self.stored_tokens
+        return self.current_tokens - self.stored_tokens - self.framing
 
     @property
     def should_compact(self) -> bool:
@@ -92,9 +94,9 @@ class Decision:
             return None
         return max(1, self.target_tokens - self.overhead)
 
-    def is_under(self, stored_tokens: int) -> bool:
-        """Whether a context of so many tokens, with the same overhead, is within the target."""
-        return stored_tokens + self.overhead <= self.target_tokens
+    def is_under(self, tokens: int) -> bool:
+        """Whether a context that takes so many tokens, frames and all, with the same overhead is within the target."""
+        return tokens + self.overhead <= self.target_tokens
 
 
 def evaluate(
@@ -104,16 +106,18 @@ def evaluate(
     policy: CompactionPolicy,
     *,
     host_frames: bool = False,
+    framing: int = 0,
 ) -> Decision:
     """Measure a context against its budget: strictly more than the threshold is too much.
 
-    Observed tokens are ignored when the host frames the prompt itself. A budget that is not positive
-    raises BadInput: a session without one would never be compacted and nobody would notice.
+    The frames around its items count as they do in a prompt (`model.context.framed`). Observed tokens are ignored
+    when the host frames the prompt itself. A budget that is not positive raises BadInput: a session without one
+    would never be compacted and nobody would notice.
     """
     if budget <= 0:
         raise BadInput(Reason.NO_BUDGET.value)
     observed = None if host_frames or observed_tokens is None or observed_tokens < 0 else observed_tokens
-    return Decision(stored_tokens, observed, policy.capped(budget), policy.threshold_tokens(budget))
+    return Decision(stored_tokens, observed, policy.capped(budget), policy.threshold_tokens(budget), framing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +145,7 @@ class Chain:
     """Sweeps in a row until the context is small enough: bounded in number, in time and by progress."""
 
     target_tokens: int
-    #: Stored tokens and overhead after the last sweep.
+    #: The context and the overhead after the last sweep.
     tokens: int
     overhead: int
     max_rounds: int
@@ -198,9 +202,9 @@ def another_round(chain: Chain, now: float) -> bool:
     return allowed and chain.progressed and not chain.is_under
 
 
-def after_round(chain: Chain, stored_tokens: int) -> Chain:
-    """The chain after a sweep left so many stored tokens."""
-    tokens = stored_tokens + chain.overhead
+def after_round(chain: Chain, tokens: int) -> Chain:
+    """The chain after a sweep left a context that takes so many tokens."""
+    tokens += chain.overhead
     return replace(chain, tokens=tokens, rounds=chain.rounds + 1, progressed=tokens < chain.tokens)
 
 

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
 Raw: TypeAlias = dict[str, Any]
-#: Under this name a message carries a framework's own, which comes back as it was and is never sent.
-CARRIED = "carried"
 
 
 @dataclass(frozen=True, slots=True)

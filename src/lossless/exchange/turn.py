@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless.assembly.policy_text import RECALL_POLICY
 from lossless.errors import BadMessage, NotFound
+from lossless.exchange.answers import recalled
 from lossless.exchange.dialect import Raw, text_of
-from lossless.exchange.fitting import holds_payload, plain, window_tokens, with_newest_whole
+from lossless.exchange.fitting import holds_payload, shows_all, window_tokens
+from lossless.exchange.room import Room, beside_tokens, room
 from lossless.exchange.windows import known_window
 from lossless.model.messages import ModelIdentity
-from lossless.model.tokens import estimate_tokens
 from lossless.recall.tools import TOOLS
 
 if TYPE_CHECKING:
@@ -21,16 +21,18 @@ if TYPE_CHECKING:
     from lossless.engine import Engine
     from lossless.exchange.dialect import Call, Dialect, Stream
     from lossless.ingest.run import AppendReport
-    from lossless.model.conversations import Session
+    from lossless.model.conversations import Conversation, Session
 
 #: When a model gets the recall tools from us: whenever its prompt does not show everything, in every request, never.
 Tools: TypeAlias = Literal["auto", "always", "never"]
 _OURS = frozenset(tool.name for tool in TOOLS)
 #: So often a turn's recall calls are answered; then the model is told to come to an end.
 _ROUNDS, _LAST_ROUND = 8, 10
+#: An answer that would have to be shorter is none.
+_LEAST_ANSWER = 128
 _ENOUGH = "No more recall in this turn: answer with what you have."
-#: Of a window, at least this share is the conversation's, whatever else a request brings.
-_LEAST_SHARE = 4
+#: With fewer than one in so many parts of the window left, a model gets no tools from us unless it shall always.
+_TOOLS_LEAVE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +53,17 @@ class Keeping:
         turn.open()
         return turn
 
-    def budget(self, body: Raw, overhead: int) -> int:
-        """What of the model's window is left for the conversation."""
-        window = self.window or known_window(str(body.get("model"))) or self.engine.settings.default_token_budget
-        return max(window - self.dialect.most_output(body) - overhead, window // _LEAST_SHARE)
+    def room(self, body: Raw, beside: int) -> Room:
+        """What of the model's window is left for the conversation, beside so many tokens of other things."""
+        return room(self.size(body), self.dialect.most_output(body), beside)
+
+    def size(self, body: Raw) -> int:
+        """The model's window."""
+        return self.window or known_window(str(body.get("model"))) or self.engine.settings.default_token_budget
+
+    def leaves_enough(self, body: Raw, beside: int) -> bool:
+        """Whether so many tokens of other things leave the conversation a fair share of the window."""
+        return self.room(body, beside).budget >= self.size(body) // _TOOLS_LEAVE
 
 
 @dataclass(slots=True)
@@ -74,8 +83,20 @@ class Turn:
     budget: int = 0
     window: list[Raw] = field(default_factory=list)
     rounds: int = 0
+    #: The messages that the model sees in part, or as a reference to a file, by id.
+    shortened: tuple[str, ...] = ()
+    #: By how many tokens the request is larger than the window, and why that could not be helped.
+    over: int = 0
+    why_over: str = ""
     stream: Stream = field(init=False)
     _whole: Raw | None = None
+    #: What came; what is sent of it; the same with what was recalled; and the recall tools that go with it.
+    _asked: Raw = field(default_factory=dict)
+    _base: Raw = field(default_factory=dict)
+    _bare: Raw = field(default_factory=dict)
+    _tools: tuple[Raw, ...] = ()
+    #: Replies that asked for recall, and what they were answered.
+    _recalled: list[tuple[Raw, list[tuple[Call, str]]]] = field(default_factory=list)
     #: What is sent besides the conversation, in tokens.
     _overhead: int = 0
     #: Whether the archive has counted what is sent: not when it has a reference where these words are.
@@ -83,16 +104,20 @@ class Turn:
 
     def __post_init__(self) -> None:
         self.stream = self.keeping.dialect.stream(())
+        self._asked = self._base = self._bare = self.body
 
     def open(self) -> None:
         """Store what the request says, and put together what the model shall see."""
         keeping, dialect = self.keeping, self.keeping.dialect
         self.window = dialect.window(self.body)
         tools, ours = _recall(type(dialect), frozenset(_OURS & dialect.tool_names(self.body)))
+        self._overhead = beside_tokens(tools=self.body.get("tools") or [])
         may_add = keeping.tools != "never" and dialect.may_call(self.body) and bool(tools)
+        if keeping.tools == "auto":
+            may_add = may_add and keeping.leaves_enough(self.body, self._overhead + ours)
         ours = ours if may_add else 0
-        self._overhead = _tokens(self.body.get("tools") or [])
-        self.budget = keeping.budget(self.body, self._overhead + ours)
+        there = keeping.room(self.body, self._overhead + ours)
+        self.budget = there.budget
         try:
             report = self._store()
         except BadMessage as error:
@@ -103,21 +128,46 @@ class Turn:
             return
         self._fit(report)
         if may_add and (self.is_assembled or keeping.tools == "always"):
-            self.body, self._overhead = dialect.with_recall(self.body, RECALL_POLICY, tools), self._overhead + ours
+            self._tools, self._overhead = tools, self._overhead + ours
             self.hidden = frozenset(name for tool in tools for name in dialect.tool_names({"tools": [tool]}))
             self.stream = dialect.stream(self.hidden)
+        elif not self.is_assembled:
+            there = keeping.room(self.body, self._overhead)
+        self._tell(there)
+        self._with_recall()
+
+    def _with_recall(self) -> None:
+        """Send what is to be sent, with the tools if there are some."""
+        dialect, bare = self.keeping.dialect, self._bare
+        self.body = dialect.with_recall(bare, RECALL_POLICY, self._tools) if self._tools else bare
 
     def _fit(self, report: AppendReport) -> None:
         """Send the window as it came while it fits and shows everything, else what was put together."""
-        keeping, id_ = self.keeping, report.conversation_id
-        made = None if id_ is None or self._shows_everything(report) else self._assemble(self.budget)
+        is_all = shows_all(self.keeping.engine, report, self.window) and self._has_room(report)
+        made = None if is_all else self._assemble(self.budget)
         count = len(self.window) - len(report.skipped)
-        if id_ is None or made is None or (_is_whole(made, count) and self._has_room(report)):
+        if made is None or (_is_whole(made, count) and self._has_room(report)):
             self._is_counted = not self._holds_payload()
             return
-        shown = with_newest_whole(keeping.engine, id_, made, keeping.dialect.format, self._put_together)
-        self.body = keeping.dialect.with_window(self.body, [plain(one) for one in shown.made.messages])
-        self.is_assembled, self._is_counted = True, shown.is_counted
+        self._show(made)
+
+    def _show(self, made: Assembled) -> None:
+        """Send this prompt instead of the client's own messages."""
+        self._base = self._bare = self.keeping.dialect.with_window(self._asked, made.messages)
+        self.is_assembled, self.shortened = True, made.receipt.shortened
+        self.over, self.why_over = made.receipt.over, made.receipt.why_over
+
+    def _tell(self, there: Room) -> None:
+        """Say what could not be helped: there was not even this much room."""
+        if there.over:
+            self.over += there.over
+            self.why_over = "; ".join(filter(None, (there.why_over, self.why_over)))
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What somebody should know about this call."""
+        kept = () if self.not_kept is None else (f"not kept: {self.not_kept}",)
+        return kept if not self.over else (*kept, f"{self.over:,} tokens over the window: {self.why_over}")
 
     def take(self, reply: Raw) -> Raw | None:
         """The reply for the client, kept; None when `body` has to be sent once more."""
@@ -128,7 +178,7 @@ class Turn:
         self._whole = shown if self._whole is None else dialect.joined(self._whole, shown)
         if ours and len(ours) == len(calls) and self.rounds < _LAST_ROUND:
             self.rounds += 1
-            self.body = dialect.answered(self.body, reply, [(call, self._answer(call)) for call in ours])
+            self._go_on(reply, ours)
             return None
         self._record(reply)
         return self._whole
@@ -158,32 +208,21 @@ class Turn:
         keeping = self.keeping
         if keeping.dialect.knows_history(self.body):
             return keeping.engine.append(keeping.session, self.window)
-        report = keeping.engine.sync(keeping.session, self.window)
+        report = keeping.engine.sync(keeping.session, self.window, whole=True)
         id_ = report.conversation_id
         if id_ is not None and keeping.engine.archive.context_tokens(id_) > self.budget:  # fold before, not after
-            keeping.engine.after_turn(keeping.session, window=self.window, budget=self.budget)
+            keeping.engine.after_turn(keeping.session, window=self.window, budget=self.budget, whole=True)
         return report
-
-    def _shows_everything(self, report: AppendReport) -> bool:
-        """Whether the context is this very window, and fits: then there is nothing to put together."""
-        archive, id_ = self.keeping.engine.archive, report.conversation_id
-        if id_ is None:
-            return False
-        with archive.reading():
-            items, summaries = archive.context.counts(id_)
-            if summaries or items != len(self.window) - len(report.skipped):
-                return False
-            if archive.beside.pins(id_) or archive.beside.active_brief(id_) is not None:
-                return False
-            return self._has_room(report)
 
     def _has_room(self, report: AppendReport) -> bool:
         """Whether the client's own window fits, as it would be sent."""
-        who = report.conversation or self.keeping.session
-        room = self.keeping.engine.capacity(who, budget=self.budget, model=self._identity())
-        if self.most_tokens is not None and self.most_tokens + len(self.window) <= room:
+        there = self._capacity(report.conversation or self.keeping.session)
+        if self.most_tokens is not None and self.most_tokens + len(self.window) <= there:
             return True
-        return window_tokens(self.window) <= room
+        return window_tokens(self.window) <= there
+
+    def _capacity(self, who: Session | Conversation) -> int:
+        return self.keeping.engine.capacity(who, budget=self.budget, model=self._identity())
 
     def _holds_payload(self) -> bool:
         threshold = self.keeping.engine.settings.large_file_threshold_tokens
@@ -211,10 +250,33 @@ class Turn:
         keeping = self.keeping
         return ModelIdentity(keeping.provider, keeping.dialect.format, str(self.body.get("model") or "unknown"))
 
-    def _answer(self, call: Call) -> str:
+    def _go_on(self, reply: Raw, calls: list[Call]) -> None:
+        """Answer recall calls and ask again; what is older makes room for the answers."""
+        dialect = self.keeping.dialect
+        self._recalled.append((reply, [(call, self._answer(call, len(calls))) for call in calls]))
+        self._bare = dialect.answered(self._bare, *self._recalled[-1])
+        capacity, size = self._capacity(self.keeping.session), window_tokens(dialect.window(self._bare))
+        if size > capacity:
+            added = size - window_tokens(dialect.window(self._base))
+            self._assembled_for(max(int((capacity - added) * self.budget / capacity), 1))
+        self._with_recall()
+
+    def _assembled_for(self, budget: int) -> None:
+        """Put the prompt together anew, with less of the past, and with the answers that it has got."""
+        made = self._assemble(budget)
+        if made is not None:
+            self._show(made)
+            for reply, answers in self._recalled:
+                self._bare = self.keeping.dialect.answered(self._bare, reply, answers)
+
+    def _answer(self, call: Call, count: int) -> str:
         if self.rounds > _ROUNDS:
             return _ENOUGH
-        return self.keeping.engine.call_tool(call.name, call.arguments, session=self.keeping.session).text
+        given = sum(window_tokens([{"text": text}]) for _, answers in self._recalled for _, text in answers)
+        most = (self.budget // 2 - given) // count
+        if most < _LEAST_ANSWER:
+            return _ENOUGH
+        return recalled(self.keeping.engine, self.keeping.session, call.name, call.arguments, most)
 
     def _record(self, reply: Raw) -> None:
         """Store what the client gets to see, with what the provider counted for the last round."""
@@ -229,6 +291,7 @@ class Turn:
             keeping.session,
             new_messages=said if is_added else None,
             window=None if is_added else [*self.window, *said],
+            whole=not is_added,
             budget=self.budget,
             usage=counted if self._is_counted else None,
             observed_tokens=prompt if prompt > 0 and not self._is_counted else None,
@@ -255,8 +318,4 @@ def _recall(kind: type[Dialect], brought: frozenset[str]) -> tuple[tuple[Raw, ..
     """The recall tools but for names that a client brought itself, and what they take with the policy."""
     dialect = kind()
     tools = [tool for tool in dialect.tools() if not dialect.tool_names({"tools": [tool]}) & brought]
-    return tuple(tools), _tokens(tools) + estimate_tokens(RECALL_POLICY)
-
-
-def _tokens(value: list[Raw]) -> int:
-    return estimate_tokens(json.dumps(value, ensure_ascii=False)) if value else 0
+    return tuple(tools), beside_tokens(RECALL_POLICY, tools)

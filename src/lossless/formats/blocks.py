@@ -26,15 +26,15 @@ _DATA_URL_MIME = re.compile(r"data:([A-Za-z0-9.+-]{1,64}/[A-Za-z0-9.+-]{1,64})[;
 
 
 def read_block(block: Any) -> Part:
-    """The part that a block is; Opaque when no reader knows it."""
+    """The part that a block is; Opaque when no reader knows it. Null is a text without words."""
     if isinstance(block, dict):
         kind = block.get("type")
-        if isinstance(kind, str):
+        if kind and isinstance(kind, str):
             reader = _READERS.get(kind)
             return reader(block) if reader is not None else Opaque(block, kind)
         return Opaque(block)
-    if isinstance(block, str):
-        return Text(block)
+    if block is None or isinstance(block, str):
+        return Text(block or "")
     return Opaque(block)
 
 

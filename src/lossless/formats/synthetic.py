@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 #: Stands where a provider wants a user to speak and none does.
 OPENING_TEXT = "[The conversation goes on from here.]"
@@ -25,6 +26,16 @@ _RUN = re.compile(
 )
 _BRIEF = re.compile(r'<focus_brief id="(focus_[0-9a-f]{16})" ')
 _STUB = re.compile(r"\[LCM Tool Output: msg#(\d+) \| tool=")
+_SHORTENED = re.compile(r"\n\[LCM Shortened: msg#(\d+) \| [\d,]+ of ([\d,]+) characters left out here; [^\n]*\]\n")
+
+
+class Shortened(NamedTuple):
+    """What a text that is shown in part says about itself: the message it is of, its ends, and how long it is."""
+
+    message_id: int
+    head: str
+    tail: str
+    chars: int
 
 
 def unescape(text: str) -> str:
@@ -51,6 +62,27 @@ def stub_message_id(text: str) -> int | None:
     """The message that a stub of an older tool output, or of a run of steps, begins with."""
     found = _STUB.match(text) or _RUN.match(text)
     return int(found[1]) if found and found[1] else None
+
+
+def shortened_text(head: str, tail: str, chars: int, ref: str | None) -> str:
+    """The beginning and the end of a text of so many characters, and between them what is left out.
+
+    >>> print(shortened_text("Dear all,", "Yours, B.", 9_000, "msg#7"))
+    Dear all,
+    [LCM Shortened: msg#7 | 8,982 of 9,000 characters left out here; lcm_describe(id="msg#7") reads them]
+    Yours, B.
+    """
+    left = f"{chars - len(head) - len(tail):,} of {chars:,} characters left out here"
+    note = f"{left} to fit the window" if ref is None else f'{ref} | {left}; lcm_describe(id="{ref}") reads them'
+    return f"{head}\n[LCM Shortened: {note}]\n{tail}"
+
+
+def shortened_in(text: str) -> Shortened | None:
+    """What a text says that is shown in part; None when it is none, or names no message."""
+    found = _SHORTENED.search(text)
+    if found is None:
+        return None
+    return Shortened(int(found[1]), text[: found.start()], text[found.end() :], int(found[2].replace(",", "")))
 
 
 def brief_id(text: str) -> str | None:

@@ -16,8 +16,7 @@ from lossless.errors import BadInput
 from lossless.exchange.turn import Keeping, Tools, Turn
 from lossless.hosts.calls import Calls, check
 from lossless.hosts.replies import plain
-from lossless.hosts.window import checked_budget
-from lossless.model.conversations import Session
+from lossless.hosts.window import checked_budget, session_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from lossless.exchange.dialect import Raw
     from lossless.hosts.calls import Place
     from lossless.hosts.replies import Events
+    from lossless.model.conversations import Session
     from lossless.settings import Settings
 
 
@@ -32,13 +32,13 @@ class Chat:
     """Keeps every call of a client's `create()` while it is open. Also for `async with`.
 
     What is said goes to the archive before it is sent, the reply when it is there. Messages that do not fit are
-    replaced by summaries of them on their way out; your own list stays as it is.
+    replaced by summaries of them on their way out; your own list stays as it is. `last` is the newest call.
     """
 
     def __init__(
         self,
         client: Any,
-        session: str | Session = "chat",
+        session: str | Session | None = None,
         *,
         archive: str | Path | Engine | None = None,
         settings: Settings | None = None,
@@ -49,11 +49,12 @@ class Chat:
         if tools not in get_args(Tools):
             raise BadInput(f"tools is one of {', '.join(get_args(Tools))}, not {tools!r}")
         self.client, self.window, self.tools = client, checked_budget(window, "window"), tools
-        self.session = session if isinstance(session, Session) else Session(key=session)
+        self.session = session_of(session, "chat")
         self._archive, self._settings = archive, settings
         self._engine = archive if isinstance(archive, Engine) else None
         self._calls: Calls | None = None
         self.streams: WeakSet[Events] = WeakSet()
+        self.last: Turn | None = None
 
     @property
     def engine(self) -> Engine:
@@ -84,15 +85,15 @@ class Chat:
     def turn(self, place: Place, tools: Tools, request: Raw) -> Turn:
         """Keep what a request says, and make it fit."""
         keeping = Keeping(self.engine, self.session, place.dialect(), place.provider, self.window, tools)
-        turn = keeping.turn(plain(request))
-        if turn.not_kept is not None:
-            warnings.warn(f"this call is not kept: {turn.not_kept}", RuntimeWarning, stacklevel=4)
+        self.last = turn = keeping.turn(plain(request))
+        for told in turn.told:
+            warnings.warn(f"this call is {told}", RuntimeWarning, stacklevel=4)
         return turn
 
     def _leave(self) -> None:
-        if self._calls is not None:
-            self._calls.close(self)
-        self._calls = None
+        calls, self._calls = self._calls, None
+        if calls is not None:
+            calls.close(self)
 
     def _finish(self) -> None:
         """Keep what had come of streams that nobody read to their end, then let go of the archive."""
@@ -105,7 +106,7 @@ class Chat:
 
 def chat(
     client: Any,
-    session: str | Session = "chat",
+    session: str | Session | None = None,
     *,
     archive: str | Path | Engine | None = None,
     settings: Settings | None = None,
@@ -114,7 +115,6 @@ def chat(
 ) -> Chat:
     """Keep what a client's `create()` sends and gets, and keep it inside the model's window, as long as it is open.
 
-    `archive` is a path or an engine; without it, the archive of this machine. `window` is the model's in tokens; else
-    it is known by the model's name. With `tools="auto"` the model may look into its past, and we answer.
+    `archive` is a path or an engine, else this machine's; `window` is the model's in tokens, else known by its name.
     """
     return Chat(client, session, archive=archive, settings=settings, window=window, tools=tools)

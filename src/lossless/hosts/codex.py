@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput
-from lossless.hosts.claude_code.setup import object_edit
-from lossless.hosts.config_files import Edit, read_object, read_text
+from lossless.hosts.claude_code.setup import edits_back, edits_there
+from lossless.hosts.codex_table import with_command, with_table, without_table
+from lossless.hosts.config_files import read_object, read_text
 from lossless.hosts.hook_files import SERVER, command_in, is_own_server, with_hooks, without_hooks
-from lossless.settings.json5_edit import line_end
+from lossless.hosts.way_back import back, there
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from lossless.hosts.config_files import Edit
     from lossless.hosts.programs import Programs
 
 #: The first with hooks.
 LEAST_VERSION = (0, 114)
 EVENTS = ("SessionStart", "UserPromptSubmit", "PreCompact", "Stop", "SubagentStop")
-_MARK = "# Written by `lcm install codex`; `lcm uninstall codex` takes it away."
-#: The header of our table, and of those that Codex keeps below it.
-_HEADER = re.compile(rf"\s*\[\s*mcp_servers\s*\.\s*{SERVER}\s*(?:\.[^\]]*)?\]")
+#: What Codex calls its hooks among its features, and called them before.
+_FEATURES = ("codex_hooks", "hooks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,22 +50,20 @@ def project_places(project: Path) -> Places:
 
 def install_edits(places: Places, commands: Programs) -> list[Edit]:
     """What is to be written; a second time there is nothing to write."""
-    hooks = object_edit(places.hooks, lambda found: with_hooks(found, commands.hook, EVENTS))
-    text = read_text(places.config)
-    return [hooks, Edit(places.config, text, with_server(places.config, text, commands.server))]
+    path = places.config
+    hooks = edits_there(places.hooks, lambda found: with_hooks(found, commands.hook, EVENTS), without_hooks)
+    config = there(path, lambda text: with_server(path, text, commands.server), lambda text: without_server(path, text))
+    return [hooks[0], config[0], *hooks[1:], *config[1:]]
 
 
 def uninstall_edits(places: Places) -> list[Edit]:
     """What is to be taken away: ours, and nothing else."""
-    hooks = object_edit(places.hooks, without_hooks)
-    text = read_text(places.config)
-    if text is None or not is_own_server(servers_in(places.config, text).get(SERVER)):
-        return [hooks, Edit(places.config, text, text)]
-    after = without_server(text)
-    if after is None:
+    path = places.config
+    hooks, config = edits_back(places.hooks, without_hooks), back(path, lambda text: without_server(path, text))
+    if is_own_server(servers_in(path, config[0].after or "").get(SERVER)):
         note = f"[mcp_servers.{SERVER}] cannot be taken away alone; remove it by hand"
-        return [hooks, Edit(places.config, text, text, note)]
-    return [hooks, Edit(places.config, text, after if after.strip() else None)]
+        config = [replace(config[0], note=note), *config[1:]]
+    return [hooks[0], config[0], *hooks[1:], *config[1:]]
 
 
 def installed_command(places: Places) -> list[str] | None:
@@ -76,73 +73,53 @@ def installed_command(places: Places) -> list[str] | None:
 
 
 def with_server(path: Path, text: str | None, command: Sequence[str]) -> str:
-    """A config with our MCP server; one that is there already as it should be, or was changed by hand, stays."""
+    """A config with our MCP server; of one that is there only the command changes, what is beside and below stays."""
     found = servers_in(path, text or "").get(SERVER)
-    wanted = {"command": command[0], "args": list(command[1:])}
-    if found is not None and not is_own_server(found):
+    if found is None:
+        made = with_table(text or "", command)
+        servers_in(path, made)
+        return made
+    if not is_own_server(found):
         raise BadInput(f"there is another MCP server named {SERVER!r} in {str(path)!r}; rename it first")
-    if found is not None and {name: found.get(name) for name in wanted} == wanted:
+    if (found["command"], found["args"]) == (command[0], list(command[1:])):
         return text or ""
-    rest = without_server(text or "") if found is not None else text or ""
-    if rest is None:
+    changed = with_command(text or "", command)
+    if changed is None:
         raise BadInput(f"[mcp_servers.{SERVER}] in {str(path)!r} cannot be changed safely; change it by hand")
-    args = ", ".join(map(_quoted, command[1:]))
-    end = line_end(text or "")
-    gap = "" if not rest else end if rest.endswith("\n") else end + end
-    lines = (_MARK, f"[mcp_servers.{SERVER}]", f"command = {_quoted(command[0])}", f"args = [{args}]", "")
-    new = rest + gap + end.join(lines)
-    servers_in(path, new)
-    return new
+    return changed
 
 
-def without_server(text: str) -> str | None:
-    """A config without our tables, all other lines as they are; None when lines alone cannot take them away."""
-    kept: list[str] = []
-    lines = text.splitlines(keepends=True)
-    place = 0
-    while place < len(lines):
-        if not _HEADER.match(lines[place]):
-            kept.append(lines[place])
-            place += 1
-            continue
-        if kept and kept[-1].strip() == _MARK:
-            kept.pop()
-            if kept and not kept[-1].strip():
-                kept.pop()
-        end = place + 1
-        while end < len(lines) and not lines[end].lstrip().startswith("["):
-            end += 1
-        while end > place + 1 and (not lines[end - 1].strip() or lines[end - 1].lstrip().startswith("#")):
-            end -= 1
-        place = end
-    after = "".join(kept)
-    return after if _is_all_but_ours(text, after) else None
-
-
-def _is_all_but_ours(before: str, after: str) -> bool:
-    wanted = tomllib.loads(before)
-    servers = wanted.get("mcp_servers", {})
-    servers.pop(SERVER, None)
-    if not servers:
-        wanted.pop("mcp_servers", None)
-    try:
-        found = tomllib.loads(after)
-    except tomllib.TOMLDecodeError:
-        return False
-    if not found.get("mcp_servers"):
-        found.pop("mcp_servers", None)
-    return found == wanted
+def without_server(path: Path, text: str | None) -> str | None:
+    """A config without our MCP server and what is kept below it; as it is when it cannot be taken away alone."""
+    if text is None or not is_own_server(servers_in(path, text).get(SERVER)):
+        return text
+    after = without_table(text)
+    return text if after is None else after if after.strip() else None
 
 
 def servers_in(path: Path, text: str) -> dict[str, Any]:
     """The MCP servers in a config; raises BadInput when it cannot be read."""
+    return _table(_read(path, text), "mcp_servers")
+
+
+def hooks_switched_off(*configs: Path) -> tuple[Path, str] | None:
+    """Where Codex is told to run no hooks, and by which name; of configs that say it differently the last counts."""
+    found = None
+    for path in configs:
+        features = _table(_read(path, read_text(path) or ""), "features")
+        for name in _FEATURES:
+            if name in features:
+                found = (path, name) if features[name] is False else None
+    return found
+
+
+def _read(path: Path, text: str) -> dict[str, Any]:
     try:
-        found = tomllib.loads(text).get("mcp_servers", {})
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise BadInput(f"{str(path)!r} cannot be changed safely and is left as it is: {error}") from error
+
+
+def _table(config: dict[str, Any], name: str) -> dict[str, Any]:
+    found = config.get(name, {})
     return found if isinstance(found, dict) else {}
-
-
-def _quoted(text: str) -> str:
-    """A TOML string; JSON's are, but for the delete character."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

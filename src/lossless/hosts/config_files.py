@@ -30,6 +30,8 @@ class Edit:
     note: str = ""
     #: So many folders above it are there for this file alone, and go with it when they are empty.
     folders: int = 0
+    #: A file that is made is for its owner only.
+    is_private: bool = False
 
     @property
     def change(self) -> str:
@@ -68,16 +70,33 @@ def read_text(path: Path) -> str | None:
 
 
 def read_object(path: Path, text: str | None) -> dict[str, Any]:
-    """The JSON object of a file's text; raises BadInput for anything else, so that nobody's file is lost."""
+    """The JSON object of a file's text; raises BadInput for anything else, so that nobody's file is lost.
+
+    An object with a key twice is anything else: who edits it would have to choose one of them.
+    """
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) < len(pairs):
+            raise BadInput(twice(path, next(key for key in made if [name for name, _ in pairs].count(key) > 1)))
+        return made
+
     if text is None or not text.strip():
         return {}
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=once)
+    except BadInput:
+        raise
     except ValueError as error:
         raise BadInput(f"{str(path)!r} is no JSON and is left as it is: {error}") from error
     if not isinstance(value, dict):
         raise BadInput(f"{str(path)!r} holds no JSON object and is left as it is")
     return value
+
+
+def twice(path: Path, key: str) -> str:
+    """What is said of a file in which an object has a key twice."""
+    return f"{str(path)!r} has the key {key!r} twice in one object and is left as it is; take one of them out"
 
 
 def write_object(value: dict[str, Any], like: str | None) -> str:
@@ -116,7 +135,7 @@ def _staged(edit: Edit, now: datetime, undo: ExitStack) -> _Staged:
         if edit.after is None:
             return _Staged(edit, real)
         _make_folder(real.parent, undo)
-        backup = mode = None
+        backup, mode = None, 0o600 if edit.is_private else None
         if edit.before is not None:
             mode = real.stat().st_mode & 0o7777
             names = (f"{real.name}.lcm-{now:%Y%m%dT%H%M%S}{f'-{n}' if n else ''}.bak" for n in count())

@@ -10,6 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from lossless.assembly.policy_text import RECALL_POLICY
+from lossless.exchange.room import beside_tokens
 from lossless.hosts.extras import extra
 from lossless.hosts.window import Raw, Windows
 from lossless.model.conversations import Session
@@ -40,6 +41,8 @@ class LosslessPlugin(BasePlugin):
         self._windows = Windows(engine, "google-adk", budget)
         #: The last request of each agent in a run.
         self._sent: dict[tuple[str, str], list[Raw]] = {}
+        #: What is sent beside the contents, by agent, in tokens.
+        self._beside: dict[str, int] = {}
 
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
         """Keep what the request says, and fit it; the session's events stay as they are."""
@@ -47,9 +50,11 @@ class LosslessPlugin(BasePlugin):
         self._sent[callback_context.invocation_id, callback_context.agent_name] = said
         if len(self._sent) > _MOST_SENT:  # a run that was cancelled never ends
             del self._sent[next(iter(self._sent))]
-        fitting = await asyncio.to_thread(self._windows.fit, _session(callback_context), said)
         llm_request.append_instructions([RECALL_POLICY])
         llm_request.append_tools([RecallTool(self, tool) for tool in self._windows.tools])
+        beside = _beside(llm_request.config)
+        self._beside[callback_context.agent_name] = beside
+        fitting = await asyncio.to_thread(self._windows.fit, _session(callback_context), said, beside)
         if fitting is not None:
             llm_request.contents = given_back(self._windows, fitting)
 
@@ -61,7 +66,8 @@ class LosslessPlugin(BasePlugin):
         said += window(self._windows, [llm_response.content])
         counted = llm_response.usage_metadata
         tokens = counted.prompt_token_count if counted else None
-        await asyncio.to_thread(self._windows.turn, _session(callback_context), list(said), tokens)
+        beside = self._beside.get(callback_context.agent_name, 0)
+        await asyncio.to_thread(self._windows.turn, _session(callback_context), list(said), tokens, beside)
 
     async def after_run_callback(self, *, invocation_context: Any) -> None:
         """Forget the run's requests."""
@@ -88,6 +94,13 @@ class RecallTool(BaseTool):
     async def run_async(self, *, args: dict[str, Any], tool_context: Any) -> Any:
         """Answer as an agent of the session would get it."""
         return {"result": await asyncio.to_thread(self._plugin.answer, tool_context, self.name, args)}
+
+
+def _beside(config: Any) -> int:
+    """What is sent beside the contents: instructions and tools, ours among them."""
+    told = config.system_instruction
+    told = told if isinstance(told, str) or told is None else str(told)
+    return beside_tokens(told, [tool.model_dump(mode="json", exclude_none=True) for tool in config.tools or ()])
 
 
 def _session(context: Any) -> Session:

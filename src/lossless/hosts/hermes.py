@@ -5,13 +5,12 @@ plugins: {enabled: [lcm]} and context: {engine: lcm} in Hermes' configuration sw
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from lossless.engine import Engine, open_engine
 from lossless.hosts.extras import extra
 from lossless.hosts.joined import parted
-from lossless.hosts.window import Raw, tokens_of
+from lossless.hosts.window import Raw, answer_as_json, beside_of, tokens_of, told
 from lossless.model.conversations import Session
 from lossless.recall.tools import openai_tools
 
@@ -86,22 +85,22 @@ class LosslessEngine(ContextEngine):
     ) -> list[Raw]:  # fmt: skip
         """Keep the messages, fold what is old, and give back what fits beside the host's own prompt and tools."""
         self._keep(messages)
-        beside = max((current_tokens or 0) - tokens_of(messages), 0)
+        beside = beside_of(messages, current_tokens)
         budget = max(self.threshold_tokens - beside, self.threshold_tokens // 4) or None  # at least a quarter
         self.engine.compact(self._session, budget=budget, force=force)
         made = self.engine.assemble(self._session, budget=budget, prompt=focus_topic, allow_trailing_assistant=True)
         self.compression_count += 1
-        return made.messages
+        return told(made)
 
     def get_tool_schemas(self) -> list[Raw]:
         """The recall tools."""
         return [tool["function"] for tool in openai_tools()]
 
     def handle_tool_call(self, name: str, args: Raw, **details: Any) -> str:
-        """Answer a recall tool, as JSON; what is new in the window can be found by it."""
+        """Answer a recall tool, as JSON, and leave room for more; what is new in the window can be found by it."""
         self._keep(details.get("messages"))
-        result = self.engine.call_tool(name, args, session=self._session)
-        return result.text if result.is_error else json.dumps({"result": result.text}, ensure_ascii=False)
+        size = self.context_length or self.engine.settings.default_token_budget
+        return answer_as_json(self.engine, self._session, name, args, size)
 
     def update_model(self, model: str, context_length: int, *_: Any, **__: Any) -> None:  # noqa: ARG002
         """Another model, another window."""

@@ -10,6 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from lossless.assembly.policy_text import RECALL_POLICY
+from lossless.exchange.room import beside_tokens
 from lossless.hosts.extras import extra
 from lossless.hosts.window import Raw, Windows
 
@@ -18,7 +19,7 @@ with extra("langchain"):
     from langchain_core.messages import SystemMessage
     from langchain_core.tools import StructuredTool
 
-    from lossless.hosts.langchain_messages import chat, current_session, given_back
+    from lossless.hosts.langchain_messages import chat, current_session, definitions, given_back
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -53,7 +54,7 @@ class LosslessMiddleware(AgentMiddleware):
         return response
 
     def _fitted(self, session: Session, request: Any) -> Any:
-        fitting = self._windows.fit(session, self._window(request))
+        fitting = self._windows.fit(session, self._window(request), _beside(request))
         system = request.system_message.text if request.system_message else ""
         policy = SystemMessage(f"{system}\n\n{RECALL_POLICY}".strip())
         if fitting is None:
@@ -64,11 +65,16 @@ class LosslessMiddleware(AgentMiddleware):
         replies = list(getattr(response, "result", None) or [response])
         counted = getattr(replies[0], "usage_metadata", None) or {}
         said = [*self._window(request), *chat(self._windows, replies)]
-        self._windows.turn(session, said, counted.get("input_tokens"))
+        self._windows.turn(session, said, counted.get("input_tokens"), _beside(request))
 
     def _window(self, request: Any) -> list[Raw]:
         head = [request.system_message] if request.system_message else []
         return chat(self._windows, [*head, *request.messages])
+
+
+def _beside(request: Any) -> int:
+    """What is sent beside the thread's messages: the policy that we add, and the tools."""
+    return beside_tokens(RECALL_POLICY, definitions(request.tools or ()))
 
 
 def recall_tools(windows: Windows) -> list[StructuredTool]:

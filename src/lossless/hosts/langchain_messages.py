@@ -13,6 +13,7 @@ from langchain_core.messages import (
     messages_from_dict,
     messages_to_dict,
 )
+from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.config import get_config
 
 from lossless import formats
@@ -30,6 +31,11 @@ THREAD = 'a config with {"configurable": {"thread_id": …}}'
 def current_session() -> Session:
     """The thread that a graph is running for."""
     return named((get_config().get("configurable") or {}).get("thread_id"), THREAD)
+
+
+def definitions(tools: Iterable[Any]) -> list[Raw]:
+    """Tools as they are sent."""
+    return [tool if isinstance(tool, dict) else convert_to_openai_tool(tool) for tool in tools]
 
 
 def chat(windows: Windows, messages: Iterable[Any]) -> list[Raw]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from lossless.exchange.room import beside_tokens
 from lossless.hosts.extras import extra
 from lossless.hosts.window import Windows, named
 
@@ -17,7 +18,7 @@ with extra("langchain"):
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
     from lossless.hosts.langchain import recall_tools
-    from lossless.hosts.langchain_messages import THREAD, chat, current_session, given_back
+    from lossless.hosts.langchain_messages import THREAD, chat, current_session, definitions, given_back
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -53,13 +54,16 @@ class LosslessSaver(BaseCheckpointSaver):
         await asyncio.to_thread(self._keep, config, checkpoint, new_versions)
         return done
 
-    def fit(self, messages: Sequence[Any]) -> list[Any]:
-        """Inside a node: what a model shall see of a thread's messages; system prompts stay where they are."""
-        return self._fitted(current_session(), messages)
+    def fit(self, messages: Sequence[Any], tools: Sequence[Any] = ()) -> list[Any]:
+        """Inside a node: what a model shall see of a thread's messages; system prompts stay where they are.
 
-    async def afit(self, messages: Sequence[Any]) -> list[Any]:
+        Name the `tools` that the model is bound to: their definitions take room, too.
+        """
+        return self._fitted(current_session(), messages, tools)
+
+    async def afit(self, messages: Sequence[Any], tools: Sequence[Any] = ()) -> list[Any]:
         """The same inside an async node."""
-        return await asyncio.to_thread(self._fitted, current_session(), messages)
+        return await asyncio.to_thread(self._fitted, current_session(), messages, tools)
 
     def with_allowlist(self, extra_allowlist: Collection[tuple[str, ...]]) -> LosslessSaver:
         """The same with a saver that may read more types."""
@@ -75,8 +79,9 @@ class LosslessSaver(BaseCheckpointSaver):
         if self._channel in new_versions and isinstance(messages, list) and messages:
             self._windows.turn(_session(config), chat(self._windows, messages))
 
-    def _fitted(self, session: Session, messages: Sequence[Any]) -> list[Any]:
-        fitting = self._windows.fit(session, chat(self._windows, messages))
+    def _fitted(self, session: Session, messages: Sequence[Any], tools: Sequence[Any]) -> list[Any]:
+        beside = beside_tokens(tools=definitions(tools))
+        fitting = self._windows.fit(session, chat(self._windows, messages), beside)
         if fitting is None:
             return list(messages)
         head = [message for message in messages if isinstance(message, SystemMessage)]

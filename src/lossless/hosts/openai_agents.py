@@ -8,18 +8,20 @@ await Runner.run(Agent(name="helper", tools=session.tools()), "hello", session=s
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import TYPE_CHECKING, Any, cast
 
-from lossless.exchange.fitting import whole, with_newest_whole
+from lossless.exchange.answers import recalled
+from lossless.exchange.fitting import in_part, whole, window_tokens
+from lossless.exchange.room import beside_tokens, recall_tokens, room
 from lossless.hosts.extras import extra
 from lossless.hosts.view import newest, pop
-from lossless.hosts.window import checked_budget, named, tokens_of
+from lossless.hosts.window import ANSWER_SHARE, checked_budget, defined, named, tell
 from lossless.recall.tools import TOOLS
 
 with extra("openai-agents"):
-    from agents import FunctionTool
     from agents.run_config import ModelInputData
+
+    from lossless.hosts.openai_items import plain_item, recall_tool
 
 if TYPE_CHECKING:
     from agents import Tool
@@ -27,10 +29,8 @@ if TYPE_CHECKING:
     from agents.memory import SessionSettings
     from agents.run_config import CallModelData
 
-    from lossless.assembly.run import Assembled
     from lossless.engine import Engine
     from lossless.model.messages import StoredMessage
-    from lossless.recall.tools import Tool as RecallTool
 
 _FORMAT = "openai-responses"
 
@@ -43,6 +43,8 @@ class LosslessSession:
     def __init__(self, session_id: str, engine: Engine, *, budget: int | None = None) -> None:
         self.session_id, self.engine, self.budget = session_id, engine, checked_budget(budget)
         self.session = named(session_id, "a session id")
+        #: What is sent beside the items, in tokens, as far as this session knows.
+        self._beside = 0
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """The context that fits: summaries, then the newest items; at most the newest `limit` of them."""
@@ -52,12 +54,13 @@ class LosslessSession:
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Keep new items; when the call returns they are on the disk."""
         if items:
-            new: Any = [_plain(item) for item in items]
-            await asyncio.to_thread(self.engine.after_turn, self.session, new_messages=new, budget=self.budget)
+            new: Any = [plain_item(item) for item in items]
+            await asyncio.to_thread(self.engine.after_turn, self.session, new_messages=new, budget=self._room)
 
     async def fit(self, data: CallModelData[Any]) -> ModelInputData:
         """For `RunConfig(call_model_input_filter=…)`: each model call of a run, however long, is within the budget."""
         given = data.model_data
+        self._beside = beside_tokens(given.instructions, defined(data.agent.tools))
         return ModelInputData(await asyncio.to_thread(self._fitted, given.input), given.instructions)
 
     async def pop_item(self) -> TResponseInputItem | None:
@@ -73,48 +76,41 @@ class LosslessSession:
     async def run_compaction(self, args: Any = None) -> None:
         """Fold when the SDK insists; else it is done beside the turns."""
         if args and args.get("force"):
-            await asyncio.to_thread(self.engine.compact, self.session, budget=self.budget)
+            await asyncio.to_thread(self.engine.compact, self.session, budget=self._room)
 
     def tools(self) -> list[Tool]:
         """The recall tools for this session's agents."""
-        return [self._tool(tool) for tool in TOOLS]
+        self._beside = self._beside or recall_tokens(policy=False)
+        return [recall_tool(tool, self._answer) for tool in TOOLS]
 
-    def _tool(self, tool: RecallTool) -> FunctionTool:
-        async def invoke(_: Any, arguments: str) -> str:
-            try:
-                given = json.loads(arguments or "{}")
-            except ValueError:
-                given = arguments
-            result = await asyncio.to_thread(self.engine.call_tool, tool.name, given, session=self.session)
-            return result.text
-
-        return FunctionTool(tool.name, tool.help, tool.schema, invoke, strict_json_schema=False)
+    def _answer(self, name: str, arguments: Any) -> str:
+        return recalled(self.engine, self.session, name, arguments, self._room // ANSWER_SHARE)
 
     def _fitted(self, items: list[Any]) -> list[Any]:
         """The input while it fits; else what fits of the stored items, and then those that are not stored yet."""
-        budget = self.budget or self.engine.settings.default_token_budget
-        if tokens_of(items) <= budget:
+        budget, items = self._room, [plain_item(item) for item in items]
+        if window_tokens(items) <= budget:
             return items
         last = newest(self.engine, self.session)
         stored = None if last is None else self._item(last)
-        place = next((n for n in range(len(items), 0, -1) if last and _plain(items[n - 1]) == stored), 0)
-        return [*self._assembled(max(budget - tokens_of(items[place:]), 1)), *items[place:]] if place else items
+        place = next((n for n in range(len(items), 0, -1) if last and items[n - 1] == stored), 0)
+        new = in_part(items[place:], budget if not place else budget - budget // 4, _FORMAT)
+        made = [*(self._assembled(max(budget - window_tokens(new), 1)) if place else ()), *new]
+        tell(window_tokens(made) - budget, "items that are not stored yet do not fit")
+        return made
+
+    @property
+    def _room(self) -> int:
+        """What the items may take."""
+        return room(self.budget or self.engine.settings.default_token_budget, beside=self._beside).budget
 
     def _item(self, stored: StoredMessage) -> Any:
         """A stored item as it came, also when what it holds lies in a file."""
         return (whole(self.engine, stored) or stored.message).original
 
     def _assembled(self, budget: int | None = None) -> list[Any]:
-        found = self.engine.archive.conversations.find(self.session)
-        if found is None:
+        if self.engine.archive.conversations.find(self.session) is None:
             return []
-        made = self._made(budget or self.budget)
-        made = with_newest_whole(self.engine, found.id, made, _FORMAT, self._made).made
+        budget = budget or self._room
+        made = self.engine.assemble(self.session, budget=budget, format=_FORMAT, allow_trailing_assistant=True)
         return list(made.messages) if made.receipt.included else []
-
-    def _made(self, budget: int | None) -> Assembled:
-        return self.engine.assemble(self.session, budget=budget, format=_FORMAT, allow_trailing_assistant=True)
-
-
-def _plain(item: Any) -> Any:
-    return item.model_dump(mode="json", exclude_unset=True) if hasattr(item, "model_dump") else item

@@ -11,12 +11,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lossless.assembly.policy_text import RECALL_POLICY
+from lossless.exchange.room import beside_tokens
 from lossless.hosts.extras import extra
-from lossless.hosts.window import Raw, Windows, named
+from lossless.hosts.window import Raw, Windows, defined, named
 
 with extra("pydantic-ai"):
     from pydantic_ai import Tool
     from pydantic_ai.capabilities import AbstractCapability
+    from pydantic_ai.messages import ModelRequest
     from pydantic_ai.toolsets import FunctionToolset
 
     from lossless.hosts.pydantic_messages import given_back, window
@@ -52,7 +54,7 @@ class Lossless(AbstractCapability[Any]):
     async def prepare_model_request(self, ctx: RunContext[Any], request_context: ModelRequestContext) -> Any:
         """What the model sees: all of it while it fits; the history of the run stays as it is."""
         said = list(window(self.windows, request_context.messages))
-        fitting = await asyncio.to_thread(self.windows.fit, _session(ctx), said)
+        fitting = await asyncio.to_thread(self.windows.fit, _session(ctx), said, _beside(request_context))
         if fitting is None:
             return request_context
         return replace(request_context, messages=given_back(self.windows, fitting))
@@ -61,12 +63,13 @@ class Lossless(AbstractCapability[Any]):
         self,
         ctx: RunContext[Any],
         *,
-        request_context: ModelRequestContext,  # noqa: ARG002
+        request_context: ModelRequestContext,
         response: ModelResponse,
     ) -> ModelResponse:
         """Keep the reply."""
         said = list(window(self.windows, [*ctx.messages, response]))
-        await asyncio.to_thread(self.windows.turn, _session(ctx), said, response.usage.input_tokens)
+        counted, beside = response.usage.input_tokens, _beside(request_context)
+        await asyncio.to_thread(self.windows.turn, _session(ctx), said, counted, beside)
         return response
 
     def _tool(self, name: str, help: str, schema: Raw) -> Tool[Any]:
@@ -78,3 +81,10 @@ class Lossless(AbstractCapability[Any]):
 
 def _session(ctx: RunContext[Any]) -> Session:
     return named(ctx.conversation_id, "conversation_id=… to the run")
+
+
+def _beside(request: ModelRequestContext) -> int:
+    """What is sent beside the messages: instructions, ours among them, and tools."""
+    given = request.model_request_parameters
+    told = next((one.instructions for one in reversed(request.messages) if isinstance(one, ModelRequest)), None)
+    return beside_tokens(told, defined([*given.function_tools, *given.output_tools]))

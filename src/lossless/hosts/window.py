@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import secrets
+import sys
+import warnings
 from dataclasses import dataclass, replace
-from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lossless.assembly.wire import CARRIED
 from lossless.errors import BadInput, NotFound
-from lossless.exchange.dialect import CARRIED
-from lossless.exchange.fitting import window_tokens, with_newest_whole
+from lossless.exchange.answers import answer, recalled
+from lossless.exchange.fitting import shows_all, window_tokens
+from lossless.exchange.room import recall_tokens, room
 from lossless.model.conversations import Session
 from lossless.model.tokens import estimate_tokens
 from lossless.recall.tools import TOOLS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from lossless.assembly.run import Assembled
     from lossless.engine import Engine
@@ -25,6 +30,10 @@ if TYPE_CHECKING:
 Raw = dict[str, Any]
 #: How the ids of messages begin in a receipt.
 _MESSAGE = "msg#"
+#: Where frameworks have what is sent of a tool.
+_DEFINITION = ("name", "description", "params_json_schema", "parameters_json_schema")
+#: What a recall tool returns takes at most one in so many parts of a prompt.
+ANSWER_SHARE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,25 +49,36 @@ class Windows:
     def __post_init__(self) -> None:
         checked_budget(self.budget)
 
-    def fit(self, session: Session, window: Sequence[Raw]) -> tuple[Message, ...] | None:
-        """Store what the window adds, and the messages to send instead of it; None when it is sent as it is."""
-        report = self.engine.after_turn(session, window=window, budget=self.budget).append
+    def fit(self, session: Session, window: Sequence[Raw], beside: int = 0) -> tuple[Message, ...] | None:
+        """Store what the window adds, and the messages to send instead of it; None when it is sent as it is.
+
+        So many tokens are sent `beside` it: system prompts that are not in it, and tools.
+        """
+        there = room(self.size, beside=beside)
+        report = self.engine.after_turn(session, window=window, budget=there.budget, whole=True).append
         if report.conversation_id is None or report.blocked is not None:
             return None
-        assemble = partial(self._assemble, session)
+        capacity = self.engine.capacity(report.conversation or session, budget=there.budget)
+        if shows_all(self.engine, report, window) and window_tokens(window) <= capacity:
+            tell(there.over, there.why_over)
+            return None
         try:
-            made = assemble(self.budget)
+            made = self.engine.assemble(session, budget=there.budget, allow_trailing_assistant=True)
         except NotFound:
             return None
-        is_whole = len(made.parts) == len(window) and all(self.own(message) is not None for message in made.parts)
-        if is_whole and window_tokens(window) <= made.receipt.capacity:
-            return None
-        made = with_newest_whole(self.engine, report.conversation_id, made, "openai-chat", assemble).made
+        tell(there.over + made.receipt.over, there.why_over or made.receipt.why_over)
         return self._kept_together(self._with_references(made))
 
-    def turn(self, session: Session, window: Sequence[Raw], prompt_tokens: int | None = None) -> None:
+    def turn(self, session: Session, window: Sequence[Raw], prompt_tokens: int | None = None, beside: int = 0) -> None:
         """Store a window that ends with a reply, and see whether it is time to fold."""
-        self.engine.after_turn(session, window=window, budget=self.budget, observed_tokens=prompt_tokens or None)
+        there, observed = room(self.size, beside=beside), max((prompt_tokens or 0) - beside, 0)
+        seen = observed or None
+        self.engine.after_turn(session, window=window, budget=there.budget, observed_tokens=seen, whole=True)
+
+    @property
+    def size(self) -> int:
+        """Tokens that a prompt may have."""
+        return self.budget or self.engine.settings.default_token_budget
 
     def carrying(self, chat: Raw, own: Any) -> Raw:
         """A chat message that carries what it came from."""
@@ -67,9 +87,6 @@ class Windows:
     def own(self, message: Message) -> Any:
         """What a message carries of this framework; None for what we wrote, and for what came another way."""
         return None if message.body is None else (message.body.get(CARRIED) or {}).get(self.kind)  # type: ignore[union-attr]
-
-    def _assemble(self, session: Session, budget: int | None) -> Assembled:
-        return self.engine.assemble(session, budget=budget, allow_trailing_assistant=True)
 
     def _with_references(self, made: Assembled) -> list[Message]:
         """The messages; one that a file stands in does not carry the framework's own, which is as large as ever."""
@@ -90,8 +107,8 @@ class Windows:
         return tuple(made)
 
     def call(self, session: Session | None, name: str, args: Any) -> str:
-        """Use a recall tool."""
-        return self.engine.call_tool(name, args, session=session).text
+        """Use a recall tool; its answer leaves room for more."""
+        return recalled(self.engine, session, name, args, self.size // ANSWER_SHARE)
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -108,11 +125,36 @@ def _runs(messages: Sequence[Message]) -> list[list[Message]]:
     return runs
 
 
+def tell(over: int, why: str) -> None:
+    """Warn that a prompt is larger than the budget, when it is."""
+    if over > 0:
+        warnings.warn(f"this prompt is {over:,} tokens over its budget: {why}", RuntimeWarning, stacklevel=4)
+
+
+def told(made: Assembled) -> list[Raw]:
+    """The messages of a prompt; with a warning when they are more than its budget."""
+    tell(made.receipt.over, made.receipt.why_over)
+    return made.messages
+
+
+def beside_of(messages: Sequence[Raw], counted: int | None) -> int:
+    """What is sent beside messages, when somebody has counted a whole prompt; else what we add ourselves."""
+    return recall_tokens(policy=False) if counted is None else max(counted - tokens_of(messages), 0)
+
+
 def checked_budget(budget: Any, name: str = "budget") -> Any:
     """A number of tokens, or None; raises BadInput for anything else."""
     if budget is not None and (not isinstance(budget, int) or isinstance(budget, bool) or budget <= 0):
         raise BadInput(f"{name} is a number of tokens above 0, or None for the setting's, not {budget!r}")
     return budget
+
+
+def defined(tools: Iterable[Any]) -> list[Raw]:
+    """What is sent of a framework's tools: name, description and schema, as far as they have them."""
+    return [
+        {name: value for name in _DEFINITION if isinstance(value := getattr(tool, name, None), str | dict)}
+        for tool in tools
+    ]
 
 
 def tokens_of(messages: Sequence[Any]) -> int:
@@ -125,6 +167,20 @@ def named(name: Any, what: str) -> Session:
     if name is None or not str(name).strip():
         raise BadInput(f"nothing says which session this is: pass {what}")
     return Session(key=str(name))
+
+
+def session_of(session: str | Session | None, kind: str) -> Session:
+    """The session that is meant; without one, another than all there are: nobody means to go on with somebody's."""
+    if isinstance(session, Session):
+        return session
+    program = Path(sys.argv[0] if sys.argv else "").stem.lstrip("-") or "python"
+    return Session(key=f"{kind}:{program}:{secrets.token_hex(8)}" if session is None else session)
+
+
+def answer_as_json(engine: Engine, session: Session, name: str, args: Any, size: int) -> str:
+    """What a recall tool answers, as JSON; of a prompt of this size it leaves room for more."""
+    found = answer(engine, session, name, args, size // ANSWER_SHARE)
+    return found.text if found.is_error else json.dumps({"result": found.text}, ensure_ascii=False)
 
 
 def spoken(content: Any) -> str:

@@ -40,9 +40,23 @@ ContextItem: TypeAlias = MessageItem | SummaryItem
 CallIds: TypeAlias = Mapping[int, frozenset[str]]
 
 
+#: Braces, role and quotes around a message once it is sent.
+FRAME_TOKENS = 10
+
+
 def token_sum(items: Iterable[ContextItem]) -> int:
-    """How many tokens the items take together."""
+    """How many tokens the items have together, as they are stored."""
     return sum(item.tokens for item in items)
+
+
+def prompt_tokens(items: Sequence[ContextItem]) -> int:
+    """What the items are reckoned to take in a prompt: each with the frame around it."""
+    return framed(token_sum(items), len(items))
+
+
+def framed(tokens: int, count: int = 1) -> int:
+    """What `count` items of so many stored tokens are reckoned to take in a prompt."""
+    return tokens + FRAME_TOKENS * count
 
 
 def newest_user_index(context: Sequence[ContextItem]) -> int | None:
@@ -54,12 +68,15 @@ def newest_user_index(context: Sequence[ContextItem]) -> int | None:
     return None
 
 
-def fresh_tail_start(context: Sequence[ContextItem], count: int, max_tokens: int | None = None) -> int:
+def fresh_tail_start(
+    context: Sequence[ContextItem], count: int, max_tokens: int | None = None, *, frame: int = 0
+) -> int:
     """The index in `context` from which on messages are never summarised or evicted.
 
     The newest user message and everything after it is atomic: it is inside whatever the caps say. Raw
-    messages just before it join until there are `count`, or until one would exceed `max_tokens`; without
-    a user message the caps alone decide, and the newest message is inside. `len(context)`: no tail.
+    messages just before it join until there are `count`, or until one would exceed `max_tokens` (each counted with
+    `frame` tokens around it); without a user message the caps alone decide, and the newest message is inside.
+    `len(context)`: no tail.
     """
     start, kept, tokens = len(context), 0, 0
     if count <= 0:
@@ -72,9 +89,9 @@ def fresh_tail_start(context: Sequence[ContextItem], count: int, max_tokens: int
             if may_end:
                 break
             continue
-        if may_end and (kept >= count or (max_tokens is not None and tokens + item.tokens > max_tokens)):
+        if may_end and (kept >= count or (max_tokens is not None and tokens + item.tokens + frame > max_tokens)):
             break
-        start, kept, tokens = index, kept + 1, tokens + item.tokens
+        start, kept, tokens = index, kept + 1, tokens + item.tokens + frame
     return start
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 import httpx2
 from anyio import to_thread
@@ -20,7 +21,7 @@ from lossless.exchange.responses_api import ResponsesApi
 from lossless.exchange.turn import Keeping
 from lossless.serve.proxy_access import ANTHROPIC_URL, OPENAI_URL, SESSION_HEADER, TOKEN_HEADER, Refused
 from lossless.serve.proxy_bodies import read_body
-from lossless.serve.proxy_relay import Relay, failure
+from lossless.serve.proxy_relay import NOT_KEPT_HEADER, OVER_HEADER, SHORTENED_HEADER, Relay, failure
 from lossless.serve.proxy_sessions import Sessions
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ _OURS = frozenset(
     ("host", "content-length", "connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "origin")
 ) | {"proxy-authorization", "proxy-connection", "expect", "accept-encoding", TOKEN_HEADER, SESSION_HEADER}
 #: What a page may read of an answer's head.
-_SHOWN = ["x-lossless-session", "x-lossless-not-kept", "x-lossless-error", "retry-after", "x-request-id", "request-id"]
+_SHOWN = ["x-lossless-session", NOT_KEPT_HEADER, SHORTENED_HEADER, OVER_HEADER, "x-lossless-error"]
+_SHOWN += ["retry-after", "x-request-id", "request-id"]
 _KEYS = frozenset(("authorization", "x-api-key", "api-key"))
 
 
@@ -102,10 +104,10 @@ class Proxy:
         sent = self._request(request, target, granted, content)
         if target.dialect is None or request.method != "POST":
             return Relay(self._client, provider, sent, None, self._sessions)
-        body = read_body(content, request.headers.get("content-encoding", ""))
-        if body is None:
-            return Relay(self._client, provider, sent, None, self._sessions, not_kept="it is no JSON object")
         try:
+            body = read_body(content, request.headers.get("content-encoding", ""))
+            if body is None:
+                return Relay(self._client, provider, sent, None, self._sessions, not_kept="it is no JSON object")
             turn = await to_thread.run_sync(self._turn, target, body, granted, request.headers.get(SESSION_HEADER))
         except BadInput as error:
             return failure(provider, 400, str(error))
@@ -132,14 +134,13 @@ class Proxy:
             raise
 
     def _target(self, request: Request, provider: str) -> _Target:
-        path = _below(_path(request), f"/{provider}")
-        if provider == "openai":
-            path = _below(path, "/v1")
-            base = self._options.openai_url
-        else:
-            base = self._options.anthropic_url
+        base = self._options.openai_url if provider == "openai" else self._options.anthropic_url
         query = f"?{request.url.query}" if request.url.query else ""
-        return _Target(provider, f"{base.rstrip('/')}{path}{query}", _DIALECTS.get((provider, path.rstrip("/"))))
+        path = _at_provider(_plain(_path(request)), provider)
+        dialect = _DIALECTS.get((provider, path.rstrip("/")))
+        if dialect is None:
+            path = _at_provider(_path(request), provider)
+        return _Target(provider, f"{base.rstrip('/')}{path}{query}", dialect)
 
     def _request(self, request: Request, target: _Target, granted: Granted, content: bytes) -> httpx2.Request:
         """The request as the provider gets it: the client's headers, without what is meant for us."""
@@ -158,13 +159,34 @@ def _path(request: Request) -> str:
     return raw.decode("ascii", "replace").partition("?")[0]
 
 
+def _plain(path: str) -> str:
+    """The path as servers understand it: one slash where there are several, dots followed, escapes read.
+
+    >>> _plain("//v1/./x/..//chat%2Fcompletions/")
+    '/v1/chat/completions/'
+    """
+    parts: list[str] = []
+    for part in unquote(path).split("/"):
+        if part == "..":
+            del parts[-1:]
+        elif part not in ("", "."):
+            parts.append(part)
+    return "/".join(["", *parts, ""]) if parts and path.endswith("/") else "/" + "/".join(parts)
+
+
+def _at_provider(path: str, provider: str) -> str:
+    """The path below the provider's base URL."""
+    path = _below(path, f"/{provider}")
+    return _below(path, "/v1") if provider == "openai" else path
+
+
 def _below(path: str, start: str) -> str:
     """The path without whole segments at its start: what is left begins with a slash, so it never names a host."""
     return path[len(start) :] or "/" if path == start or path.startswith(f"{start}/") else path
 
 
 def _provider(request: Request) -> str:
-    path = _path(request)
+    path = _plain(_path(request))
     if path.startswith("/anthropic/"):
         return "anthropic"
     if path.startswith("/openai/"):

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import zlib
 from dataclasses import dataclass
+from math import isfinite
 from typing import TYPE_CHECKING
+
+from lossless.errors import BadInput
 
 if TYPE_CHECKING:
     from lossless.exchange.dialect import Raw
@@ -28,12 +31,17 @@ class Body:
 
 
 def read_body(content: bytes, encoding: str) -> Body | None:
-    """The object in a request's bytes; None when there is none that we can read."""
+    """The object in a request's bytes; None when there is none that we can read.
+
+    Raises BadInput for a number without end, which some writers of JSON make although JSON has none.
+    """
     text = unpacked(content, encoding)
     if text is None:
         return None
     try:
-        raw = json.loads(text)
+        raw = json.loads(text, parse_float=_number, parse_constant=_number)
+    except BadInput:
+        raise
     except (ValueError, RecursionError):
         return None
     return Body(raw, most_tokens(text)) if isinstance(raw, dict) else None
@@ -56,6 +64,13 @@ def unpacked(content: bytes, encoding: str) -> bytes | None:
     except zlib.error:
         return None
     return text if unpacking.eof else None
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if isfinite(number):
+        return number
+    raise BadInput(f"the request has {text:.40} where a number belongs: JSON has no such number")
 
 
 def most_tokens(text: bytes) -> int:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Says why nothing is kept of a request, or not its reply.
 NOT_KEPT_HEADER = "x-lossless-not-kept"
+#: Name the messages that the model sees in part, and say by how much a request is over its window, and why.
+SHORTENED_HEADER, OVER_HEADER = "x-lossless-shortened", "x-lossless-over"
 #: Headers of an answer that belong to one connection.
 _HOPS = frozenset(("connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "proxy-authenticate"))
 
@@ -115,7 +117,7 @@ class Relay(Response):
         content = await answer.aread()
         try:
             reply = json.loads(content)
-        except ValueError:
+        except (ValueError, RecursionError):
             reply = None
         if isinstance(reply, dict):
             final = await to_thread.run_sync(_taken, turn, reply)
@@ -167,6 +169,7 @@ class Relay(Response):
             changed = (b"content-length", b"content-encoding") if is_read else (b"content-length",)
             headers = [(name, value) for name, value in headers if name not in changed]
             headers.append((b"x-lossless-session", _word(self._turn.keeping.session.name)))
+            headers += _fitted_headers(self._turn)
             headers += [] if length is None else [(b"content-length", b"%d" % length)]
         if self._not_kept is not None:
             headers.append((NOT_KEPT_HEADER.encode(), _word(self._not_kept)))
@@ -200,6 +203,12 @@ class Relay(Response):
         headers = [(name, value) for name, value in self._request.headers.items() if name not in old]
         content = json.dumps(turn.body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
         return self._client.build_request(self._request.method, self._request.url, headers=headers, content=content)
+
+
+def _fitted_headers(turn: Turn) -> list[tuple[bytes, bytes]]:
+    """What was done to a request that does not fit, if anything was, and what could not be helped."""
+    shown = [(SHORTENED_HEADER.encode(), _word(" ".join(turn.shortened)))] if turn.shortened else []
+    return [*shown, (OVER_HEADER.encode(), _word(f"{turn.over} {turn.why_over}"))] if turn.over else shown
 
 
 def _is_readable(answer: httpx2.Response) -> bool:

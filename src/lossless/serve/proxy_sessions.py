@@ -1,4 +1,4 @@
-"""Which conversation a request belongs to: by a header, by its key, or by how it begins."""
+"""Which conversation a request belongs to: by a header, by its key, or by the history that it shows."""
 
 from __future__ import annotations
 
@@ -8,21 +8,18 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from lossless import formats
-from lossless.errors import BadMessage
 from lossless.model.conversations import Session
-from lossless.model.identity import fingerprint
+from lossless.serve.proxy_histories import Request, Stored, goes_back, goes_on, may_go_on, shares
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lossless.engine import Engine
     from lossless.exchange.dialect import Raw
-    from lossless.model.messages import Message
 
 By: TypeAlias = Literal["prefix", "key"]
-#: Conversations that begin with the same words; more of them than this share the last one.
-_MOST_ALIKE = 200
-#: Where the first reply of a conversation is looked for, other tries at it included.
-_FIRST_MESSAGES = 16
+#: So many of the conversations that begin with the same message are looked at, newest first, and some more closely.
+_MOST_ALIKE, _CLOSER = 64, 8
 _REMEMBERED = 4096
 
 
@@ -34,23 +31,32 @@ class Sessions:
     by: By = "prefix"
     #: By the id of a response that clients know: its session, and the provider's own id where that is another.
     _responses: OrderedDict[str, tuple[Session, str]] = field(default_factory=OrderedDict)
-    #: Conversations whose first request is on its way; another one that begins so is not theirs.
-    _beginning: set[str] = field(default_factory=set)
+    #: Sessions that have requests on their way, and how many.
+    _busy: dict[str, int] = field(default_factory=dict)
+    #: How many sessions there were of a name when it was looked up last.
+    _counted: OrderedDict[str, int] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def of(
         self, window: list[Raw], key_name: str, header: str | None = None, goes_on_from: str | None = None
     ) -> Session:
-        """The session of a request. `goes_on_from` is what the provider calls the conversation that it stores."""
-        if header:
-            return Session(key=header)
-        if goes_on_from is not None:
-            with self._lock:
-                known = self._responses.get(goes_on_from)
+        """The session of a request until it is released. `goes_on_from` is the provider's name for what it stores."""
+        with self._lock:
+            session = self._of(window, key_name, header, goes_on_from)
+            self._busy[session.name] = self._busy.get(session.name, 0) + 1
+        return session
+
+    def _of(self, window: list[Raw], key_name: str, header: str | None, goes_on_from: str | None) -> Session:
+        if goes_on_from is not None and not header:
+            known = self._responses.get(goes_on_from)
             return known[0] if known else Session(key=f"proxy:{key_name}:{_short(goes_on_from)}")
-        if self.by == "key":
-            return Session(key=f"proxy:{key_name}")
-        return self._aligned(window, key_name)
+        request = Request(window)
+        name = header or f"proxy:{key_name}"
+        if not header and self.by == "prefix":
+            return self._aligned(request, name)
+        named = Session(key=name)
+        is_its = goes_on_from is not None or (stored := self._stored(named)) is None or shares(request, stored)
+        return named if is_its else self._aligned(request, f"{name}:beside")
 
     def real_id(self, response_id: str) -> str:
         """What the provider calls a response; clients know the first of several rounds."""
@@ -66,63 +72,81 @@ class Sessions:
                 while len(self._responses) > _REMEMBERED:
                     self._responses.popitem(last=False)
 
-    def _aligned(self, window: list[Raw], key_name: str) -> Session:
-        """The conversation that begins with the same request and the same reply; else a new one.
-
-        A request without a reply begins a conversation, unless one that begins so has had no reply yet and waits for
-        none: then it is tried again.
-        """
-        first, replied = _beginning(window)
-        name = f"proxy:{key_name}:{_short(first)}"
-        with self._lock:
-            for number in range(1, _MOST_ALIKE):
-                session = Session(key=name if number == 1 else f"{name}:{number}")
-                if replied is None and session.name in self._beginning:
-                    continue
-                replies = self._first_replies(session)
-                if replies is None or (replied in replies if replied else not replies):
-                    if replied is None:
-                        self._beginning.add(session.name)
-                    return session
-        return Session(key=f"{name}:{_MOST_ALIKE}")
-
     def release(self, session: Session | None) -> None:
         """A request of this session has come to its end."""
         if session is not None:
             with self._lock:
-                self._beginning.discard(session.name)
+                left = self._busy.pop(session.name, 1) - 1
+                if left > 0:
+                    self._busy[session.name] = left
 
-    def _first_replies(self, session: Session) -> set[bytes] | None:
-        """The replies near the beginning of a conversation; None when there is no such conversation."""
-        archive = self.engine.archive
-        found = archive.conversations.find(session)
-        if found is None:
-            return None
-        stored = archive.messages.in_order(found.id, limit=_FIRST_MESSAGES)
-        return {fingerprint(row.message) for row in stored if _is_reply(row.message)}
+    def _aligned(self, request: Request, base: str) -> Session:
+        """The conversation whose history the request goes on from, the longest there is; else the one in which it
+        goes back to an earlier message; else a new one.
+
+        A first request goes back to nothing: it begins a conversation, or tries one again that has had no reply.
+        """
+        name = f"{base}:{_short(request.first)}"
+        count = self._count(name)
+        found: list[tuple[int, bool, Session]] = []
+        others: list[tuple[Session, Stored]] = []
+        for session, stored in self._alike(name, count, is_first=not request.has_reply):
+            is_free = session.name not in self._busy
+            if length := goes_on(request, stored):
+                if is_free and length == request.replied:
+                    return session
+                found.append((length, is_free, session))
+            else:
+                others.append((session, stored))
+        close = sorted((one for one in others if may_go_on(request, one[1])), key=lambda one: -len(one[1]))
+        for session, stored in close[:_CLOSER]:
+            if length := goes_on(request, stored, closely=True):
+                found.append((length, session.name not in self._busy, session))
+        if found:
+            return max(found, key=lambda one: one[:2])[2]
+        back = self._back(request, others) if request.has_reply else None
+        return back or Session(key=_numbered(name, count + 1))
+
+    def _back(self, request: Request, others: list[tuple[Session, Stored]]) -> Session | None:
+        """The newest conversation that begins as the request does, and went on."""
+        found = next((session for session, stored in others if goes_back(request, stored)), None)
+        if found is not None:
+            return found
+        return next((session for session, stored in others[:_CLOSER] if goes_back(request, stored, closely=True)), None)
+
+    def _alike(self, name: str, count: int, *, is_first: bool) -> Iterator[tuple[Session, Stored]]:
+        """The newest conversations that begin with the same message; for a first request, those that wait for none."""
+        for number in range(count, max(count - _MOST_ALIKE, 0), -1):
+            session = Session(key=_numbered(name, number))
+            if is_first and session.name in self._busy:
+                continue
+            if (stored := self._stored(session)) is not None:
+                yield session, stored
+
+    def _count(self, name: str) -> int:
+        """How many sessions of a name there are."""
+        count, step = self._counted.pop(name, 0), 1
+        while self._is_there(name, count + step):
+            count, step = count + step, 2 * step
+        while step > 1:
+            step //= 2
+            count += step if self._is_there(name, count + step) else 0
+        self._counted[name] = count
+        while len(self._counted) > _REMEMBERED:
+            self._counted.popitem(last=False)
+        return count
+
+    def _is_there(self, name: str, number: int) -> bool:
+        session = Session(key=_numbered(name, number))
+        return session.name in self._busy or self.engine.archive.conversations.find(session) is not None
+
+    def _stored(self, session: Session) -> Stored | None:
+        found = self.engine.archive.conversations.find(session)
+        return None if found is None else Stored(self.engine.archive, found.id)
 
 
-def _beginning(window: list[Raw]) -> tuple[str, bytes | None]:
-    """The first thing that was said, and the first reply."""
-    first = None
-    for message in map(_decoded, window):
-        if message is None or message.role == "system":
-            continue
-        first = first or fingerprint(message).hex()
-        if _is_reply(message):
-            return first, fingerprint(message)
-    return first or "empty", None
-
-
-def _is_reply(message: Message) -> bool:
-    return message.role == "assistant" and bool(message.content or message.tool_calls)
-
-
-def _decoded(message: Raw) -> Message | None:
-    try:
-        return formats.decode(message)
-    except BadMessage:
-        return None
+def _numbered(name: str, number: int) -> str:
+    return name if number == 1 else f"{name}:{number}"
 
 
 def _short(text: str) -> str:

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _BLANK = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+#: So many bytes at the end of what came may be the beginning of a blank line.
+_OPEN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,22 +29,30 @@ class Event:
 
 
 class Reader:
-    """Bytes in, whole events out, wherever the bytes were cut."""
+    """Bytes in, whole events out, wherever the bytes were cut. No byte is searched or moved again and again."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._held = bytearray()
+        self._searched = 0
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
         """The events that are complete now."""
-        self._rest += chunk
-        while found := _BLANK.search(self._rest):
-            raw, self._rest = self._rest[: found.end()], self._rest[found.end() :]
-            yield Event(raw, _data(raw))
+        return map(_event, self._complete(chunk))
 
     def rest(self) -> bytes:
         """What came after the last whole event."""
-        rest, self._rest = self._rest, b""
+        rest, self._held, self._searched = bytes(self._held), bytearray(), 0
         return rest
+
+    def _complete(self, chunk: bytes) -> list[bytes]:
+        self._held += chunk
+        whole, start = [], 0
+        while found := _BLANK.search(self._held, max(start, self._searched)):
+            whole.append(bytes(self._held[start : found.end()]))
+            start = found.end()
+        del self._held[:start]
+        self._searched = max(0, len(self._held) - _OPEN)
+        return whole
 
 
 def written(data: dict[str, Any], *, named: bool) -> bytes:
@@ -51,12 +61,16 @@ def written(data: dict[str, Any], *, named: bool) -> bytes:
     return f"{name}data: {json.dumps(data, ensure_ascii=False, separators=(',', ':'))}\n\n".encode()
 
 
+def _event(raw: bytes) -> Event:
+    return Event(raw, _data(raw))
+
+
 def _data(raw: bytes) -> dict[str, Any] | None:
     lines = [line[5:].lstrip() for line in raw.splitlines() if line.startswith(b"data:")]
     if not lines:
         return None
     try:
         data = json.loads(b"\n".join(lines))
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) else None

@@ -1,0 +1,206 @@
+"""Everything that a prompt is made of, read in one snapshot, and how each piece of it reads in each of its forms."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from lossless.assembly import render, stubs
+from lossless.assembly.candidates import Policy
+from lossless.assembly.payloads import payloads_of_turn
+from lossless.assembly.shorten import shortened
+from lossless.errors import ArchiveCorrupt
+from lossless.formats.summary_xml import render_summary
+from lossless.model.context import MessageItem, SummaryItem, framed, newest_user_index
+from lossless.model.messages import Reasoning
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lossless.assembly.plan import Kept
+    from lossless.assembly.request import Request
+    from lossless.files.vault import Vault
+    from lossless.model.context import ContextItem
+    from lossless.model.messages import Message
+    from lossless.model.summaries import Summary
+    from lossless.store.archive import Archive
+    from lossless.store.context import Newest
+    from lossless.store.rows import Sketch
+
+#: Context items beyond this many budgets' worth of tokens are not even read. What a step may spare lies within.
+_READ_SHARE = 1.3
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """Everything that was read, in one snapshot."""
+
+    items: tuple[ContextItem, ...]
+    #: The weight of older items that were not read because they cannot fit.
+    border: int
+    stored: Mapping[int, Sketch]
+    summaries: Mapping[str, Summary]
+    pins: tuple[render.Pin, ...]
+    brief: render.FocusBrief | None
+    newest_seqs: Mapping[str, int]
+    #: Summaries that the brief cannot know of, whatever their places say.
+    newcomers: frozenset[str]
+    files: Mapping[str, tuple[int, str]]
+    #: Messages of the newest turn that have payloads, by ordinal: whole, or None where that is too much.
+    payloads: Mapping[int, Message | None]
+
+    @property
+    def answered(self) -> frozenset[str]:
+        """Call ids whose result is in the context, whether or not it was chosen."""
+        found = (part.call_id for known in self.stored.values() for part in known.message.tool_results)
+        return frozenset(call_id for call_id in found if call_id)
+
+    def covered(self, item: ContextItem) -> int:
+        """How much history a summary stands for, by the tokens of the messages below it."""
+        return self.summaries[item.summary_id].source_message_tokens if isinstance(item, SummaryItem) else 0
+
+    def with_focus(self) -> tuple[tuple[ContextItem, ...], tuple[str, ...]]:
+        """The items without the summaries that an active focus brief stands for, and those summaries."""
+        brief = self.brief
+        if brief is None:
+            return self.items, ()
+        covered = tuple(
+            item.summary_id
+            for item in self.items
+            if isinstance(item, SummaryItem)
+            and item.summary_id not in self.newcomers
+            and brief.covers(self.newest_seqs.get(item.summary_id), self.summaries[item.summary_id].latest_at)
+        )
+        if not covered:
+            return self.items, ()
+        gone = set(covered)
+        kept = tuple(item for item in self.items if not (isinstance(item, SummaryItem) and item.summary_id in gone))
+        return kept, covered
+
+    def rendered(self, item: ContextItem, request: Request) -> Message:
+        """An item as a message, without its original where that is not needed to choose."""
+        if isinstance(item, SummaryItem):
+            return render.summary_message(render_summary(self.summaries[item.summary_id], request.timezone))
+        return self.payloads.get(item.ordinal) or self.kept(item)
+
+    def kept(self, item: MessageItem) -> Message:
+        """A message as the archive has it: with references for its payloads."""
+        stored = self.stored[item.message_id]
+        if stored.file_id is not None and stored.file_id in self.files and stored.message.tool_results:
+            size, summary = self.files[stored.file_id]
+            return stubs.stub_file(stored.message, stored.file_id, size, summary)
+        return _with_its_format(stored.message)
+
+    def exact(self, item: MessageItem, message: Message, request: Request) -> Message:
+        """A message as it came, where it came in the format that is asked for."""
+        known = self.stored[item.message_id]
+        is_own = known.message.format in (request.format, "plain")
+        is_whole = self.payloads.get(item.ordinal) is message
+        if known.skeleton is None or not is_own or is_whole or known.file_id in self.files:
+            return message
+        return _with_its_format(known.exact())
+
+    def formed(self, kept: Kept, message: Message, request: Request) -> Message:
+        """A message in the form in which it was chosen."""
+        item, covered_by = kept.candidate.item, kept.candidate.covered_by
+        if isinstance(item, MessageItem):
+            if kept.form == "stub":
+                return stubs.stub_results(message, item.message_id)
+            if kept.form == "reference":
+                return self.exact(item, self.kept(item), request)
+            if kept.form == "shortened":
+                return shortened(self._to_cut(item, message), item.message_id, kept.tokens, request.format)
+        if kept.form == "run":
+            ids = [c.item.message_id for c in kept.stands_for if isinstance(c.item, MessageItem)]
+            return stubs.run_stub(ids, [c.item.summary_id for c in kept.stands_for if isinstance(c.item, SummaryItem)])
+        if kept.form == "stand-in" and covered_by is not None:
+            return render.summary_message(render_summary(self.summaries[covered_by.summary_id], request.timezone))
+        return message
+
+    def least(self, item: MessageItem, message: Message, request: Request, shortest: int) -> Message:
+        """A message that is shown in part, as little of it as can be."""
+        return shortened(self._to_cut(item, message), item.message_id, shortest, request.format)
+
+    def _to_cut(self, item: MessageItem, message: Message) -> Message:
+        """What is cut: of a message whose payload is too much as a whole, the reference that the archive has."""
+        return self.kept(item) if item.ordinal in self.payloads else message
+
+
+def read(archive: Archive, conversation_id: int, request: Request, vault: Vault | None) -> Material:
+    """Read what a prompt may need; raises `ArchiveCorrupt` when the context names what is not there."""
+    whole = Policy(request.budget, 0, factor=request.factor)
+    most = int(_READ_SHARE * whole.capacity) if not request.prompt_aware else sys.maxsize
+    newest = archive.context.newest_items(conversation_id, most)
+    sizes = [item.tokens for item in newest.items if isinstance(item, MessageItem)]
+    if beyond := sum(tokens for tokens in sizes if tokens > whole.capacity):  # which are shown in part
+        newest = archive.context.newest_items(conversation_id, most + beyond)
+    items, border = _on_a_step(newest, whole.step)
+    ids = [item.message_id for item in items if isinstance(item, MessageItem)]
+    stored = archive.context.sketches(ids)
+    names = [item.summary_id for item in items if isinstance(item, SummaryItem)]
+    summaries = archive.summaries.many(names)
+    _refuse_hanging(conversation_id, set(names).difference(summary.id for summary in summaries))
+    _refuse_hanging(conversation_id, {f"msg#{id_}" for id_ in ids if id_ not in stored})
+    brief = archive.beside.active_brief(conversation_id)
+    file_ids = [known.file_id for known in stored.values() if known.file_id] if request.stub_payloads else []
+    return Material(
+        items,
+        border,
+        stored,
+        {summary.id: summary for summary in summaries},
+        tuple(render.Pin(f"pin_{pin.id}", pin.content) for pin in archive.beside.pins(conversation_id)),
+        _brief(brief) if brief else None,
+        archive.beside.newest_seqs(conversation_id) if brief else {},
+        archive.beside.newcomers(conversation_id, brief.id) if brief else frozenset(),
+        archive.beside.files(file_ids) if file_ids else {},
+        payloads_of_turn(archive, items, vault, whole.capacity),
+    )
+
+
+def weight(item: ContextItem) -> int:
+    """What an item counts for in steps: by what is stored of it, so that nothing else can change it."""
+    return framed(item.tokens)
+
+
+def _refuse_hanging(conversation_id: int, lacking: set[str]) -> None:
+    """A prompt without something that stands in the context is none."""
+    if lacking:
+        raise ArchiveCorrupt(
+            f"the context of conversation {conversation_id} holds {min(lacking)}, which is not in the archive; "
+            "`lcm doctor` says what is missing, `lcm restore` puts a backup back"
+        )
+
+
+def _on_a_step(newest: Newest, step: int) -> tuple[tuple[ContextItem, ...], int]:
+    """What was read, without its oldest messages up to the next whole step; and the weight of all that is out."""
+    border = framed(newest.unread_tokens, newest.unread)
+    goal = -(-border // step) * step
+    user = newest_user_index(newest.items) or 0
+    items: list[ContextItem] = []
+    for n, item in enumerate(newest.items):
+        if border < goal and newest.first <= n < user and isinstance(item, MessageItem):
+            border += weight(item)
+        else:
+            items.append(item)
+    return tuple(items), border
+
+
+def _with_its_format(message: Message) -> Message:
+    """Thinking without a format was stored by lossless-claw: it is OpenClaw's, and may be replayed there."""
+    if message.format != "plain" or not any(isinstance(part, Reasoning) for part in message.parts):
+        return message
+    return replace(message, format="openclaw")
+
+
+def _brief(row: Any) -> render.FocusBrief:
+    return render.FocusBrief(
+        row.id,
+        row.prompt,
+        row.content,
+        row.tokens,
+        row.target_tokens,
+        row.created_at,
+        row.covered_latest_at,
+        row.covered_message_seq,
+    )
