@@ -162,4 +162,4 @@ def test_a_config_keeps_its_looks() -> None:
 }
 """
     assert edited(before, value) == after
-    assert edited(after, parse(before).value) == before.replace("entries: {}", "entries: {\n    }")
+    assert edited(after, parse(before).value) == before

@@ -83,7 +83,7 @@ def _parse_json(path: Path, data: bytes) -> ConfigText:
     try:
         text = data.decode("utf-8-sig")
         try:
-            document = json.loads(text)
+            document = json.loads(text) if text.strip() else {}
         except (ValueError, RecursionError):  # people write comments and trailing commas, which hosts read
             from lossless.settings.json5 import parse
 

@@ -40,6 +40,17 @@ def edited(text: str, after: object) -> str:
     return made
 
 
+def repeated_key(node: Node) -> str | None:
+    """A key that an object in a text has twice; None when there is none.
+
+    >>> [repeated_key(parse(text)) for text in ("{a: 1, b: [{'c': 1, c: 2}]}", "{a: {a: 1}}")]
+    ['c', None]
+    """
+    keys = [one.key for one in node.members if one.key is not None]
+    found = [key for at, key in enumerate(keys) if key in keys[:at]]
+    return found[0] if found else next(filter(None, (repeated_key(one.node) for one in node.members)), None)
+
+
 def line_end(text: str) -> str:
     """What ends the lines of a text.
 
@@ -92,6 +103,8 @@ def _held(
 ) -> list[_Cut]:
     """What an object or a list loses and what is added behind the rest of it."""
     cuts = [_without(text, one) for one in gone]
+    if gone and not kept and not new and not _left(text, node, cuts).strip():
+        return [_Cut(node.start + 1, node.end - 1, "")]
     if not new:
         if gone and kept and kept[-1].comma is not None and node.members[-1].comma is None:
             cuts.append(_Cut(kept[-1].comma, kept[-1].comma + 1, ""))
@@ -116,6 +129,15 @@ def _held(
     if not is_flat:
         at = max(at, _line_rest(text, at, node.end - 1))
     return [*cuts, *comma, _Cut(at, at, "".join(between + one + "," for one in named)[:-1] + end)]
+
+
+def _left(text: str, node: Node, cuts: Sequence[_Cut]) -> str:
+    """What is left between the brackets of an object or a list from which all that it holds is cut: space, remarks."""
+    pieces, at = [], node.start + 1
+    for cut in cuts:
+        pieces.append(text[at : max(at, cut.start)])
+        at = max(at, cut.end)
+    return "".join([*pieces, text[at : node.end - 1]])
 
 
 def _into_empty(text: str, node: Node, cuts: list[_Cut], named: list[str], inner: str, outer: str) -> _Cut:

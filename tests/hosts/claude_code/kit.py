@@ -61,6 +61,11 @@ class Claude:
         """Add a line to the transcript."""
         self.last = self._write(self.transcript, role, content, self.last, **more)
 
+    def add(self, record: dict[str, Any]) -> None:
+        """Add a line to the transcript that is no message."""
+        with self.transcript.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+
     def agent_says(self, agent: str, role: str, content: Any) -> Path:
         """Add a line to the transcript of a sub-agent."""
         path = self.transcript.parent / self.session / "subagents" / f"agent-{agent}.jsonl"

@@ -114,18 +114,19 @@ def test_codex_servers_come_and_go_alone(text: str) -> None:
     assert once.startswith(text)
     assert tomllib.loads(once)["mcp_servers"]["lossless"] == {"command": SERVER[0], "args": list(SERVER[1:])}
     assert codex.with_server(path, once, SERVER) == once
-    assert codex.without_server(once) == (text if not text or text.endswith("\n") else text + "\n")
+    assert (codex.without_server(path, once) or "").removesuffix("\n") == text.removesuffix("\n")
     moved = codex.with_server(path, once, ("lcm", "mcp"))
     assert tomllib.loads(moved)["mcp_servers"]["lossless"]["command"] == "lcm"
 
 
 def test_what_codex_keeps_below_our_table_goes_with_it() -> None:
-    text = codex.with_server(Path("c"), 'model = "o9"\n', SERVER)
+    path = Path("c")
+    text = codex.with_server(path, 'model = "o9"\n', SERVER)
     grown = (
         f'{text}startup_timeout_sec = 20\n\n[mcp_servers.lossless.tools.lcm_grep]\napproval_mode = "approve"\n\n[tui]\n'
     )
-    assert codex.with_server(Path("c"), grown, SERVER) == grown
-    after = codex.without_server(grown)
+    assert codex.with_server(path, grown, SERVER) == grown
+    after = codex.without_server(path, grown)
     assert after is not None
     assert tomllib.loads(after) == {"model": "o9", "tui": {}}
 

@@ -7,16 +7,16 @@ import shlex
 import sqlite3
 import subprocess
 import sys
-import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from lossless.hosts.claude_code import notes
+from lossless.hosts.claude_code.transcript_end import holds_reference
 from tests.hosts.claude_code.kit import HOOK, PROJECT, SESSION, Claude
+from tests.waiting import wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 KEY = f"claude-code:{PROJECT}:{SESSION}"
@@ -25,13 +25,6 @@ KEY = f"claude-code:{PROJECT}:{SESSION}"
 @pytest.fixture
 def claude(tmp_path: Path) -> Claude:
     return Claude(tmp_path)
-
-
-def wait_for(is_so: Callable[[], bool]) -> None:
-    until = time.monotonic() + 60
-    while not is_so():
-        assert time.monotonic() < until
-        time.sleep(0.05)
 
 
 def warning(out: str) -> str:
@@ -56,13 +49,10 @@ def test_an_archive_that_is_locked_gets_it_when_it_is_free(claude: Claude) -> No
     claude.more["LCM_HOOK_WAIT_MS"] = "300"
     other = sqlite3.connect(claude.archive, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    start = time.monotonic()
     told = claude.hook("Stop")
-    took = time.monotonic() - start
     other.execute("ROLLBACK")
     other.close()
     assert (told.code, told.out, told.err) == (0, "", "")
-    assert took < 5
     wait_for(lambda: len(claude.stored()[KEY]) == 4)
 
 
@@ -129,16 +119,73 @@ def test_the_slower_command_takes_an_event_as_an_argument(claude: Claude) -> Non
 # --- a session that goes on another day -----------------------------------------------------------
 
 
-def test_a_compacted_session_that_is_resumed_is_told_where_things_stand(claude: Claude) -> None:
+def is_compacted(claude: Claude) -> bool:
+    """Whether the process behind the hook has written down that the context was compacted."""
+    notes = (claude.home / ".local" / "state" / "lossless" / "hooks").glob("*.json")
+    return any(json.loads(note.read_text()).get("compacted") for note in notes)
+
+
+def test_a_compacted_session_that_has_lost_what_it_was_told_is_told_again(claude: Claude) -> None:
+    """Claude Code before it wrote into transcripts what hooks tell the model."""
     claude.talk(3)
     claude.hook("PreCompact", trigger="auto")
     assert claude.hook("SessionStart", source="resume").context == ""  # the compaction was called off
     claude.hook("SessionStart", source="compact")
+    wait_for(lambda: is_compacted(claude))
     claude.say("user", "And now the timetable.")
     claude.hook("Stop")
     told = claude.hook("SessionStart", source="resume")
     assert told.context.index("And now the timetable.") > told.context.index("Last request of the user")
     assert claude.hook("SessionStart", source="startup").context == ""
+
+
+def test_a_compacted_session_that_knows_what_it_was_told_is_not_told_again(claude: Claude) -> None:
+    claude.talk(3)
+    claude.hook("PreCompact", trigger="manual")
+    claude.add({"type": "system", "subtype": "compact_boundary", "content": "Conversation compacted"})
+    told = claude.hook("SessionStart", source="compact").context
+    claude.add(attachment(told))
+    wait_for(lambda: is_compacted(claude))
+    claude.say("user", "And now the timetable.")
+    claude.hook("Stop")
+    assert claude.hook("SessionStart", source="resume").context == ""
+    claude.say("user", "And the fares.")
+    assert claude.hook("SessionStart", source="resume").context == ""
+    claude.hook("Stop")
+    assert "And the fares." in claude.stored()[KEY]
+    claude.hook("PreCompact", trigger="manual")
+    claude.add({"type": "system", "subtype": "compact_boundary", "content": "Conversation compacted"})
+    assert "And the fares." in claude.hook("SessionStart", source="compact").context
+    assert "And the fares." in claude.hook("SessionStart", source="resume").context  # it was not written down
+
+
+BOUNDARY = {"type": "system", "subtype": "compact_boundary"}
+QUOTED = {"type": "user", "message": {"role": "user", "content": "compact_boundary <lossless_reference x"}}
+
+
+def attachment(text: str) -> dict[str, Any]:
+    told = {"type": "hook_additional_context", "content": [text], "hookEvent": "SessionStart"}
+    return {"type": "attachment", "attachment": told}
+
+
+@pytest.mark.parametrize(
+    ("records", "holds"),
+    [
+        ([], False),
+        ([QUOTED], False),
+        ([BOUNDARY, attachment("<lossless_reference 1>"), QUOTED], True),
+        ([attachment("<lossless_reference 1>"), BOUNDARY, QUOTED], False),
+        ([BOUNDARY, attachment("something else"), QUOTED], False),
+        ([BOUNDARY, attachment("<lossless_reference 1>"), *[QUOTED | {"x": "ü" * 999_999}] * 3], True),
+        ([BOUNDARY, attachment("<lossless_reference " + "ü" * 999_999)], True),
+    ],
+)
+def test_the_end_of_a_transcript_says_what_is_known(tmp_path: Path, records: list[Any], holds: bool) -> None:
+    path = tmp_path / "x.jsonl"
+    lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    path.write_text("".join(lines) + '{"half": "<lossless_reference ', encoding="utf-8")
+    assert holds_reference(str(path)) == holds
+    assert not holds_reference(str(tmp_path / "nowhere"))
 
 
 def test_codex_remembers_by_itself_what_it_was_told() -> None:

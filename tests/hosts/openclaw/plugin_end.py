@@ -52,7 +52,7 @@ class PluginEnd:
         self.write({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
         return number
 
-    def result(self, number: int, seconds: float = 30.0) -> Any:
+    def result(self, number: int, seconds: float = 60.0) -> Any:
         frame = self._waiting[number].get(timeout=seconds)
         if "error" in frame:
             raise RuntimeError(frame["error"]["message"])
@@ -82,8 +82,8 @@ class PluginEnd:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.close()
-        self.process.wait(10)
-        self._reader.join(5)
+        self.process.wait(60)
+        self._reader.join(60)
         self.process.stdout.close()
 
     def kill(self) -> None:

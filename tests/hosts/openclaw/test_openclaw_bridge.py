@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +11,7 @@ import lossless
 from lossless.hosts.openclaw.bridge import Budgets
 from lossless.model.conversations import Session
 from tests.hosts.openclaw.plugin_end import KEY, PluginEnd
+from tests.waiting import wait_for
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,22 +91,19 @@ def test_a_model_that_hangs_holds_up_nothing_and_its_call_can_be_cancelled(tmp_p
     free = threading.Event()
 
     def hang(params: dict[str, Any]) -> None:
-        free.wait(30)
+        free.wait()
 
     with PluginEnd(tmp_path / "lcm.db", answers={"llm.complete": hang}, **SMALL) as plugin:
         for n in range(1, 8):
             plugin.commit(n)
-        folding = plugin.send("compact", {"sessionKey": KEY, "tokenBudget": 3000, "force": True, "deadlineMs": 60_000})
-        while not any(method == "llm.complete" for method, _ in plugin.asked):
-            time.sleep(0.01)
-        started = time.monotonic()
+        folding = plugin.send("compact", {"sessionKey": KEY, "tokenBudget": 3000, "force": True, "deadlineMs": 280_000})
+        wait_for(lambda: any(method == "llm.complete" for method, _ in plugin.asked))
         assert plugin.call("assemble", sessionKey=KEY, messages=[], tokenBudget=9000, prompt="x")["messages"]
         assert plugin.commit(50) == "committed"
         assert not plugin.has_result(folding)
         plugin.write({"jsonrpc": "2.0", "method": "$/cancel", "params": {"id": folding}})
         with pytest.raises(RuntimeError, match="cancelled"):
             plugin.result(folding)
-        assert time.monotonic() - started < 5
         assert any(method == "$/cancel" for method, _ in plugin.asked)
         free.set()
 

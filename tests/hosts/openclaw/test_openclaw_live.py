@@ -66,6 +66,37 @@ def test_what_follows_the_archive_is_kept(known: list[str], new: list[str]) -> N
     assert start == 1 + len(stored)
 
 
+POLL = "[OpenClaw heartbeat poll]"
+NOTE = {"role": "custom", "content": "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>"}
+turns = st.lists(st.tuples(st.sampled_from(["hello", POLL]), st.sampled_from(["closed", "open"])), min_size=1)
+
+
+def test_a_question_that_only_the_archive_has_is_not_taken_for_an_equal_older_one() -> None:
+    history = [user("hello"), reply("af35"), user(POLL), reply("ee2f")]
+    stored = [*history, user(POLL)]
+    assert unknown_from(history, stored) == 4
+    assert unknown_from([*history, NOTE, user("Follow the notes.")], stored) == 4
+    assert unknown_from([*history, user(f"[Sun 2026-11-15] {POLL}"), *called("c")], stored) == 5
+
+
+def test_what_the_archive_does_not_show_any_more_does_not_move_the_place() -> None:
+    stored = [user("a"), reply("x"), user("b"), reply("y")]
+    quiet = [user(POLL), reply("HEARTBEAT_OK")]
+    assert unknown_from([*stored[:2], *quiet, *quiet, *quiet, *stored[2:], user("c")], stored) == 10
+
+
+@given(turns, st.sampled_from(["hello", POLL]), st.none() | st.integers(1, 12), st.booleans(), st.booleans())
+def test_however_alike_turns_are_the_window_is_known_to_its_end(
+    said_before: list[tuple[str, str]], question: str, kept: int | None, is_ahead: bool, has_prompt: bool
+) -> None:
+    """The archive may have the newest question before the host's window has it, and may begin with a summary."""
+    history = [message for asked, told in said_before for message in (user(asked), reply(told))]
+    stored = history if kept is None else [SUMMARY, *history[-kept:]]
+    window = history if is_ahead else [*history, user(question)]
+    more = [NOTE, user("Follow the notes.")] if has_prompt else []
+    assert unknown_from([*window, *more], [*stored, user(question)]) == len(window)
+
+
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 400)), max_size=30), st.integers(1, 3000))
 def test_the_newest_part_that_fits_begins_with_a_user(shape: list[tuple[bool, int]], budget: int) -> None:
     window = [user("x" * size) if is_user else reply("x" * size) for is_user, size in shape]

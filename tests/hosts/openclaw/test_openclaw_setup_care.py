@@ -193,7 +193,7 @@ PARTS = st.fixed_dictionaries(
         "load": st.just({}) | st.fixed_dictionaries({"paths": st.lists(st.sampled_from(["/a", "/b"]), max_size=2)}),
         "slots": st.dictionaries(st.sampled_from(["memory", "contextEngine"]), st.sampled_from(["x", "lossless-claw"])),
         "entries": st.dictionaries(
-            st.sampled_from(["memory-core", "lossless-claw"]),
+            st.sampled_from(["memory-core", "lossless-claw", "lossless"]),
             st.just({}) | st.fixed_dictionaries({"enabled": st.booleans()}),
         ),
     },
@@ -205,13 +205,75 @@ def test_there_and_back_is_where_it_began(plugins: dict[str, Any], indent: int |
     before = {"agents": {}, "plugins": plugins} if plugins else {"agents": {}}
     with TemporaryDirectory() as folder:
         path = Path(folder) / "openclaw.json"
-        path.write_bytes(json.dumps(before, indent=indent).replace("\n", end).encode())
+        text = json.dumps(before, indent=indent).replace("\n", end).encode()
+        path.write_bytes(text)
         apply(setup.install(path, PLUGIN, "/py").edits, NOW)
         assert not setup.install(path, PLUGIN, "/py").changes
         apply(setup.uninstall(path).edits, NOW)
-        assert json.loads(path.read_bytes()) == before
+        assert path.read_bytes() == text
         assert not setup.uninstall(path).changes
         assert all(name.suffix == ".bak" or name == path for name in path.parent.iterdir())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(None, "", " \n", "{}\n", "{plugins:{}}\n", '\ufeff{"plugins":{ }}\n'),
+        "{\n a: 'it\\'s \\\n more', b: +1, c: Infinity, plugins: {allow: []},\n}",
+        "{plugins:{entries:{\n // mine\n lossless: { config: { /* q */ freshTailCount: 9 } , enabled: true }\n}}}",
+    ],
+)
+def test_a_file_is_as_it_was_byte_by_byte(tmp_path: Path, text: str | None) -> None:
+    path = tmp_path / "openclaw.json"
+    if text is not None:
+        path.write_bytes(text.encode())
+    lcm(tmp_path, "install")
+    apply(setup.install(path, PLUGIN, "/another/python").edits, NOW)
+    lcm(tmp_path, "install")
+    assert (tmp_path / "openclaw.json.lcm-before.json").stat().st_mode & 0o777 == 0o600
+    lcm(tmp_path, "uninstall")
+    left = {one.name: one.read_bytes() for one in tmp_path.iterdir() if one.suffix != ".bak"}
+    assert left == ({} if text is None else {path.name: text.encode()})
+
+
+def test_an_entry_that_somebody_had_written_stays_without_what_was_put_into_it(tmp_path: Path) -> None:
+    own = {"config": {"freshTailCount": 9}, "enabled": False, "hooks": {"allowPromptInjection": False}}
+    path = written(tmp_path, {"entries": {"lossless": own}})
+    lcm(tmp_path, "install")
+    path.write_text(path.read_text().replace('"freshTailCount": 9', '"freshTailCount": 12'))
+    lcm(tmp_path, "install")
+    lcm(tmp_path, "uninstall")
+    assert now(path) == {"entries": {"lossless": own | {"config": {"freshTailCount": 12}}}}
+
+
+def test_what_is_empty_again_is_written_as_short_as_it_can_be(tmp_path: Path) -> None:
+    path = tmp_path / "openclaw.json"
+    path.write_text("{plugins: {load: {}}, a: 1}\n")
+    lcm(tmp_path, "install")
+    path.write_text(path.read_text().replace("a: 1", "a: 2"))
+    lcm(tmp_path, "uninstall")
+    assert path.read_text() == "{plugins: {load: {}}, a: 2}\n"
+
+
+@pytest.mark.parametrize("record", ['[{"path": [], "after": 3}]', '[{"path": [], "before": 3, "after": null}]'])
+def test_a_record_that_was_spoilt_does_no_harm(tmp_path: Path, record: str) -> None:
+    path = written(tmp_path, {"allow": ["x"]})
+    lcm(tmp_path, "install")
+    (tmp_path / "openclaw.json.lcm-before.json").write_text(record)
+    lcm(tmp_path, "uninstall")
+    assert now(path)["allow"] == ["x"]
+    assert "contextEngine" not in now(path)["slots"]
+
+
+def test_a_file_with_a_key_twice_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "openclaw.json"
+    text = "{plugins: {allow: ['a'], 'allow': ['b']}}"
+    path.write_text(text)
+    with pytest.raises(BadInput, match=r"openclaw\.json' has the key 'allow' twice"):
+        setup.install(path, PLUGIN, "/py")
+    with pytest.raises(BadInput, match=r"openclaw\.json' has the key 'allow' twice"):
+        setup.uninstall(path)
+    assert path.read_text() == text
 
 
 def test_every_copy_has_a_name_of_its_own(tmp_path: Path) -> None:

@@ -65,8 +65,13 @@ def check_hooks(settings: dict[str, Any], path: Path, events: Sequence[str], aga
     said = f"{path} calls lcm-hook for {', '.join(found) or 'nothing'}"
     checks = [Check("hooks", not missing, said, f"{', '.join(missing)} missing: run `{again}`" if missing else "")]
     if settings.get("disableAllHooks") is True:
-        checks.append(Check("hooks enabled", False, f"{path} has disableAllHooks", "Take it out."))
+        checks.append(switched_off("hooks enabled", path, "disableAllHooks"))
     return [*checks, *(_check_command(command) for command in sorted(set(found.values())))]
+
+
+def switched_off(name: str, path: Path, key: str) -> Check:
+    """A thing that is there, and that a key in a file keeps the host from using."""
+    return Check(name, False, f"{path} has {key}", "Take it out.")
 
 
 def _check_command(command: str) -> Check:
@@ -91,6 +96,8 @@ def check_server(server: Any, path: Path, again: str) -> list[Check]:
         ok = shutil.which(server["command"]) is not None
         said = f"{server['command']} {' '.join(map(str, server['args']))}"
         checks.append(Check("MCP command", ok, said, "" if ok else "Install lossless again."))
+        if server.get("enabled") is False:
+            checks.append(switched_off("MCP enabled", path, "enabled = false for the server"))
     missing = missing_package()
     return [*checks, Check("package mcp", not missing, "", missing)]
 

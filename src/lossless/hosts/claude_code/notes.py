@@ -86,7 +86,14 @@ def is_current(known: dict[str, object], event: dict[str, object]) -> bool:
 
 
 def comes_back(event: dict[str, object], known: dict[str, object]) -> bool:
-    """Whether a session goes on whose context was compacted before: Claude Code forgets what it was told then."""
+    """Whether a session goes on whose context was compacted, and which does not know any more what it was told then.
+
+    Codex keeps that with the session, and Claude Code does since it writes it into the transcript.
+    """
     is_resumed = event.get("hook_event_name") == "SessionStart" and event.get("source") == "resume"
-    name = os.path.basename(str(event.get("transcript_path") or ""))
-    return is_resumed and bool(known.get("compacted")) and not name.startswith("rollout-")
+    path = str(event.get("transcript_path") or "")
+    if not is_resumed or not known.get("compacted") or os.path.basename(path).startswith("rollout-"):
+        return False
+    from lossless.hosts.claude_code.transcript_end import holds_reference
+
+    return not holds_reference(path)

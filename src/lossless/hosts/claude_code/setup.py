@@ -19,6 +19,7 @@ from lossless.hosts.hook_files import (
     without_hooks,
     without_server,
 )
+from lossless.hosts.way_back import back, there
 from lossless.settings.json5 import NotJson5
 from lossless.settings.json5_edit import edited
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from lossless.hosts.programs import Programs
+
+    Change = Callable[[dict[str, Any]], dict[str, Any]]
 
 #: The first with all these events.
 LEAST_VERSION = (1, 0, 85)
@@ -75,20 +78,25 @@ def _skill_in(folder: Path) -> Path:
 
 def install_edits(places: Places, commands: Programs) -> list[Edit]:
     """What is to be written; a second time there is nothing to write."""
-    return [
-        object_edit(places.settings, lambda settings: with_hooks(settings, commands.hook, EVENTS)),
-        object_edit(places.servers, lambda config: with_server(config, commands.server)),
-        _skill_edit(places.skill, skill_text()),
-    ]
+    return _in_order(
+        edits_there(places.settings, lambda settings: with_hooks(settings, commands.hook, EVENTS), without_hooks),
+        edits_there(places.servers, lambda config: with_server(config, commands.server), without_server),
+        [_skill_edit(places.skill, skill_text())],
+    )
 
 
 def uninstall_edits(places: Places) -> list[Edit]:
     """What is to be taken away: ours, and nothing else."""
-    return [
-        object_edit(places.settings, without_hooks),
-        object_edit(places.servers, without_server),
-        _skill_edit(places.skill, None),
-    ]
+    return _in_order(
+        edits_back(places.settings, without_hooks),
+        edits_back(places.servers, without_server),
+        [_skill_edit(places.skill, None)],
+    )
+
+
+def _in_order(*groups: list[Edit]) -> list[Edit]:
+    """The files of the host first, then the records of what they held."""
+    return [group[0] for group in groups] + [edit for group in groups for edit in group[1:]]
 
 
 def installed_command(places: Places) -> list[str] | None:
@@ -98,17 +106,26 @@ def installed_command(places: Places) -> list[str] | None:
     return command_in(read_object(places.settings, read_text(places.settings)), server)
 
 
-def object_edit(path: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Edit:
-    """The edit that makes a change to a JSON file; one that ends up empty is removed, if it was not empty before."""
-    text = read_text(path)
+def edits_there(path: Path, put: Change, take: Change) -> list[Edit]:
+    """The edits that make a change to a JSON file; `take` is the way back from it."""
+    return there(path, lambda text: _with(path, text, put), lambda text: _with(path, text, take))
+
+
+def edits_back(path: Path, take: Change) -> list[Edit]:
+    """The edits that take a change back; a file that ends up empty is removed, if it was not there before."""
+    return back(path, lambda text: _with(path, text, take))
+
+
+def _with(path: Path, text: str | None, change: Change) -> str | None:
+    """A JSON file's text after a change to its value; None when nothing is left of it."""
     before = read_object(path, text)
     try:
         after = change(before)
     except BadInput as error:
         raise BadInput(f"{str(path)!r}: {error}") from error
     if after == before:
-        return Edit(path, text, text)
-    return Edit(path, text, _changed(text, after) if after else None)
+        return text
+    return _changed(text, after) if after else None
 
 
 def _changed(text: str | None, after: dict[str, Any]) -> str:

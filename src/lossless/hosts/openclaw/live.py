@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lossless.formats import synthetic
 from lossless.model.tokens import estimate_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 #: How many messages at the end of what was assembled are looked for in the window.
 _ANCHORS = 8
-#: How far back two lists are compared to tell equal places apart.
+#: How many before them are compared to tell equal places apart.
 _DEPTH = 32
 _OURS = ('<summary id="sum_', "<focus_brief id=", synthetic.CUE_OPEN, synthetic.PINNED_TEXT, synthetic.OPENING_TEXT)
 _DEFAULT_BUDGET = 128_000
@@ -41,10 +41,10 @@ class Said:
         """Whether both are the same event. Hosts put a line or a time before a user's words."""
         if self.role != other.role or self.calls != other.calls:
             return False
-        if self.text == other.text:
-            return True
-        short, long = sorted((self.text, other.text), key=len)
-        return self.role == "user" and bool(short) and long.endswith((f"\n{short}", f"] {short}"))
+        if self.text == other.text or self.role != "user":
+            return self.text == other.text
+        short, long = (self.text, other.text) if len(self.text) < len(other.text) else (other.text, self.text)
+        return bool(short) and long.endswith(short) and long[: -len(short)].endswith(("\n", "] "))
 
     def refers_to(self, other: Said) -> bool:
         """Whether this only stands for the other, which is in a file here and a message there."""
@@ -76,8 +76,8 @@ def _text(block: object) -> str:
 def unknown_from(window: Sequence[dict[str, Any]], assembled: Sequence[dict[str, Any]]) -> int | None:
     """Where in the window the messages begin that are behind what was assembled; None when nothing lines up.
 
-    Both end with the newest messages. The place where they agree over the longest stretch counts; of equal
-    ones the last, so that nothing is shown twice.
+    Either may be ahead of the other. They meet where most of what comes before agrees, then where it does over the
+    longest stretch; of equal places the last counts, so that nothing is shown twice.
     """
     known = [one for one in map(said, assembled[-_DEPTH - _ANCHORS :]) if not one.is_ours]
     if not window or not known:
@@ -85,11 +85,8 @@ def unknown_from(window: Sequence[dict[str, Any]], assembled: Sequence[dict[str,
     shown = [said(message) for message in window]
     if all(one.is_ours for one in shown):
         return len(window)
-    for end in range(len(known), max(0, len(known) - _ANCHORS), -1):
-        places = [at for at in range(len(shown)) if shown[at].agrees(known[end - 1])]
-        if places:
-            return 1 + max(places, key=lambda at: (_run(shown[: at + 1], known[:end]), at))
-    return None
+    met = max(_meetings(shown, known, is_cut=len(known) < len(assembled)), default=None)
+    return None if met is None else met.place
 
 
 def stand_ins(assembled: Sequence[dict[str, Any]], more: Sequence[dict[str, Any]]) -> int:
@@ -101,14 +98,32 @@ def stand_ins(assembled: Sequence[dict[str, Any]], more: Sequence[dict[str, Any]
     return 0
 
 
-def _run(shown: Sequence[Said], known: Sequence[Said]) -> int:
-    """How many messages at the end of both agree."""
-    count = 0
-    for one, other in zip(reversed(shown[-_DEPTH:]), reversed(known[-_DEPTH:]), strict=False):
-        if not one.agrees(other):
-            break
-        count += 1
-    return count
+class _Meeting(NamedTuple):
+    """Where both lists may meet: how many agree up to there in order, how many of them without a gap, the place."""
+
+    common: int
+    run: int
+    place: int
+
+
+def _meetings(shown: Sequence[Said], known: Sequence[Said], *, is_cut: bool) -> Iterator[_Meeting]:
+    """Every place behind a message of the window that agrees with one of the last that are known.
+
+    When what is known begins in the middle (`is_cut`) and all of it agrees but the newest question, that counts as if
+    the message before its beginning agreed as well: else a window without that question would be short of one.
+    """
+    commons = runs = [0] * (len(shown) + 1)
+    for end, one in enumerate(known, start=1):
+        common, run = [0], [0]
+        is_ahead = is_cut and end == len(known) - 1 and known[-1].role == "user"
+        for at, other in enumerate(shown):
+            agrees = one.agrees(other)
+            run.append(runs[at] + 1 if agrees else 0)
+            common.append(max(commons[at] + agrees, commons[at + 1], common[at]))
+            if agrees and end > len(known) - _ANCHORS:
+                more = 1 if is_ahead and run[-1] == end else 0
+                yield _Meeting(commons[at] + 1 + more, run[-1] + more, at + 1)
+        commons, runs = common, run
 
 
 def tokens_of(messages: Sequence[dict[str, Any]]) -> int:

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput
-from lossless.hosts.config_files import Edit, read_text, write_object
+from lossless.hosts.config_files import Edit, read_text, twice, write_object
 from lossless.hosts.openclaw.manifest import PLUGIN_ID, fitting
 from lossless.hosts.openclaw.model import full_name
+from lossless.hosts.way_back import digest, record_of
 from lossless.settings.files import BLOCKS
 from lossless.settings.json5 import NotJson5, parse
-from lossless.settings.json5_edit import edited
+from lossless.settings.json5_edit import edited, repeated_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +32,9 @@ _MADE: tuple[tuple[tuple[str, ...], object], ...] = (
     (("plugins", "entries"), {}),
 )
 _SLOT = ("plugins", "slots", "contextEngine")
+_ENTRY = ("plugins", "entries", PLUGIN_ID)
+#: Under this path the record has the whole file as it was, and what the text that took its place is known by.
+_WHOLE = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,28 +97,46 @@ def uninstall(path: Path) -> Setup:
 
 def _setup(path: Path, by_hand: str, change: Callable[[dict[str, Any], _Work], None]) -> Setup:
     text, before = _document(path, by_hand)
-    record = path.with_name(f"{path.name}.lcm-before.json")
+    record = record_of(path)
     old = read_text(record)
     after = copy.deepcopy(before)
     work = _Work(replaced=_recorded(old))
+    whole = work.replaced.pop(_WHOLE, {})
+    is_known = text is not None and whole.get("after") == digest(text)
+    former, was_there = whole.get("before"), _is_installed(before)
     try:
         change(after, work)
     except BadInput as error:
         raise BadInput(f"{str(path)!r}: {error}") from error
-    changed = Edit(path, text, _changed(path, text, before, after, by_hand), "; ".join(work.changes))
-    noted = Edit(record, old, _record(work.replaced, old), "what `lcm uninstall openclaw` puts back")
+    if is_known and not _is_installed(after):
+        made = former
+    else:
+        made = _changed(path, text, before, after, by_hand)
+        if _is_installed(after) and (is_known or not was_there):
+            work.replaced[_WHOLE] = {"before": former if is_known else text, "after": digest(made)}
+    changed = Edit(path, text, made, "; ".join(work.changes))
+    noted = Edit(record, old, _record(work.replaced, old), "what `lcm uninstall openclaw` puts back", is_private=True)
     return Setup(changed, noted, tuple(work.changes), tuple(work.remarks))
+
+
+def _is_installed(document: dict[str, Any]) -> bool:
+    """Whether OpenClaw is told to load the plugin or to use it; an entry alone may be somebody's own."""
+    paths = _at(document, ("plugins", "load", "paths"))
+    return _at(document, _SLOT) == PLUGIN_ID or any(map(_is_ours, _list(paths)))
 
 
 def _document(path: Path, by_hand: str) -> tuple[str | None, dict[str, Any]]:
     """A config's text and value; raises BadInput for one that only a person can edit."""
     text = read_text(path)
     try:
-        before = parse(text).value if text and text.strip() else {}
+        found = parse(text if text and text.strip() else "{}")
     except NotJson5 as error:
         raise BadInput(f"{str(path)!r} is no JSON5 and is left as it is: {error}. {by_hand}") from error
+    before = found.value
     if not isinstance(before, dict):
         raise BadInput(f"{str(path)!r} holds no object and is left as it is. {by_hand}")
+    if (key := repeated_key(found)) is not None:
+        raise BadInput(f"{twice(path, key)}. {by_hand}")
     if "$include" in before or _includes(before.get("plugins")):
         raise BadInput(f"{str(path)!r} takes parts from other files ($include) and is left as it is. {by_hand}")
     return text, before
@@ -124,9 +146,12 @@ def _recorded(text: str | None) -> dict[tuple[str, ...], dict[str, Any]]:
     """What an installation before this one replaced; nothing when its record is gone or is none."""
     try:
         found = json.loads(text or "[]")
-        return {tuple(map(str, item.pop("path"))): item for item in found if "after" in item}
+        known = {tuple(map(str, item.pop("path"))): item for item in found if "after" in item}
     except (ValueError, TypeError, KeyError, AttributeError):
         return {}
+    if not isinstance(known.get(_WHOLE, {}).get("before", ""), str | None):
+        del known[_WHOLE]
+    return known
 
 
 def _record(replaced: Mapping[tuple[str, ...], Mapping[str, Any]], old: str | None) -> str | None:
@@ -159,6 +184,9 @@ def _includes(value: object) -> bool:
 
 
 def _add(document: dict[str, Any], plugin: Path, python: str, work: _Work) -> None:
+    was_there = _is_installed(document)
+    if not was_there:
+        work.replaced.clear()
     _note_missing(document, work)
     notes, plugins = work.changes, _inner(document, "plugins")
     if plugins.get("enabled") is False:
@@ -176,7 +204,11 @@ def _add(document: dict[str, Any], plugin: Path, python: str, work: _Work) -> No
         work.replace(slots, _SLOT, PLUGIN_ID)
         notes.append(f"plugins.slots.contextEngine is {PLUGIN_ID}{f' (was {before})' if before else ''}")
     entries = _inner(plugins, "entries")
+    own = copy.deepcopy(entries.get(PLUGIN_ID)) if not was_there else None
     _add_entry(document, entries, python, work)
+    if own is not None:
+        work.replaced[_ENTRY] = {"after": None}
+        _note_differences(own, entries[PLUGIN_ID], _ENTRY, work)
     before_us = entries.get(_BEFORE)
     if isinstance(before_us, dict) and before_us.get("enabled") is not False:
         work.replace(before_us, ("plugins", "entries", _BEFORE, "enabled"), False)
@@ -184,13 +216,22 @@ def _add(document: dict[str, Any], plugin: Path, python: str, work: _Work) -> No
 
 
 def _note_missing(document: dict[str, Any], work: _Work) -> None:
-    """Remember what is not there yet; a record of an installation that was taken out by hand counts no more."""
-    if PLUGIN_ID not in (_at(document, ("plugins", "entries")) or ()):
-        work.replaced.clear()
+    """Remember what is not there yet."""
     for path, left in _MADE:
         inside = _at(document, path[:-1])
         if inside is None or (isinstance(inside, dict) and path[-1] not in inside):
             work.replaced[path] = {"after": left}
+
+
+def _note_differences(before: dict[str, Any], after: dict[str, Any], path: tuple[str, ...], work: _Work) -> None:
+    """Remember what was put into an entry that somebody had written already."""
+    for key, value in after.items():
+        if key not in before:
+            work.replaced[*path, key] = {"after": value}
+        elif isinstance(before[key], dict) and isinstance(value, dict):
+            _note_differences(before[key], value, (*path, key), work)
+        elif before[key] != value:
+            work.replaced[*path, key] = {"before": before[key], "after": value}
 
 
 def _at(document: object, path: Sequence[str]) -> Any:
@@ -303,6 +344,7 @@ def _remove(document: dict[str, Any], work: _Work) -> None:
     former, work.replaced = work.replaced, {}
     if not isinstance(plugins, dict):
         return
+    is_ours = _has_our_entry(document, former)
     load, slots, entries = (plugins.get(name) for name in ("load", "slots", "entries"))
     if isinstance(load, dict) and isinstance(load.get("paths"), list) and any(map(_is_ours, load["paths"])):
         load["paths"] = [place for place in load["paths"] if not _is_ours(place)]
@@ -310,12 +352,19 @@ def _remove(document: dict[str, Any], work: _Work) -> None:
     if isinstance(plugins.get("allow"), list) and PLUGIN_ID in plugins["allow"]:
         plugins["allow"].remove(PLUGIN_ID)
         notes.append(f"plugins.allow is without {PLUGIN_ID}")
-    if isinstance(entries, dict) and entries.pop(PLUGIN_ID, None) is not None:
+    if is_ours and isinstance(entries, dict) and entries.pop(PLUGIN_ID, None) is not None:
         notes.append(f"plugins.entries.{PLUGIN_ID} is gone")
     for path in sorted(former, key=len, reverse=True):
         _restore(document, path, former[path], notes)
     if isinstance(slots, dict) and slots.get("contextEngine") == PLUGIN_ID:
         _put_back(slots, entries if isinstance(entries, dict) else {}, notes)
+
+
+def _has_our_entry(document: dict[str, Any], former: Mapping[tuple[str, ...], object]) -> bool:
+    """Whether the plugin's entry was made by an installation, and not by somebody before it."""
+    if _ENTRY in former:
+        return False
+    return bool(former) or _is_installed(document) or _at(document, (*_ENTRY, "config", "python")) is not None
 
 
 def _restore(document: dict[str, Any], path: Sequence[str], item: Mapping[str, Any], notes: list[str]) -> None:
