@@ -18,6 +18,7 @@ from lossless.store.sql import schema
 from lossless.testing import VirtualClock
 from lossless.verify import verify
 from tests.faults import SESSION, TURN, open_engine, problems
+from tests.surgery import kit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,6 +45,8 @@ INSERT INTO transcript_state (conversation_id, read_to, lines, front) VALUES (1,
 INSERT INTO transcript_epochs (conversation_id, path, size, mtime_ms, decision, reason, messages, at)
   VALUES (1, '/home/user/s.jsonl', 100, 1, 'first', 'nothing was stored before', 3, '2026-01-05 09:00:00');
 INSERT INTO transcript_records VALUES (1, 'r1', 0, 'model_change', x'789cabae05000175');
+INSERT INTO pruned_histories (number, at, marks) VALUES (7, '2026-01-05 09:00:00', zeroblob(40));
+INSERT INTO fork_sources VALUES (1, 1);
 INSERT INTO former_summaries (log_id, summary_id, state) SELECT max(log_id), 'sum_a', '{}' FROM context_log;
 """
 
@@ -138,6 +141,14 @@ DAMAGE: dict[str, tuple[str, ...]] = {
     "transcript_records": (
         "UPDATE transcript_records SET record = x'00'",
         "UPDATE transcript_records SET conversation_id = 99",
+    ),
+    "pruned_histories": (
+        "UPDATE pruned_histories SET marks = x'00'",
+        "UPDATE pruned_histories SET at = 'noon'",
+    ),
+    "fork_sources": (
+        "UPDATE fork_sources SET source_id = 99",
+        "UPDATE fork_sources SET conversation_id = 99",
     ),
     "former_summaries": (
         "UPDATE former_summaries SET state = '{'",
@@ -316,5 +327,61 @@ def test_rows_that_are_not_indexed_are_counted_not_listed(tmp_path: Path) -> Non
         verification = engine.verify()
     unindexed = [problem for problem in verification.problems if problem.severity == "warning"]
     assert list(map(str, unindexed)) == [
-        "warning: message_extras 2 and 3 more: not indexed yet; open the archive for writing once (index)"
+        "warning: message_extras 2 and 3 more: not indexed yet; `lcm doctor reindex --apply` does it (index)"
     ]
+
+
+def _folded(path: Path) -> None:
+    with kit.open_engine(path, sweep_max_depth=0, condensed_min_fanout=50, condensed_min_fanout_hard=50) as engine:
+        kit.told(engine)
+        assert len(kit.roots(engine, 1)) > 2
+
+
+@pytest.mark.parametrize(
+    ("statement", "severity"),
+    [
+        ("UPDATE context_items SET ordinal = -1 - ordinal", "error"),
+        ("UPDATE context_items SET ordinal = 9999 WHERE ordinal = (SELECT min(ordinal) FROM context_items)", "error"),
+        (
+            "UPDATE context_items SET ordinal = 9999 WHERE ordinal = (SELECT max(ordinal) - 1 FROM context_items)",
+            "error",
+        ),
+        ("UPDATE context_items SET ordinal = -1 WHERE ordinal = 1", "warning"),
+    ],
+)
+def test_a_context_that_is_out_of_order_is_found(path: Path, statement: str, severity: str) -> None:
+    """Behind a message nothing older may stand; a summary may stand before an older one, as upstream's copies do."""
+    _folded(path)
+    with apsw.Connection(str(path)) as other:
+        if "= 1" in statement:
+            statement = statement.replace(
+                "= 1", "= (SELECT ordinal FROM context_items ORDER BY ordinal LIMIT 1 OFFSET 1)"
+            )
+        other.execute(statement)
+    with Archive.open(path, read_only=True) as archive:
+        found = verify(archive).problems
+        assert {(problem.check, problem.table, problem.severity) for problem in found} == {
+            ("order", "context_items", severity)
+        }
+
+
+def test_a_branch_may_put_messages_where_it_wants(path: Path) -> None:
+    with kit.open_engine(path) as engine:
+        window = kit.talk(12)
+        engine.sync(kit.HERE, window)
+        engine.sync(kit.HERE, [*window[:6], {"role": "user", "content": "an edit in the middle"}, *window[7:]])
+        engine.sync(kit.HERE, window)
+        kit.prove(engine)
+
+
+@pytest.mark.parametrize("column", ["earliest_at", "latest_at"])
+@pytest.mark.parametrize("depth", [0, 1])
+def test_times_that_are_not_those_of_the_sources_are_found(path: Path, column: str, depth: int) -> None:
+    with kit.open_engine(path) as engine:
+        kit.told(engine)
+        with engine.archive.writing():
+            change = f"UPDATE summaries SET {column} = strftime('%Y-%m-%dT%H:%M:%fZ', {column}, '+1 seconds')"
+            engine.archive.database.run(f"{change} WHERE depth = ?", (depth,))
+        found = engine.verify().problems
+        assert {(problem.check, problem.table) for problem in found} == {("rows", "summaries")}
+        assert all("its times are not those of" in problem.detail for problem in found)

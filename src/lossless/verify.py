@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from lossless import formats
 from lossless.errors import ArchiveCorrupt, ArchiveError, BadInput, NotFound
 from lossless.files.intercept import restored
 from lossless.files.keep import reader
+from lossless.files.place import lies_at
 from lossless.model.identity import fingerprint, identity_hash
 from lossless.store.index import digest, indexed_text
 from lossless.store.skeleton import storable
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lossless.store.checks import Derived, Offender
 
 Severity = Literal["error", "warning"]
-_NOT_INDEXED = "not indexed yet; open the archive for writing once"
+_NOT_INDEXED = "not indexed yet; `lcm doctor reindex --apply` does it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +63,19 @@ def verify(archive: Archive, progress: Callable[[int], None] | None = None, vaul
     if any(problem.table == "database" for problem in problems):
         return Verification(tuple(problems), 0, 0)
     problems.extend(_problem("rows", offender) for offender in archive.checks.rows())
+    problems.extend(_order(archive))
     count, unindexed = 0, _Unindexed()
     for page in archive.checks.derived():
         problems.extend(unindexed.without(_check_messages(archive, page, vault)))
         count += len(page)
         if progress:
             progress(len(page))
-    problems.extend(unindexed.without(map(_index_problem, archive.checks.summary_digests())))
+    problems.extend(unindexed.without(_summary_texts(archive)))
     problems.extend(unindexed.problems())
+    problems.extend(_upstream_index(archive))
     problems.extend(_shrinking(archive))
     problems.extend(_reachability(archive))
-    problems.extend(_files(archive))
+    problems.extend(_files(archive, vault))
     return Verification(tuple(problems), count, archive.care.counts().summaries)
 
 
@@ -128,7 +130,19 @@ def _check_messages(archive: Archive, page: list[Derived], vault: Vault | None) 
     texts = [(derived, stored[derived.message_id].message) for derived in page if derived.message_id in stored]
     indexed = [(derived, indexed_text(message.content, message)) for derived, message in texts]
     current = [(derived, text) for derived, text in indexed if derived.digest == digest(text)]
-    yield from (_problem("index", offender) for offender in archive.checks.index_rows(current))
+    yield from _readable_index("message_index", (_problem("index", one) for one in archive.checks.index_rows(current)))
+
+
+def _summary_texts(archive: Archive) -> Iterator[Problem]:
+    return _readable_index("summary_index", map(_index_problem, archive.checks.summary_digests()))
+
+
+def _readable_index(table: str, found: Iterable[Problem]) -> Iterator[Problem]:
+    """What was found, up to where the index itself cannot be read any more."""
+    try:
+        yield from found
+    except ArchiveCorrupt as error:
+        yield Problem("index", table, "", str(error))
 
 
 def _unreadable(archive: Archive, page: list[Derived], stored: dict[int, StoredMessage]) -> Iterator[Problem]:
@@ -182,6 +196,19 @@ def _check_original(stored: StoredMessage) -> Iterator[Problem]:
         yield Problem("original", "message_extras", str(stored.id), "its original does not agree with its content")
 
 
+def _order(archive: Archive) -> Iterator[Problem]:
+    """Contexts tell what was said in its order; one that begins with another conversation's summaries may not."""
+    for offender, is_certain in archive.checks.out_of_order():
+        yield replace(_problem("order", offender), severity="error" if is_certain else "warning")
+
+
+def _upstream_index(archive: Archive) -> Iterator[Problem]:
+    """Search tables of lossless-claw are its own: what they lack is no loss here."""
+    if count := archive.checks.upstream_lost():
+        detail = f"lossless-claw's own search tables lack {count:,} rows; `lcm doctor reindex --apply` puts them there"
+        yield Problem("index", "messages_fts", "", detail, "warning")
+
+
 def _shrinking(archive: Archive) -> Iterator[Problem]:
     for summary_id, model in archive.checks.not_smaller():
         detail = f"it is no smaller than its sources (written by {model!r})"
@@ -200,10 +227,10 @@ def _reachability(archive: Archive) -> Iterator[Problem]:
             yield Problem("reachable", "context_items", str(message_id), detail, "warning")
 
 
-def _files(archive: Archive) -> Iterator[Problem]:
+def _files(archive: Archive, vault: Vault | None) -> Iterator[Problem]:
     for file_id, place, size in archive.checks.file_places():
-        path = Path(place)
+        path = lies_at(place, vault)
         if not path.is_file():
             yield Problem("files", "large_files", file_id, f"its bytes are not at {place}", "warning")
         elif size is not None and path.stat().st_size != size:
-            yield Problem("files", "large_files", file_id, f"{place} has another size than was stored")
+            yield Problem("files", "large_files", file_id, f"{path} has another size than was stored")

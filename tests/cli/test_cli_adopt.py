@@ -69,7 +69,7 @@ def held(path: Path, how: str) -> Iterator[subprocess.Popen[str]]:
         assert other.stdout is not None
         assert other.stdout.readline() == "ready\n"
         yield other
-        assert other.communicate("go\n", timeout=30)[0] == "done\n"
+        assert other.communicate("go\n", timeout=60)[0] == "done\n"
 
 
 def tables(path: Path) -> set[str]:

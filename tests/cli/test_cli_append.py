@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,6 +17,7 @@ import lossless
 from lossless.cli import lines
 from lossless.cli.lines import BadLine, parse, unwrap
 from lossless.store.archive import Archive
+from tests.waiting import wait_for
 
 from .conftest import said
 
@@ -216,11 +216,9 @@ def test_interrupted_work_says_how_far_it_came(new: Path) -> None:
         assert run.stdin is not None
         run.stdin.write("\n".join(GOOD) + "\n")
         run.stdin.flush()
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline and count(new) < 4:
-            time.sleep(0.05)
+        wait_for(lambda: count(new) >= 4)
         run.send_signal(signal.SIGINT)
-        out, err = run.communicate(timeout=30)
+        out, err = run.communicate(timeout=60)
     assert run.returncode == 130, err
     failure = json.loads(err)["error"]
     assert (failure["code"], failure["details"]["stored"]) == ("interrupted", 4)

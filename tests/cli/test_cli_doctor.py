@@ -143,3 +143,30 @@ def test_a_person_sees_tables(lcm: Lcm, folded: Path) -> None:
         assert (answer.code, answer.err) == (0, "")
         assert answer.out.strip()
     assert "--confirm" in lcm("doctor", "apply", "--format", "table").out
+
+
+def test_what_the_doctor_recommends_for_a_file_of_lossless_claw_helps(lcm: Lcm, folded: Path, tmp_path: Path) -> None:
+    theirs = tmp_path / "claw.db"
+    lcm("export", "lossless-claw", theirs, "--plain")
+    found = {one["kind"]: one["remedy"] for one in lcm("--db", theirs, "doctor").envelope["data"]["findings"]}
+    assert found == {"index.behind": "lcm doctor reindex --apply", "schema": "lcm worker"}
+    other = tmp_path / "other.db"
+    other.write_bytes(theirs.read_bytes())
+    for path, remedy in ((theirs, ("worker",)), (other, ("doctor", "reindex", "--apply"))):
+        assert lcm("--db", path, *remedy).code == 0
+        assert lcm("--db", path, "doctor").envelope["data"]["findings"] == []
+    shown = lcm("--db", theirs, "doctor", "reindex").data
+    assert (shown["damaged"], shown["unindexed"], shown["losslessClawLost"]) == ([], 0, 0)
+
+
+def test_a_damaged_index_is_shown_and_made_anew(lcm: Lcm, folded: Path) -> None:
+    sql(folded, "UPDATE message_index_data SET block = zeroblob(5) WHERE id = 10")
+    (found,) = lcm("doctor").envelope["data"]["findings"]
+    assert (found["kind"], found["remedy"]) == ("index.damaged", "lcm doctor reindex --apply")
+    assert "It is damaged (message_index)" in lcm("doctor", "reindex", "--format", "table").out
+    refused = lcm("append", "--session-key", "agent:main:new", input='{"role": "user", "content": "hello"}\n')
+    assert (refused.code, refused.error["code"]) == (5, "corrupt")
+    assert "lcm doctor reindex --apply" in refused.error["message"]
+    assert lcm("doctor", "reindex", "--apply").data["done"]["messages"] == 60
+    assert lcm("doctor").code == 0
+    assert lcm("verify").data["problems"] == []

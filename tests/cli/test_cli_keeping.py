@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -71,6 +72,19 @@ def test_a_restore_makes_an_archive_that_is_not_there(lcm: Lcm, archive: Path, t
     assert lcm("--db", there, "verify").code == 0
 
 
+def test_a_restore_warns_only_of_what_is_wrong_afterwards(lcm: Lcm, archive: Path, tmp_path: Path) -> None:
+    long = "\n".join(f"line {n} of the harbour" for n in range(20_000))
+    with lossless.open(archive, background=False) as engine:
+        session = lossless.Session(key="agent:main:log", id="run-3")
+        engine.append(session, [{"role": "tool", "tool_call_id": "c1", "content": long}])
+        (file,) = engine.archive.files.listed()
+    lcm("backup", str(tmp_path / "copy.db"))
+    os.unlink(file.storage_uri)
+    assert lcm("restore", str(tmp_path / "copy.db")).data["warnings"] > 0
+    done = lcm("restore", str(tmp_path / "copy.db"), "--yes").data
+    assert (done["files"], done["warnings"], lcm("verify").data["warnings"]) == (1, 0, 0)
+
+
 def test_sizes_add_up(lcm: Lcm, archive: Path) -> None:
     data = lcm("size").data
     assert sum(row["bytes"] for row in data["rows"]) == data["databaseBytes"] + data["fileBytes"]
@@ -107,7 +121,15 @@ def test_room_can_be_given_back_alone(lcm: Lcm, archive: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [(), ("--older-than", "soon"), ("--to", "much"), ("--older-than", "0d"), ("--session", " ")]
+    "arguments",
+    [
+        (),
+        ("--older-than", "soon"),
+        ("--to", "much"),
+        ("--older-than", "0d"),
+        ("--older-than", "2500y"),
+        ("--session", " "),
+    ],
 )
 def test_what_may_go_must_be_said(lcm: Lcm, archive: Path, arguments: tuple[str, ...]) -> None:
     answer = lcm("prune", *arguments, "--apply")

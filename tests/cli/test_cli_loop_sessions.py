@@ -107,7 +107,7 @@ def at_a_terminal(arguments: list[str], typed: str) -> tuple[int, str, str]:
     command = [sys.executable, "-m", "lossless.cli.main", *arguments]
     process = subprocess.Popen(command, stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     os.write(person, f"{typed}\n".encode())
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=60)
     os.close(person)
     os.close(terminal)
     return process.returncode, out, err

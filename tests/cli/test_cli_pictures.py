@@ -33,7 +33,7 @@ def test_a_graph_is_drawn_as_svg_and_as_dot(lcm: Lcm, archive: Path, tmp_path: P
     assert '"sum_root" -> "sum_leaf0";' in (tmp_path / "graph.dot").read_text()
     printed = lcm("graph", "-", "--as", "dot", "--conversation-id", 1)
     assert printed.out == (tmp_path / "graph.dot").read_text()
-    seen = lcm("graph", file, "--conversation-id", 1, "--format", "table").out
+    seen = lcm("graph", file, "--overwrite", "--conversation-id", 1, "--format", "table").out
     assert "3 summaries drawn" in seen
     assert "depth 1" in seen
 
@@ -60,12 +60,43 @@ def test_a_graph_is_whole_or_not_there(lcm: Lcm, archive: Path, tmp_path: Path) 
     file, link = tmp_path / "g.svg", tmp_path / "link.svg"
     file.write_text("an older picture")
     link.symlink_to(file)
-    lcm("graph", link, "--conversation-id", 1)
+    assert "there already" in lcm("graph", link, "--conversation-id", 1).error["message"]
+    assert file.read_text() == "an older picture"
+    assert lcm("graph", link, "--overwrite", "--conversation-id", 1).code == 0
     assert link.is_symlink()
     ElementTree.parse(file)
     assert file.stat().st_mode & 0o077 == 0o044 & ~_umask()
     assert lcm("graph", "/dev/full", "--conversation-id", 1, "--as", "svg").error["code"] == "not_written"
     assert not [path for path in tmp_path.iterdir() if path.suffix == ".tmp"]
+
+
+@pytest.mark.parametrize("ending", ["", "-wal", "-shm", "-journal"])
+@pytest.mark.parametrize("command", [("graph",), ("tui", "--screenshot")])
+def test_no_picture_takes_the_place_of_the_archive(
+    lcm: Lcm, archive: Path, tmp_path: Path, command: tuple[str, ...], ending: str
+) -> None:
+    options = ("--as", "svg", "--conversation-id", 1) if command == ("graph",) else ()
+    with lossless.open(archive, background=False):
+        place = archive.with_name(archive.name + ending)
+        before = place.stat().st_ino if place.exists() else None
+        link = tmp_path / "link.svg"
+        link.symlink_to(place)
+        for name in (place, link):
+            refused = lcm("--db", archive, *command, name, "--overwrite", *options)
+            assert (refused.code, refused.error["code"]) == (2, "bad_input")
+            assert "choose another name" in refused.error["message"]
+        assert (place.stat().st_ino if place.exists() else None) == before
+
+
+def test_a_screenshot_says_where_it_is_and_replaces_nothing_unasked(lcm: Lcm, archive: Path, tmp_path: Path) -> None:
+    file = tmp_path / "a.svg"
+    assert lcm("tui", "--screenshot", file, "--json").data == {"path": str(file)}
+    file.write_text("mine")
+    assert "there already" in lcm("tui", "--screenshot", file).error["message"]
+    assert file.read_text() == "mine"
+    assert str(file) in lcm("tui", "--screenshot", file, "--overwrite", "--format", "table").out.replace("\n", "")
+    ElementTree.parse(file)
+    assert lcm("tui", "--overwrite").code == 2
 
 
 def _umask() -> int:
@@ -155,7 +186,7 @@ def test_at_a_real_terminal_it_opens_and_quits(archive: Path, tmp_path: Path) ->
     os.close(far)
     seen = b""
 
-    def read_until(wanted: bytes, seconds: float = 30.0) -> bytes:
+    def read_until(wanted: bytes, seconds: float = 60.0) -> bytes:
         nonlocal seen
         until = time.monotonic() + seconds
         while wanted not in seen and time.monotonic() < until:
@@ -170,7 +201,7 @@ def test_at_a_real_terminal_it_opens_and_quits(archive: Path, tmp_path: Path) ->
         assert b"agent:main:ferry" in read_until(b"agent:main:ferry")
         os.write(main, b"q")
         read_until(b"never written")
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
         assert b"Traceback" not in seen
     finally:
         process.kill()

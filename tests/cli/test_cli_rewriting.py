@@ -6,12 +6,12 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.surgery.kit import HERE, open_engine, told
+from tests.waiting import is_gone, wait_for
 
 from .conftest import sql
 
@@ -108,7 +108,8 @@ def test_a_run_that_was_stopped_is_gone_on_with(lcm: Lcm, folded: Path, dying: C
 def test_a_run_that_is_interrupted_keeps_what_is_written(
     lcm: Lcm, folded: Path, tmp_path: Path, dying: Callable[..., tuple[str, str]], number: signal.Signals
 ) -> None:
-    named = dying(1000, "[ $n -ge 5 ] && exec sleep 30")
+    child = tmp_path / "child"
+    named = dying(1000, f"[ $n -ge 5 ] && echo $$ > '{child}' && exec sleep 600")
     command = [
         sys.executable,
         "-m",
@@ -121,12 +122,10 @@ def test_a_run_that_is_interrupted_keeps_what_is_written(
         *named,
     ]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True) as process:
-        until = time.monotonic() + 30
-        while not (tmp_path / "count").exists() or (tmp_path / "count").read_text().strip() != "6":
-            assert time.monotonic() < until
-            time.sleep(0.02)
+        wait_for(lambda: child.exists() and child.read_text().endswith("\n"))
         process.send_signal(number)
-        out, _ = process.communicate(timeout=20)
+        out, _ = process.communicate(timeout=60)
+    wait_for(lambda: is_gone(int(child.read_text())))
     (item,) = json.loads(out)["data"]["items"]
     assert (process.returncode, item["stop"], item["reached"]) == (130, "interrupted", 5)
     assert sql(folded, "SELECT count(*) FROM summaries WHERE model = 'command/dying'") == [(5,)]

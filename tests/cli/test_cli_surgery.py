@@ -269,46 +269,6 @@ def _close_input() -> None:
     os.close(0)
 
 
-def test_a_backfill_is_shown_then_done_after_a_copy(lcm: Lcm, folded: Path, script: Path) -> None:
-    with lossless.open(folded, background=False) as engine:
-        engine.append(THERE, talk(400, "long"))
-    before = bytes_of(folded)
-    planned = lcm("backfill", "--dry-run").data
-    assert (planned["dryRun"], planned["backup"], planned["writer"]) == (True, None, "lossless-extractive")
-    assert [item["conversationId"] for item in planned["items"]] == [2]
-    assert bytes_of(folded) == before
-    done = lcm("backfill", "--model", f"command/{script}", "--max-summaries", 1).data
-    assert (done["summaries"], done["backup"].endswith(".bak")) == (1, True)
-    assert sql(folded, "SELECT model FROM summaries WHERE conversation_id = 2") == [("command/short",)]
-    sound(lcm)
-    assert lcm("undo", "--conversation-id", 2, "--apply").data["plan"]["entry"]["action"] == "fold"
-    for options in (("--dry-run",), ()):
-        assert "summar" in lcm("backfill", *options, "--format", "table").out
-    assert lcm("backfill").data["summaries"] == 0
-    sound(lcm)
-
-
-@pytest.mark.parametrize("most", [None, 1, 4, 9])
-def test_a_dry_backfill_says_what_a_real_one_does(
-    lcm: Lcm, folded: Path, monkeypatch: pytest.MonkeyPatch, most: int | None
-) -> None:
-    for name, value in (("BOOTSTRAP_MAX_TOKENS", 1000), ("LEAF_CHUNK_TOKENS", 1500), ("FRESH_TAIL_COUNT", 4)):
-        monkeypatch.setenv(f"LCM_{name}", str(value))
-    with lossless.open(folded, background=False) as engine:
-        for number in range(3):
-            engine.append(lossless.Session(key=f"agent:main:{number}"), talk(120, number))
-    options = () if most is None else ("--max-summaries", most)
-    planned = lcm("backfill", "--dry-run", *options).data
-    done = lcm("backfill", *options).data
-    assert planned["summaries"] == done["summaries"] == (most or planned["summaries"]) > 0
-
-    def counts(data: dict[str, Any]) -> list[tuple[int, int]]:
-        return [(item["conversationId"], item["summaries"]) for item in data["items"] if item["summaries"]]
-
-    assert counts(planned) == counts(done)
-    sound(lcm)
-
-
 def test_what_an_undo_brings_back_is_shown(lcm: Lcm, folded: Path) -> None:
     summary = root(folded)
     lcm("dissolve", summary, "--purge", "--apply")

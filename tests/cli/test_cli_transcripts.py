@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -104,6 +105,52 @@ def test_a_held_transcript_is_shown_and_decided(lcm: Lcm, tmp_path: Path) -> Non
     assert lcm("transcripts").items == []
     assert [item["decision"] for item in lcm("transcripts", "list", "--all").items][-1] == "accepted"
     assert lcm("transcripts", "refuse", str(waiting["id"])).error["code"] == "not_found"
+
+
+def test_a_decision_is_told_as_it_was_made(lcm: Lcm, tmp_path: Path) -> None:
+    ours = TranscriptFile(tmp_path / "ours.jsonl", at=FIRST)
+    ours.say_all("a", "b")
+    key = ("--session-key", "agent:main:main")
+    lcm("bootstrap", str(ours.path), *key)
+    for name, verb in (("first", "refuse"), ("second", "accept")):
+        other = TranscriptFile(tmp_path / f"{name}.jsonl", name, at=FIRST - 3_600_000)
+        other.say_all(*(f"{name} {n}" for n in range(120)), prefix=name)
+        lcm("bootstrap", str(other.path), *key)
+        (waiting,) = (item for item in lcm("transcripts").items if item["decision"] == "held")
+        done = lcm("transcripts", verb, str(waiting["id"])).envelope
+        assert done["command"] == f"transcripts {verb}"
+        assert done["data"].get("decision", done["data"].get("status")) == {"refuse": "refused"}.get(verb, "stored")
+
+
+def test_what_is_no_file_is_refused(lcm: Lcm, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    answer = lcm("import", "jsonl", str(tmp_path / "pipe"), "--apply")
+    assert (answer.code, "neither a file nor a folder" in answer.error["message"]) == (2, True)
+
+
+@pytest.mark.parametrize("options", [(), ("--apply",)])
+def test_a_file_without_a_readable_line_ends_with_1(lcm: Lcm, tmp_path: Path, options: tuple[str, ...]) -> None:
+    path = plain(tmp_path / "odd.jsonl", "hello")
+    path.write_bytes(path.read_text().encode("utf-16"))
+    answer = lcm("import", "jsonl", str(path), *options)
+    (item,) = json.loads(answer.out)["data"]["items"]
+    assert (answer.code, item["status"]) == (1, "error")
+    assert item["reason"].startswith("no line of it can be read (line 1: not UTF-8")
+
+
+@pytest.mark.parametrize("options", [(), ("--apply",)])
+def test_bad_lines_are_named_before_anything_is_stored(lcm: Lcm, tmp_path: Path, options: tuple[str, ...]) -> None:
+    path = plain(tmp_path / "odd.jsonl", "hello", "there")
+    path.write_text(path.read_text() + "no line\n")
+    (item,) = lcm("import", "jsonl", str(path), *options).items
+    assert (item["messages"], item["problems"]) == (2, ["line 3: not JSON"])
+
+
+def test_a_folder_without_transcripts_is_told_as_such(lcm: Lcm, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert lcm("import", "jsonl", str(tmp_path / "empty")).data["files"] == 0
+    seen = lcm("--format", "table", "import", "jsonl", str(tmp_path / "empty")).out
+    assert seen.strip() == "There are no transcripts of kind jsonl there."
 
 
 def test_a_whole_archive_is_json_lines_too(lcm: Lcm, archive: Path, tmp_path: Path) -> None:

@@ -203,3 +203,25 @@ def test_a_file_that_is_none(lcm: Lcm, archive: Path, tmp_path: Path) -> None:
     assert (answer.code, answer.error["code"]) == (2, "bad_input")
     assert lcm("import", "archive", tmp_path / "nowhere.jsonl").code == 2
     assert lcm("import", "remnic", tmp_path / "odd.jsonl").code == 5
+
+
+@pytest.mark.parametrize("kind", ["archive", "lossless-claw", "remnic", "jsonl", "markdown", "html"])
+def test_standard_output_is_no_place_for_an_export(lcm: Lcm, archive: Path, home: Path, kind: str) -> None:
+    refused = lcm("export", kind, "-")
+    assert refused.code == 2
+    assert "name a place" in refused.error["message"]
+    assert not (home / "-").exists()
+
+
+def test_options_as_remnic_spells_them(lcm: Lcm, archive: Path, tmp_path: Path) -> None:
+    assert lcm("import-lossless-claw", "-h").out == lcm("import-lossless-claw", "--help").out
+    assert lcm("import-lossless-claw", "-h").code == 0
+    refused = lcm("import-lossless-claw", "--src", tmp_path / "claw.db", "--compat")
+    assert (refused.code, refused.error["message"]) == (1, "--compat goes with --memory-dir")
+
+
+def test_parts_come_back_from_remnic_as_they_were(lcm: Lcm, archive: Path, tmp_path: Path) -> None:
+    parts = "SELECT part_id, session_id, part_type FROM message_parts ORDER BY part_id"
+    lcm("export", "remnic", tmp_path / "r.sqlite")
+    assert lcm("--db", tmp_path / "back.db", "import", "remnic", tmp_path / "r.sqlite").code == 0
+    assert rows(tmp_path / "back.db", parts) == rows(archive, parts) != []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -264,3 +265,103 @@ def test_cleaning_stops_when_something_came_in_between(path: Path) -> None:
         with pytest.raises(Stale):
             clean.apply(engine.archive, work, None)
         assert rows(engine, "SELECT count(*) FROM conversations") == [(6,)]
+
+
+def test_what_is_extracted_without_a_model_is_never_a_broken_summary(path: Path) -> None:
+    with open_engine(path, fresh_tail_count=2, leaf_chunk_tokens=1500) as engine:
+        engine.append(HERE, [{"role": "user", "content": text} for text in ("a 77 " * 20, "now", "ok")])
+        engine.compact(HERE, budget=50, force=True)
+        assert engine.examine().findings == ()
+        engine.append(HERE, [{"role": "user", "content": "yes and no and so on " * 300}, *talk(4)])
+        engine.compact(HERE, budget=50, force=True)
+        assert rows(engine, "SELECT count(*) FROM summaries")[0][0] > 0
+        assert engine.examine().findings == ()
+        prove(engine)
+
+
+def test_rows_of_other_programs_are_behind_until_they_are_indexed(path: Path) -> None:
+    with open_engine(path) as engine:
+        told(engine)
+        sql(engine, "DELETE FROM message_index WHERE rowid <= 3")
+        sql(engine, "DELETE FROM message_extras WHERE message_id <= 3")
+        (one,) = [finding for finding in engine.examine().findings if finding.kind == "index.behind"]
+        assert (one.severity, one.message) == ("note", "3 rows of other programs are not indexed yet")
+
+
+def test_files_that_no_row_knows(path: Path) -> None:
+    with open_engine(path) as engine:
+        told(engine)
+        assert engine.vault is not None
+        orphan = engine.vault.write(1, "file_0123456789abcdef", "txt", b"nobody's")
+        assert engine.examine().findings == ()  # it may be about to get its row
+        os.utime(orphan, (0, 0))
+        (one,) = engine.examine().findings
+        assert (one.kind, one.severity, one.ids) == ("files.orphaned", "note", ("file_0123456789abcdef",))
+        assert one.remedy == "lcm files gc --apply"
+
+
+def test_a_folder_of_files_that_was_moved_along_is_found(path: Path, tmp_path: Path) -> None:
+    with open_engine(path, large_file_threshold_tokens=1000, large_files_dir=str(tmp_path / "one")) as engine:
+        engine.append(HERE, [{"role": "user", "content": f'<file name="a.txt">{"line" * 3000}</file>'}])
+        assert rows(engine, "SELECT count(*) FROM large_files") == [(1,)]
+    (tmp_path / "one").rename(tmp_path / "two")
+    with open_engine(path, large_files_dir=str(tmp_path / "two")) as engine:
+        assert engine.examine().findings == ()
+        prove(engine)
+
+
+def test_messages_that_were_seen_and_lost(path: Path) -> None:
+    with open_engine(path) as engine:
+        told(engine)
+        sql(engine, "UPDATE ingest_state SET seen = seen + 2")
+        assert "lost" in kinds(engine.examine())
+        (one,) = [finding for finding in engine.examine().findings if finding.kind == "lost"]
+        assert one.message.startswith("2 messages were seen")
+
+
+def test_a_file_of_another_version_is_said(path: Path) -> None:
+    with open_engine(path) as engine:
+        told(engine)
+        sql(engine, "UPDATE archive_state SET value = 0 WHERE name = 'schema'")
+        assert kinds(engine.examine(), "note") == ["schema"]
+        sql(engine, "UPDATE archive_state SET value = 99 WHERE name = 'schema'")
+        assert kinds(engine.examine()) == ["schema"]
+        sql(engine, "DELETE FROM archive_state WHERE name = 'schema'")
+        (one,) = engine.examine().findings
+        assert (one.kind, one.severity, one.remedy) == ("schema", "note", "lcm worker")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE messages SET token_count = 999999 WHERE message_id = 3",
+        "UPDATE summaries SET descendant_count = 0 WHERE depth = 1",
+        "UPDATE summaries SET earliest_at = '2030-01-01T00:00:00.000Z' WHERE depth = 1",
+        "UPDATE summaries SET file_ids = '{bad' WHERE depth = 0",
+        "UPDATE context_items SET ordinal = ordinal + 5000 WHERE ordinal = (SELECT min(ordinal) FROM context_items)",
+    ],
+)
+def test_rows_that_break_a_rule_are_found(path: Path, statement: str) -> None:
+    with open_engine(path) as engine:
+        told(engine)
+        sql(engine, statement)
+        found = engine.examine()
+        assert kinds(found) == ["rows"]
+        assert "break a rule" in found.text
+        assert not engine.verify().ok
+
+
+def test_what_another_conversation_needs_is_not_offered_for_deletion(path: Path) -> None:
+    cron = lossless.Session(key="agent:main:cron:nightly:run:1", id="run-cron")
+    with open_engine(path) as engine:
+        id_ = told(engine, session=cron)
+        engine.append(HERE, talk(2))
+        with engine.archive.writing():
+            engine.archive.conversations.archive(id_, "cron-rotation", engine._clock())
+        assert "clean.cron_sessions" in kinds(engine.examine(), "note")
+        borrow = (
+            "INSERT INTO context_items (conversation_id, ordinal, item_type, message_id) VALUES (2, 9, 'message', 5)"
+        )
+        sql(engine, borrow)
+        assert "clean.cron_sessions" not in kinds(engine.examine(), "note")
+        assert clean.plan(engine.archive, "cron_sessions", engine._clock()).conversations == ()

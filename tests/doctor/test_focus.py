@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +12,7 @@ from lossless.doctor.focus_text import SECTIONS, missing_sections
 from lossless.errors import BadInput
 from lossless.llm.base import Completion
 from lossless.testing import Scripted
-from tests.surgery.kit import HERE, context, open_engine, prove, roots, rows, talk, told
+from tests.surgery.kit import HERE, THERE, context, open_engine, prove, roots, rows, talk, told
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,6 +67,26 @@ def test_a_model_writes_it_in_two_steps(path: Path) -> None:
         sources = rows(engine, "SELECT summary_id FROM focus_brief_sources WHERE role = 'active_input'")
         assert [row[0] for row in sources] == roots(engine, id_)
         prove(engine)
+
+
+def test_a_brief_that_cites_what_is_not_there_says_so(path: Path) -> None:
+    with open_engine(path) as engine:
+        id_ = told(engine)
+        (root,) = roots(engine, id_)
+        engine.append(THERE, talk(2))
+        elsewhere = rows(engine, "SELECT max(message_id) FROM messages")[0][0]
+    cited = ["sum_0123456789abcdef", f"msg#{elsewhere}", "msg#987654321", "msg#12345678901234567890"]
+
+    def ask(prompt: Prompt) -> Completion:
+        good = writes(prompt)
+        return Completion(f"{good.text}\nSee {root}, msg#1, {', '.join(cited)}.", "writer/one")
+
+    with open_engine(path, ask) as engine:
+        found = engine.focus(HERE, QUESTION)
+        assert found is not None
+        assert found.brief.status == "active"
+        (warning,) = [one for one in json.loads(found.brief.raw or "{}")["warnings"] if "cites" in one]
+        assert warning == f"it cites what the conversation does not have: {', '.join(cited)}"
 
 
 def test_a_brief_that_fails_leaves_the_one_before_in_use(path: Path) -> None:

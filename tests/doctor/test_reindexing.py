@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
+import apsw
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import lossless
 from lossless.doctor import reindexing
+from lossless.errors import ArchiveCorrupt
 from tests.surgery.kit import HERE, open_engine, prove, rows, settings, talk, told
 
 if TYPE_CHECKING:
@@ -67,6 +69,89 @@ def test_whatever_is_lost_comes_back(path: Path, statement: str) -> None:
             prove(engine)
         assert engine.examine().healthy
         assert reindexing.apply(engine.archive) == reindexing.Reindexed(0, 0, 0, ())
+
+
+DAMAGES = [
+    "UPDATE message_index_data SET block = x'00112233' WHERE id > 10",
+    "UPDATE message_index_data SET block = zeroblob(5) WHERE id = 10",
+    "DELETE FROM message_index_data WHERE id = 10",
+    "DELETE FROM message_index_data WHERE id > 10",
+    "DELETE FROM message_index_idx",
+    "UPDATE summary_index_data SET block = x'ffff' WHERE id > 10",
+    "UPDATE summary_index_data SET block = zeroblob(5) WHERE id = 10",
+]
+
+
+@pytest.mark.parametrize("statement", DAMAGES)
+def test_a_damaged_index_is_seen_and_made_anew(path: Path, statement: str) -> None:
+    with open_engine(path) as engine:
+        engine.append(HERE, talk(400, words=40))  # more than one page of the index
+        engine.compact(HERE, budget=2_000, force=True)
+    with apsw.Connection(str(path)) as other:
+        other.execute(statement)
+    with open_engine(path) as engine:
+        (one,) = [finding for finding in engine.examine().findings if finding.kind == "index.damaged"]
+        assert (one.severity, one.remedy) == ("problem", "lcm doctor reindex --apply")
+        assert not engine.verify().ok
+        reindexing.apply(engine.archive)
+        assert engine.examine().healthy
+        prove(engine)
+
+
+def test_who_meets_a_damaged_index_is_told_what_helps(path: Path) -> None:
+    with open_engine(path) as engine:
+        engine.append(HERE, talk(40))
+    for statement, write in (DAMAGES[1], True), (DAMAGES[0], False):
+        with apsw.Connection(str(path)) as other:
+            other.execute(statement)
+        with open_engine(path) as engine:
+            with pytest.raises(ArchiveCorrupt, match=r"index is damaged, its rows are not.*lcm doctor reindex --apply"):
+                engine.append(HERE, talk(2, first=50)) if write else engine.grep("harbour")
+            reindexing.apply(engine.archive)
+            prove(engine)
+
+
+def test_rows_that_were_never_indexed_are_found_wherever_they_stand(path: Path) -> None:
+    with open_engine(path) as engine:
+        long_told(engine)
+        with engine.archive.writing():
+            engine.archive.index.mark_if_caught_up(10)
+        sql(engine, "DELETE FROM message_extras WHERE message_id = 4")
+        sql(engine, "DELETE FROM message_index WHERE rowid = 4")
+        sql(engine, "DELETE FROM summary_extras")
+        found = {finding.kind: finding for finding in engine.examine().findings}
+        assert (found["index.behind"].severity, found["index.behind"].remedy) == ("note", "lcm doctor reindex --apply")
+        assert found["index.drift"].severity == "problem"  # rows of summaries of which nobody knows whose they are
+        reindexing.apply(engine.archive)
+        assert engine.examine().findings == ()
+        assert reindexing.plan(engine.archive).is_none
+
+
+def test_lossless_claws_own_search_tables_get_what_they_lack(path: Path) -> None:
+    tables = (
+        "CREATE VIRTUAL TABLE messages_fts USING fts5 (content, tokenize='porter unicode61')",
+        ("CREATE VIRTUAL TABLE summaries_fts USING fts5 (summary_id UNINDEXED, content, tokenize='porter unicode61')"),
+    )
+    with open_engine(path) as engine:
+        told(engine)
+        engine.append(HERE, [{"role": "user", "content": "\u2003"}])
+        for table in tables:
+            sql(engine, table)
+        engine.archive.index.forget_upstream()
+        (one,) = engine.examine().findings
+        assert (one.kind, one.severity) == ("index.upstream", "note")
+        (problem,) = engine.verify().problems
+        assert (problem.severity, problem.table) == ("warning", "messages_fts")
+        reindexing.apply(engine.archive)
+        assert engine.examine().findings == ()
+        assert engine.verify().problems == ()
+        sql(engine, "UPDATE messages_fts_data SET block = x'00112233' WHERE id > 10")
+    with open_engine(path) as engine:
+        reindexing.apply(engine.archive)
+        assert engine.verify().problems == ()
+        assert rows(engine, "SELECT count(*) FROM messages_fts") == rows(
+            engine, "SELECT count(*) FROM messages WHERE trim(content, char(8195)) <> ''"
+        )
 
 
 def test_the_number_of_lost_rows_is_the_true_one(path: Path) -> None:

@@ -258,3 +258,23 @@ def test_what_changed_meanwhile_costs_only_itself(path: Path, folded: int) -> No
         assert {one.summary_id: one.refusal for one in made.refused} == {leaf: rewrite_run.CHANGED}
         assert rewrite_run.place(engine.writer, made, None) is not None
         assert by_model(engine)[WRITER] == folded - 1
+
+
+def test_who_wants_no_more_keeps_what_was_accepted(path: Path, folded: int) -> None:
+    with open_engine(path, Mortal()) as engine:
+        work = rewriting.plan(engine.archive, 1, everything=True, by=WRITER)
+        heard: list[Draft] = []
+
+        def accept(_draft: Draft) -> bool:
+            if len(heard) == 4:
+                raise rewrite_run.Stopped
+            return True
+
+        made = rewrite_run.write(engine.writer, work, accept, heard.append)
+        assert (made.stop, made.reached, made.left > 0) == (rewrite_run.INTERRUPTED, 4, True)
+        rewrite_run.place(engine.writer, made, None)
+        prove(engine)
+        assert 0 < by_model(engine)[WRITER] < folded
+        again = rewriting.plan(engine.archive, 1, everything=True, by=WRITER)
+        assert len(again.targets) == folded - again.kept
+        assert again.kept == by_model(engine)[WRITER]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 import pytest
@@ -81,6 +82,33 @@ def test_what_cannot_be_dissolved_says_why(path: Path) -> None:
         engine.focus(HERE, "ferry?")
         with pytest.raises(BadInput, match="needed by brief"):
             dissolve.plan(engine.archive, root, purge=True)
+
+
+@pytest.mark.timeout(20)
+def test_what_is_below_a_circle_or_many_diamonds_says_so_at_once(path: Path) -> None:
+    link = "INSERT INTO summary_parents (summary_id, parent_summary_id, ordinal) VALUES (?, ?, ?)"
+    copy = (
+        "INSERT INTO summaries (summary_id, conversation_id, kind, depth, content, token_count, model) "
+        "SELECT ?, conversation_id, 'condensed', 9, content, 1, model FROM summaries WHERE summary_id = ?"
+    )
+    with open_engine(path) as engine:
+        id_ = told(engine)
+        (root,) = roots(engine, id_)
+        leaf = next(summary for summary, depth in depths(engine, id_).items() if depth == 0)
+        with engine.archive.writing():
+            rungs = [[leaf], *([f"sum_{n}_a", f"sum_{n}_b"] for n in range(40))]
+            for n, (lower, upper) in enumerate(itertools.pairwise(rungs)):
+                for user in upper:
+                    engine.archive.database.run(copy, (user, leaf))
+                    for source in lower:
+                        engine.archive.database.run(link, (user, source, n))
+            engine.archive.database.run(link, (leaf, rungs[-1][0], 99))
+        with pytest.raises(BadInput, match=f"it is below '{root}': dissolve that one first"):
+            dissolve.plan(engine.archive, leaf)
+        with engine.archive.writing():
+            engine.archive.context.hide(id_, [root], "branch", engine._clock())
+        with pytest.raises(BadInput, match=r"only what stands there can be dissolved$"):
+            dissolve.plan(engine.archive, leaf)
 
 
 def test_the_diff_tells_what_left_and_what_entered(path: Path) -> None:

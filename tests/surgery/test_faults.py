@@ -152,6 +152,8 @@ def test_a_fault_at_any_statement_leaves_all_or_nothing(folder: Path, verb: str)
         ("transplant", 40),
         ("merge", 14),
         ("backfill", 12),
+        ("backfill --recompact", 30),
+        ("backfill --single-root", 40),
         ("focus", 4),
         ("doctor clean", 9),
         ("undo transplant", 11),

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from lossless.doctor import focus
 from lossless.errors import BadInput
+from lossless.lifecycle.backfill import Filling, fill
 from lossless.model.summaries import NewSummary
 from lossless.surgery import dissolve, undo
 from tests.faults import dump
@@ -176,7 +177,7 @@ def below(engine: lossless.Engine, conversation_id: int) -> set[int | str]:
     return {id_ for root in roots(engine, conversation_id) for id_ in engine.archive.summaries.message_ids(root)}
 
 
-VERBS = ("say", "part", "return", "compact", "dissolve", "purge", "undo", "new", "focus", "transplant")
+VERBS = ("say", "part", "return", "compact", "dissolve", "purge", "undo", "new", "focus", "transplant", "recompact")
 
 
 def act(engine: lossless.Engine, verb: str, windows: list[list[Raw]], roll: random.Random) -> None:
@@ -195,6 +196,9 @@ def act(engine: lossless.Engine, verb: str, windows: list[list[Raw]], roll: rand
                 engine.sync(HERE, windows[-1])
             case "compact":
                 engine.compact(HERE, budget=1_000, force=True)
+            case "recompact":
+                how = Filling(fresh_tail=roll.randint(1, 9), recompact=True, single_root=roll.random() < 0.5)
+                fill(engine.loop, engine.archive.conversations.get(1), how)
             case "dissolve" | "purge" if found := roots(engine, 1):
                 engine.dissolve(roll.choice(found), purge=verb == "purge")
             case "undo":
@@ -326,6 +330,21 @@ def test_a_brief_goes_on_to_stand_for_its_sources_when_they_are_folded_or_dissol
         assert covered(engine) == {root}
         engine.dissolve(root)
         assert covered(engine) == set(roots(engine, id_))
+        prove(engine)
+
+
+def test_a_deleted_source_of_a_brief_comes_back_with_its_place_in_it(path: Path) -> None:
+    with open_engine(path) as engine:
+        id_ = told(engine)
+        engine.focus(HERE, "Which berth is free?")
+        links = rows(engine, "SELECT * FROM focus_brief_sources ORDER BY 1, 2, 4")
+        engine.unfocus(HERE)
+        (root,) = roots(engine, id_)
+        engine.dissolve(root, purge=True)
+        assert rows(engine, "SELECT * FROM focus_brief_sources ORDER BY 1, 2, 4") != links
+        engine.undo(HERE)
+        engine.undo(HERE)
+        assert rows(engine, "SELECT * FROM focus_brief_sources ORDER BY 1, 2, 4") == links
         prove(engine)
 
 

@@ -93,6 +93,53 @@ def test_a_transplant_twice_is_refused(path: Path) -> None:
             transplant.plan(engine.archive, 3, 1)
 
 
+def test_a_transplant_of_a_text_that_names_a_file_is_not_done_twice(path: Path) -> None:
+    big = "row,number\n" + "\n".join(f"row {n},{n}" for n in range(3000))
+    first = {"role": "user", "content": f'Read <file name="data.csv" mime="text/csv">\n{big}\n</file> first.'}
+    with open_engine(path, large_file_threshold_tokens=1000, leaf_chunk_tokens=20_000) as engine:
+        engine.append(HERE, [first, *talk(12)])
+        engine.compact(HERE, budget=BUDGET, force=True)
+        engine.append(THERE, talk(4, "there"))
+        (text,) = [text for (text,) in rows(engine, "SELECT content FROM summaries") if "file_" in text]
+        engine.transplant(HERE, THERE)
+        copies_ = [text for (text,) in rows(engine, "SELECT content FROM summaries") if "file_" in text]
+        assert len(set(copies_)) == 2
+        with pytest.raises(BadInput, match=r"has the text of summary .* already"):
+            engine.transplant(HERE, THERE)
+        other = text.replace("data.csv", "other.csv")
+        with engine.archive.writing():
+            engine.archive.database.run("UPDATE summaries SET content = ? WHERE content = ?", (other, text))
+        assert transplant.plan(engine.archive, number(engine, HERE), number(engine, THERE)).summary_ids
+
+
+def test_nothing_is_transplanted_into_or_out_of_what_was_merged_away(path: Path) -> None:
+    with open_engine(path) as engine:
+        old, active = split(engine)
+        third = told(engine, 30, THERE)
+        engine.merge(str(HERE.key))
+        for source, target in ((third, old), (active, old), (old, third)):
+            with pytest.raises(BadInput, match=f"conversation {old} was merged into conversation {active}"):
+                transplant.plan(engine.archive, source, target)
+        engine.undo(HERE)
+        assert transplant.plan(engine.archive, old, third).summary_ids
+
+
+def test_the_preview_of_a_merge_counts_what_moves(path: Path) -> None:
+    with open_engine(path) as engine:
+        engine.append(HERE, [{"role": "system", "content": "Be long."}, *talk(4)])
+        with engine.archive.writing():
+            engine.archive.conversations.archive(number(engine, HERE), "rollover-fallback", engine._clock())
+        engine.append(HERE, [{"role": "system", "content": "Be brief."}, *talk(6, "later")])
+        active = number(engine, HERE)
+        before = context(engine, active)
+        work = merge.plan(engine.archive, str(HERE.key))
+        assert (work.context_items, work.superseded) == ((4,), 1)
+        assert "4 context items go to the head" in work.text
+        assert "hidden, as superseded: 1" in work.text
+        engine.merge(str(HERE.key))
+        assert len(context(engine, active)) == len(before) + 4
+
+
 def test_a_transplant_does_not_disturb_the_hosts_window(path: Path) -> None:
     with open_engine(path) as engine:
         told(engine)

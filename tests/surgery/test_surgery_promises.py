@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import lossless
 from lossless.doctor import rewriting
 from lossless.errors import BadInput
+from lossless.lifecycle.backfill import Filling, fill
 from lossless.llm.base import Completion
 from lossless.surgery import dissolve, merge, transplant, undo
 from tests.faults import before_each_statement, statements_of
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
     from lossless.llm.base import Prompt
 
 _EXAMPLES = int(os.environ.get("LOSSLESS_EXAMPLES") or 8)
-VERBS = ("append", "compact", "dissolve", "purge", "rewrite", "rewrite all", "undo", "transplant", "focus", "unfocus")
+VERBS = (
+    *("append", "compact", "dissolve", "purge", "rewrite", "rewrite all", "undo", "transplant", "focus", "unfocus"),
+    *("recompact", "single root"),
+)
 
 
 class Moody:
@@ -71,16 +75,31 @@ def act(engine: lossless.Engine, verb: str, roll: random.Random) -> None:
                 engine.rewrite(session, everything=True, accept=lambda _: roll.random() < 0.7)
             case "undo":
                 engine.undo(session)
-            case "transplant":
-                engine.transplant(HERE, THERE)
+            case "recompact" | "single root":
+                refold(engine, found, verb, roll)
             case "focus":
                 engine.focus(session, "What about the ferry?")
             case "unfocus":
                 engine.unfocus(session)
-            case "split":
-                split(engine)
-            case "merge":
-                engine.merge(str(HERE.key))
+            case _:
+                move(engine, verb)
+
+
+def move(engine: lossless.Engine, verb: str) -> None:
+    """Let messages stand in another conversation."""
+    match verb:
+        case "transplant":
+            engine.transplant(HERE, THERE)
+        case "split":
+            split(engine)
+        case "merge":
+            engine.merge(str(HERE.key))
+
+
+def refold(engine: lossless.Engine, conversation: lossless.Conversation, verb: str, roll: random.Random) -> None:
+    """Fold on, or anew, as far as it goes."""
+    how = Filling(True, roll.randint(1, 9), verb == "recompact", roll.random() < 0.5)
+    fill(engine.loop, conversation, how, most=roll.choice((None, 1, 4)))
 
 
 @settings(max_examples=_EXAMPLES)

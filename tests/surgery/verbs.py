@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import lossless
 from lossless.compaction.summariser import Summariser
 from lossless.doctor import clean, maintenance, repair, rewriting
+from lossless.lifecycle.backfill import Filling, fill
 from lossless.llm.base import Completion
-from lossless.surgery import merge
+from lossless.surgery import merge, unfold
 from lossless.testing import VirtualClock
 from tests.faults import before_each_statement
 
@@ -159,6 +160,17 @@ def _imported(engine: lossless.Engine) -> None:
     engine.append(HERE, talk(14, "import", words=24))
 
 
+def _fill(engine: lossless.Engine, **how: bool) -> None:
+    fill(engine.loop, engine.archive.conversations.get(1), Filling(may_ask_model=True, **how))
+
+
+def _refolded(engine: lossless.Engine) -> None:
+    small(engine)
+    work = unfold.plan(engine.archive, 1)
+    assert work is not None
+    unfold.apply(engine.archive, work, engine._clock(), None)
+
+
 VERBS: dict[str, Verb] = {
     "dissolve": Verb(small, lambda engine: engine.dissolve(roots(engine, 1)[0])),
     "dissolve --purge": Verb(small, lambda engine: engine.dissolve(roots(engine, 1)[0], purge=True)),
@@ -168,6 +180,8 @@ VERBS: dict[str, Verb] = {
     "transplant": Verb(_two, lambda engine: engine.transplant(HERE, THERE)),
     "merge": Verb(_split, _merge_splits),
     "backfill": Verb(_imported, lambda engine: engine.fold_import(engine.archive.conversations.get(1)), 0),
+    "backfill --recompact": Verb(small, lambda engine: _fill(engine, recompact=True), 0),
+    "backfill --single-root": Verb(_imported, lambda engine: _fill(engine, single_root=True), 0),
     "focus": Verb(small, lambda engine: engine.focus(HERE, "What about the ferry?")),
     "refocus": Verb(_focused, lambda engine: engine.focus(HERE)),
     "unfocus": Verb(_focused, lambda engine: engine.unfocus(HERE)),
@@ -175,6 +189,7 @@ VERBS: dict[str, Verb] = {
     "doctor maintenance": Verb(_owing, _close_debt),
     "undo fold": Verb(small, lambda engine: engine.undo(HERE)),
     "undo dissolve": Verb(_purged, lambda engine: engine.undo(HERE)),
+    "undo recompact": Verb(_refolded, lambda engine: engine.undo(HERE)),
     "undo rewrite": Verb(_rewritten, lambda engine: engine.undo(HERE)),
     "undo transplant": Verb(_transplanted, lambda engine: engine.undo(THERE)),
     "undo merge": Verb(_merged, lambda engine: engine.undo(HERE)),

@@ -137,21 +137,114 @@ def test_rewriting_a_subtree_accepts_skips_and_accepts_all(archive: Path) -> Non
     assert {"Text 1.", "Text 2.", "Text 3."} & changed
 
 
-def test_an_aborted_rewriting_changes_nothing(archive: Path) -> None:
+def changed_of(path: Path, before: dict[str, str]) -> set[str]:
+    """The first lines of texts that are not what they were."""
+    return {text.splitlines()[0] for id_, text in texts_of(path).items() if text != before[id_]}
+
+
+def long_texts() -> Scripted:
+    """A model whose texts are about as long as those they take the place of."""
+    return Scripted(*[say(f"Text {n}. " + " ".join(f"ferry{n} berth{m}" for m in range(24))) for n in range(60)])
+
+
+def test_a_stopped_rewriting_keeps_what_was_accepted_and_goes_on(archive: Path) -> None:
+    before, model = texts_of(archive), long_texts()
+    counts: list[str] = []
+
+    async def do(person: Person) -> None:
+        await person.press("j", "s", "W")
+        counts.append(person.text)
+        await person.press("enter")
+        await person.until(lambda: "+Text 0." in person.text)
+        await person.press("y")
+        await person.until(lambda: "+Text 1." in person.text)
+        await person.press("y")
+        await person.until(lambda: "+Text 2." in person.text)
+        await person.press("escape")
+        await person.until(lambda: any("The same key goes on" in told for told in person.told))
+        await person.until(lambda: person.screen == "Dag")
+        assert {line.split()[1] for line in changed_of(archive, before) if line.startswith("Text")} >= {"0.", "1."}
+        await person.press("W")
+        await person.until(lambda: person.screen == "Review")
+        assert "2 more were written by a run that was stopped" in person.text
+        counts.append(person.text)
+        await person.press("enter")
+        await person.until(lambda: "+Text 3." in person.text)
+        await person.press("A")
+        await person.until(lambda: person.screen == "Dag")
+
+    at(room_of(archive, complete=model), do)
+    first, second = (text.count("\n~ ") for text in counts)
+    assert second == first - 2
+    with lossless.open(archive, background=False) as engine:
+        assert engine.verify().ok
+
+
+def test_a_rewriting_that_is_stopped_at_its_first_text_changes_nothing(archive: Path) -> None:
     before = texts_of(archive)
-    model = Scripted(*[say(f"Text {n}.") for n in range(60)])
+
+    async def do(person: Person) -> None:
+        await person.press("j", "s", "W", "enter")
+        await person.until(lambda: "+Text 0." in person.text)
+        await person.press("escape")
+        await person.until(lambda: person.screen == "Dag")
+        assert any("Nothing was changed" in told for told in person.told)
+
+    at(room_of(archive, complete=long_texts()), do)
+    assert texts_of(archive) == before
+
+
+def test_closing_at_once_says_later_what_came_of_it(archive: Path) -> None:
+    before, model, may_go_on = texts_of(archive), long_texts(), threading.Event()
+
+    def complete(prompt: Any) -> Any:
+        if model.started:
+            may_go_on.wait(30)
+        return model(prompt)
+
+    async def do(person: Person) -> None:
+        await person.press("j", "s", "W", "enter")
+        await person.until(lambda: "+Text 0." in person.text)
+        await person.press("y", "escape", "escape")
+        assert person.screen == "Dag"
+        assert any("what was accepted is kept" in told for told in person.told)
+        may_go_on.set()
+        await person.until(lambda: any("Done: rewrite" in told for told in person.told))
+
+    at(room_of(archive, complete=complete), do)
+    assert any(line.startswith("Text 0.") for line in changed_of(archive, before))
+
+
+def test_leaving_keeps_what_was_accepted(archive: Path) -> None:
+    before = texts_of(archive)
 
     async def do(person: Person) -> None:
         await person.press("j", "s", "W", "enter")
         await person.until(lambda: "+Text 0." in person.text)
         await person.press("y")
         await person.until(lambda: "+Text 1." in person.text)
-        await person.press("escape")
-        await person.until(lambda: person.screen == "Dag")
-        assert any("Nothing was changed" in told for told in person.told)
+        person.app.exit()
+
+    at(room_of(archive, complete=long_texts()), do)
+    assert any(line.startswith("Text 0.") for line in changed_of(archive, before))
+    assert not any(line.startswith("Text 1.") for line in changed_of(archive, before))
+
+
+def test_a_model_that_dies_leaves_what_was_accepted(archive: Path) -> None:
+    spoil(archive, 3)
+    words = " ".join(f"ferry{m} berth" for m in range(44))
+    model = Scripted(say(f"Text 0. {words}"), "auth", "auth", "auth", "auth")
+
+    async def do(person: Person) -> None:
+        await person.press("j", "s", "R", "enter")
+        await person.until(lambda: "+Text 0." in person.text)
+        await person.press("y")
+        await person.until(lambda: any("2 to go" in told for told in person.told))
+        await person.press("R")
+        await person.until(lambda: person.screen == "Review")
+        assert person.text.count("\n~ ") == 2
 
     at(room_of(archive, complete=model), do)
-    assert texts_of(archive) == before
 
 
 def test_leaving_while_a_draft_waits_leaves_nothing_behind(archive: Path) -> None:

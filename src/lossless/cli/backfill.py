@@ -3,38 +3,53 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from itertools import islice
+from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from lossless.cli.commands import Command
-from lossless.cli.compact import outcome
-from lossless.cli.options import selector
-from lossless.cli.plain import backups, looking, open_engine
+from lossless.cli import failures
+from lossless.cli.backfill_after import Afterwards
+from lossless.cli.backfill_options import applied, numbers
+from lossless.cli.commands import Command, number, text
+from lossless.cli.drafting import prompt_dir_option
+from lossless.cli.options import wrong
+from lossless.cli.plain import backups, confirm, looking, open_engine, whole
+from lossless.cli.surgery import apply_option, yes_option
+from lossless.cli.target import targeted
 from lossless.cli.writer import Named, reachable, writer_of
-from lossless.compaction import plan
-from lossless.compaction.escalate import Source, summarise
-from lossless.compaction.loop import Situation
-from lossless.compaction.policy import first_import_policy
-from lossless.compaction.source_text import Line, Section, line_of, section_of
+from lossless.compaction.summariser import Summariser
 from lossless.engine import Engine
-from lossless.model.context import MessageItem, SummaryItem
+from lossless.lifecycle.backfill import Filling, fill
+from lossless.lifecycle.outlook import outlook
 from lossless.model.summaries import EXTRACTIVE_MODEL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
+    from pathlib import Path
 
     from lossless.cli.invocation import Invocation
-    from lossless.cli.options import Selection
-    from lossless.compaction.escalate import Written
-    from lossless.compaction.plan import Pass
-    from lossless.model.conversations import Conversation
+    from lossless.cli.target import Target
+    from lossless.lifecycle.outlook import Outlook
+    from lossless.settings import Settings
     from lossless.store.archive import Archive
 
 
 @click.command("backfill", cls=Command)
-@selector(required=False)
+@targeted(required=False)
+@click.option("--single-root", is_flag=True, help="Fold on until one summary stands for all but the newest part.")
+@click.option("--recompact", is_flag=True, help="Fold anew: summaries give way to their messages first.")
+@click.option("--transplant-to", metavar="ID", type=number, help="Copy the summaries to this conversation afterwards.")
+@click.option("--title", type=text, help="Give the conversation this title, if it has none.")
+@numbers
+@click.option(
+    "--fresh-tail",
+    metavar="N",
+    type=click.IntRange(1, 1_000_000_000),
+    help="Keep this many of the newest messages; else the newest bootstrapMaxTokens tokens stay.",
+)
+@prompt_dir_option
 @click.option(
     "--model",
     metavar="[NAME]",
@@ -42,133 +57,162 @@ if TYPE_CHECKING:
     flag_value="",
     help="Have the configured model write them, or PROVIDER/MODEL; else they are extracted.",
 )
+@click.option("--provider", metavar="NAME", type=text, help="Whose model it is, when --model is bare.")
+@click.option("--base-url", metavar="URL", type=text, help="Another address of the model's provider.")
 @click.option("--max-summaries", "most", metavar="N", type=click.IntRange(1), help="Make at most so many in all.")
-@click.option("--dry-run", is_flag=True, help="Only say how many summaries would be made.")
-@click.pass_obj
-def backfill(invocation: Invocation, selection: Selection, model: str | None, most: int | None, dry_run: bool) -> None:
+@apply_option
+@yes_option
+@click.pass_context
+def backfill(ctx: click.Context, /, target: Target | None, given: dict[str, int], is_real: bool, **more: Any) -> None:
     """Fold the older history of one conversation, or of all, so that everything is below summaries.
 
-    The newest part of each stays as it is (the setting bootstrapMaxTokens). A copy of the archive is made first; each
-    summary is in place when it is written, and `lcm undo` takes the last one back. Extraction uses all cores for long
-    histories; a model is asked within its spending limit (summaryMaxCallsPerWindow), and what is left over then is
-    folded when the command runs again.
+    Without --apply nothing is written: it says how many summaries there would be, exactly when they are extracted.
+    The newest part of each conversation stays as it is. A copy of the archive is made first; each summary is in place
+    when it is written, so the same command goes on after an interruption (without --recompact, which begins again),
+    and a second run finds nothing to do. `lcm undo` takes back the last summary, `lcm restore` all of it. Extraction
+    uses all cores for long histories. A model is asked as often as it takes, whatever the spending limit is; when it
+    fails, the rest is extracted, and the exit code is 1.
     """
-    asked = reachable(invocation, Named(model or None))
+    invocation: Invocation = ctx.obj
+    asked = _asked(invocation, given, more)
+    how = Filling(more["model"] is not None, more["fresh_tail"], more["recompact"], more["single_root"])
+    run = _Run(invocation, asked, how, Afterwards(more["title"], more["transplant_to"]), more["most"])
+    if target is None and not run.after.is_nothing:
+        raise wrong("--title and --transplant-to are for one conversation: name it, such as with --session-key.")
+    if more["transplant_to"] is not None and more["most"] is not None:
+        raise wrong("--transplant-to copies what was folded to its end: leave --max-summaries out.")
     with looking(invocation) as archive, archive.reading():
-        reader = Engine(archive, asked, background=False)
-        chosen = selection.find(archive)
-        ids = [chosen] if chosen is not None else archive.conversations.active_ids()
-        known = [archive.conversations.get(id_) for id_ in ids]
-        planned = _planned(reader, known, extracts=model is None and dry_run, most=most if dry_run else None)
-    data: dict[str, Any] = {
-        "conversations": len(ids),
-        "dryRun": dry_run,
-        "backup": None,
-        "writer": EXTRACTIVE_MODEL if model is None else writer_of(asked),
-        "exact": model is None and dry_run,
-        "summaries": sum(len(passes) for _, passes in planned),
-        "items": [_plan(conversation, passes) for conversation, passes in planned],
+        data, planned = run.plan(archive, target, is_real=is_real)
+    is_wanted = is_real and (planned or not run.after.is_nothing)
+    if is_wanted:
+        confirm(run.question(planned), more["yes"])
+        data |= run.carry_out(planned, more["prompt_dir"])
+    is_well = all(item.get("ok", True) for item in data["items"])
+    invocation.emit("backfill", data, ok=is_well)
+    ctx.exit(failures.OK if is_well else failures.INTERNAL)
+
+
+def _asked(invocation: Invocation, given: dict[str, int], more: dict[str, Any]) -> Settings:
+    """The settings for this command: the model and the numbers that it names."""
+    model, provider, base_url = more["model"], more["provider"], more["base_url"]
+    if model is None and (provider is not None or base_url is not None or more["prompt_dir"] is not None):
+        raise wrong("--provider, --base-url and --prompt-dir are about a model: say --model, too.")
+    asked = applied(reachable(invocation, Named(model or None, provider, base_url)), given)
+    if model is not None and not Summariser(asked).has_model:
+        hint = "Name one with --model PROVIDER/MODEL or the setting summaryModel, and see `lcm model test`."
+        raise failures.fail("no_model", "There is no model to write them.", failures.CONFIG, hint=hint)
+    return asked
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """One backfill: what was asked for."""
+
+    invocation: Invocation
+    asked: Settings
+    how: Filling
+    after: Afterwards
+    most: int | None
+
+    @property
+    def writer(self) -> str:
+        return writer_of(self.asked) if self.how.may_ask_model else EXTRACTIVE_MODEL
+
+    def plan(self, archive: Archive, target: Target | None, *, is_real: bool) -> tuple[dict[str, Any], list[Outlook]]:
+        """What there is to do, for the envelope; and the conversations in which there is something to do."""
+        ids = archive.conversations.active_ids() if target is None else [target.need(archive).id]
+        exact = not self.how.may_ask_model and not is_real
+        loop = Engine(archive, self.asked, background=False).loop
+        found, left = [], self.most if exact else None
+        for id_ in ids:
+            one = outlook(loop, archive.conversations.get(id_), self.how, extracts=exact, most=left)
+            left = None if left is None else left - len(one.passes)
+            found.append(one)
+        after = {} if self.after.is_nothing else self.after.check(archive, found[0], anew=self.how.recompact)
+        planned = [one for one in found if not one.is_idle] if self.after.is_nothing else found
+        data = {
+            "conversations": len(ids),
+            "dryRun": not is_real,
+            "backup": None,
+            "writer": self.writer,
+            "exact": exact,
+            "summaries": sum(len(one.passes) for one in planned),
+            "items": [_item(one) for one in planned],
+            "title": None,
+            "transplant": None,
+        }
+        return data | after, planned
+
+    def question(self, planned: list[Outlook]) -> str:
+        """What a person is asked first."""
+        count = sum(len(one.passes) for one in planned)
+        count = count if self.most is None else min(count, self.most)
+        made = f"about {count} summaries in {len(planned)} conversation{'' if len(planned) == 1 else 's'}"
+        gone = sum(len(one.unfolded.summary_ids) for one in planned if one.unfolded is not None)
+        instead = f" instead of the {gone} that are there" if gone else ""
+        price = f", with {count} or more calls of {self.writer}" if self.how.may_ask_model else ""
+        copied = "" if self.after.transplant_to is None else f", and copy to conversation {self.after.transplant_to}"
+        return f"Make {made}{instead}{price}{copied}?"
+
+    def carry_out(self, planned: list[Outlook], prompt_dir: Path | None) -> dict[str, Any]:
+        """Fold, then what follows; for the envelope."""
+        count = sum(len(one.passes) for one in planned)
+        bar = _progress(self.invocation, count if self.most is None else min(count, self.most))
+        items: list[dict[str, Any]] = []
+        after: dict[str, Any] = {}
+        with open_engine(self.invocation, prompt_dir, self.asked) as engine:
+            copy = cache(lambda _label: backups(engine)("backfill"))
+            backup = str(copy("")) if any(not one.is_idle for one in planned) else None
+            try:
+                with bar as advance:
+                    self._fold_all(engine, planned, items, advance)
+            except KeyboardInterrupt:
+                hint = "What was folded so far is in place; `lcm backfill` goes on from there, without --recompact."
+                raise failures.fail("interrupted", "Interrupted.", failures.INTERRUPTED, hint=hint) from None
+            if not self.after.is_nothing and all(item["ok"] for item in items):
+                after = self.after.do(engine, planned[0].conversation, lambda _label: copy(""))
+                backup = str(copy("")) if _changed(after) else backup
+        return {"items": items, "summaries": sum(item["summaries"] for item in items), "backup": backup} | after
+
+    def _fold_all(
+        self,
+        engine: Engine,
+        planned: list[Outlook],
+        items: list[dict[str, Any]],
+        advance: Callable[[int], None] | None,
+    ) -> None:
+        left = self.most
+        heard = (lambda _work, _written: advance(1)) if advance else None
+        for one in planned:
+            if left == 0:
+                return
+            made = fill(engine.loop, one.conversation, self.how, most=left, progress=heard)
+            left = None if left is None else left - len(made.summary_ids)
+            plain = whole(made) | {"summaries": len(made.summary_ids), "ok": made.ok and made.failure is None}
+            items.append(_named(one) | plain)
+
+
+def _changed(after: dict[str, Any]) -> bool:
+    """Whether a title was given or summaries were copied."""
+    return after["title"] == "given" or (after["transplant"] is not None and after["transplant"]["applied"])
+
+
+def _item(one: Outlook) -> dict[str, Any]:
+    """A conversation in the plan: how much would go below how many summaries."""
+    return _named(one) | {
+        "summaries": len(one.passes),
+        "tokens": sum(work.tokens for work in one.passes if work.kind == "leaf"),
+        "unfolded": 0 if one.unfolded is None else len(one.unfolded.summary_ids),
+        "roots": one.roots,
     }
-    if not dry_run and planned:
-        with open_engine(invocation, asked=asked) as engine, _progress(invocation, len(planned)) as advance:
-            data["backup"] = str(backups(engine)("backfill"))
-            may_ask = model is not None
-            items = _fold_all(engine, [one for one, _ in planned], may_ask=may_ask, most=most, advance=advance)
-        data |= {"items": items, "summaries": sum(item["summaries"] for item in items)}
-    invocation.emit("backfill", data)
 
 
-def _planned(
-    reader: Engine, conversations: list[Conversation], *, extracts: bool, most: int | None
-) -> list[tuple[Conversation, list[Pass]]]:
-    """The summaries that would be made, at most so many in all."""
-    planned: list[tuple[Conversation, list[Pass]]] = []
-    left = most
-    for conversation in conversations:
-        passes = list(islice(_passes(reader, conversation, extracts=extracts), left))
-        left = None if left is None else left - len(passes)
-        if passes:
-            planned.append((conversation, passes))
-    return planned
-
-
-def _passes(reader: Engine, conversation: Conversation, *, extracts: bool) -> Iterator[Pass]:
-    """The summaries that would be made of a history: if each has its expected size, or its real one when extracted."""
-    archive: Archive = reader.archive
-    if archive.context_tokens(conversation.id) <= reader.settings.bootstrap_max_tokens:
-        return
-    situation = Situation(conversation, reader.settings.default_token_budget)
-    policy = first_import_policy(reader.loop.policy(situation))
-    context, calls = archive.context.items(conversation.id), archive.context.call_ids(conversation.id)
-    state = plan.begin_sweep(context, policy, reader.loop.evaluate(situation))
-    if not extracts:
-        yield from plan.dry_run(context, policy, state, call_ids=calls)
-        return
-    sizes, wording = reader.loop.summariser.sizes, reader.loop.summariser.wording
-    made: dict[str, Section] = {}
-    while work := plan.next_pass(context, policy, state, call_ids=calls):
-        source = _source(reader, work, made)
-        written = summarise(source, sizes=sizes, wording=wording)
-        if written is None:
-            is_blank = not any(part.is_meaningful for part in source.parts)
-            state = (plan.after_blank if is_blank else plan.after_unshrinkable)(state, work)
-            continue
-        name = f"planned-{len(made) + 1}"
-        made[name] = _section(source, written)
-        context = list(plan.folded(context, work, name, written.tokens))
-        state = plan.after_pass(state, work, name, written.tokens)
-        yield work
-
-
-def _source(reader: Engine, work: Pass, made: dict[str, Section]) -> Source:
-    """What a pass is about; what only would be there is taken from `made`."""
-    archive, tags = reader.archive, reader.settings.strip_injected_context_tags
-    messages = archive.messages.many([item.message_id for item in work.items if isinstance(item, MessageItem)])
-    ids = [item.summary_id for item in work.items if isinstance(item, SummaryItem)]
-    there = {one.id: section_of(one) for one in archive.summaries.many([id_ for id_ in ids if id_ not in made])}
-    lines = tuple(line_of(message, tags) for message in messages)
-    return Source(lines or tuple((made | there)[id_] for id_ in ids), work.depth, work.tokens)
-
-
-def _section(source: Source, written: Written) -> Section:
-    spans = [
-        (part.created_at, part.created_at) if isinstance(part, Line) else (part.earliest_at, part.latest_at)
-        for part in source.parts
-    ]
-    first = min((at for at, _ in spans if at is not None), default=None)
-    last = max((at for _, at in spans if at is not None), default=None)
-    return Section(first, last, written.text, written.file_ids)
-
-
-def _plan(conversation: Conversation, passes: list[Pass]) -> dict[str, Any]:
-    before = sum(work.tokens for work in passes if work.kind == "leaf")
-    return {
-        "conversationId": conversation.id,
-        "sessionKey": conversation.session_key,
-        "summaries": len(passes),
-        "tokens": before,
-    }
-
-
-def _fold_all(
-    engine: Engine, conversations: list[Conversation], *, may_ask: bool, most: int | None, advance: Any
-) -> list[dict[str, Any]]:
-    items: list[dict[str, Any]] = []
-    left = most
-    for conversation in conversations:
-        report = None if left == 0 else engine.fold_import(conversation, may_ask_model=may_ask, most=left)
-        if report is not None:
-            made = len(report.summary_ids)
-            left = None if left is None else max(0, left - made)
-            session = {"conversationId": conversation.id, "sessionKey": conversation.session_key}
-            items.append(session | outcome(report) | {"summaries": made})
-        if advance:
-            advance(1)
-    return items
+def _named(one: Outlook) -> dict[str, Any]:
+    return {"conversationId": one.conversation.id, "sessionKey": one.conversation.session_key}
 
 
 def _progress(invocation: Invocation, total: int) -> Any:
-    if not invocation.shows_progress:
+    if not invocation.shows_progress or not total:
         return nullcontext()
     from lossless.cli.progress import counting
 

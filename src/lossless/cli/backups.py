@@ -90,6 +90,10 @@ def restore(invocation: Invocation, source: str, yes: bool) -> None:
             advance,
             vault_of(invocation),
         )
+    if warnings:  # some may have been of payloads that are back now
+        warnings.clear()
+        with invocation.archive() as archive:
+            _problems(archive, warnings)
     data |= {
         "applied": True,
         "previous": None if done.previous is None else str(done.previous),

@@ -8,27 +8,26 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Group, number
+from lossless.cli.commands import Group, number, text
+from lossless.cli.drafting import diff_option, exit_code, prompt_dir_option, writing_of, written
+from lossless.cli.options import wrong
 from lossless.cli.plain import backups, confirm, looking, open_engine, whole
 from lossless.cli.reindex import reindex
-from lossless.cli.rewrite import Writing, diff_option, exit_code, prompt_dir_option, written
+from lossless.cli.repair import kinds, repairs, sick
+from lossless.cli.source_times import source_times
 from lossless.cli.surgery import yes_option
 from lossless.cli.target import budget_option
 from lossless.cli.toolbox import vault_of
-from lossless.cli.writer import Named, named_model, reachable, writer_of
+from lossless.cli.writer import named_model, writer_of
 from lossless.compaction.summariser import Summariser
 from lossless.doctor import clean as cleaning
 from lossless.doctor import examine as examining
 from lossless.doctor import maintenance as owing
-from lossless.doctor import repair as repairing
 from lossless.surgery import merge as merging
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lossless.cli.invocation import Invocation
     from lossless.doctor.examine import Examination
-    from lossless.store.archive import Archive
 
 #: How many conversations of a filter are listed; the others are counted.
 _SHOWN = 50
@@ -59,22 +58,26 @@ def examine(ctx: click.Context, offline: bool) -> None:
 
 @doctor.command("apply")
 @click.argument("conversation_id", metavar="[ID]", type=number, required=False)
+@click.option(
+    "--summary", "summary_ids", metavar="ID", type=text, multiple=True, help="Only this one of ID; may be repeated."
+)
 @budget_option
+@source_times
 @prompt_dir_option
 @named_model
 @diff_option
-@click.option("--confirm", "is_confirmed", is_flag=True, help="Do it; without this, only say what would be done.")
+@click.option(
+    "--confirm/--dry-run", "is_real", default=False, help="Do it; or only say what would be done, which is the default."
+)
 @yes_option
 @click.pass_context
 def apply(
     ctx: click.Context,
+    /,
     conversation_id: int | None,
+    summary_ids: tuple[str, ...],
     budget: int | None,
-    prompt_dir: Path | None,
-    named: Named,
-    shows_diff: bool,
-    is_confirmed: bool,
-    yes: bool,
+    **more: Any,
 ) -> None:
     """Write the broken summaries of conversation ID, or of all, anew.
 
@@ -82,13 +85,14 @@ def apply(
     Exit code 1 when something stays broken.
     """
     invocation: Invocation = ctx.obj
-    how = Writing(prompt_dir, reachable(invocation, named), is_confirmed, shows_diff, yes)
-    most = budget or invocation.loaded.settings.default_token_budget
+    how = writing_of(invocation, **more)
+    if summary_ids and conversation_id is None:
+        raise wrong("--summary is for the summaries of one conversation: name it.")
     with looking(invocation) as archive:
-        ids = [conversation_id] if conversation_id is not None else _sick(archive)
+        ids = [conversation_id] if conversation_id is not None else sick(archive)
         for id_ in ids:
             archive.conversations.get(id_)
-        found = [repairing.plan(archive, id_, most) for id_ in ids]
+        found = repairs(invocation, archive, ids, budget, summary_ids)
     plans = [one.plan for one in found]
     items = written(invocation, plans, how)
     is_refused = any(draft["refusal"] is not None for item in items for draft in item["drafts"])
@@ -96,7 +100,7 @@ def apply(
     data = {
         "items": items,
         "targets": sum(len(plan.targets) for plan in plans),
-        "kinds": _sum([one.kinds for one in found]),
+        "kinds": kinds(found),
         "blocked": [reason for one in found for reason in one.blocked],
         "writer": writer_of(how.asked),
         "wanted": how.is_real,
@@ -193,19 +197,6 @@ def _examined(found: Examination, *, offline: bool) -> dict[str, Any]:
     live["blocked"] = [dict(zip(names, row, strict=True)) for row in live["blocked"]]
     plain: dict[str, Any] = whole(found)
     return plain | {"healthy": found.healthy, "liveness": live, "offline": offline}
-
-
-def _sick(archive: Archive) -> list[int]:
-    """Conversations with broken summaries."""
-    return sorted({one.conversation_id for one in repairing.broken(archive)})
-
-
-def _sum(counts: list[dict[str, int]]) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for count in counts:
-        for kind, some in count.items():
-            total[kind] = total.get(kind, 0) + some
-    return total
 
 
 def _filter(plan: cleaning.CleanPlan) -> dict[str, Any]:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import errno
-import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from lossless.cli import failures
 from lossless.cli.commands import Command
+from lossless.cli.drawing import check_place, overwrite_option, write_picture
 from lossless.cli.options import bad
 from lossless.cli.target import targeted
-from lossless.errors import ArchiveError
 from lossless.pictures.graph import Graph, dot, svg
 from lossless.store.outline import Outline
-from lossless.transfer.placing import check_written, placed
 
 if TYPE_CHECKING:
     from lossless.cli.invocation import Invocation
@@ -32,13 +28,16 @@ _SUFFIXES = {".svg": "svg", ".dot": "dot", ".gv": "dot"}
 @click.argument("file", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
 @targeted()
 @click.option("--as", "language", type=click.Choice(list(_LANGUAGES)), help="What to write; else by the file's name.")
+@overwrite_option
 @click.pass_obj
-def graph(invocation: Invocation, file: Path, target: Target, language: str | None) -> None:
+def graph(invocation: Invocation, file: Path, target: Target, language: str | None, overwrite: bool) -> None:
     """Draw the summaries of a conversation into FILE: an SVG picture, or DOT for Graphviz. - is standard output.
 
     Depths are rows, the width of a box is its tokens, and what stands in the context is in colour. Reads only.
     """
     language = language or _language_of(file)
+    if str(file) != "-":
+        check_place(file, invocation.file_path, overwrite=overwrite)
     with invocation.archive() as archive, archive.reading():
         conversation = target.need(archive)
         drawn = _graph(archive, conversation)
@@ -46,7 +45,7 @@ def graph(invocation: Invocation, file: Path, target: Target, language: str | No
     if str(file) == "-":
         click.echo(text.encode(), nl=False)
         return
-    _write(file, text)
+    write_picture(file, text, invocation.file_path, overwrite=overwrite)
     invocation.emit("graph", _data(drawn, conversation.id, file, language))
 
 
@@ -56,22 +55,6 @@ def _language_of(file: Path) -> str:
     if suffix and suffix not in _SUFFIXES:
         raise bad("FILE", f"{suffix} is no ending of a picture here: end it in {', '.join(_SUFFIXES)}, or give --as")
     return _SUFFIXES.get(suffix, "svg")
-
-
-def _write(file: Path, text: str) -> None:
-    """Put a picture in its place, whole or not at all; what is no file, such as a pipe, is written to."""
-    try:
-        if file.exists() and not file.is_file():
-            file.write_text(text, encoding="utf-8")
-            return
-        if not file.parent.is_dir():
-            raise FileNotFoundError(errno.ENOENT, "No such folder")
-        with placed(file, overwrite=True, mode=0o666) as beside:
-            beside.write_text(text, encoding="utf-8")
-            check_written(beside, hashlib.sha256(text.encode()).hexdigest())
-    except (OSError, ArchiveError) as error:
-        message = f"{file} cannot be written: {error.strerror}." if isinstance(error, OSError) else f"{error}."
-        raise failures.fail("not_written", message, failures.BAD_ARGUMENTS, path=str(file)) from None
 
 
 def _graph(archive: Archive, conversation: Conversation) -> Graph:

@@ -202,11 +202,13 @@ def _codex_checks(invocation: Invocation, places: Any, again: str) -> list[Check
 
     hooks = read_object(places.hooks, read_text(places.hooks))
     servers = codex.servers_in(places.config, read_text(places.config) or "")
+    off = codex.hooks_switched_off(*dict.fromkeys((codex.user_places().config, places.config)))
     return [
         checkup.check_host(
             "codex", codex.LEAST_VERSION, 'update it, or set `notify = ["lcm-hook"]` in its config.toml.'
         ),
         *checkup.check_hooks(hooks, places.hooks, codex.EVENTS, again),
+        *([] if off is None else [checkup.switched_off("hooks enabled", off[0], f"[features] {off[1]} = false")]),
         *checkup.check_server(_entry(servers, SERVER), places.config, again),
         checkup.check_archive(checkup.archive_of(hooks, invocation.file_path)),
     ]

@@ -24,6 +24,7 @@ def changed(screen: Screen, data: Data) -> None:
                 screen.line(f"{'':<10}{label}: {file[label]}")
     if data.get("archive"):
         screen.line(f"{'archive':<10}{data['archive']}")
+        screen.line(styled(f"{'':<10}another one: lcm --db PATH install {data['host']}", "dim"))
     for remark in data.get("remarks", ()):
         screen.line(styled(f"{'note':<10}", "yellow"), remark)
 

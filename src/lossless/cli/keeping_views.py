@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +53,8 @@ def restore(screen: Screen, data: Data) -> None:
             rows.append(("Payloads", f"{plural(data['files'], 'file')} brought back"))
         screen.fields(rows)
     if data["warnings"]:
-        screen.line(styled(f"{plural(data['warnings'], 'warning')}; see `lcm verify`.", "yellow"))
+        which = "" if data["applied"] else f" --db {shlex.quote(data['source'])}"
+        screen.line(styled(f"{plural(data['warnings'], 'warning')}; see `lcm{which} verify`.", "yellow"))
 
 
 def size(screen: Screen, data: Data) -> None:

@@ -122,7 +122,7 @@ cli = Root(
         "rotate": Entry("lossless.cli.rotate:rotate", "Shorten a host's transcript to its newest messages."),
         "dissolve": Entry("lossless.cli.surgery:dissolve", "Put what a summary was made of back into the context."),
         "rewrite": Entry("lossless.cli.rewrite:rewrite", "Write summaries anew, and show how they differ."),
-        "repair": Entry("lossless.cli.rewrite:repair", "Write summaries anew that fallbacks left behind."),
+        "repair": Entry("lossless.cli.repair:repair", "Write summaries anew that fallbacks left behind."),
         "transplant": Entry("lossless.cli.surgery:transplant", "Copy a graph of summaries to another conversation."),
         "merge": Entry("lossless.cli.surgery:merge", "Put conversations of a split session back together."),
         "undo": Entry("lossless.cli.surgery:undo", "Take back the last fold, surgery or focus."),

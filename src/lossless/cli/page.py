@@ -81,7 +81,11 @@ for number in $(lcm transcripts | python3 -c "$waiting"); do lcm transcripts acc
 waiting='import json, sys; print(*(item["id"] for item in json.load(sys.stdin)["data"]["items"]))'
 for number in $(lcm transcripts | python3 -c "$waiting"); do lcm transcripts refuse "$number"; done
 """,
-    "lcm backfill": "lcm backfill --session-key agent:demo:ferry",
+    "lcm backfill": """\
+lcm backfill --session-key agent:demo:ferry --fresh-tail 16 --leaf-chunk-tokens 4000
+cp .demo/lcm.db anew.db
+lcm --db anew.db backfill --session-key agent:demo:ferry --recompact --single-root --fresh-tail 16 --apply
+""",
     "lcm append": """\
 lcm append --session-key agent:main:main <<'END'
 {"role": "user", "content": "Where is the build log?"}
@@ -246,10 +250,10 @@ _INTRO = """\
 
 This page is made from the commands; `python -m lossless.cli.page docs/reference/cli.md` writes it anew.
 
-`append`, `sync`, `bootstrap`, `transcripts`, `compact`, `backfill`, `worker`, `pin`, `unpin`, `new`, `reset`,
-`backup`, `restore`, `config set`, `files explore` and the imports of [archives](../transfer.md) write; with `--apply`
-also `adopt`, `stub`, `prune`, `rotate`, `files gc` and the imports of transcripts; `ask` counts the model calls that
-it makes.
+`append`, `sync`, `bootstrap`, `transcripts`, `compact`, `worker`, `pin`, `unpin`, `new`, `reset`, `backup`,
+`restore`, `config set`, `files explore` and the imports of [archives](../transfer.md) write; with `--apply` also
+`adopt`, `stub`, `prune`, `rotate`, `files gc`, `backfill` and the imports of transcripts; `ask` counts the model calls
+that it makes.
 [Surgery](../surgery.md) and the [doctor](../doctor.md) write with `--apply` or `--confirm`, `focus`, `refocus` and
 `unfocus` without; `hook` and `mcp` serve [agents](../hosts/claude-code.md), `install` and `uninstall` change files of
 their hosts. All others open the archive for reading only and leave its bytes as they are.

@@ -69,4 +69,9 @@ def cost_days(screen: Screen, days: Sequence[Data]) -> None:
         chart(screen, "Tokens that folds took out of contexts, by day", [day["savedTokens"] for day in days], ends)
 
 
-PICTURE_VIEWS: dict[str, Callable[[Screen, Data], None]] = {"graph": graph}
+def screenshot(screen: Screen, data: Data) -> None:
+    """Where the picture of the screen is."""
+    screen.line("The screen is drawn into ", styled(data["path"], "bold"))
+
+
+PICTURE_VIEWS: dict[str, Callable[[Screen, Data], None]] = {"graph": graph, "tui": screenshot}

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lossless.cli.invocation import Invocation
+    from lossless.compaction.summariser import Summariser
     from lossless.engine import Engine
     from lossless.settings import Settings
     from lossless.store.archive import Archive
@@ -70,13 +71,18 @@ def backups(engine: Engine) -> Callable[[str], Path]:
     return lambda label: engine.copy(label).path
 
 
-def open_engine(invocation: Invocation, prompt_dir: Path | None = None, asked: Settings | None = None) -> Engine:
-    """The engine for writing on an archive that is there; with templates or a model of this command's own, if named."""
+def open_engine(
+    invocation: Invocation,
+    prompt_dir: Path | None = None,
+    asked: Settings | None = None,
+    summariser: Summariser | None = None,
+) -> Engine:
+    """The engine for writing on an archive that is there; with templates or a writer of the command's own, if named."""
     from lossless.compaction.summariser import Summariser
     from lossless.engine import Engine
     from lossless.store.archive import Archive
 
     invocation.archive().close()
     settings = asked or invocation.loaded.settings
-    summariser = Summariser(settings, prompt_folder=prompt_dir)
+    summariser = summariser or Summariser(settings, prompt_folder=prompt_dir)
     return Engine(Archive.open(invocation.file_path), settings, background=False, summariser=summariser)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lossless.cli.commands import Group, text
+from lossless.cli.drafting import prompt_dir_option
 from lossless.cli.options import wrong
 from lossless.cli.plain import looking
-from lossless.cli.rewrite import prompt_dir_option
 from lossless.compaction import prompts as templates
 from lossless.compaction.summariser import Summariser
 from lossless.doctor import rewriting

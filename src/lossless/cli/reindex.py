@@ -30,11 +30,18 @@ def reindex(ctx: click.Context, anew: bool, is_real: bool) -> None:
     invocation: Invocation = ctx.obj
     with looking(invocation) as archive:
         drift, counts = reindexing.plan(archive), archive.care.counts()
-    total = counts.messages + counts.summaries if anew else drift.wrong
+        damaged = reindexing.damaged(archive)
+    unindexed = drift.unindexed_messages + drift.unindexed_summaries
+    all_ = counts.messages + counts.summaries
+    total = all_ if anew or damaged else drift.wrong + unindexed + drift.upstream_lost
     data: dict[str, Any] = {
+        "damaged": list(damaged),
         "lostMessages": drift.lost_count,
         "goneMessages": drift.gone_count,
         "staleSummaries": len(drift.stale_summaries),
+        "goneSummaries": drift.gone_summaries,
+        "unindexed": unindexed,
+        "losslessClawLost": drift.upstream_lost,
         "all": anew,
         "applied": is_real,
         "done": None,

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from lossless.cli.target import Target
 
 apply_option = click.option(
-    "--apply", "is_real", is_flag=True, help="Do it, after a backup; without this, only show what would be done."
+    "--apply/--dry-run",
+    "is_real",
+    default=False,
+    help="Do it, after a backup; or only show what would be done, which is the default.",
 )
 yes_option = click.option("--yes", is_flag=True, help="Do not ask at a terminal.")
 

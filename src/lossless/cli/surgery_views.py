@@ -249,6 +249,12 @@ def doctor_reindex(screen: Screen, data: Data) -> None:
         f"The search index lacks {plural(lost, 'message')}, holds {plural(gone, 'row')} of messages that are gone, "
         f"and lacks or misreads {plural(stale, 'summary', 'summaries')}."
     )
+    if data["damaged"]:
+        screen.line(styled(f"It is damaged ({', '.join(data['damaged'])}), and is made anew.", "red"))
+    if data["unindexed"]:
+        screen.line(f"{plural(data['unindexed'], 'row')} of other programs were never indexed.")
+    if data["losslessClawLost"]:
+        screen.line(f"lossless-claw's own search tables lack {plural(data['losslessClawLost'], 'row')}.")
     if not data["applied"]:
         screen.line(styled("Nothing was changed. --apply makes it again.", "dim"))
         return

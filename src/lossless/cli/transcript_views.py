@@ -68,6 +68,9 @@ def refuse(screen: Screen, data: Data) -> None:
 
 def import_(screen: Screen, data: Data) -> None:
     """What an import of transcripts did, or would do."""
+    if not data["files"] and not data["items"]:
+        screen.line(f"There are no transcripts of kind {data['kind']} there.")
+        return
     screen.table(
         ("status", ("messages", "right"), ("conversation", "rest")),
         (
@@ -95,32 +98,75 @@ def _name(item: Data) -> str:
 
 def backfill(screen: Screen, data: Data) -> None:
     """The summaries that were made, or would be."""
-    if data["dryRun"]:
-        for item in data["items"]:
-            made = plural(item["summaries"], "summary", "summaries")
-            name = item["sessionKey"] or item["conversationId"]
-            about = "" if data["exact"] else "about "
-            screen.line(f"{name}: {about}{made} of {number(item['tokens'])} tokens")
-        screen.line(styled(f"Nothing was changed; written by: {data['writer']}.", "dim"))
-        return
+    (_backfill_plan if data["dryRun"] else _backfill_done)(screen, data)
+
+
+def _backfill_plan(screen: Screen, data: Data) -> None:
+    about = "" if data["exact"] else "about "
+    for item in data["items"]:
+        name, made = item["sessionKey"] or item["conversationId"], plural(item["summaries"], "summary", "summaries")
+        gone = plural(item["unfolded"], "summary gives", "summaries give") if item["unfolded"] else ""
+        screen.line(
+            f"{name}: ", f"{gone} way, then " if gone else "", f"{about}{made} of {number(item['tokens'])} tokens"
+        )
+        if item["roots"] is not None and item["roots"] != 1:
+            screen.line(styled(f"  {plural(item['roots'], 'root')} would be left", "yellow"))
+    if not data["summaries"]:
+        screen.line("There is nothing to fold.")
+    _backfill_after(screen, data)
+    screen.line(styled(f"Nothing was changed; written by: {data['writer']}. --apply does it, after a backup.", "dim"))
+
+
+def _backfill_done(screen: Screen, data: Data) -> None:
     if data["items"]:
         screen.table(
             ("conversation", ("summaries", "right"), ("tokens", "right"), ("after", "right"), ("how it ended", "rest")),
             (
                 (item["sessionKey"] or item["conversationId"], number(item["summaries"]), number(item["tokensBefore"]),
-                 number(item["tokensAfter"]), item["reason"])
+                 number(item["tokensAfter"]), _how_it_ended(item))
                 for item in data["items"]
             ),
         )  # fmt: skip
     made = plural(data["summaries"], "summary", "summaries")
     screen.line(styled(made, "bold"), f" in {plural(data['conversations'], 'conversation')}")
+    for failure in dict.fromkeys(item["failure"] for item in data["items"] if item["failure"]):
+        helps = "`lcm rewrite --extractive` has a model write what was extracted instead."
+        screen.line(styled(f"The model failed ({failure}). {helps}", "yellow"))
+    _backfill_after(screen, data)
     if data["backup"]:
-        screen.line(styled(f"The copy from before is {data['backup']}; `lcm undo` takes back the last one.", "dim"))
+        back = "`lcm undo` takes back the last one, `lcm restore` all of it."
+        screen.line(styled(f"The copy from before is {data['backup']}; {back}", "dim"))
+
+
+def _how_it_ended(item: Data) -> str:
+    roots = "" if item["roots"] is None else f"; {plural(item['roots'], 'root')}"
+    gone = f"{plural(item['unfolded'], 'summary', 'summaries')} gave way; " if item["unfolded"] else ""
+    return f"{gone}{item['reason']}{roots}"
+
+
+def _backfill_after(screen: Screen, data: Data) -> None:
+    """What follows the folding, or would."""
+    if data["title"] is not None:
+        given = {"there": "It has this title already.", "given": "The title is given."}[data["title"]]
+        screen.line(given if data["title"] == "there" or not data["dryRun"] else "Then the title would be given.")
+    copied = data["transplant"]
+    if copied is None:
+        return
+    for line in copied["text"].splitlines():
+        screen.line(styled(line, "green" if line.startswith("+") else ""))
+    where = f"conversation {copied['to']}"
+    said = {
+        "there": f"The summaries are in {where} already.",
+        "planned": f"Then the summaries would be copied to {where}.",
+        "copied": f"The summaries were copied to {where}; `lcm undo --conversation-id {copied['to']}` removes them.",
+    }
+    screen.line(said[copied["status"]])
 
 
 TRANSCRIPT_VIEWS: dict[str, Callable[[Screen, Data], None]] = {
     "bootstrap": bootstrap,
     "transcripts list": transcripts,
+    "transcripts accept": bootstrap,
     "transcripts refuse": refuse,
     "import": import_,
     "backfill": backfill,

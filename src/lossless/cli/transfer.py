@@ -219,8 +219,10 @@ class _AsRemnic(Command):
             rest = super().parse_args(ctx, args)
         except click.UsageError as error:
             raise _failed(error.format_message()) from error
-        if ctx.params.get("src") is None and "--help" not in args:
+        if ctx.params.get("src") is None and not {"--help", "-h"}.intersection(args):
             raise _failed("--src is required")
+        if ctx.params.get("compat") and ctx.params.get("memory_dir") is None:
+            raise _failed("--compat goes with --memory-dir")
         return rest
 
 
@@ -228,7 +230,7 @@ def _failed(message: str) -> Failure:
     return failures.fail("bad_arguments", message, failures.INTERNAL, hint="See `lcm import-lossless-claw --help`.")
 
 
-@click.command("import-lossless-claw", cls=_AsRemnic)
+@click.command("import-lossless-claw", cls=_AsRemnic, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--src", metavar="PATH", type=text, help="The lossless-claw database.")
 @click.option("--memory-dir", metavar="PATH", type=text, help="Write Remnic's database in this folder instead.")
 @click.option("--dry-run", is_flag=True, help="Only count; nothing is written.")

@@ -35,6 +35,13 @@ _sessions = click.option(
 _overwrite = click.option("--overwrite", is_flag=True, help="Replace what lies there.")
 
 
+def _place(ctx: click.Context, param: click.Parameter, value: str) -> str:  # noqa: ARG001
+    """What is written is read back, so it needs a name of its own."""
+    if value == "-":
+        raise click.BadParameter("standard output cannot be read back: name a place (./- is a name)")
+    return value
+
+
 def _total(invocation: Invocation) -> int | None:
     """How many messages there are, for somebody who watches."""
     if not invocation.shows_progress:
@@ -54,7 +61,7 @@ def _camel(name: str) -> str:
 
 
 @click.command("archive", cls=Command)
-@click.argument("target", metavar="DST", type=text)
+@click.argument("target", metavar="DST", type=text, callback=_place)
 @_sessions
 @click.option("--files-dir", metavar="DIR", type=text, help="Put the bytes of files there, not into DST.")
 @_overwrite
@@ -79,7 +86,7 @@ def _archive(
 
 
 @click.command("lossless-claw", cls=Command)
-@click.argument("target", metavar="DST", type=text)
+@click.argument("target", metavar="DST", type=text, callback=_place)
 @_sessions
 @click.option("--files-dir", metavar="DIR", type=text, help="Where the bytes of files go; else lcm-files beside DST.")
 @click.option("--plain", is_flag=True, help="Only lossless-claw's own tables; pins, logs and original forms are lost.")
@@ -101,7 +108,7 @@ def lossless_claw(
 
 
 @click.command("remnic", cls=Command)
-@click.argument("target", metavar="DST", type=text)
+@click.argument("target", metavar="DST", type=text, callback=_place)
 @_sessions
 @click.option("--from", "source", metavar="SRC", type=text, help="Take this lossless-claw database, not the archive.")
 @click.option(
@@ -147,7 +154,7 @@ def _pages(invocation: Invocation, kind: Kind, target: str, sessions: tuple[str,
 
 
 @click.command("jsonl", cls=Command)
-@click.argument("target", metavar="DST", type=text)
+@click.argument("target", metavar="DST", type=text, callback=_place)
 @_sessions
 @_overwrite
 @click.pass_obj
@@ -164,7 +171,7 @@ def jsonl(invocation: Invocation, target: str, sessions: tuple[str, ...], overwr
 
 
 @click.command("markdown", cls=Command)
-@click.argument("target", metavar="DIR", type=text)
+@click.argument("target", metavar="DIR", type=text, callback=_place)
 @_sessions
 @_overwrite
 @click.pass_obj
@@ -174,7 +181,7 @@ def markdown(invocation: Invocation, target: str, sessions: tuple[str, ...], ove
 
 
 @click.command("html", cls=Command)
-@click.argument("target", metavar="DIR", type=text)
+@click.argument("target", metavar="DIR", type=text, callback=_place)
 @_sessions
 @_overwrite
 @click.pass_obj

@@ -11,6 +11,7 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.commands import Command
+from lossless.cli.drawing import check_place, overwrite_option, write_picture
 from lossless.cli.options import wrong
 
 if TYPE_CHECKING:
@@ -31,16 +32,19 @@ if TYPE_CHECKING:
     help="Write a picture (SVG) of the screen instead of opening it; needs no terminal.",
 )
 @click.option("--press", metavar="KEYS", default="", help="With --screenshot: keys to press before, such as enter,s.")
+@overwrite_option
 @click.option("--read-only", is_flag=True, help="Change nothing, whatever key is pressed.")
 @click.pass_obj
-def tui(invocation: Invocation, sessions: Path | None, screenshot: Path | None, press: str, read_only: bool) -> None:
+def tui(
+    invocation: Invocation, sessions: Path | None, screenshot: Path | None, press: str, overwrite: bool, read_only: bool
+) -> None:
     """Leaf through conversations, summaries and contexts at a terminal, and operate on them after a preview.
 
     The archive is read while others write it; it is opened for writing only to carry out what was confirmed.
     Press ? for the keys.
     """
-    if press and screenshot is None:
-        raise wrong("--press goes with --screenshot.")
+    if (press or overwrite) and screenshot is None:
+        raise wrong(f"{'--press' if press else '--overwrite'} goes with --screenshot.")
     if find_spec("textual") is None:
         raise failures.fail(
             "missing_extra",
@@ -52,12 +56,18 @@ def tui(invocation: Invocation, sessions: Path | None, screenshot: Path | None, 
     if screenshot is None and not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         hint = "Programs read the same with `lcm conversations`, `lcm summaries` and `lcm context`."
         raise failures.fail("no_terminal", "This needs a terminal.", failures.BAD_ARGUMENTS, hint=hint)
-    _run(invocation, sessions, screenshot, [key for key in press.split(",") if key], read_only=read_only)
+    if screenshot is not None:
+        check_place(screenshot, invocation.file_path, overwrite=overwrite)
+    picture = _run(invocation, sessions, [key for key in press.split(",") if key], screenshot, read_only=read_only)
+    if screenshot is not None:
+        write_picture(screenshot, picture, invocation.file_path, overwrite=overwrite)
+        invocation.emit("tui", {"path": str(screenshot)})
 
 
 def _run(
-    invocation: Invocation, sessions: Path | None, screenshot: Path | None, keys: list[str], *, read_only: bool
-) -> None:
+    invocation: Invocation, sessions: Path | None, keys: list[str], screenshot: Path | None, *, read_only: bool
+) -> str:
+    """Show the screen until it is left, or return its picture."""
     from lossless.settings.paths import Places
     from lossless.tui.app import Lcm
     from lossless.tui.folders import discovered
@@ -68,21 +78,15 @@ def _run(
     folders = (sessions,) if sessions else discovered(places.state_dir, codex)
     settings = invocation.loaded.settings
     room = Room(invocation.file_path, settings, folders=folders, codex=codex, read_only=read_only)
+    picture = ""
     try:
         app = Lcm(room, sessions)
         if screenshot is None:
             app.run()
         else:
-            _write(screenshot, app.pictured(keys))
+            picture = app.pictured(keys)
     finally:
         room.close()
     if app.return_code:
         raise click.exceptions.Exit(failures.INTERNAL)
-
-
-def _write(file: Path, picture: str) -> None:
-    try:
-        file.write_text(picture, encoding="utf-8")
-    except OSError as error:
-        message = f"{file} cannot be written: {error.strerror}."
-        raise failures.fail("not_written", message, failures.BAD_ARGUMENTS, path=str(file)) from None
+    return picture

@@ -10,6 +10,7 @@ import click
 from lossless.cli import failures
 from lossless.cli.commands import Command
 from lossless.cli.output import shape
+from lossless.cli.toolbox import vault_of
 from lossless.verify import verify as verify_archive
 
 if TYPE_CHECKING:
@@ -33,14 +34,15 @@ def verify(ctx: click.Context, limit: int) -> None:
     concern rows that other programs wrote, and do not count as wrong.
     """
     invocation: Invocation = ctx.obj
+    vault = vault_of(invocation)
     with invocation.archive() as archive, archive.reading():
         if invocation.shows_progress:
             from lossless.cli.progress import counting
 
             with counting("Checking messages", archive.care.counts().messages) as advance:
-                found = verify_archive(archive, advance)
+                found = verify_archive(archive, advance, vault)
         else:
-            found = verify_archive(archive)
+            found = verify_archive(archive, vault=vault)
     problems = sorted(found.problems, key=lambda problem: problem.severity)
     data = {
         "ok": found.ok,

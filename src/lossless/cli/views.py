@@ -42,7 +42,8 @@ def status(screen: Screen, data: Data) -> None:
             ("Last compacted", _with_time(screen, compacted)),
             *_arrived(live),
             ("Blocked", styled(number(blocks), "bold red") if blocks else styled("none", "green")),
-            *_held(live["heldTranscripts"]),
+            *_held(live["heldTranscripts"], "held back", "bold red"),
+            *_held(live["refusedTranscripts"], "refused", "dim"),
             ("Debt", _debt(totals["maintenance"])),
             ("", ""),
             ("Conversations", f"{number(held['total'])}, {number(held['active'])} active"),
@@ -66,9 +67,9 @@ def status(screen: Screen, data: Data) -> None:
         screen.bars(list(data["room"].items()))
 
 
-def _held(count: int) -> list[tuple[str, Any]]:
-    told = f"{plural(count, 'transcript')} held back; see `lcm transcripts`"
-    return [("", styled(told, "bold red"))] if count else []
+def _held(count: int, what: str, style: str) -> list[tuple[str, Any]]:
+    told = f"{plural(count, 'transcript')} {what}; see `lcm transcripts`"
+    return [("", styled(told, style))] if count else []
 
 
 def _with_time(screen: Screen, moment: Any) -> str:

@@ -14,6 +14,7 @@ from lossless.cli.compact import outcome
 from lossless.cli.failures import printable
 from lossless.compaction.summariser import Summariser
 from lossless.errors import ArchiveLocked
+from lossless.store.symptoms import Symptoms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 def worker(invocation: Invocation, watch: float | None, no_model: bool) -> None:
     """Pay the debts that are due in all conversations: sweeps that were put off. Then, describe stored files.
 
+    Before that, a file that lossless-claw has written is brought up to date, and its rows are indexed.
+
     A debt that cannot be paid stays, with its reason; `lcm debt` shows it. With --watch there is an answer for
     every round that did something, and an interrupt, or the signal to end, is a good ending. Several workers may
     run at the same time: one conversation is worked on by one of them.
@@ -44,15 +47,18 @@ def worker(invocation: Invocation, watch: float | None, no_model: bool) -> None:
         owed = len(archive.debts.pending())
         has_files = not no_model and bool(Summariser(invocation.loaded.settings).describers)
         has_files = has_files and archive.files.count_plain() > 0
+        is_behind = any(archive.index.unindexed(1)) or Symptoms(archive.database).schema()[0] is None
     if watch is not None:
         if invocation.shows_progress:
             click.echo("Waiting for debts; end with Ctrl-C.", err=True)
         with _endings(), invocation.engine() as engine:
+            engine.archive.catch_up()
             _watch(invocation, engine, watch, may_ask_model=not no_model)
         return
     items: list[dict[str, Any]] = []
-    if owed or has_files:
+    if owed or has_files or is_behind:
         with _progress(invocation, owed) as advance, invocation.engine() as engine:
+            engine.archive.catch_up()
             items = _round(engine, advance, may_ask_model=not no_model)
     invocation.emit("worker", _data(items))
 

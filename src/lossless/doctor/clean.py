@@ -67,14 +67,18 @@ def plan(archive: Archive, filter_id: str, now: datetime | None = None) -> Clean
         raise BadInput(f"no filter {filter_id!r}; there are {', '.join(FILTERS)}")
     at = now or datetime.now(UTC)
     with archive.reading():
-        ids = set(Symptoms(archive.database).matching(filter_id, at, SILENCE))
-        if not ids:
-            return CleanPlan(filter_id, (), at)
-        retention = Retention(archive.database)
-        borrowed = retention.borrowed()
-        while needed := {owner for holder, owner in borrowed if owner in ids and holder not in ids}:
-            ids -= needed
-        return CleanPlan(filter_id, tuple(held for held in retention.held() if held.id in ids), at)
+        ids = deletable(archive, filter_id, at)
+        held = Retention(archive.database).held() if ids else []
+        return CleanPlan(filter_id, tuple(one for one in held if one.id in ids), at)
+
+
+def deletable(archive: Archive, filter_id: str, now: datetime) -> set[int]:
+    """The conversations that a filter means, without those whose rows another one that stays needs."""
+    ids = set(Symptoms(archive.database).matching(filter_id, now, SILENCE))
+    borrowed = Retention(archive.database).borrowed() if ids else []
+    while needed := {owner for holder, owner in borrowed if owner in ids and holder not in ids}:
+        ids -= needed
+    return ids
 
 
 def plans(archive: Archive, now: datetime | None = None) -> list[CleanPlan]:
@@ -88,7 +92,7 @@ def apply(archive: Archive, work: CleanPlan, backup: Backup, *, vacuum: bool = F
     if work.conversations:
         with archive.writing():
             same(work, plan(archive, work.filter_id, work.at))
-            Retention(archive.database).delete([held.id for held in work.conversations])
+            Retention(archive.database).delete([held.id for held in work.conversations], work.at)
             if hanging := Symptoms(archive.database).broken_references():
                 raise ArchiveCorrupt(f"deleting would leave rows of {hanging[0][0]!r} without their {hanging[0][1]!r}")
     refusal = Retention(archive.database).give_back() if vacuum else None

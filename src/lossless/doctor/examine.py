@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless import __version__
@@ -13,8 +12,10 @@ from lossless.doctor.finding import NAMED, Finding
 from lossless.doctor.maintenance import debts, is_stuck
 from lossless.doctor.repair import broken
 from lossless.errors import LosslessError
+from lossless.files.place import lies_at
 from lossless.llm.base import Prompt
 from lossless.llm.chain import OpenGate
+from lossless.store.findable import Findable
 from lossless.store.index import PASSAGE_BASE
 from lossless.store.migrate import SCHEMA_VERSION
 from lossless.store.symptoms import Symptoms
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from lossless.store.care import Liveness
 
 MODEL_SECONDS = 10.0
+_REINDEX = "lcm doctor reindex --apply"
 _TEST = Prompt("Answer with one word.", "Say: ready", max_tokens=512, temperature=0.0, purpose="test", reasoning="low")
 
 
@@ -83,9 +85,9 @@ def examine(
         live = archive.care.liveness()
         schema, sqlite = symptoms.schema()
         found = [
-            *structure.examine(symptoms, schema),
+            *structure.examine(symptoms, archive.checks, schema),
             *_broken(archive, conversation_id),
-            *_index(symptoms),
+            *_index(archive, symptoms),
             *_files(archive, vault),
             *_debts(archive, now),
             *_splits(archive),
@@ -116,20 +118,26 @@ def _broken(archive: Archive, conversation_id: int | None) -> Iterator[Finding]:
         )
 
 
-def _index(symptoms: Symptoms) -> Iterator[Finding]:
+def _index(archive: Archive, symptoms: Symptoms) -> Iterator[Finding]:
+    if damaged := Findable(archive.database).damaged():
+        message = f"the search index is damaged ({', '.join(damaged)}): it does not find what it should"
+        yield Finding("index.damaged", "problem", message, _REINDEX)
     drift = symptoms.index_drift()
     behind = drift.unindexed_messages + drift.unindexed_summaries
     if behind:
-        yield Finding("index.behind", "note", f"{behind} rows of other programs are not indexed yet", "lcm worker")
+        yield Finding("index.behind", "note", f"{behind:,} rows of other programs are not indexed yet", _REINDEX)
+    if drift.upstream_lost:
+        message = f"lossless-claw's own search tables lack {drift.upstream_lost:,} rows"
+        yield Finding("index.upstream", "note", message, _REINDEX)
     if drift.wrong:
         messages = (id_ for id_ in (*drift.lost, *drift.gone) if id_ < PASSAGE_BASE)
         ids = [*(f"msg#{id_}" for id_ in messages), *drift.stale_summaries]
         message = f"the search index disagrees with {drift.wrong:,} rows"
-        yield Finding("index.drift", "problem", message, "lcm doctor reindex --apply", ids=tuple(ids[:NAMED]))
+        yield Finding("index.drift", "problem", message, _REINDEX, ids=tuple(ids[:NAMED]))
 
 
 def _files(archive: Archive, vault: Vault | None) -> Iterator[Finding]:
-    gone = [file_id for file_id, place, _ in archive.checks.file_places() if not _is_there(place, vault)]
+    gone = [file_id for file_id, place, _ in archive.checks.file_places() if not lies_at(place, vault).is_file()]
     if gone:
         message = f"the bytes of {len(gone)} files are not where they should be"
         yield Finding("files.missing", "problem", message, "restore them from a backup", ids=tuple(gone[:NAMED]))
@@ -139,12 +147,6 @@ def _files(archive: Archive, vault: Vault | None) -> Iterator[Finding]:
         message = f"{len(orphans)} files ({size} bytes) belong to no row"
         names = tuple(orphan.file_id for orphan in orphans[:NAMED])
         yield Finding("files.orphaned", "note", message, "lcm files gc --apply", ids=names)
-
-
-def _is_there(place: str, vault: Vault | None) -> bool:
-    """Whether bytes lie where the row says, or, when the folder was moved, at the same place of the vault."""
-    path = Path(place)
-    return path.is_file() or (vault is not None and (vault.root / path.parent.name / path.name).is_file())
 
 
 def _debts(archive: Archive, now: datetime) -> Iterator[Finding]:
@@ -204,9 +206,8 @@ def _schema(schema: int | None) -> Iterator[Finding]:
 
 
 def _leftovers(archive: Archive, now: datetime) -> Iterator[Finding]:
-    symptoms = Symptoms(archive.database)
     for filter_id, meaning in clean.FILTERS.items():
-        if ids := symptoms.matching(filter_id, now, clean.SILENCE):
+        if ids := clean.deletable(archive, filter_id, now):
             message = f"{len(ids)} conversations could be deleted: {meaning}"
             yield Finding(f"clean.{filter_id}", "note", message, f"lcm doctor clean --apply {filter_id}")
 

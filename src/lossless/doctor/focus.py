@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
@@ -17,12 +18,14 @@ from lossless.model.summaries import EXTRACTIVE_MODEL
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 from lossless.recall.recall import recall
 from lossless.recall.scope import Scope
+from lossless.store.belonging import Belonging
 from lossless.store.briefs import Brief, Briefs
 from lossless.store.context import Change
 from lossless.store.operations import Operations
 from lossless.surgery.outcome import Operated, Shown, same, shown
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import datetime
 
     from lossless.compaction.summariser import Summariser
@@ -40,6 +43,9 @@ _LEAST_EVIDENCE = 40_000
 _LEAST_SECONDS, _MOST_SECONDS, _SECONDS_A_TOKEN = 240.0, 900.0, 0.05
 _RECENT_MESSAGES = 24
 _EXTRACTED_EVIDENCE = 4_000
+_SUMMARY, _MESSAGE = re.compile(r"\bsum_[0-9a-f]{16}\b"), re.compile(r"\bmsg#(\d+)")
+#: Digits of a number that no message has, and how many wrong names a warning tells.
+_LONGEST_NUMBER, _NAMED = 18, 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +173,10 @@ def write(archive: Archive, work: FocusPlan, summariser: Summariser, now: dateti
         return FocusDraft(text, estimate_tokens(text), EXTRACTIVE_MODEL, cited, aside)
     inputs = focus_text.summaries_text(summaries, work.evidence_tokens // 2)
     recent = focus_text.recent_text(messages, work.target_tokens // 4)
-    return _asked(
+    made = _asked(
         replace(chain, timeout_seconds=work.timeout_seconds), work, inputs, str(found), recent, (cited, aside)
     )
+    return replace(made, warnings=(*made.warnings, *_unknown(archive, work, made.content)))
 
 
 def apply(archive: Archive, work: FocusPlan, made: FocusDraft, now: datetime) -> Operated:
@@ -247,6 +254,19 @@ def _asked(
         text = cut_to_tokens(text, 2 * target)
         warnings.append("it was truncated")
     return FocusDraft(text, estimate_tokens(text), answer.model, *named, tuple(warnings))
+
+
+def _unknown(archive: Archive, work: FocusPlan, text: str) -> Iterator[str]:
+    """A warning when a brief names messages or summaries that the conversation does not have."""
+    belonging = Belonging(archive)
+    messages = {f"msg#{id_}": int(id_) for id_ in _MESSAGE.findall(text) if len(id_) < _LONGEST_NUMBER}
+    with archive.reading():
+        owners = {f"msg#{id_}": owner for id_, (owner, _) in belonging.messages(messages.values()).items()}
+        owners |= belonging.summaries(_SUMMARY.findall(text))
+    cited = dict.fromkeys([*_SUMMARY.findall(text), *(f"msg#{id_}" for id_ in _MESSAGE.findall(text))])
+    if wrong := [name for name in cited if owners.get(name) != work.conversation_id]:
+        more = f" and {len(wrong) - _NAMED} more" if len(wrong) > _NAMED else ""
+        yield f"it cites what the conversation does not have: {', '.join(wrong[:_NAMED])}{more}"
 
 
 def _cited(

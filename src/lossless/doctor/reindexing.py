@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lossless.errors import ArchiveCorrupt
+from lossless.store.findable import Findable
 from lossless.store.index import indexed_text
 from lossless.store.symptoms import Symptoms
 
@@ -36,32 +37,70 @@ def plan(archive: Archive) -> IndexDrift:
         return Symptoms(archive.database).index_drift()
 
 
+def damaged(archive: Archive) -> tuple[str, ...]:
+    """The full-text tables that are damaged, and that a cure makes anew."""
+    with archive.reading():
+        return Findable(archive.database).damaged()
+
+
 def apply(archive: Archive, progress: Callable[[int], None] | None = None, *, anew: bool = False) -> Reindexed:
-    """Fill in what the index lacks and take out what is gone; with `anew`, or when a passage is nobody's, all is made.
+    """Fill in what the index lacks and take out what is gone; with `anew`, or when it is damaged, all is made.
 
     Each step is a transaction of its own, so others write meanwhile. One that is stopped is gone on with by the next.
+    lossless-claw's own search tables, where the file has them, get what they lack, too.
     """
     advance = progress or (lambda _: None)
     with archive.writing():
-        if anew or archive.index.has_stray_passages:
+        if anew or archive.index.has_stray_passages or damaged(archive):
             archive.index.empty()
-    dropped = _drop(archive, advance)
+        archive.index.renew_upstream()
+    dropped = _stepwise(archive, advance, archive.index.drop_gone)
+    dropped += _stepwise(archive, advance, archive.index.drop_gone_summaries)
     messages, unreadable = 0, set[int]()
     for passages in (False, True):
         messages += _fill(archive, advance, unreadable, passages=passages)
     summaries = _summaries(archive, advance)
-    return Reindexed(messages, summaries, dropped, tuple(f"msg#{id_}" for id_ in sorted(unreadable)))
+    more = _catch_up(archive, advance, unreadable)
+    _stepwise(archive, advance, archive.index.refill_upstream)
+    ids = tuple(f"msg#{id_}" for id_ in sorted(unreadable))
+    return Reindexed(messages + more[0], summaries + more[1], dropped, ids)
 
 
-def _drop(archive: Archive, advance: Callable[[int], None]) -> int:
-    dropped = 0
+def _stepwise(archive: Archive, advance: Callable[[int], None], step: Callable[[int], int]) -> int:
+    """Do a step in transactions of its own until nothing is left; returns how much it did."""
+    done = 0
     while True:
         with archive.writing():
-            some = archive.index.drop_gone(_BATCH)
+            some = step(_BATCH)
         if not some:
-            return dropped
-        dropped += some
+            return done
+        done += some
         advance(some)
+
+
+def _catch_up(archive: Archive, advance: Callable[[int], None], unreadable: set[int]) -> tuple[int, int]:
+    """Index the messages and summaries that never were, wherever they stand; returns how many of each."""
+    drift = plan(archive)
+    if not (drift.unindexed_messages or drift.unindexed_summaries):
+        return 0, 0
+    with archive.writing():
+        archive.index.unmark()
+    messages = 0
+    while True:
+        with archive.writing():
+            ids, summaries = archive.index.unindexed(_BATCH)
+            if not ids and not summaries:
+                return messages, drift.unindexed_summaries
+            found = _readable(archive, ids)
+            for one in found:
+                archive.index.reindex_message(one.id, one.message.content, one.message)
+            for summary_id, content in summaries:
+                archive.index.put_summary(summary_id, content)
+            if ids:
+                archive.index.mark_caught_up(ids[-1])
+        unreadable.update(set(ids).difference(one.id for one in found))
+        messages += len(found)
+        advance(len(ids) + len(summaries))
 
 
 def _fill(archive: Archive, advance: Callable[[int], None], unreadable: set[int], *, passages: bool) -> int:

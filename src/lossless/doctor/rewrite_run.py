@@ -20,6 +20,10 @@ INTERRUPTED = "interrupted"
 CHANGED = "it was changed while its new text was written"
 
 
+class Stopped(Exception):
+    """A person wants no more drafts: as an interrupt, where there is no signal to send one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Drafted:
     """The drafts of a plan: those that may be put in place together, and those that must not be, each with why."""
@@ -47,8 +51,8 @@ def write(
 ) -> Drafted:
     """Write a plan's summaries anew, without putting them in place. `heard` is told of each draft.
 
-    What `accept` turns down is not among the drafts. An interrupt and a model that is down end it: what goes together
-    by then is usable.
+    What `accept` turns down is not among the drafts. An interrupt, `Stopped` out of `accept` or `heard`, and a model
+    that is down end it: what goes together by then is usable.
     """
     made: list[Draft] = []
     turned_down: set[str] = set()
@@ -65,7 +69,7 @@ def write(
             if heard:
                 heard(one)
             stop = one.refusal if one.is_last else None
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Stopped):
         stop = INTERRUPTED
     wanted = [_as_it_is(writer.archive, one) for one in made if one.summary_id not in turned_down]
     good, refused = rewriting.settled(writer.archive, wanted)

@@ -10,18 +10,24 @@ from lossless.doctor.finding import NAMED, Finding
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lossless.store.checks import Checks, Offender
     from lossless.store.symptoms import Symptoms
 
 #: Nobody can say what was there: a copy can.
 _RESTORE = "lcm backups, then lcm restore BACKUP (lcm verify names every row)"
 
 
-def examine(symptoms: Symptoms, schema: int | None) -> Iterator[Finding]:
-    """What is missing, hangs in the air or goes round in a circle."""
+#: Rules of `lcm verify` about what has a finding of its own here.
+_TOLD = frozenset({"summaries.sources", "message_index.rows", "summary_index.rows", "focus_brief_sources.rows"})
+
+
+def examine(symptoms: Symptoms, checks: Checks, schema: int | None) -> Iterator[Finding]:
+    """What is missing, hangs in the air or goes round in a circle, and rows that break a rule."""
     yield from _tables(symptoms, schema)
     yield from _contexts(symptoms)
     yield from _sources(symptoms)
     yield from _references(symptoms)
+    yield from _rows(symptoms, checks)
     if ids := [id_ for _, id_ in symptoms.no_texts()]:
         message = f"messages or summaries whose words are bytes, not text: {len(ids):,}, from {ids[0]} on"
         yield Finding("content", "problem", message, _RESTORE, ids=tuple(ids[:NAMED]))
@@ -78,3 +84,18 @@ def _references(symptoms: Symptoms) -> Iterator[Finding]:
         if table != "context_items":
             message = f"rows of {table!r} that refer to rows of {wanted!r} which are not there: {count:,}"
             yield Finding("references", "problem", message, _RESTORE)
+
+
+def _rows(symptoms: Symptoms, checks: Checks) -> Iterator[Finding]:
+    """What `lcm verify` says about rows without reading their words, by table."""
+    hanging = {f"{place.conversation_id}:{place.ordinal}" for place in symptoms.hanging()}
+    found: defaultdict[str, list[Offender]] = defaultdict(list)
+    for offender in checks.rows(without=_TOLD):
+        if offender.table != "context_items" or offender.id not in hanging:
+            found[offender.table].append(offender)
+    for offender, is_certain in checks.out_of_order():
+        if is_certain:
+            found[offender.table].append(offender)
+    for table, some in found.items():
+        message = f"rows of {table!r} that break a rule: {len(some):,}, from {some[0].id} on ({some[0].detail})"
+        yield Finding("rows", "problem", message, _RESTORE, ids=tuple(one.id for one in some[:NAMED]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -119,10 +120,15 @@ def apply(archive: Archive, work: DissolvePlan, now: datetime, backup: Backup, *
 
 def _standing(archive: Archive, summary_id: str, there: set[int | str]) -> str | None:
     """A summary of the context that was made of this one, by whatever steps; None when there is none."""
-    above = archive.summaries.used_in(summary_id)
-    while above and not there.intersection(above):
-        above = [user for id_ in above for user in archive.summaries.used_in(id_)]
-    return next((id_ for id_ in above if id_ in there), None)
+    seen, waiting = {summary_id}, deque([summary_id])
+    while waiting:
+        for user in archive.summaries.used_in(waiting.popleft()):
+            if user in there:
+                return user
+            if user not in seen:
+                seen.add(user)
+                waiting.append(user)
+    return None
 
 
 def _sources(archive: Archive, summary_id: str, source_ids: tuple[str, ...]) -> list[int | str]:

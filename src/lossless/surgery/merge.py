@@ -56,13 +56,15 @@ class MergePlan:
     split: Split
     tokens_before: int
     tokens_after: int
-    #: Items of each source's context, oldest source first.
+    #: Items of each source's context that move, oldest source first.
     context_items: tuple[int, ...]
+    #: System prompts and notices at the head of the sources: the active one's stand for them.
+    superseded: int = 0
 
     @property
     def essence(self) -> tuple[object, ...]:
         """What was decided; messages that were only appended to the active one since do not matter."""
-        return self.split, self.context_items, self.tokens_after - self.tokens_before
+        return self.split, self.context_items, self.superseded, self.tokens_after - self.tokens_before
 
     @property
     def text(self) -> str:
@@ -71,6 +73,8 @@ class MergePlan:
             f"conversation {id_}: {count} context items go to the head of {self.split.target_id}"
             for id_, count in zip(self.split.source_ids, self.context_items, strict=True)
         ]
+        if self.superseded:
+            rows.append(f"system prompts at their heads that are hidden, as superseded: {self.superseded}")
         return "\n".join([self.split.text, *rows, f"context: {self.tokens_before} → {self.tokens_after} tokens"])
 
 
@@ -100,8 +104,9 @@ def plan(archive: Archive, session_key: str, *, reviewed: bool = False) -> Merge
         contexts = [_context(archive, id_) for id_ in split.source_ids]
         before = token_sum(archive.context.items(split.target_id))
     moved = [item for context in contexts for item in context.rest]
-    counts = tuple(len(context.head) + len(context.rest) for context in contexts)
-    return MergePlan(split, before, before + token_sum(moved), counts)
+    counts = tuple(len(context.rest) for context in contexts)
+    superseded = sum(len(context.head) for context in contexts)
+    return MergePlan(split, before, before + token_sum(moved), counts, superseded)
 
 
 def apply(archive: Archive, work: MergePlan, now: datetime, backup: Backup, *, reviewed: bool = False) -> Operated:

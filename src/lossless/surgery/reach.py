@@ -39,7 +39,7 @@ def open_steps(entries: Iterable[LogEntry]) -> list[LogEntry]:
 
 def check(archive: Archive, conversation_id: int, entry: LogEntry, former: Sequence[Former]) -> None:
     """BadInput, with the reason, when a step is out of reach."""
-    _refuse_merged(archive, conversation_id)
+    refuse_merged(archive, conversation_id)
     if reason := entry.detail.get("lost"):
         raise _refused(entry, str(reason))
     match entry.action:
@@ -64,8 +64,8 @@ def _refused(entry: LogEntry, reason: str) -> BadInput:
     return BadInput(f"the {entry.action} cannot be undone: {reason}")
 
 
-def _refuse_merged(archive: Archive, conversation_id: int) -> None:
-    """While a conversation's rows stand in another one, only that one can be undone."""
+def refuse_merged(archive: Archive, conversation_id: int) -> None:
+    """While a conversation's rows stand in another one, only that one can be operated on."""
     for log_id, target in Belonging(archive).merges_of(conversation_id):
         if any(entry.id == log_id for entry in open_steps(Operations(archive).entries(target))):
             raise BadInput(

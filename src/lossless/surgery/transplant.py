@@ -12,12 +12,13 @@ from lossless.errors import BadInput, NotFound
 from lossless.files.kinds import extension
 from lossless.model.context import MessageItem, SummaryItem, token_sum
 from lossless.model.files import StoredFile
-from lossless.model.identity import file_id, summary_id
+from lossless.model.identity import file_id, file_ids_in, summary_id
 from lossless.model.summaries import NewSummary
 from lossless.store.context import Change
 from lossless.store.copying import Copying
 from lossless.store.merging import Merging
 from lossless.store.operations import Operations
+from lossless.surgery import reach
 from lossless.surgery.outcome import Operated, Shown, backed_up, same, shown
 
 if TYPE_CHECKING:
@@ -66,13 +67,15 @@ class TransplantPlan:
 def plan(archive: Archive, source_id: int, target_id: int, summary_ids: Sequence[str] = ()) -> TransplantPlan:
     """What a transplant of the summaries in a context, or of some of them, would copy.
 
-    Raises BadInput when there is nothing to copy, or when the target has a summary with the same text already.
+    Raises BadInput when there is nothing to copy, when the target has a summary with the same text already, or when
+    one of the two was merged away.
     """
     if source_id == target_id:
         raise BadInput("a conversation cannot be transplanted into itself")
     with archive.reading():
-        archive.conversations.get(source_id)
-        archive.conversations.get(target_id)
+        for id_ in (source_id, target_id):
+            archive.conversations.get(id_)
+            reach.refuse_merged(archive, id_)
         context = archive.context.items(source_id)
         in_context = [item.summary_id for item in context if isinstance(item, SummaryItem)]
         roots = [id_ for id_ in in_context if not summary_ids or id_ in summary_ids]
@@ -113,13 +116,25 @@ def apply(archive: Archive, vault: Vault | None, work: TransplantPlan, now: date
         head = _behind_prompts(archive, work.target_id)
         operations.exchange(work.target_id, head, head - 1, roots, now)
         archive.summaries.mark_pending_stale(work.target_id, 0, 2**62)
-        made = {"messages": list(places.values()), "summaries": list(ids.values()), "files": sorted(names.values())}
+        made = {
+            "messages": list(places.values()),
+            "summaries": list(ids.values()),
+            "files": sorted(names.values()),
+            "from": wanted,
+        }
         change = Change(
             "transplant", "transplant", f"from {work.source_id}", (), roots, head, work.tokens_before,
             work.tokens_after, json.dumps(made),
         )  # fmt: skip
         log_id = operations.log(work.target_id, change, now)
     return Operated("transplant", work.target_id, log_id, work.tokens_before, work.tokens_after, roots, copy)
+
+
+def earlier(archive: Archive, source_id: int, target_id: int) -> tuple[str, ...] | None:
+    """What the newest transplant between two conversations copied, as far as it was not undone; None without one."""
+    entries = reach.open_steps(Operations(archive).entries(target_id))
+    found = [one for one in entries if one.action == "transplant" and one.cause == f"from {source_id}"]
+    return tuple(found[-1].detail.get("from", ())) if found else None
 
 
 def take_back(archive: Archive, conversation_id: int, entry: LogEntry) -> None:
@@ -134,13 +149,20 @@ def take_back(archive: Archive, conversation_id: int, entry: LogEntry) -> None:
 
 
 def _refuse_duplicates(archive: Archive, summary_ids: Sequence[str], target_id: int) -> None:
-    there = {_digest(text): id_ for id_, text in Copying(archive).texts(target_id).items()}
-    for summary in archive.summaries.many(summary_ids):
-        if (twin := there.get(_digest(summary.content))) is not None:
+    texts, summaries = Copying(archive).texts(target_id), archive.summaries.many(summary_ids)
+    named = {id_ for text in (*texts.values(), *(one.content for one in summaries)) for id_ in file_ids_in(text)}
+    files = archive.files.many(named)
+    there = {_digest(text, files): id_ for id_, text in texts.items()}
+    for summary in summaries:
+        if (twin := there.get(_digest(summary.content, files))) is not None:
             raise BadInput(f"conversation {target_id} has the text of summary {summary.id!r} already, as {twin!r}")
 
 
-def _digest(text: str) -> bytes:
+def _digest(text: str, files: Mapping[str, StoredFile]) -> bytes:
+    """The same for a text and its copy, which names the copies of its files."""
+    for id_ in file_ids_in(text):
+        if (file := files.get(id_)) is not None:
+            text = text.replace(id_, repr((file.name, file.mime, file.byte_size)))
     return sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 

@@ -115,11 +115,11 @@ def _take_back(archive: Archive, conversation_id: int, entry: LogEntry, now: dat
             id_ = str(entry.added[0])
             return [] if operations.uses(id_) else [operations.purge(id_)]
         case "dissolve":
-            for was in operations.former(entry.id):
+            for was in sorted(operations.former(entry.id), key=lambda one: int(one.row["depth"])):
                 operations.restore(was)
             first, last = _place(archive, conversation_id, entry)
             operations.exchange(conversation_id, first, last, entry.removed, now)
-            operations.recount([str(id_) for id_ in entry.removed])
+            operations.recount(_summaries(entry.removed))
         case "rewrite" | "repair":
             former = operations.former(entry.id)
             now_are = [operations.state(was.id) for was in former]
@@ -157,9 +157,16 @@ def _refuse_returned(archive: Archive, conversation_id: int, entry: LogEntry, fo
     """A source that was hidden when its summary was dissolved and is back by now would stand there twice."""
     kept = {was.id: was for was in former}
     there = {item_id(item) for item in archive.context.items(conversation_id)} - set(entry.added)
-    for id_ in map(str, entry.removed):
-        was = kept.get(id_) or Operations(archive).state(id_)
-        if back := there.intersection((*was.message_ids, *was.source_ids)):
-            raise BadInput(
-                f"the dissolve cannot be undone: {min(back, key=str)!r}, a source of {id_!r}, is back in the context"
-            )
+    for id_ in _summaries(entry.removed):
+        waiting = [id_]
+        while waiting:
+            below = waiting.pop()
+            was = kept.get(below) or Operations(archive).state(below)
+            if back := there.intersection((*was.message_ids, *was.source_ids)):
+                what = f"{min(back, key=str)!r}, a source of {id_!r}"
+                raise BadInput(f"the dissolve cannot be undone: {what}, is back in the context")
+            waiting += was.source_ids if below in kept else ()
+
+
+def _summaries(ids: Sequence[int | str]) -> list[str]:
+    return [id_ for id_ in ids if isinstance(id_, str)]

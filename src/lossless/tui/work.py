@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from lossless.doctor import rewrite_run
+from lossless.model.summaries import EXTRACTIVE_MODEL
 from lossless.surgery import dissolve as dissolving
 from lossless.surgery import transplant as transplanting
 from lossless.surgery import undo as undoing
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
+    from lossless.doctor.rewrite_run import Drafted
     from lossless.doctor.rewriting import Draft, RewritePlan
     from lossless.engine import Engine
     from lossless.store.archive import Archive
@@ -63,30 +66,37 @@ class Outcome:
     is_changed: bool = True
 
 
-class Stopped(Exception):
-    """A person stopped the work; nothing is written."""
-
-
 class Decisions:
     """Where the thread that writes drafts waits for a person's word about each."""
 
-    def __init__(self, ask: Callable[[Draft], None]) -> None:
-        self._ask, self._answers = ask, SimpleQueue[Answer]()
-        self.accepts_all = False
+    def __init__(self, ask: Callable[[Draft], None], decided: Callable[[], None]) -> None:
+        self._ask, self._decided, self._answers = ask, decided, SimpleQueue[Answer]()
+        self._accepts_all = self._is_over = False
 
     def answer(self, word: Answer) -> None:
         """What the person says."""
+        self._is_over = self._is_over or word == "stop"
         self._answers.put(word)
 
     def accept(self, draft: Draft) -> bool:
         """Wait for the word about a draft; `Stopped` when there are to be no more."""
-        if not self.accepts_all:
-            self._ask(draft)
-        word: Answer = "all" if self.accepts_all and self._answers.empty() else self._answers.get()
-        if word == "stop":
-            raise Stopped
-        self.accepts_all = self.accepts_all or word == "all"
+        self._go_on()
+        if self._accepts_all:
+            return True
+        self._ask(draft)
+        word = self._answers.get()
+        self._go_on()
+        self._accepts_all = word == "all"
         return word != "no"
+
+    def heard(self, _draft: Draft) -> None:
+        """A draft is done with."""
+        self._go_on()
+        self._decided()
+
+    def _go_on(self) -> None:
+        if self._is_over:
+            raise rewrite_run.Stopped
 
 
 # --- plans ---------------------------------------------------------------------------------------------------
@@ -130,7 +140,8 @@ def rewrite(room: Room, summary_id: str, conversation_id: int, *, subtree: bool)
     from lossless.doctor import rewriting
 
     one, all_below = (None, summary_id) if subtree else (summary_id, None)
-    plan = rewriting.plan(room.archive, conversation_id, summary_id=one, subtree=all_below)
+    by = next(iter(_writers(room)), EXTRACTIVE_MODEL)
+    plan = rewriting.plan(room.archive, conversation_id, summary_id=one, subtree=all_below, by=by)
     title = f"Rewrite {summary_id}{' and all below it' if subtree else ''}"
     return Rewriting(title, plan, writer(room))
 
@@ -161,34 +172,28 @@ def operate(room: Room, surgery: Surgery) -> str:
     return done
 
 
-def write_drafts(room: Room, work: Rewriting, decide: Callable[[Draft], bool], decided: Callable[[], None]) -> Outcome:
+def write_drafts(room: Room, work: Rewriting, decisions: Decisions) -> Outcome:
     """Write drafts, one after the other, and put those that were accepted in place together; says what was done.
 
-    `decided` hears of each draft when it is done with.
+    However it ends, what was accepted and goes together is kept, and the same work again goes on with the rest.
     """
-    from lossless.doctor import rewriting
-
-    turned_down: set[str] = set()
-
-    def accept(draft: Draft) -> bool:
-        is_wanted = decide(draft)
-        turned_down.update(() if is_wanted else (draft.summary_id,))
-        return is_wanted
-
     with room.working() as engine:
-        made = []
-        for draft in rewriting.drafts(engine.writer, work.plan, accept):
-            decided()
-            made.append(draft)
-        wanted = [draft for draft in made if draft.summary_id not in turned_down]
-        good, refused = rewriting.settled(engine.archive, wanted)
-        reasons = "".join(f"\n{draft.summary_id}: {draft.refusal}" for draft in refused[:_REASONS])
-        reasons += f"\nand {len(refused) - _REASONS} more" if len(refused) > _REASONS else ""
-        if not good:
-            return Outcome(f"Nothing was written.{reasons}", is_changed=False)
-        done = rewriting.apply(engine.archive, work.plan, good, now(engine), _backups(engine))
+        made = rewrite_run.write(engine.writer, work.plan, decisions.accept, decisions.heard)
+        done = rewrite_run.place(engine.writer, made, _backups(engine))
     room.refresh()
-    return Outcome(told(done) + reasons)
+    return Outcome(_came_of(made, done), is_changed=done is not None)
+
+
+def _came_of(made: Drafted, done: Operated | None) -> str:
+    """What drafts came to, and what is left to do."""
+    nothing = "Nothing was changed." if made.stop == rewrite_run.INTERRUPTED else "Nothing was written."
+    lines = [nothing if done is None else told(done)]
+    lines += [f"{draft.summary_id}: {draft.refusal}" for draft in made.refused[:_REASONS]]
+    more = len(made.refused) - _REASONS
+    lines += [f"and {more} more"] if more > 0 else []
+    is_begun = made.stop is not None and done is not None
+    lines += [f"Stopped: {made.stop}; {made.left} to go. The same key goes on with these."] if is_begun else []
+    return "\n".join(lines)
 
 
 def told(done: Operated) -> str:
@@ -202,12 +207,17 @@ def told(done: Operated) -> str:
 
 def writer(room: Room) -> str:
     """Who would write, by name; without a model texts are extracted."""
-    from lossless.compaction.summariser import Summariser
-
     if room.engine.loop.summariser.complete is not None:
         return "the host's model"
-    names = [candidate.name for candidate in Summariser(room.work_settings).candidates()]
-    return ", then ".join(names) if names else "nobody: texts are extracted, no model is configured"
+    return ", then ".join(_writers(room)) or "nobody: texts are extracted, no model is configured"
+
+
+def _writers(room: Room) -> list[str]:
+    """The models that would be asked, in order."""
+    from lossless.compaction.summariser import Summariser
+
+    hosts = room.engine.loop.summariser.complete
+    return [candidate.name for candidate in Summariser(room.work_settings, hosts).candidates()]
 
 
 def now(engine: Engine) -> datetime:

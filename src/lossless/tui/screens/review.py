@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lossless.tui.work import Rewriting
 
 _NOTHING = Outcome("Nothing was changed.", is_changed=False)
+_STOPPING = Outcome("Stopping after the text that is being written; what was accepted is kept.", is_changed=False)
 
 
 class Review(Dialog[Outcome]):
@@ -30,7 +31,7 @@ class Review(Dialog[Outcome]):
         Binding("n", "no", "Discard, skip"),
         Binding("d", "diff", "Diff or whole text"),
         Binding("A", "all", "Accept this and all that follow"),
-        Binding("escape,q", "stop", "Cancel, abort"),
+        Binding("escape,q", "stop", "Cancel, stop"),
     ]
 
     def __init__(self, rewriting: Rewriting) -> None:
@@ -38,7 +39,10 @@ class Review(Dialog[Outcome]):
         self._state: Literal["preview", "writing", "draft", "stopping"] = "preview"
         self._draft: Draft | None = None
         self._shows_diff, self._done = True, 0
-        self._decisions = work.Decisions(lambda draft: self.app.call_from_thread(self._show, draft))
+        self._decisions = work.Decisions(
+            lambda draft: self.app.call_from_thread(self._show, draft),
+            lambda: self.app.call_from_thread(self._count_one),
+        )
         super().__init__(rewriting.title, coloured(rewriting.text), "Enter send   Esc cancel")
 
     @property
@@ -52,23 +56,22 @@ class Review(Dialog[Outcome]):
 
     def _begin(self) -> None:
         self._wait()
-        self.fetch(self._write, self._end, "work")
+        self.fetch(self._write, self._end, "work", stays=True)
 
     def _write(self) -> Outcome:
-        try:
-            return work.write_drafts(self.room, self._work, self._decisions.accept, self._decided)
-        except work.Stopped:
-            return _NOTHING
+        return work.write_drafts(self.room, self._work, self._decisions)
 
     def _end(self, outcome: Outcome) -> None:
-        self.dismiss(outcome)
-
-    def _decided(self) -> None:
-        self.app.call_from_thread(self._count_one)
+        """Leave with what came of it; when the window was closed before, say it all the same."""
+        if self.is_attached:
+            self.dismiss(outcome)
+        else:
+            self.tell(outcome.text)
 
     def complain(self, message: str) -> None:
         super().complain(message)
-        self.dismiss(_NOTHING)
+        if self.is_attached:
+            self.dismiss(_NOTHING)
 
     # --- what is shown ---
 
@@ -80,7 +83,7 @@ class Review(Dialog[Outcome]):
     def _wait(self) -> None:
         self._state, self._draft = "writing", None
         place = f"{min(self._done + 1, self._count)} of {plural(self._count, 'summary', 'summaries')}"
-        self.draw(self._work.title, Text(f"Writing {place} …"), "Esc stop; nothing is written until the end")
+        self.draw(self._work.title, Text(f"Writing {place} …"), "Esc stop; what was accepted is kept")
 
     def _show(self, draft: Draft) -> None:
         self._state, self._draft = "draft", draft
@@ -88,7 +91,7 @@ class Review(Dialog[Outcome]):
         shown = coloured(draft.diff) if self._shows_diff else Text(clipped(draft.text))
         is_many = self._count > 1
         keys = f"y/Enter {'accept' if is_many else 'apply'}   n {'skip' if is_many else 'discard'}"
-        keys += f"   d {'whole text' if self._shows_diff else 'diff'}{'   A accept all' if is_many else ''}   Esc abort"
+        keys += f"   d {'whole text' if self._shows_diff else 'diff'}{'   A accept all' if is_many else ''}   Esc stop"
         self.draw(f"{draft.summary_id}  {self._done + 1}/{self._count}  {sizes}", shown, keys)
 
     # --- keys ---
@@ -116,11 +119,11 @@ class Review(Dialog[Outcome]):
 
     def action_stop(self) -> None:
         if self._state in ("preview", "stopping"):
-            self.dismiss(_NOTHING)
+            self.dismiss(_NOTHING if self._state == "preview" else _STOPPING)
             return
         self._state = "stopping"
         self._decisions.answer("stop")
-        self.draw(self._work.title, Text("Stopping after the text that is being written …"), "Esc close at once")
+        self.draw(self._work.title, Text(_STOPPING.text), "Esc close at once")
 
     def _answer(self, word: Literal["yes", "no", "all"]) -> None:
         if self._state == "draft":

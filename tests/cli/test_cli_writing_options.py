@@ -1,0 +1,133 @@
+"""What `rewrite`, `repair` and `doctor apply` let a person say about the writing: times, zone, which summaries."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lossless.compaction.fallback import FALLBACK_MARKER
+from lossless.store.operations import Operations
+from tests.surgery.kit import HERE, THERE, open_engine, told
+
+from .conftest import sql
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .conftest import Lcm
+
+NAMED = ("--session-key", HERE.key)
+HEADER = re.compile(r"^\[\d{4}-\d\d-\d\d \d\d:\d\d \S+ (?:\| |- )", re.MULTILINE)
+
+
+@pytest.fixture
+def folded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two conversations that are folded; a leaf of each is what a fallback left."""
+    path = tmp_path / "lcm.db"
+    monkeypatch.setenv("LCM_DATABASE_PATH", str(path))
+    with open_engine(path) as engine:
+        for session in (HERE, THERE):
+            id_ = told(engine, session=session)
+            leaf = engine.archive.listings.summaries(1, conversation_id=id_, depth=0).rows[0]
+            with engine.archive.writing():
+                text = f"{FALLBACK_MARKER}\n{leaf.content[:200]}"
+                Operations(engine.archive).write(leaf.summary_id, text, leaf.token_count, "emergency-fallback", ())
+    return path
+
+
+@pytest.fixture
+def heard(tmp_path: Path) -> Path:
+    """What the model of `model` was told."""
+    return tmp_path / "heard"
+
+
+@pytest.fixture
+def model(tmp_path: Path, heard: Path) -> tuple[str, str]:
+    """A model, as options, that writes down what it is told."""
+    place = tmp_path / "listener"
+    words = " ".join(f"ferry{n} berth{n}" for n in range(24))
+    place.write_text(f"#!/bin/sh\ncat >> {heard}\necho '{words}'\necho 'Expand for details about: all'\n")
+    place.chmod(0o755)
+    return ("--model", f"command/{place}")
+
+
+def sound(lcm: Lcm) -> None:
+    assert lcm("verify").data["problems"] == []
+
+
+def test_a_model_reads_times_in_a_zone_or_none(lcm: Lcm, folded: Path, heard: Path, model: tuple[str, str]) -> None:
+    before = sql(folded, "SELECT * FROM summaries")
+    all_ = ("rewrite", *NAMED, "--all", "--diff", *model)
+    lcm(*all_)
+    assert HEADER.search(heard.read_text()) is not None
+    assert " UTC | user]" in heard.read_text()
+    heard.unlink()
+    lcm(*all_, "--tz", "Asia/Tokyo")
+    assert " JST | user]" in heard.read_text()
+    assert " UTC | " not in heard.read_text()
+    heard.unlink()
+    lcm(*all_, "--no-timestamps")
+    told_ = heard.read_text()
+    assert HEADER.search(told_) is None
+    assert "\n[user]\n" in told_
+    assert "\n[summary]\n" in told_
+    assert sql(folded, "SELECT * FROM summaries") == before
+
+
+def test_a_stopped_run_goes_on_only_as_it_was_begun(lcm: Lcm, folded: Path, tmp_path: Path) -> None:
+    place, count = tmp_path / "dying", tmp_path / "count"
+    place.write_text(
+        f"#!/bin/sh\ncat > /dev/null\necho x >> {count}\n[ $(wc -l < {count}) -gt 2 ] && exit 1\n"
+        "echo ferry crane berth pilot storm ledger $$\necho 'Expand for details about: all'\n"
+    )
+    place.chmod(0o755)
+    begun = ("rewrite", *NAMED, "--all", "--model", f"command/{place}", "--tz", "Asia/Tokyo")
+    stopped = lcm(*begun, "--apply")
+    assert stopped.code == 1
+    whole, left = len(stopped.envelope["data"]["items"][0]["plan"]["targets"]), lcm(*begun).data["targets"]
+    assert 0 < left < whole
+    for other in (("--tz", "UTC"), ("--no-timestamps",)):
+        assert lcm(*begun[:-2], *other).data["targets"] == whole
+    sound(lcm)
+
+
+def test_repairing_all_conversations(lcm: Lcm, folded: Path, model: tuple[str, str]) -> None:
+    planned = lcm("repair", "--all", *model).data
+    assert [item["plan"]["conversationId"] for item in planned["items"]] == [1, 2]
+    assert lcm("repair", "--all", "--dry-run", *model).data == planned
+    done = lcm("repair", "--all", "--no-timestamps", "--apply", *model).data
+    assert [len(item["done"]["summaryIds"]) for item in done["items"]] == [1, 1]
+    assert lcm("repair", "--all").data["targets"] == 0
+    assert "nothing to do" in lcm("repair", "--all", "--format", "table").out
+    sound(lcm)
+
+
+def test_the_doctor_writes_the_one_that_is_named(lcm: Lcm, folded: Path, model: tuple[str, str]) -> None:
+    broken = sql(folded, "SELECT summary_id FROM summaries WHERE model = 'emergency-fallback' ORDER BY conversation_id")
+    first = str(broken[0][0])
+    planned = lcm("doctor", "apply", 1, "--summary", first, "--dry-run").data
+    assert [target["id"] for target in planned["items"][0]["plan"]["targets"]] == [first]
+    lcm("doctor", "apply", 1, "--summary", first, "--tz", "Europe/Berlin", "--confirm", *model)
+    left = sql(folded, "SELECT summary_id FROM summaries WHERE model = 'emergency-fallback'")
+    assert left == broken[1:]
+    assert lcm("doctor", "apply", 2, "--summary", first).code == 2
+    sound(lcm)
+
+
+WRONG = (
+    (("rewrite", *NAMED, "--all", "--tz", "Mars/Crater"), "not a time zone"),
+    (("rewrite", *NAMED, "--all", "--no-timestamps"), "name one with --model"),
+    (("rewrite", *NAMED, "--all", "--no-timestamps", "--tz", "UTC"), "there are none"),
+    (("repair",), "or say --all"),
+    (("repair", *NAMED, "--all"), "or say --all"),
+    (("repair", "--all", "--summary", "sum_x"), "of one conversation"),
+    (("doctor", "apply", "--summary", "sum_x"), "name it"),
+)
+
+
+@pytest.mark.parametrize(("command", "word"), WRONG, ids=range(len(WRONG)))
+def test_what_does_not_go_together_is_said(lcm: Lcm, folded: Path, command: tuple[str, ...], word: str) -> None:
+    refused = lcm(*command)
+    assert (refused.code, word in refused.error["message"]) == (2, True), refused.err
