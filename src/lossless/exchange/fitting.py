@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from lossless import formats
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 #: A message that is not stored yet is not shown in fewer tokens than this.
 _SHORTEST = 64
+#: Texts of fewer characters are measured once, as long as they are among so many.
+_SHORT, _REMEMBERED = 4_096, 2_048
 
 
 def window_tokens(window: Iterable[Raw]) -> int:
@@ -32,7 +35,17 @@ def window_tokens(window: Iterable[Raw]) -> int:
 
 def message_tokens(message: Raw) -> int:
     """What one message of a window takes."""
+    role, content = message.get("role"), message.get("content")
+    if len(message) == 2 and type(role) is str and type(content) is str and len(content) < _SHORT:
+        return _text_tokens(role, content)
     message = plain(message)
+    return item_tokens(message, json_text(message))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _text_tokens(role: str, content: str) -> int:
+    """What a message of one text takes; hosts show the same ones again and again."""
+    message = {"role": role, "content": content}
     return item_tokens(message, json_text(message))
 
 
