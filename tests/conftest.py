@@ -66,14 +66,6 @@ def own_temporary_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: 
     monkeypatch.setattr("tempfile.tempdir", folder)
 
 
-@pytest.fixture(autouse=True)
-def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a search finds and what a turn folds does not depend on how busy the machine is."""
-    monkeypatch.setattr("lossless.recall.grep._GLANCE_SECONDS", 60.0)
-    monkeypatch.setattr("lossless.recall.grep._LOOK_SECONDS", 60.0)
-    monkeypatch.setattr("lossless.compaction.loop._TURN_SECONDS", 60.0)
-
-
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """Where an archive may be made."""

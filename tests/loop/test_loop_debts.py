@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -249,13 +250,11 @@ def test_inline_mode_asks_within_the_turn_and_a_failure_becomes_a_debt(tmp_path:
 
 
 @pytest.mark.parametrize("seconds", [0.0, 60.0])
-def test_of_a_long_history_a_turn_folds_what_it_can(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
-) -> None:
+def test_of_a_long_history_a_turn_folds_what_it_can(tmp_path: Path, seconds: float) -> None:
     """Twice the default budget at once: what is not done in time stays a debt."""
-    monkeypatch.setattr("lossless.compaction.loop._TURN_SECONDS", seconds)
     said = talk(1_000, words=150)
     with lossless.open(tmp_path / "lcm.db", lossless.Settings(), Scripted(), background=False) as engine:
+        engine.loop = replace(engine.loop, turn_seconds=seconds)
         engine.append(SESSION, said[:-2])
         turn = engine.after_turn(SESSION, new_messages=said[-2:])
         assert turn.compaction is not None

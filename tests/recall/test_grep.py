@@ -220,12 +220,10 @@ def test_regexes_are_exact_and_newest_first(engine: lossless.Engine) -> None:
     assert caught.value.position == 8
 
 
-def test_a_catastrophe_stops_in_time_with_what_was_found(
-    engine: lossless.Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("lossless.recall.scan._SHARE", 0.002)  # much time in all, and little for one text
+def test_a_catastrophe_stops_in_time_with_what_was_found(engine: lossless.Engine) -> None:
+    means = Means(60.0, share=0.002)  # much time in all, and little for one text
     say(engine, BEN, ["a" * 5000 + "!", "aaab found", "a" * 5000 + "?"])
-    found = grep(engine.archive, everything(), GrepRequest("(a|a)+(b|$)", "regex"), NOW, means=Means(60.0))
+    found = grep(engine.archive, everything(), GrepRequest("(a|a)+(b|$)", "regex"), NOW, means=means)
     assert 8 in ids(found)
     assert found.truncated
     assert found.hint

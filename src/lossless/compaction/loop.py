@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 #: Sessions whose numbers are remembered.
 _MOST_POLICIES = 1000
-#: What a turn may spend on folding when its context is at the budget.
-_TURN_SECONDS = 2.0
 #: Stops after which a debt is worth its reason.
 _FAILURES = ("auth failure", "model failure", "model denied", "breaker open", "spend backoff")
 
@@ -65,6 +63,8 @@ class Loop:
     settings: Settings
     summariser: Summariser
     clock: Callable[[], datetime]
+    #: What a turn may spend on folding when its context is at the budget.
+    turn_seconds: float = 2.0
     _policies: dict[tuple[str | None, int | None, str], CompactionPolicy] = field(default_factory=dict)
 
     def policy(self, situation: Situation) -> CompactionPolicy:
@@ -102,7 +102,7 @@ class Loop:
         if who.payer == "background":
             self.owe(situation, decision)
             return Paid(decision, owes=True)
-        seconds = None if who.may_ask_model else _TURN_SECONDS
+        seconds = None if who.may_ask_model else self.turn_seconds
         job = self._job(situation, policy, decision, may_ask_model=who.may_ask_model, seconds=seconds, actor="turn")
         report = compact(job, threshold_chain(decision, policy, time.monotonic()))
         left = report.tokens_after + self._framing(situation.conversation.id)

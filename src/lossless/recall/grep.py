@@ -5,6 +5,7 @@ Any text may be asked for: it is read as words, and where words find nothing, as
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -52,6 +53,8 @@ class Means:
     trigrams: Literal["auto", "on", "off"] = "auto"
     engine: Literal["regex", "re2"] = "regex"
     vault: Vault | None = None
+    #: The part of the time that one text may take.
+    share: float = scan.SHARE
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +170,8 @@ def _scanned(asked: _Asked, pattern: Pattern) -> Findings:
 def _scan(asked: _Asked, pattern: Pattern, seconds: float, start: Place | None = None) -> Scan:
     """Scan; one that was too slow has an index of letters made that would help it, a piece at each search."""
     request = asked.request
-    done = scan.scan(asked.archive, asked.where, request.search_in, pattern, request.limit, seconds, start)
+    within = scan.Time(seconds, asked.means.share)
+    done = scan.scan(asked.archive, asked.where, request.search_in, pattern, request.limit, within, start)
     is_wanted = (done.is_late and bool(pattern.needed)) or asked.archive.search.trigrams.is_behind
     if is_wanted and asked.means.trigrams == "auto":
         _build(asked.archive)
@@ -319,7 +323,7 @@ def _letters(asked: _Asked, letters: literal.Literal, *, is_known: bool, has_hit
             return replace(found, is_late=True)
     is_strange = not is_known and literal.is_strange(search, letters.text)
     seconds = min(_LOOK_SECONDS, asked.means.seconds) if is_strange else _GLANCE_SECONDS
-    return scan.scan(asked.archive, asked.where, request.search_in, letters, request.limit, seconds)
+    return scan.scan(asked.archive, asked.where, request.search_in, letters, request.limit, _own_time(seconds))
 
 
 def _among(asked: _Asked, letters: literal.Literal, ids: list[int]) -> Scan:
@@ -330,8 +334,13 @@ def _among(asked: _Asked, letters: literal.Literal, ids: list[int]) -> Scan:
         spots = scan.look_at(wordsearch.visible(search.texts.messages(ids), asked.where), letters, request.limit)
     if request.search_in == "messages":
         return scan.Scan(tuple(spots))
-    summaries = scan.scan(asked.archive, asked.where, "summaries", letters, request.limit, _GLANCE_SECONDS)
+    summaries = scan.scan(asked.archive, asked.where, "summaries", letters, request.limit, _own_time(_GLANCE_SECONDS))
     return scan.merged(scan.Scan(tuple(spots)), summaries, request.limit)
+
+
+def _own_time(seconds: float) -> scan.Time:
+    """A short look counts its own work, so that what it finds does not depend on how busy the machine is."""
+    return scan.Time(seconds, clock=time.thread_time)
 
 
 def _finding(text: AnyText, score: float, snippet: Snippet) -> Finding:

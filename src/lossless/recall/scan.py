@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from lossless.store.texts import is_behind, newest_first
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from lossless.recall.scope import SearchIn
     from lossless.recall.sieve import Sieve
@@ -18,13 +18,22 @@ if TYPE_CHECKING:
     from lossless.store.texts import AnyText, Place, Texts, Where
 
 #: The part of the time that one text may take.
-_SHARE = 0.2
+SHARE = 0.2
 #: So many messages are narrowed down at a time.
 _STEP = 4000
 #: So many whole texts are sifted at a time.
 _SIFTED = 500
 #: As many as most searches show.
 _A_PAGE = 51
+
+
+@dataclass(frozen=True, slots=True)
+class Time:
+    """How long a scan may take, by which clock, and the part of it that one text may take."""
+
+    seconds: float
+    share: float = SHARE
+    clock: Callable[[], float] = time.monotonic
 
 
 class Pattern(Protocol):
@@ -78,17 +87,17 @@ def scan(
     search_in: SearchIn,
     pattern: Pattern,
     most: int,
-    seconds: float,
+    within: Time,
     start: Place | None = None,
 ) -> Scan:
     """Look through all texts behind a place, until `most` are found and one more is seen, or the time is over."""
-    end = time.monotonic() + seconds
+    end = within.clock() + within.seconds
     found = Scan()
     if search_in != "summaries":
-        found = _scanned(_messages(archive, where, pattern, start, end), pattern, most, end, seconds * _SHARE)
+        found = _scanned(_messages(archive, where, pattern, start, within, end), pattern, most, within, end)
     if search_in != "messages":
         summaries = archive.search.texts.all_summaries(where, start)
-        found = merged(found, _scanned(iter(summaries), pattern, most, end, seconds * _SHARE), most)
+        found = merged(found, _scanned(iter(summaries), pattern, most, within, end), most)
     return found
 
 
@@ -105,13 +114,14 @@ class _Late(Exception):
         self.place = place
 
 
-def _scanned(texts: Iterator[AnyText], pattern: Pattern, most: int, end: float, longest: float) -> Scan:
+def _scanned(texts: Iterator[AnyText], pattern: Pattern, most: int, within: Time, end: float) -> Scan:
+    longest = within.seconds * within.share
     spots: list[Spot] = []
     slow = 0
     last: AnyText | None = None
     try:
         for source in texts:
-            left = end - time.monotonic()
+            left = end - within.clock()
             if left <= 0:
                 raise _Late(last.place if last else None)
             try:
@@ -154,7 +164,9 @@ def _spot(source: AnyText, pattern: Pattern, seconds: float) -> Spot | None:
     return None if found is None else Spot(source, called, *found)
 
 
-def _messages(archive: Archive, where: Where, pattern: Pattern, start: Place | None, end: float) -> Iterator[AnyText]:
+def _messages(
+    archive: Archive, where: Where, pattern: Pattern, start: Place | None, within: Time, end: float
+) -> Iterator[AnyText]:
     """The messages that can hold the pattern; those that cannot are passed over without reading all of them."""
     texts, trigrams = archive.search.texts, archive.search.trigrams
     ids = texts.order(where, start)
@@ -165,7 +177,7 @@ def _messages(archive: Archive, where: Where, pattern: Pattern, start: Place | N
     needed, sieve = max(pattern.needed, key=len, default=""), pattern.sieve()
     size = _STEP if needed else _SIFTED
     for first in range(0, len(ids), size):
-        if first and time.monotonic() > end:
+        if first and within.clock() > end:
             raise _Late(next((text.place for text in texts.messages(ids[first - 1 : first])), start))
         step = ids[first : first + size]
         if needed:
