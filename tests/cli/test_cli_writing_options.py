@@ -30,7 +30,8 @@ def folded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     with open_engine(path) as engine:
         for session in (HERE, THERE):
             id_ = told(engine, session=session)
-            leaf = engine.archive.listings.summaries(1, conversation_id=id_, depth=0).rows[0]
+            leaves = engine.archive.listings.summaries(99, conversation_id=id_, depth=0).rows
+            leaf = max(leaves, key=lambda row: (row.token_count, row.earliest_at))  # ids are no order
             with engine.archive.writing():
                 text = f"{FALLBACK_MARKER}\n{leaf.content[:200]}"
                 Operations(engine.archive).write(leaf.summary_id, text, leaf.token_count, "emergency-fallback", ())
