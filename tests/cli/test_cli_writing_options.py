@@ -31,7 +31,7 @@ def folded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         for session in (HERE, THERE):
             id_ = told(engine, session=session)
             leaves = engine.archive.listings.summaries(99, conversation_id=id_, depth=0).rows
-            leaf = max(leaves, key=lambda row: (row.token_count, row.earliest_at))  # ids are no order
+            leaf = min(leaves, key=lambda row: row.token_count)  # a reply makes it no smaller than its parent needs
             with engine.archive.writing():
                 text = f"{FALLBACK_MARKER}\n{leaf.content[:200]}"
                 Operations(engine.archive).write(leaf.summary_id, text, leaf.token_count, "emergency-fallback", ())
