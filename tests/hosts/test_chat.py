@@ -93,6 +93,24 @@ def test_a_chat_without_a_name_is_a_conversation_of_its_own(client: openai.OpenA
         assert {row.session_key: row.message_count for row in rows} == {first.key: 4, second.key: 2, "notes": 4}
 
 
+def test_a_list_that_begins_anew_goes_on_unless_it_is_said_otherwise(
+    client: openai.OpenAI, provider: Provider, path: Path
+) -> None:
+    def ask(*texts: str) -> list[str]:
+        messages: Any = [{"role": ("user", "assistant")[n % 2], "content": text} for n, text in enumerate(texts)]
+        client.chat.completions.create(model="m", messages=messages)
+        return [message["content"] for message in provider.requests[-1].body["messages"]]
+
+    with lossless.chat(client, "trip", archive=path) as chat:
+        assert ask("Plan Rome.") == ["Plan Rome."]
+        assert ask("Plan Rome.", "You said: Plan Rome.", "And food?")[-1] == "And food?"
+        assert ask("And the weather?")[0] == "Plan Rome."  # what a message alone continues is the session
+        assert ask("Plan Oslo.", "You said: Plan Rome.", "And food?")[0] == "Plan Oslo."  # edited, with what follows
+        chat.engine.reset(chat.session)
+        assert ask("Plan Bergen.") == ["Plan Bergen."]
+    assert "Plan Rome." in said(path)
+
+
 @pytest.mark.parametrize("stream", [False, True], ids=["at once", "streamed"])
 def test_a_long_loop_stays_inside_the_window(
     client: openai.OpenAI, provider: Provider, path: Path, stream: bool

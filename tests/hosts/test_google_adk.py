@@ -162,6 +162,81 @@ def test_results_that_came_as_one_stand_apart_when_one_of_them_is_too_large(path
     assert large not in str(made)
 
 
+class Looker(BaseLlm):
+    """Looks twice at once, and again, before it answers."""
+
+    seen: list[Any] = []  # noqa: RUF012
+
+    async def generate_content_async(self, llm_request: Any, stream: bool = False) -> AsyncIterator[Any]:  # noqa: ARG002
+        """Calls without ids, as Gemini makes them."""
+        self.seen.append(llm_request.contents)
+        last = llm_request.contents[-1].parts
+        looked = len(last) if last[0].function_response else 0
+        wanted = {0: (1, 2), 2: (1,)}.get(looked, ())
+        calls = [types.Part(function_call=types.FunctionCall(name="look", args={"n": n})) for n in wanted]
+        yield LlmResponse(content=types.Content(role="model", parts=calls or [types.Part(text="Done.")]))
+
+
+def look(n: int) -> dict[str, Any]:
+    """A long answer."""
+    return {"n": n, "found": " ".join(f"w{n}x{k}" for k in range(150))}
+
+
+def test_calls_of_one_function_are_told_apart_without_ids(path: Path) -> None:
+    model = Looker(model="m")
+    with lossless.open(path, settings(), background=False) as engine:
+        plugin = LosslessPlugin(engine, budget=6_000)
+        agent = LlmAgent(name="a", model=model, tools=[look])
+
+        async def run() -> None:
+            runner = InMemoryRunner(app=App(name="port", root_agent=agent, plugins=[plugin]))
+            await runner.session_service.create_session(app_name="port", user_id="me", session_id="s")
+            for n in range(6):
+                asked = types.Content(role="user", parts=[types.Part(text=f"Look, {n}.")])
+                async for _ in runner.run_async(user_id="me", session_id="s", new_message=asked):
+                    pass
+            await runner.close()
+
+        asyncio.run(run())
+        assert engine.verify().messages == 6 * 7
+        assert engine.verify().ok
+    assert "<summary" in str(model.seen[-1])
+    for contents in model.seen:
+        parts = [part for content in contents for part in content.parts]
+        asked = [(part.function_call.name, part.function_call.args["n"]) for part in parts if part.function_call]
+        told = [part.function_response for part in parts if part.function_response]
+        assert [(one.name, one.response["n"]) for one in told] == asked
+
+
+def test_what_has_no_words_is_shown_and_then_named(path: Path) -> None:
+    picture = types.Part(inline_data=types.Blob(data=b"\x89PNG\r\n\x1a\n" * 99, mime_type="image/png"))
+    link = types.Part(file_data=types.FileData(file_uri="gs://a/b.pdf", mime_type="application/pdf"))
+    code = types.Part(executable_code=types.ExecutableCode(code="print(6 * 7)", language=types.Language.PYTHON))
+    odd = types.Part(function_response=types.FunctionResponse(name="f", response={"x": {1}, "y": Windows}))
+    contents = [
+        *(types.Content(role=role, parts=[types.Part(text=f"{role} " * 6_000)]) for role in ("user", "model")),
+        types.Content(role="user", parts=[picture]),
+        types.Content(role="model", parts=[code]),
+        types.Content(role="user", parts=[link]),
+        types.Content(role="model", parts=[types.Part(function_call=types.FunctionCall(name="f", args={}))]),
+        types.Content(role="user", parts=[odd, picture]),
+    ]
+    with lossless.open(path, settings(), background=False) as engine:
+        windows, session = Windows(engine, "google-adk", 4_000), lossless.Session(key="s")
+
+        def sent(count: int) -> list[Any]:
+            fitting = windows.fit(session, window(windows, contents[:count]))
+            assert fitting is not None
+            return given_back(windows, fitting)
+
+        assert sent(3)[-1] == contents[2]
+        then = sent(5)
+        assert "[User image: " in str(then[-3])
+        assert then[-2:] == contents[3:5]
+        assert sent(7)[-1].parts[-1] == picture
+        assert engine.verify().ok
+
+
 def test_a_wrong_budget_is_said_at_once(engine: lossless.Engine) -> None:
     with pytest.raises(BadInput, match="budget is a number"):
         LosslessPlugin(engine, budget=-1)

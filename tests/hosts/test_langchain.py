@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,13 +18,16 @@ pytest.importorskip("langchain", reason="its own environment has it")
 
 from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, SystemMessage
+from langchain_core.messages import AIMessage, ChatMessage, HumanMessage, SystemMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
 from lossless.hosts.langchain import LosslessMiddleware
+from lossless.hosts.langchain_messages import chat, given_back
 from lossless.hosts.langgraph import LosslessSaver
+from lossless.hosts.window import Windows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -132,6 +136,54 @@ def test_a_graph_with_large_pastes(path: Path) -> None:
             ask(graph, text, "t")
         assert [one.count(PASTE) for one in seen] == [0, 1, 1, 0]
         assert engine.verify().ok
+
+
+PICTURE = b64encode(b"\x89PNG\r\n\x1a\n" * 9).decode()
+ODD = [
+    HumanMessage([{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PICTURE}"}}]),
+    HumanMessage(content_blocks=[{"type": "video", "url": "https://example.org/a.mp4"}]),
+    HumanMessage(content_blocks=[{"type": "file", "url": "https://example.org/a.pdf"}]),
+    HumanMessage(content_blocks=[{"type": "text-plain", "text": "a page", "mime_type": "text/plain"}]),
+    HumanMessage([{"type": "media", "mime_type": "video/mp4", "data": PICTURE}]),
+    HumanMessage([{"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "a page"}}]),
+    HumanMessage([{"type": "search_result", "title": "a", "content": [{"type": "text", "text": "found"}]}]),
+    HumanMessage(["words", {"no": "type"}]),
+    HumanMessage("with a thing", additional_kwargs={"thing": {"is": PICTURE, "nan": float("inf")}}),
+    ChatMessage("hm", role="critic"),
+]
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_odd_messages_are_kept_once_and_come_back(path: Path, odd: Any) -> None:
+    head = [HumanMessage("human " * 6_000), AIMessage("model " * 6_000)]
+    with lossless.open(path, settings(), background=False) as engine:
+        windows, session = Windows(engine, "langchain", 4_000), lossless.Session(key="s")
+        fitting = windows.fit(session, chat(windows, [*head, odd]))
+        assert fitting is not None
+        last = given_back(windows, fitting)[-1]
+        assert (type(last), last.content) == (type(odd), odd.content)
+        reply = AIMessage([{"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "text", "text": "ok"}])
+        windows.turn(session, chat(windows, [*head, odd, reply]))
+        windows.fit(session, chat(windows, [*head, odd, reply, HumanMessage("next")]))
+        assert [content for _, content in said(engine)][3:] == ["ok", "next"]
+        assert engine.verify().ok
+
+
+def test_what_a_tool_leaves_for_the_program_stops_nobody(path: Path) -> None:
+    def look() -> tuple[str, Any]:
+        """Look."""
+        return "found", {"raw": b"\xff", "seen": {1, 2}}
+
+    class Caller(Parrot):
+        def _generate(self, messages: list[Any], *_: Any, **__: Any) -> ChatResult:
+            calls = [] if messages[-1].type == "tool" else [{"name": "look", "args": {}, "id": "call_1"}]
+            return ChatResult(generations=[ChatGeneration(message=AIMessage("ok", tool_calls=calls))])
+
+    with lossless.open(path, settings(), background=False) as engine:
+        tools = [tool(response_format="content_and_artifact")(look)]
+        agent = create_agent(Caller(), tools, middleware=[LosslessMiddleware(engine)], checkpointer=InMemorySaver())
+        assert ask(agent, "Look.", "t")[2].artifact["raw"] == b"\xff"
+        assert said(engine)[-2:] == [("tool", "found"), ("assistant", "ok")]
 
 
 def test_async_agents(path: Path) -> None:

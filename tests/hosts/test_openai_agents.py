@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from agents import Agent, RunConfig, Runner, function_tool
+from agents.mcp import MCPServerStdio, create_static_tool_filter
+from agents.mcp import MCPServerStdioParams as StdioServer
 from agents.memory import Session, SessionABC
 from agents.testing import ScriptedModel, assistant_message, function_call
 
 import lossless
 from lossless.hosts.openai_agents import LosslessSession
 from lossless.model.tokens import estimate_tokens
+from lossless.recall.tools import TOOLS
 from tests.hosts.examples import run_example
 from tests.loop.kit import settings
 
@@ -142,6 +146,34 @@ def test_each_call_of_a_long_run_is_within_the_budget(path: Path, streamed: bool
             assert [item["call_id"] for item in items if item.get("type") == "function_call_output"] == asked
         assert len(said(engine)) == 64
         assert engine.verify().ok
+
+
+@pytest.mark.parametrize("allowed", [None, ["lcm_recall"]], ids=["all", "one"])
+def test_tools_of_mcp_servers_are_counted_as_far_as_they_are_sent(path: Path, allowed: list[str] | None) -> None:
+    pytest.importorskip("mcp")
+    calls = [[function_call("look", {"n": n}, call_id=f"call_{n:012d}")] for n in range(20)]
+    model = ScriptedModel([*calls, [assistant_message("Done.")]])
+    command = StdioServer(command=sys.executable, args=["-m", "lossless.cli.main", "--db", f"{path}-none", "mcp"])
+    chosen = create_static_tool_filter(allowed_tool_names=allowed)
+
+    async def steps(session: LosslessSession) -> None:
+        async with MCPServerStdio(command, tool_filter=chosen, client_session_timeout_seconds=60) as server:
+            agent = Agent(name="a", model=model, tools=[look], mcp_servers=[server])
+            await ran(agent, "Look twenty times.", session, streamed=False)
+
+    with lossless.open(path, settings(), background=False) as engine:
+        asyncio.run(steps(LosslessSession("s", engine, budget=6_000)))
+    sizes = [sent_tokens(list(call.input)) + sent_tokens(definitions(call.tools)) for call in model.calls]
+    assert 5_400 < max(sizes) <= 6_000
+    assert all(len(call.tools) == 1 + (len(TOOLS) + 1 if allowed is None else len(allowed)) for call in model.calls)
+
+
+def sent_tokens(what: Any) -> int:
+    return estimate_tokens(json.dumps(what, separators=(",", ":")))
+
+
+def definitions(tools: Any) -> list[Item]:
+    return [{"name": one.name, "description": one.description, "parameters": one.params_json_schema} for one in tools]
 
 
 def test_large_items_are_whole_while_they_fit_and_then_references(path: Path) -> None:

@@ -13,11 +13,27 @@ from tests.loop.kit import settings, talk
 
 pytest.importorskip("pydantic_ai")
 
-from pydantic_ai import Agent, ModelMessage, ModelResponse, ModelRetry, TextPart, ToolCallPart
+from pydantic_ai import (
+    Agent,
+    BinaryImage,
+    FilePart,
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    ModelRetry,
+    TextPart,
+    ToolCallPart,
+    ToolReturn,
+    ToolReturnPart,
+    UserPromptPart,
+    VideoUrl,
+)
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from lossless.exchange.room import recall_tokens
 from lossless.hosts.pydantic_ai import Lossless
+from lossless.hosts.pydantic_messages import given_back, window
+from lossless.hosts.window import Windows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -56,6 +72,48 @@ def test_all_kinds_of_messages_are_kept_once(engine: lossless.Engine) -> None:
     ]  # fmt: skip
     assert stored(engine)[-2:] == [("user", "a list\nof words"), ("assistant", "Done.")]
     assert engine.verify().ok
+
+
+def test_what_has_no_words_is_shown_and_then_named(path: Path) -> None:
+    picture = BinaryImage(b"\x89PNG\r\n\x1a\n" * 999, media_type="image/png")
+    video = VideoUrl("https://example.org/a.mp4")
+    asked = [ModelRequest([UserPromptPart(["look", picture])]), ModelRequest([UserPromptPart([video, "and now?"])])]
+    long: list[ModelMessage] = [
+        ModelRequest([UserPromptPart("user " * 6_000)]),
+        ModelResponse([TextPart("model " * 6_000)]),
+    ]
+    with lossless.open(path, settings(), background=False) as engine:
+        windows, session = Windows(engine, "pydantic-ai", 4_000), lossless.Session(key="s")
+
+        def sent(*messages: ModelMessage) -> list[ModelMessage]:
+            fitting = windows.fit(session, list(window(windows, messages)))
+            assert fitting is not None
+            return given_back(windows, fitting)
+
+        assert sent(*long, asked[0])[-1].parts[-1] == asked[0].parts[0]
+        drawn = ModelResponse([FilePart(picture)])
+        then = sent(*long, asked[0], drawn, asked[1])
+        assert "[User image: " in str(then[-3].parts[-1])
+        assert "[Assistant image: " in str(then[-2].parts[-1])
+        assert then[-1].parts == asked[1].parts
+        assert all("data=b" not in text for _, text in stored(engine))
+        assert stored(engine)[-1] == ("user", "[video-url: https://example.org/a.mp4]\nand now?")
+        assert engine.verify().ok
+
+
+def test_what_a_tool_leaves_for_the_program_stops_nobody(engine: lossless.Engine) -> None:
+    def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        is_asked = isinstance(messages[-1].parts[-1], ToolReturnPart)
+        return ModelResponse([TextPart("Done.") if is_asked else ToolCallPart("look", {}, "call_1")])
+
+    agent = Agent(FunctionModel(model), capabilities=[Lossless(engine)])
+
+    @agent.tool_plain
+    def look() -> ToolReturn:
+        return ToolReturn("found", metadata=engine)
+
+    assert asyncio.run(agent.run("look", conversation_id="c")).output == "Done."
+    assert stored(engine)[-2:] == [("tool", "found"), ("assistant", "Done.")]
 
 
 def test_a_run_that_goes_back_does_not_see_what_came_after(engine: lossless.Engine) -> None:

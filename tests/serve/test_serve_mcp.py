@@ -11,10 +11,10 @@ from mcp.shared.exceptions import MCPError
 
 import lossless
 from lossless.assembly.policy_text import RECALL_POLICY
-from lossless.errors import NotFound
 from lossless.recall.tools import TOOLS
 from lossless.serve.mcp import INSTRUCTIONS, make_server
-from lossless.serve.room import ReadingRoom
+from lossless.serve.room import ReadingRoom, open_for_questions
+from lossless.settings import Settings
 from tests.recall.archives import MAIN, OTHER, folded
 from tests.serve.kit import copied, room, run, text_of
 
@@ -154,14 +154,9 @@ def test_what_is_wrong_is_said_to_the_model(
 def test_an_archive_that_is_not_there_is_an_answer_until_it_is(tmp_path: Path) -> None:
     path = tmp_path / "later.db"
 
-    def opened() -> lossless.Engine:
-        if not path.exists():
-            raise NotFound("archive", str(path))
-        return lossless.open(path, background=False)
-
-    where = ReadingRoom(opened)
+    where = ReadingRoom(lambda: open_for_questions(str(path), Settings()))
     early = ask(where, lambda client: client.call_tool("lcm_status", {}))
-    assert early.is_error
+    assert not early.is_error
     assert "later.db" in text_of(early)
     with lossless.open(path, background=False) as engine:
         engine.append(OTHER, [{"role": "user", "content": "hello"}])

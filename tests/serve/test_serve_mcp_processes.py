@@ -14,7 +14,6 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.exceptions import MCPError
 
 from lossless.errors import BadInput
 from lossless.serve.tokens import token, token_file
@@ -64,21 +63,6 @@ def test_settings_in_the_folder_of_a_project_are_not_read(archive: Path, tmp_pat
             return text_of(await client.call_tool("lcm_status", {}))
 
     assert f"there is no archive at '{home}/.openclaw/lcm.db' yet: it is made when" in run(talk)
-
-
-def test_resources_of_an_archive_that_is_not_there_say_what_to_do(tmp_path: Path) -> None:
-    place = tmp_path / "nowhere.db"
-    arguments = [*LCM[1:], "--db", str(place), "mcp"]
-    server = StdioServerParameters(command=LCM[0], args=arguments, env=environment(tmp_path), cwd=tmp_path)
-
-    async def talk() -> str:
-        async with Client(stdio_client(server)) as client:
-            with pytest.raises(MCPError) as refused:
-                await client.list_resources()
-            return str(refused.value)
-
-    assert "name another one with --db or LCM_DATABASE_PATH" in run(talk)
-    assert not place.exists()
 
 
 def test_initialize_is_answered_before_anything_is_opened(tmp_path: Path) -> None:

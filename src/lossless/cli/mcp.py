@@ -76,8 +76,8 @@ def _ready(url: str, source: str) -> None:
 
 def _open(invocation: Invocation) -> Engine:
     """The person's archive. Hosts start us in folders of others: settings that lie there are not read."""
-    from lossless.engine import open_engine
-    from lossless.errors import BadInput, NoArchive
+    from lossless.errors import BadInput
+    from lossless.serve.room import open_for_questions
     from lossless.settings import load
 
     settings = load(
@@ -86,6 +86,4 @@ def _open(invocation: Invocation) -> Engine:
     path = settings.database_path or "lcm.db"
     if "://" in path:
         raise BadInput("only an archive that is a file can be served")
-    if not Path(path).expanduser().exists():
-        raise NoArchive(path)
-    return open_engine(path, settings, background=False)
+    return open_for_questions(path, settings)

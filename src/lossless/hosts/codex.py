@@ -14,6 +14,7 @@ from lossless.hosts.codex_table import with_command, with_table, without_table
 from lossless.hosts.config_files import read_object, read_text
 from lossless.hosts.hook_files import SERVER, command_in, is_own_server, with_hooks, without_hooks
 from lossless.hosts.way_back import back, there
+from lossless.paths import expanded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,7 +40,7 @@ class Places:
 def user_places(env: Mapping[str, str] = os.environ) -> Places:
     """The files of a person."""
     home = env.get("CODEX_HOME")
-    folder = Path(home).expanduser() if home else Path(env.get("HOME") or Path.home()) / ".codex"
+    folder = expanded(home) if home else Path(env.get("HOME") or Path.home()) / ".codex"
     return Places(folder / "hooks.json", folder / "config.toml")
 
 
@@ -77,7 +78,8 @@ def with_server(path: Path, text: str | None, command: Sequence[str]) -> str:
     found = servers_in(path, text or "").get(SERVER)
     if found is None:
         made = with_table(text or "", command)
-        servers_in(path, made)
+        if SERVER not in servers_in(path, made):
+            raise BadInput(f"'mcp_servers' in {str(path)!r} is no table, so the file is left as it is")
         return made
     if not is_own_server(found):
         raise BadInput(f"there is another MCP server named {SERVER!r} in {str(path)!r}; rename it first")
@@ -116,7 +118,7 @@ def hooks_switched_off(*configs: Path) -> tuple[Path, str] | None:
 def _read(path: Path, text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise BadInput(f"{str(path)!r} cannot be changed safely and is left as it is: {error}") from error
 
 

@@ -87,7 +87,7 @@ def read_object(path: Path, text: str | None) -> dict[str, Any]:
         value = json.loads(text, object_pairs_hook=once)
     except BadInput:
         raise
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadInput(f"{str(path)!r} is no JSON and is left as it is: {error}") from error
     if not isinstance(value, dict):
         raise BadInput(f"{str(path)!r} holds no JSON object and is left as it is")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lossless.assembly.policy_text import RECALL_POLICY
 from lossless.exchange.room import beside_tokens
 from lossless.hosts.extras import extra
-from lossless.hosts.window import Raw, Windows
+from lossless.hosts.window import Windows
 from lossless.model.conversations import Session
 
 with extra("google-adk"):
@@ -39,15 +39,15 @@ class LosslessPlugin(BasePlugin):
     def __init__(self, engine: Engine, *, budget: int | None = None, name: str = "lossless") -> None:
         super().__init__(name=name)
         self._windows = Windows(engine, "google-adk", budget)
-        #: The last request of each agent in a run.
-        self._sent: dict[tuple[str, str], list[Raw]] = {}
+        #: What the last request of each agent in a run said.
+        self._sent: dict[tuple[str, str], list[Any]] = {}
         #: What is sent beside the contents, by agent, in tokens.
         self._beside: dict[str, int] = {}
 
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
         """Keep what the request says, and fit it; the session's events stay as they are."""
         said = window(self._windows, llm_request.contents)
-        self._sent[callback_context.invocation_id, callback_context.agent_name] = said
+        self._sent[callback_context.invocation_id, callback_context.agent_name] = list(llm_request.contents)
         if len(self._sent) > _MOST_SENT:  # a run that was cancelled never ends
             del self._sent[next(iter(self._sent))]
         llm_request.append_instructions([RECALL_POLICY])
@@ -63,11 +63,12 @@ class LosslessPlugin(BasePlugin):
         said = self._sent.get((callback_context.invocation_id, callback_context.agent_name))
         if said is None or llm_response.partial or llm_response.content is None:
             return
-        said += window(self._windows, [llm_response.content])
+        said.append(llm_response.content)
         counted = llm_response.usage_metadata
         tokens = counted.prompt_token_count if counted else None
         beside = self._beside.get(callback_context.agent_name, 0)
-        await asyncio.to_thread(self._windows.turn, _session(callback_context), list(said), tokens, beside)
+        shown = window(self._windows, said)
+        await asyncio.to_thread(self._windows.turn, _session(callback_context), shown, tokens, beside)
 
     async def after_run_callback(self, *, invocation_context: Any) -> None:
         """Forget the run's requests."""

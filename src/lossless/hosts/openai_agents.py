@@ -15,13 +15,13 @@ from lossless.exchange.fitting import in_part, whole, window_tokens
 from lossless.exchange.room import beside_tokens, recall_tokens, room
 from lossless.hosts.extras import extra
 from lossless.hosts.view import newest, pop
-from lossless.hosts.window import ANSWER_SHARE, checked_budget, defined, named, tell
+from lossless.hosts.window import ANSWER_SHARE, checked_budget, named, tell
 from lossless.recall.tools import TOOLS
 
 with extra("openai-agents"):
     from agents.run_config import ModelInputData
 
-    from lossless.hosts.openai_items import plain_item, recall_tool
+    from lossless.hosts.openai_items import definitions, plain_item, recall_tool
 
 if TYPE_CHECKING:
     from agents import Tool
@@ -60,7 +60,7 @@ class LosslessSession:
     async def fit(self, data: CallModelData[Any]) -> ModelInputData:
         """For `RunConfig(call_model_input_filter=…)`: each model call of a run, however long, is within the budget."""
         given = data.model_data
-        self._beside = beside_tokens(given.instructions, defined(data.agent.tools))
+        self._beside = beside_tokens(given.instructions, definitions(data.agent))
         return ModelInputData(await asyncio.to_thread(self._fitted, given.input), given.instructions)
 
     async def pop_item(self) -> TResponseInputItem | None:

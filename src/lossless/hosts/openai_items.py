@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from agents import FunctionTool
 
+from lossless.hosts.window import defined
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from agents import Agent
+    from agents.mcp import MCPServer
 
     from lossless.recall.tools import Tool
 
@@ -30,3 +35,17 @@ def recall_tool(tool: Tool, answer: Callable[[str, Any], str]) -> FunctionTool:
         return await asyncio.to_thread(answer, tool.name, given)
 
     return FunctionTool(tool.name, tool.help, tool.schema, invoke, strict_json_schema=False)
+
+
+def definitions(agent: Agent[Any]) -> list[dict[str, Any]]:
+    """What is sent of an agent's tools; those of its MCP servers as the SDK has just listed them."""
+    return defined([*agent.tools, *(tool for server in agent.mcp_servers for tool in _listed(server))])
+
+
+def _listed(server: MCPServer) -> list[Any]:
+    """A server's tools without those that names rule out; what a function would rule out is counted."""
+    names: Any = getattr(server, "tool_filter", None)
+    names = names if isinstance(names, dict) else {}
+    blocked = names.get("blocked_tool_names", ())
+    listed = [tool for tool in server.cached_tools or () if tool.name not in blocked]
+    return [tool for tool in listed if tool.name in names.get("allowed_tool_names", (tool.name,))]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.errors import BadInput
+from lossless.paths import expanded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +46,7 @@ def programs(*, database: str | None = None, config: str | None = None, by_name:
     """The commands of this installation; by their bare names for files that others share, if the path finds them."""
     chosen: list[str] = []
     for option, value in (("--db", database), ("--config", config)):
-        chosen += [option, str(Path(value).expanduser().absolute())] if value else []
+        chosen += [option, str(expanded(value).absolute())] if value else []
     return Programs((_find("lcm-hook", by_name), *chosen), (_find("lcm", by_name), *chosen, "mcp"))
 
 

@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic_ai.messages import (
+    BinaryContent,
+    FilePart,
     ModelMessagesTypeAdapter,
     ModelRequest,
     ModelResponse,
@@ -17,13 +19,14 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from lossless.hosts.window import Raw, Windows, spoken
+from lossless.hosts.blocks import content, media, mentioned, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pydantic_ai.messages import ModelMessage
 
+    from lossless.hosts.window import Raw, Windows
     from lossless.model.messages import Message
 
 
@@ -38,7 +41,7 @@ def window(windows: Windows, messages: Iterable[ModelMessage]) -> Iterator[Raw]:
 
 
 def _dumped(message: ModelMessage) -> Any:
-    return ModelMessagesTypeAdapter.dump_python([message], mode="json")[0]
+    return ModelMessagesTypeAdapter.dump_python([message], mode="json", fallback=str)[0]
 
 
 def _response(message: ModelResponse) -> Raw:
@@ -51,22 +54,33 @@ def _response(message: ModelResponse) -> Raw:
         for part in message.parts
         if isinstance(part, ToolCallPart)
     ]
-    return {"role": "assistant", "content": message.text or (None if calls else "")} | (
-        {"tool_calls": calls} if calls else {}
-    )
+    files = [_block(part.content) for part in message.parts if isinstance(part, FilePart)]
+    said = content([*([words(message.text)] if message.text else []), *files])
+    return {"role": "assistant", "content": said or (None if calls else "")} | ({"tool_calls": calls} if calls else {})
 
 
 def _request_part(part: Any) -> Raw:
     if isinstance(part, SystemPromptPart):
         return {"role": "system", "content": part.content}
-    if isinstance(part, ToolReturnPart):
-        return {"role": "tool", "tool_call_id": part.tool_call_id, "content": part.model_response_str()}
-    if isinstance(part, RetryPromptPart) and part.tool_name is not None:
-        return {"role": "tool", "tool_call_id": part.tool_call_id, "content": part.model_response()}
-    return {
-        "role": "user",
-        "content": spoken(part.model_response() if isinstance(part, RetryPromptPart) else part.content),
-    }
+    if isinstance(part, RetryPromptPart) and part.tool_name is None:
+        return {"role": "user", "content": part.model_response()}
+    if isinstance(part, ToolReturnPart | RetryPromptPart):
+        said = part.model_response_str() if isinstance(part, ToolReturnPart) else part.model_response()
+        return {"role": "tool", "tool_call_id": part.tool_call_id, "name": part.tool_name, "content": said}
+    given = getattr(part, "content", "")
+    return {"role": "user", "content": given if isinstance(given, str) else content(map(_block, given))}
+
+
+def _block(piece: Any) -> Raw:
+    """A piece of what a user or a model shows."""
+    if isinstance(piece, str):
+        return words(piece)
+    if isinstance(piece, BinaryContent):
+        return media(piece.media_type, piece.data, piece.identifier)
+    if isinstance(text := getattr(piece, "content", None), str):
+        return words(text)
+    known = (getattr(piece, name, None) for name in ("url", "file_id"))
+    return mentioned(str(getattr(piece, "kind", "block")), *known)
 
 
 def given_back(windows: Windows, messages: Iterable[Message]) -> list[ModelMessage]:

@@ -7,6 +7,7 @@ import secrets
 import sys
 import warnings
 from dataclasses import dataclass, replace
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,9 @@ Raw = dict[str, Any]
 #: How the ids of messages begin in a receipt.
 _MESSAGE = "msg#"
 #: Where frameworks have what is sent of a tool.
-_DEFINITION = ("name", "description", "params_json_schema", "parameters_json_schema")
+_DEFINITION = (
+    "name", "description", "params_json_schema", "parameters_json_schema", "input_schema", "inputSchema"
+)  # fmt: skip
 #: What a recall tool returns takes at most one in so many parts of a prompt.
 ANSWER_SHARE = 4
 
@@ -82,7 +85,7 @@ class Windows:
 
     def carrying(self, chat: Raw, own: Any) -> Raw:
         """A chat message that carries what it came from."""
-        return chat | {CARRIED: {self.kind: own}}
+        return chat | {CARRIED: {self.kind: plain_json(own)}}
 
     def own(self, message: Message) -> Any:
         """What a message carries of this framework; None for what we wrote, and for what came another way."""
@@ -183,9 +186,18 @@ def answer_as_json(engine: Engine, session: Session, name: str, args: Any, size:
     return found.text if found.is_error else json.dumps({"result": found.text}, ensure_ascii=False)
 
 
-def spoken(content: Any) -> str:
-    """Words for whatever a framework puts into a message."""
-    if isinstance(content, str):
-        return content
-    pieces = content if isinstance(content, list | tuple) else [content]
-    return "\n".join(str(piece.get("text", piece) if isinstance(piece, dict) else piece) for piece in pieces)
+def plain_json(value: Any) -> Any:
+    """A value as JSON has it; what JSON cannot hold is there in words."""
+    try:
+        return json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError):
+        return _in_words(value)
+
+
+def _in_words(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(name): _in_words(item) for name, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_in_words(item) for item in value]
+    is_plain = value is None or isinstance(value, str | int) or (isinstance(value, float) and isfinite(value))
+    return value if is_plain else str(value)

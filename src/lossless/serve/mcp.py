@@ -16,7 +16,7 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
 from lossless import __version__
-from lossless.errors import LosslessError
+from lossless.errors import BadInput, LosslessError
 from lossless.serve.resources import TEMPLATES, listed, opened
 from lossless.serve.room import tools
 
@@ -127,7 +127,8 @@ def _resources(room: ReadingRoom, cursor: str | None) -> types.ListResourcesResu
     try:
         page = listed(room, cursor)
     except LosslessError as error:
-        raise MCPError(types.INVALID_PARAMS, str(error)) from None
+        code = types.INVALID_PARAMS if isinstance(error, BadInput) else types.INTERNAL_ERROR
+        raise MCPError(code, str(error)) from None
     found = [
         types.Resource(uri=item.uri, name=item.name, description=item.about, mime_type="text/plain")
         for item in page.items

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from lossless.errors import BadInput
+from lossless.errors import BadInput, NoArchive
 from lossless.model.conversations import Session
 from lossless.model.times import state_time
 from lossless.recall.calls import error_result
@@ -16,6 +16,7 @@ from lossless.store.listings import Place
 if TYPE_CHECKING:
     from lossless.recall.calls import ToolResult
     from lossless.serve.room import ReadingRoom
+    from lossless.store.archive import Archive
     from lossless.store.listings import SummaryRow
 
 TEMPLATES = {
@@ -47,11 +48,21 @@ class Shelf:
 
 
 def listed(room: ReadingRoom, cursor: str | None = None) -> Shelf:
-    """Summaries, newest first; a session's own when the room is for one. Messages and files are opened by id."""
+    """Summaries, newest first; a session's own when the room is for one. Messages and files are opened by id.
+
+    Where nothing is kept yet, nothing is listed.
+    """
     start = None if cursor is None else _place(cursor)
-    archive = room.engine.archive
-    conversation = None if room.session_key is None else archive.conversations.find(Session(key=room.session_key))
-    if room.session_key is not None and conversation is None:
+    try:
+        with room.engine() as engine:
+            return _shelf(engine.archive, room.session_key, start)
+    except NoArchive:
+        return Shelf((), None)
+
+
+def _shelf(archive: Archive, session_key: str | None, start: Place | None) -> Shelf:
+    conversation = None if session_key is None else archive.conversations.find(Session(key=session_key))
+    if session_key is not None and conversation is None:
         return Shelf((), None)
     page = archive.listings.summaries(_PAGE, start, conversation_id=None if conversation is None else conversation.id)
     following = None if page.next is None else f"{page.next.at}|{page.next.id}"

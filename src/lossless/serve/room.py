@@ -3,17 +3,45 @@
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from lossless.errors import LosslessError
+from lossless.errors import ArchiveDenied, LosslessError, NoArchive, NotFound
+from lossless.paths import expanded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from lossless.engine import Engine
     from lossless.recall.calls import ToolResult
     from lossless.recall.scope import Caller
     from lossless.recall.tools import Tool
+    from lossless.settings import Settings
+
+
+_FIND_IDS = "lcm_grep and lcm_recall show the ids that there are."
+
+
+def open_for_questions(path: str, settings: Settings) -> Engine:
+    """An engine on an archive that is there, for reading only where nothing can be written. Nothing is made.
+
+    `NoArchive` when nothing was ever stored there, an empty file included.
+    """
+    from lossless.engine import Engine, open_engine
+    from lossless.store.archive import Archive
+
+    try:
+        found = expanded(path).stat()
+    except FileNotFoundError:
+        raise NoArchive(path) from None
+    except OSError:  # opening says what is wrong with the place
+        return open_engine(path, settings, background=False)
+    if not found.st_size:
+        raise NoArchive(path)
+    try:
+        return open_engine(path, settings, background=False)
+    except ArchiveDenied:
+        return Engine(Archive.open(path, read_only=True), settings, background=False)
 
 
 class ReadingRoom:
@@ -26,13 +54,21 @@ class ReadingRoom:
         self._engine: Engine | None = None
         self._lock = threading.Lock()
 
-    @property
-    def engine(self) -> Engine:
-        """The engine on the archive."""
+    @contextmanager
+    def engine(self) -> Iterator[Engine]:
+        """The engine on the archive, kept for the next question.
+
+        One that cannot write is opened for each question: what others write meanwhile may not show in an open one.
+        """
         with self._lock:
-            if self._engine is None:
-                self._engine = self._open()
-            return self._engine
+            engine = self._open() if self._engine is None else self._engine
+            if not engine.archive.read_only:
+                self._engine = engine
+        try:
+            yield engine
+        finally:
+            if engine.archive.read_only:
+                engine.close()
 
     @property
     def caller(self) -> Caller:
@@ -43,9 +79,12 @@ class ReadingRoom:
         return Caller(Session(key=self.session_key) if self.session_key else None)
 
     def call(self, name: str, args: dict[str, Any] | None = None) -> ToolResult:
-        """Use a tool; whatever is wrong is a result, too. Without a session, all conversations are looked at."""
+        """Use a tool; whatever is wrong is a result, too. Without a session, all conversations are looked at.
+
+        That nothing is kept yet is an answer like any other, not a failure.
+        """
         from lossless.recall.arguments import read_arguments
-        from lossless.recall.calls import error_result, refusal
+        from lossless.recall.calls import ToolResult, error_result
 
         tool = tools().get(name)
         if tool is None:
@@ -54,9 +93,12 @@ class ReadingRoom:
         if self.session_key is None and given.get("conversationId") is None and _takes_all(tool):
             given["allConversations"] = True
         try:
-            return tool.function(self.engine.toolbox, read_arguments(tool.parameters, given), caller)
+            with self.engine() as engine:
+                return tool.function(engine.toolbox, read_arguments(tool.parameters, given), caller)
+        except NoArchive as error:
+            return ToolResult(f"Nothing is kept so far; {error}.", {"kept": False})
         except LosslessError as error:
-            return refusal(error, caller)
+            return _refusal(error, caller, everywhere=given.get("allConversations") is True)
 
     def close(self) -> None:
         """Let go of the archive, if it was opened."""
@@ -75,3 +117,13 @@ def tools() -> dict[str, Tool]:
 
 def _takes_all(tool: Tool) -> bool:
     return any(parameter.name == "allConversations" for parameter in tool.parameters)
+
+
+def _refusal(error: LosslessError, caller: Caller, *, everywhere: bool) -> ToolResult:
+    """One of our errors as a result; whoever has looked everywhere is not sent to look further."""
+    from lossless.recall.calls import error_result, refusal
+    from lossless.recall.scope import OUT_OF_SCOPE
+
+    if everywhere and isinstance(error, NotFound) and error.kind == OUT_OF_SCOPE:
+        return error_result(f"Not found in any conversation: {error.id}", hint=_FIND_IDS, code=error.code)
+    return refusal(error, caller)

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from lossless.errors import BadInput
 from lossless.hosts import codex
 from lossless.hosts.claude_code import setup
+from lossless.hosts.config_files import read_object
 from lossless.hosts.hook_files import (
     events_with_hooks,
     is_own_server,
@@ -98,6 +99,12 @@ def test_settings_of_a_strange_shape_are_left_alone(settings: dict[str, Any]) ->
     assert without_hooks(settings) == settings
 
 
+@pytest.mark.parametrize("text", ["[" * 99_999, '{"a": ' * 99_999, "9" * 9_999, "\ufeff{}"])
+def test_json_that_nobody_can_read_is_left_alone(text: str) -> None:
+    with pytest.raises(BadInput, match="left as it is"):
+        read_object(Path("settings.json"), text)
+
+
 TOML = [
     pytest.param("", id="nothing"),
     pytest.param('model = "o9"\n', id="a key"),
@@ -133,8 +140,15 @@ def test_what_codex_keeps_below_our_table_goes_with_it() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["mcp_servers = {}\n", "not toml", "[mcp_servers.lossless]\ncommand = 'npx'\n"],
-    ids=["inline", "no", "taken"],
+    [
+        "mcp_servers = {}\n",
+        "not toml",
+        "[mcp_servers.lossless]\ncommand = 'npx'\n",
+        f"a = {'[' * 9_999}",
+        f"a = {'9' * 9_999}",
+        "[[mcp_servers]]\na = 1\n",
+    ],
+    ids=["inline", "no", "taken", "too deep", "too long a number", "a list"],
 )
 def test_a_config_that_cannot_be_changed_safely_is_left_alone(text: str) -> None:
     with pytest.raises(BadInput):

@@ -71,6 +71,16 @@ def test_a_debt_is_paid_by_the_rule_that_made_it(tmp_path: Path) -> None:
         assert report.compacted
 
 
+def test_without_a_budget_the_setting_says_what_fits(tmp_path: Path) -> None:
+    window = [message for number in range(40) for message in messages(number)]
+    config: dict[str, Any] = {"ignoreSessionPatterns": [KEY], "defaultTokenBudget": 2000}
+    with PluginEnd(tmp_path / "lcm.db", **config) as plugin:
+        made = plugin.call("assemble", sessionKey=KEY, messages=window)
+        all_of_it = plugin.call("assemble", sessionKey=KEY, messages=window, tokenBudget=100_000)
+    assert made["liveFrom"] > 0 == all_of_it["liveFrom"]
+    assert made["estimatedTokens"] <= 2000
+
+
 def test_a_model_is_remembered_until_another_is_named() -> None:
     models, session = Models(), Session(key=KEY)
     assert models.of(session, Model()) == Model()

@@ -11,14 +11,15 @@ import subprocess
 import time
 from dataclasses import dataclass
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.hosts.hook_files import command_in, events_with_hooks, is_own_server
 from lossless.hosts.programs import chosen_in
+from lossless.paths import expanded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
     from typing import Any
 
 
@@ -111,7 +112,7 @@ def missing_package() -> str:
 
 def check_archive(path: str) -> Check:
     """Whether the archive can be read, or made."""
-    place = Path(path).expanduser()
+    place = expanded(path)
     if not place.exists():
         parent = next(folder for folder in place.absolute().parents if folder.exists())
         ok = os.access(parent, os.W_OK)

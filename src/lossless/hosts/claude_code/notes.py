@@ -63,10 +63,10 @@ def forget_old(days: float = 30.0) -> None:
     """Remove notes that nobody has written for a month."""
     import time
 
-    with suppress(OSError):
-        for entry in os.scandir(folder()):
-            if entry.is_file() and time.time() - entry.stat().st_mtime > days * 86_400:
-                with suppress(OSError):
+    with suppress(OSError), os.scandir(folder()) as entries:
+        for entry in entries:
+            with suppress(OSError):  # another hook may be at it
+                if entry.is_file() and time.time() - entry.stat().st_mtime > days * 86_400:
                     os.unlink(entry.path)
 
 

@@ -20,6 +20,7 @@ from lossless.hosts.hook_files import (
     without_server,
 )
 from lossless.hosts.way_back import back, there
+from lossless.paths import expanded
 from lossless.settings.json5 import NotJson5
 from lossless.settings.json5_edit import edited
 
@@ -61,7 +62,7 @@ def user_places(env: Mapping[str, str] = os.environ) -> Places:
     """The files of a person, for all projects."""
     home = Path(env.get("HOME") or Path.home())
     chosen = env.get("CLAUDE_CONFIG_DIR")
-    folder = Path(chosen).expanduser() if chosen else home / ".claude"
+    folder = expanded(chosen) if chosen else home / ".claude"
     servers = folder / ".claude.json" if chosen else home / ".claude.json"
     return Places(folder / "settings.json", servers, _skill_in(folder))
 

@@ -14,10 +14,10 @@ from lossless.hosts.openclaw.status import status_text
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lossless.doctor.focus import FocusStatus
     from lossless.hosts.openclaw.bridge import Bridge
     from lossless.hosts.openclaw.calls import Call
     from lossless.model.conversations import Session
+    from lossless.revising.focus import FocusStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def _compact(bridge: Bridge, call: Call, session: Session, rest: str) -> str:
 
 
 def _focus(bridge: Bridge, call: Call, session: Session, rest: str) -> str:
-    from lossless.doctor import focus
+    from lossless.revising import focus
 
     conversation = bridge.engine.archive.conversations.find(session)
     if not rest:

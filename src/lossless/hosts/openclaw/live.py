@@ -18,7 +18,6 @@ _ANCHORS = 8
 #: How many before them are compared to tell equal places apart.
 _DEPTH = 32
 _OURS = ('<summary id="sum_', "<focus_brief id=", synthetic.CUE_OPEN, synthetic.PINNED_TEXT, synthetic.OPENING_TEXT)
-_DEFAULT_BUDGET = 128_000
 #: What stands in the archive's prompts for a message that is a file there, and how long that is.
 _REFERENCE = re.compile(r"\[LCM (?:Raw Payload|Tool Output): file_[^\]\n]*\| ([\d,]+) bytes\]")
 #: By so many bytes, or a tenth, a host's text may differ: it puts times before words.
@@ -131,9 +130,9 @@ def tokens_of(messages: Sequence[dict[str, Any]]) -> int:
     return sum(estimate_tokens(json.dumps(message.get("content"), ensure_ascii=False)) + 10 for message in messages)
 
 
-def fits_from(window: Sequence[dict[str, Any]], budget: int | None) -> int:
+def fits_from(window: Sequence[dict[str, Any]], budget: int) -> int:
     """Where the newest part of a window begins that fits the budget: at a user's message, and never after the last."""
-    left, users = budget or _DEFAULT_BUDGET, [n for n, message in enumerate(window) if message.get("role") == "user"]
+    left, users = budget, [n for n, message in enumerate(window) if message.get("role") == "user"]
     start = len(window)
     for start in range(len(window), 0, -1):
         left -= tokens_of(window[start - 1 : start])

@@ -31,11 +31,11 @@ def assemble(bridge: Bridge, call: Call) -> dict[str, Any]:
     offset = max(0, (number(params, "messageCount") or len(window)) - len(window))
     conversation = None if is_ignored(engine.settings, session) else engine.archive.conversations.find(session)
     if conversation is None or engine.archive.messages.newest_id(conversation.id) is None:
-        return _live(window, offset, budget)
+        return _live(window, offset, budget or engine.settings.default_token_budget)
     made = _made(bridge, conversation, params, budget)
     start = unknown_from(window, made.messages)
     if start is None or (start == 0 and offset):
-        return _live(window, offset, budget)
+        return _live(window, offset, budget or engine.settings.default_token_budget)
     more = window[start:]
     if more:
         left = max(_LEAST_TOKENS, (budget or engine.settings.default_token_budget) - tokens_of(more))
@@ -64,7 +64,7 @@ def _made(bridge: Bridge, conversation: Conversation, params: Mapping[str, Any],
     )
 
 
-def _live(window: Sequence[dict[str, Any]], offset: int, budget: int | None) -> dict[str, Any]:
+def _live(window: Sequence[dict[str, Any]], offset: int, budget: int) -> dict[str, Any]:
     """The host's own window, as much of it as fits."""
     if offset:
         return {"needsAll": True}

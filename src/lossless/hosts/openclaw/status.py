@@ -48,7 +48,7 @@ def status_text(bridge: Bridge, session: Session) -> str:
 def _conversation_lines(bridge: Bridge, row: ConversationRow | None) -> list[str]:
     if row is None:
         return ["This conversation: nothing is stored of it yet."]
-    from lossless.doctor.focus import status
+    from lossless.revising.focus import status
 
     ratio = f", 1:{round(row.message_tokens / row.context_tokens)}" if row.context_tokens else ""
     debt = bridge.engine.loop.debt(row.conversation_id)
