@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 from lossless.compaction.loop import Loop, Situation
 from lossless.compaction.summariser import Summariser
+from lossless.compaction.trigger import Reason
 from lossless.errors import BadInput, NotFound
 from lossless.files.place import vault_of
 from lossless.ingest.payloads import Payloads
@@ -68,16 +69,16 @@ class Desk:
         )
         return replace(situation, model=model, window=context_window)
 
-    def _no_writes(self, session: Session | Conversation) -> str | None:
+    def _no_writes(self, session: Session | Conversation) -> Reason | None:
         """Why nothing of this session is stored, or None."""
         if not self.settings.enabled:
-            return "lossless is switched off"
+            return Reason.OFF
         name = session_of(session).name
         if matches_any(name, self.settings.ignore_session_patterns):
-            return "session excluded"
+            return Reason.EXCLUDED
         stateless = self.settings.skip_stateless_sessions
         if stateless and matches_any(name, self.settings.stateless_session_patterns):
-            return "stateless session"
+            return Reason.STATELESS
         return None
 
 

@@ -10,6 +10,7 @@ import pytest
 from rich.cells import cell_len
 
 from lossless.store.guards import LedgerRow
+from lossless.testing.provider import Provider, Say
 
 from .loop import BUDGET, CHAT, LONG, OTHER, open_engine
 
@@ -113,6 +114,33 @@ def test_the_table_fits_the_terminal(lcm: Lcm, long: Path, monkeypatch: pytest.M
     assert max(map(cell_len, out.splitlines())) <= 80
     for word in ("unknown", "1,000 read, 100 written", "tokens on average", "extracted"):
         assert word in out
+
+
+def test_your_prices_are_counted(lcm: Lcm, long: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LCM_SUMMARY_MODEL", "local/small-1")
+    monkeypatch.setenv("LCM_FRESH_TAIL_COUNT", "8")
+    with Provider(lambda _: Say("They talked about ferries.")) as provider:
+        monkeypatch.setenv("LCM_SUMMARY_BASE_URL", f"{provider.url}/v1")
+        assert lcm("compact", "--session-key", OTHER.key).data["summaryIds"]
+        (unpriced,) = lcm("cost", "--session-key", OTHER.key).data["spent"]
+        (home / "lossless.toml").write_text('[modelPrices."local/small-1"]\ninput = 2\noutput = 10\n', encoding="utf-8")
+        assert lcm("compact", "--session-key", LONG.key).data["summaryIds"]
+        (priced,) = lcm("cost", "--session-key", LONG.key).data["spent"]
+        (tried,) = lcm("model", "test").data["items"]
+    assert (unpriced["cost"], unpriced["callsOfUnknownCost"]) == ("unknown", unpriced["calls"])
+    assert priced["inputTokens"] > 0
+    assert priced["outputTokens"] > 0
+    paid = (2 * priced["inputTokens"] + 10 * priced["outputTokens"]) / Decimal(1_000_000)
+    assert (priced["model"], Decimal(priced["cost"]), priced["callsOfUnknownCost"]) == ("local/small-1", paid, 0)
+    assert tried["cost"].startswith("$")
+
+
+def test_a_wrong_price_is_named(lcm: Lcm, long: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LCM_MODEL_PRICES", '{"local/small-1": {"input": "much", "output": 10}}')
+    answer = lcm("cost")
+    assert (answer.code, answer.error["code"]) == (4, "bad_setting")
+    assert "modelPrices.local/small-1.input" in answer.error["message"]
+    assert "LCM_MODEL_PRICES" in answer.error["message"]
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import tempfile
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lossless.compaction import plan, run
+from lossless.compaction import plan
 from lossless.compaction.loop import Situation
 from lossless.compaction.policy import first_import_policy
 from lossless.model.context import MessageItem, token_sum
@@ -26,10 +27,11 @@ SHORT = [{"role": role, "content": word} for word in ("ok", "yes", "go", "no") f
 BLANK = [{"role": "assistant", "content": " "}, {"role": "user", "content": "\n"}]
 
 
-@pytest.fixture
-def small_crews(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes for any backlog, however short."""
-    monkeypatch.setattr(run, "_CREW_TOKENS", 1)
+def open_small(path: Path, processes: int) -> lossless.Engine:
+    """An engine that starts processes for any backlog, however short."""
+    engine = open_engine(path, None, VirtualClock(), summary_processes=processes)
+    engine.loop = replace(engine.loop, crew_tokens=1)
+    return engine
 
 
 def situation(engine: lossless.Engine) -> Situation:
@@ -48,8 +50,7 @@ def kept(engine: lossless.Engine) -> list[tuple[Any, ...]]:
     return below + rows(engine, context)
 
 
-@pytest.mark.usefixtures("small_crews")
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, deadline=None)
 @given(
     st.lists(st.sampled_from(("talk", "talk", "short", "blank", "long")), min_size=4, max_size=10),
     st.sampled_from((None, 2_000)),
@@ -63,7 +64,7 @@ def test_processes_change_nothing_of_what_is_kept(pieces: list[str], until: int 
     for processes in (1, 2):
         with (
             tempfile.TemporaryDirectory() as folder,
-            open_engine(Path(folder) / "lcm.db", None, VirtualClock(), summary_processes=processes) as engine,
+            open_small(Path(folder) / "lcm.db", processes) as engine,
         ):
             engine.append(SESSION, said)
             report = engine.compact(SESSION, budget=BUDGET, force=True, until=until)
@@ -112,11 +113,10 @@ def test_planning_an_import_looks_at_the_context_once(tmp_path: Path) -> None:
         assert token_sum(context[len(folded) :]) <= (policy.fresh_tail_max_tokens or 0)
 
 
-@pytest.mark.usefixtures("small_crews")
 @pytest.mark.parametrize("processes", [1, 2])
 def test_whoever_loses_the_lease_stops_and_keeps_what_is_folded(tmp_path: Path, processes: int) -> None:
     said = talk(120)
-    with open_engine(tmp_path / "lcm.db", None, VirtualClock(), summary_processes=processes) as engine:
+    with open_small(tmp_path / "lcm.db", processes) as engine:
         engine.append(SESSION, said)
         folds: list[int] = []
 
@@ -131,14 +131,13 @@ def test_whoever_loses_the_lease_stops_and_keeps_what_is_folded(tmp_path: Path, 
         check(engine, said)
 
 
-@pytest.mark.usefixtures("small_crews")
 def test_an_interrupt_keeps_what_is_folded_and_leaves_no_thread(tmp_path: Path) -> None:
     said = talk(120)
 
     def progress(_work: plan.Pass, _written: Written | None) -> None:
         raise KeyboardInterrupt
 
-    with open_engine(tmp_path / "lcm.db", None, VirtualClock(), summary_processes=2) as engine:
+    with open_small(tmp_path / "lcm.db", 2) as engine:
         engine.append(SESSION, said)
         with pytest.raises(KeyboardInterrupt):
             engine.compact(SESSION, budget=BUDGET, force=True, progress=progress)

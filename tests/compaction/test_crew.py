@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lossless.compaction import crew
 from lossless.compaction.crew import Crew, cores
 from lossless.compaction.escalate import Sizes, Source, Wording, summarise
 from lossless.compaction.source_text import Line, ToolInput, ToolOutput
@@ -74,20 +73,17 @@ def test_sources_are_read_only_a_little_ahead() -> None:
     "body",
     ["exit 1", "echo hello; cat > /dev/null", "exec sleep 60", "exec 0<&- 1>&-; exec sleep 60"],
 )
-def test_processes_that_break_are_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
+def test_processes_that_break_are_done_without(tmp_path: Path, body: str) -> None:
     program = tmp_path / "python-broken"
     program.write_text(f"#!/bin/sh\n{body}\n")
     program.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(program))
-    monkeypatch.setattr(crew, "_PATIENCE_SECONDS", 0.5)
-    with Crew(2) as few:
+    with Crew(2, program=str(program), patience_seconds=0.5) as few:
         assert list(few.extracted(SOURCES, SIZES, WORDING)) == ALONE
 
 
 @pytest.mark.parametrize("program", ["", "/nowhere/python3", "/usr/sbin/a-server-that-carries-python"])
-def test_without_an_interpreter_everything_is_extracted_here(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
-    monkeypatch.setattr(sys, "executable", program)
-    with Crew(3) as few:
+def test_without_an_interpreter_everything_is_extracted_here(program: str) -> None:
+    with Crew(3, program=program) as few:
         assert list(few.extracted(SOURCES, SIZES, WORDING)) == ALONE
 
 

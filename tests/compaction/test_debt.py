@@ -19,7 +19,6 @@ from lossless.compaction.debt import (
     drain_policy,
     ending_of,
     finish,
-    ignore,
     is_due,
     request,
     revalidated,
@@ -78,7 +77,7 @@ def test_a_request_after_a_paid_debt_is_a_new_one() -> None:
         pytest.param("exhausted", "transcript reset required", False, 0, None, id="nothing left is not owed"),
         pytest.param("unfinished", "deadline", True, 0, None, id="progress is never punished"),
         pytest.param("failed", "timeout", True, 1, 5, id="a failure backs off"),
-        pytest.param("failed", "provider auth failure", True, 1, None, id="the breaker guards credentials"),
+        pytest.param("refused", "provider auth failure", True, 1, None, id="the breaker guards credentials"),
         pytest.param("denied", "no model configured", True, 0, None, id="a denial stays with its reason"),
         pytest.param("breaker open", None, True, 0, None, id="an open breaker keeps it pending"),
     ],
@@ -95,6 +94,7 @@ def test_a_spend_backoff_says_until_when() -> None:
     debt = ended(owed(), "spend backoff", until=NOW + 30 * MINUTE)
     assert (debt.pending, debt.next_attempt_after) == (True, NOW + 30 * MINUTE)
     assert not is_due(debt, NOW + 29 * MINUTE)
+    assert not is_due(debt, NOW, emergency=True), "a guard is no back-off"
     assert is_due(debt, NOW + 30 * MINUTE)
 
 
@@ -153,15 +153,10 @@ def test_stored_numbers_hold_while_some_setting_gives_them() -> None:
     assert drain_policy(Debt(7), POLICY, (POLICY, chosen)) == POLICY
 
 
-def test_a_person_closes_only_what_they_saw() -> None:
-    debt = ended(owed(), "failed", "timeout")
-    assert ignore(debt, debt.maintenance_revision - 1, NOW) is None
-    closed = ignore(debt, debt.maintenance_revision, NOW)
-    assert closed is not None
-    assert (closed.pending, closed.resolution_reason, closed.resolved_at) == (False, OPERATOR_IGNORED, NOW)
-    assert closed.last_failure_summary == "timeout"
-    assert ignore(closed, closed.maintenance_revision, NOW) is None
-    assert request(closed, OVER, POLICY, NOW).resolution_reason is None
+def test_a_debt_that_a_person_closed_can_be_owed_again() -> None:
+    closed = replace(Debt(7), resolution_reason=OPERATOR_IGNORED, resolved_at=NOW)
+    asked = request(closed, OVER, POLICY, NOW)
+    assert (asked.pending, asked.resolution_reason, asked.resolved_at) == (True, None, None)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +168,8 @@ def test_a_person_closes_only_what_they_saw() -> None:
         (Outcome(False, False, Reason.EXHAUSTED, exhausted=True), "nothing left", "exhausted"),
         (Outcome(True, True, Reason.STILL_OVER), "deadline", "unfinished"),
         (Outcome(False, False, Reason.LIVE_OVER), "iterations", "failed"),
-        (Outcome(False, True, Reason.AUTH_PARTIAL), "auth failure", "failed"),
+        (Outcome(False, True, Reason.AUTH_PARTIAL), "auth failure", "refused"),
+        (Outcome(False, True, Reason.MODEL_FAILED), "model failure", "failed"),
         (Outcome(False, False, Reason.MODEL_DENIED), "model denied", "denied"),
         (Outcome(True, False, Reason.BREAKER), "breaker open", "breaker open"),
         (Outcome(False, False, Reason.SPEND), "spend backoff", "spend backoff"),

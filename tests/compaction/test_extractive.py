@@ -340,8 +340,9 @@ def test_hostile_text_holds_nobody_up() -> None:
         "a, " * 30_000,
     ]
     for text in hostile:
-        extract([line(text)], 2400)
-        condense([Section(START, START, text)], 2000)
+        leaf, condensed = extract([line(text)], 2400), condense([Section(START, START, text)], 2000)
+        assert estimate_tokens(leaf or "") <= 2400, text[:20]
+        assert estimate_tokens(condensed or "") <= 2000, text[:20]
 
 
 def test_the_source_text_is_what_the_lines_weigh() -> None:

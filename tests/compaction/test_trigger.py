@@ -59,11 +59,6 @@ def test_threshold(stored: int, observed: int | None, compact: bool, overhead: i
     assert (decision.should_compact, decision.overhead, decision.stop_at) == (compact, overhead, stop_at)
 
 
-def test_what_the_host_frames_itself_is_no_pressure() -> None:
-    decision = evaluate(700, 5000, 1000, POLICY, host_frames=True)
-    assert (decision.should_compact, decision.overhead, decision.stop_at) == (False, 0, None)
-
-
 def test_a_missing_budget_is_said_aloud() -> None:
     with pytest.raises(BadInput, match="missing token budget"):
         evaluate(700, None, 0, POLICY)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-import pytest
-
-from lossless import errors
 from lossless.llm.base import Usage
-from lossless.llm.prices import Price, Spend, add_costs, format_cost, priced, read_prices
+from lossless.llm.prices import Price, Spend, format_cost, priced, read_prices
+from lossless.settings import load
 
 PRICE = Price(Decimal(3), Decimal(15), Decimal("0.3"), Decimal("3.75"))
 
@@ -31,22 +29,16 @@ def test_unknown_is_not_zero() -> None:
     assert priced(Usage(1000, 1000), None).cost is None
     assert priced(Usage(), PRICE).cost is None
     assert format_cost(None) == "unknown"
-    assert str(add_costs([None])) == "unknown"
-    assert str(add_costs([])) == "$0.0000"
-    assert str(add_costs([Decimal("0.25"), None, None])) == "$0.2500 + 2 calls of unknown cost"
-    assert add_costs([Decimal(1), Decimal(2)]) == Spend(Decimal(3))
+    assert str(Spend(unknown_calls=1)) == "unknown"
+    assert str(Spend()) == "$0.0000"
+    assert str(Spend(Decimal("0.25"), 2)) == "$0.2500 + 2 calls of unknown cost"
 
 
-def test_prices_from_a_setting() -> None:
-    assert read_prices({"a/m": {"input": 3, "output": "15", "cache_read": 0.3, "cache_write": "3.75"}}) == {
-        "a/m": PRICE
+def test_prices_from_a_setting_are_exact() -> None:
+    written = {
+        "a/m": {"input": 3, "output": "15", "cache_read": 0.3, "cacheWrite": 3.75},
+        "b/n": {"input": 0.1, "output": 0},
     }
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [3, {}, {"input": 1}, {"input": -1, "output": 1}, {"input": "x", "output": 1}, {"input": 1, "output": 1, "z": 1}],
-)
-def test_what_is_no_price_is_refused(raw: object) -> None:
-    with pytest.raises(errors.BadSetting, match="million tokens"):
-        read_prices({"a/m": raw})
+    prices = read_prices(load({"modelPrices": written}, env={}).settings.model_prices)
+    assert prices == {"a/m": PRICE, "b/n": Price(Decimal("0.1"), Decimal(0))}
+    assert priced(Usage(1_000_000, 1_000_000), prices["a/m"]).cost == 18

@@ -11,7 +11,7 @@ from dataclasses import fields, replace
 import pytest
 
 from lossless.errors import BadInput, BadSetting
-from lossless.settings import SETTINGS, ContextThresholdOverride, Route, Settings
+from lossless.settings import SETTINGS, ContextThresholdOverride, ModelPrice, Route, Settings
 from lossless.settings.kinds import Flag
 from lossless.settings.names import PATH_VARIABLES, RETIRED, by_key, spellings
 from lossless.settings.setting import Setting, snake
@@ -186,6 +186,10 @@ def test_no_name_means_two_things() -> None:
         ("context_threshold_overrides", [{}], "a ContextThresholdOverride"),
         ("context_threshold_overrides", [ContextThresholdOverride(context_threshold=0.5)], "at least one of"),
         ("leaf_chunk_tokens", "many", "a whole number"),
+        ("model_prices", {}, "a list of ModelPrice"),
+        ("model_prices", [{}], "a ModelPrice"),
+        ("model_prices", [ModelPrice("p/m", 1, -1)], "a number of at least 0"),
+        ("model_prices", [ModelPrice("p/m", 1, 1), ModelPrice("p/m", 1, 1)], "each model once"),
     ],
 )
 def test_a_wrong_value_names_key_value_source_and_what_is_allowed(attribute: str, value: object, allowed: str) -> None:

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from lossless.errors import BadSetting
 from lossless.settings import SETTINGS, Loaded, Settings, load, to_config
+from lossless.settings.load import load_at
 from lossless.settings.names import spellings
+from lossless.settings.paths import Places
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -120,6 +122,28 @@ def test_the_archive_is_the_option_then_the_variable_then_the_two_keys(world: Pa
     assert (chosen.settings.database_path, str(chosen.sources["databasePath"])) == ("/d.db", "--db")
     address = {"databasePath": "postgresql://host/db"}
     assert load_in(world, address).settings.database_path == "postgresql://host/db"
+
+
+@pytest.mark.parametrize(
+    ("target", "env", "zone"),
+    [
+        ("usr/share/zoneinfo/Europe/Berlin", {}, "Europe/Berlin"),
+        ("var/db/timezone/zoneinfo/America/Argentina/Ushuaia", {}, "America/Argentina/Ushuaia"),
+        ("usr/share/zoneinfo/Europe/Berlin", {"TZ": "Asia/Tokyo"}, "Asia/Tokyo"),
+        ("usr/share/zoneinfo/Europe/Berlin", {"TZ": ":/etc/localtime"}, "Europe/Berlin"),
+        ("usr/share/zoneinfo/Etc/UTC", {}, None),
+        ("usr/share/zoneinfo/Mars/Crater", {}, None),
+        ("a copy of the zone's file", {}, None),
+    ],
+)
+def test_the_zone_is_the_machines(world: Path, target: str, env: dict[str, str], zone: str | None) -> None:
+    put(world / target, "")
+    link = world / "localtime"
+    link.symlink_to(world / target)
+    places = Places(env, world / "work", world / "home", localtime=link)
+    assert load_at(places).settings.timezone == zone
+    chosen = load_at(places, {"timezone": "Asia/Seoul"}).settings.timezone
+    assert chosen == ("Asia/Tokyo" if zone == "Asia/Tokyo" else "Asia/Seoul")
 
 
 OURS = {"freshTailCount": 5}

@@ -122,14 +122,6 @@ def test_the_most_specific_rule_applies_and_of_equals_the_first() -> None:
     assert chosen(model="other") is None
 
 
-def test_settings_for_a_context() -> None:
-    written = {**rule(0.2, model="m"), "freshTailCount": 8}
-    settings = load({"contextThresholdOverrides": [written]}, env={}).settings
-    other = settings.for_context(model="m")
-    assert (other.context_threshold, other.fresh_tail_count, other.leaf_chunk_tokens) == (0.2, 8, 20_000)
-    assert settings.for_context(model="x") is settings
-
-
 @given(
     st.lists(
         st.builds(

@@ -16,6 +16,8 @@ from lossless.model.times import parse_time
 from lossless.store.outline import Outline
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lossless.cli.invocation import Invocation
     from lossless.cli.target import Target
     from lossless.store.context import Saved
@@ -44,8 +46,6 @@ def cost(invocation: Invocation, target: Target | None, after: str | None, recen
         saved = archive.context.saved(since, id_)
         outline = Outline(archive.database)
         days = _days(outline.calls_by_day(since, id_), outline.folds_by_day(since, id_))
-    known = sum((_known(row) for row in spent), Decimal(0))
-    total = Spend(known, sum(row.unpriced for row in spent))
     data = {
         "conversationId": id_,
         "since": None if since is _EVER else since,
@@ -56,7 +56,7 @@ def cost(invocation: Invocation, target: Target | None, after: str | None, recen
             "calls": sum(row.calls for row in spent),
             "inputTokens": sum(row.input_tokens for row in spent),
             "outputTokens": sum(row.output_tokens for row in spent),
-            **_money(total),
+            **_money(_spend(spent)),
             **_savings(saved),
         },
     }
@@ -74,14 +74,13 @@ def _days(calls: list[CallDay], folds: list[FoldDay]) -> list[dict[str, Any]]:
     for number in range((last - first).days + 1):
         day = (first + timedelta(days=number)).isoformat()
         call, fold = asked.get(day), folded.get(day)
-        spend = Spend(sum((Decimal(cost) for cost in call.costs), Decimal(0)), call.unpriced) if call else None
         rows.append(
             {
                 "day": day,
                 "calls": call.calls if call else 0,
                 "inputTokens": call.input_tokens if call else 0,
                 "outputTokens": call.output_tokens if call else 0,
-                **_money(spend or Spend(Decimal(0), 0)),
+                **_money(_spend([call] if call else [])),
                 "folds": fold.folds if fold else 0,
                 "savedTokens": fold.tokens if fold else 0,
             }
@@ -122,7 +121,7 @@ def _row(row: Spent) -> dict[str, Any]:
         "failed": row.failed,
         "inputTokens": row.input_tokens,
         "outputTokens": row.output_tokens,
-        **_money(Spend(_known(row), row.unpriced)),
+        **_money(_spend([row])),
     }
 
 
@@ -136,5 +135,7 @@ def _money(spend: Spend) -> dict[str, Any]:
     }
 
 
-def _known(row: Spent) -> Decimal:
-    return sum((Decimal(cost) for cost in row.costs), Decimal(0))
+def _spend(rows: Sequence[Spent] | Sequence[CallDay]) -> Spend:
+    """What the calls of some lines cost in all: the known costs, and how many calls have none."""
+    known = (Decimal(cost) for row in rows for cost in row.costs)
+    return Spend(sum(known, Decimal(0)), sum(row.unpriced for row in rows))

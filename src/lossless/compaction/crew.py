@@ -35,17 +35,20 @@ _CHILD = (
 )
 #: Sources that wait for each process, so that none is idle while a summary is put in its place.
 _AHEAD = 2
-#: A summary takes milliseconds: a process that needs longer than this is stuck.
-_PATIENCE_SECONDS = 30.0
 #: What happens when a child cannot start, is gone, or says what none of ours would.
 _BROKEN = (OSError, EOFError, pickle.PickleError, ValueError, TypeError, LookupError, AttributeError, ImportError)
 
 
 class Crew:
-    """Some processes that extract summaries, started with the first source. None is left when the block ends."""
+    """Some processes that extract summaries, started with the first source. None is left when the block ends.
 
-    def __init__(self, size: int) -> None:
-        self._size = size
+    A summary takes milliseconds: a process that needs longer than `patience_seconds` is stuck. `program` is the
+    interpreter that they run, else this one.
+    """
+
+    def __init__(self, size: int, *, program: str | None = None, patience_seconds: float = 30.0) -> None:
+        self._size, self._patience_seconds = size, patience_seconds
+        self._program = sys.executable if program is None else program
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="lossless-crew")
         self._started: list[_Process] = []
         self._is_closed = False
@@ -68,7 +71,7 @@ class Crew:
     def extracted(self, sources: Iterable[Source], sizes: Sizes, wording: Wording) -> Iterator[Written | None]:
         """The summaries of sources in their order; sources are asked for only a little ahead."""
         if not self._started:
-            self._started = [_Process() for _ in range(self._size)]
+            self._started = [_Process(self._program) for _ in range(self._size)]
             for process in self._started:
                 self._free.put(process)
         waiting: deque[Future[Written | None]] = deque()
@@ -82,7 +85,7 @@ class Crew:
     def _result(self, future: Future[Written | None]) -> Written | None:
         """What a process wrote; when it does not answer, all are ended and everything is extracted here."""
         try:
-            return future.result(_PATIENCE_SECONDS)
+            return future.result(self._patience_seconds)
         except TimeoutError:
             for process in self._started:
                 process.end()
@@ -105,7 +108,8 @@ class Crew:
 class _Process:
     """One child; it starts with its first question."""
 
-    def __init__(self) -> None:
+    def __init__(self, program: str) -> None:
+        self._program = program
         self._child: subprocess.Popen[bytes] | None = None
         self._is_ended = False
         self._changing = threading.Lock()
@@ -121,10 +125,10 @@ class _Process:
 
     def _start(self) -> subprocess.Popen[bytes]:
         with self._changing:
-            if self._is_ended or not _is_python(sys.executable):
+            if self._is_ended or not _is_python(self._program):
                 raise EOFError
             child = self._child = subprocess.Popen(
-                [sys.executable, "-P", "-c", _CHILD],
+                [self._program, "-P", "-c", _CHILD],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

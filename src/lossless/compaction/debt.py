@@ -23,15 +23,14 @@ if TYPE_CHECKING:
 THRESHOLD: Final = "threshold"
 #: `resolution_reason` of a debt that a person closed.
 OPERATOR_IGNORED: Final = "operator-ignored"
-#: How often an emergency may step over the back-off.
+#: After so many failures even an emergency waits.
 MAX_FORCED_ATTEMPTS = 3
 _FIRST_BACKOFF = timedelta(minutes=5)
 _LONGEST_BACKOFF = timedelta(minutes=30)
-#: Failures that have a guard of their own and therefore no back-off here.
-_GUARDED_FAILURES = ("provider auth failure", "summary provider circuit breaker is open")
 
-#: How a drain came out. Only `done` and `exhausted` clear the debt.
-Ending = Literal["done", "exhausted", "unfinished", "failed", "denied", "breaker open", "spend backoff"]
+#: How a drain came out. Only `done` and `exhausted` clear the debt, and only `failed` makes it back off: refused
+#: credentials are the breaker's.
+Ending = Literal["done", "exhausted", "unfinished", "failed", "refused", "denied", "breaker open", "spend backoff"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +61,7 @@ class Debt:
     updated_at: datetime | None = None
 
 
-def request(
-    debt: Debt,
-    decision: Decision,
-    policy: CompactionPolicy,
-    now: datetime,
-    *,
-    raw_tokens_outside_tail: int | None = None,
-) -> Debt:
+def request(debt: Debt, decision: Decision, policy: CompactionPolicy, now: datetime) -> Debt:
     """Ask for a sweep. A pending request keeps its first time and its back-off and takes the new numbers."""
     asked = replace(
         debt,
@@ -79,7 +71,7 @@ def request(
         token_budget=decision.budget,
         current_token_count=decision.current_tokens,
         projected_token_count=decision.current_tokens,
-        raw_tokens_outside_tail=raw_tokens_outside_tail,
+        raw_tokens_outside_tail=None,
         context_threshold=policy.context_threshold,
         context_threshold_source=policy.context_threshold_source,
         context_fresh_tail_count=policy.fresh_tail_count,
@@ -95,14 +87,15 @@ def request(
 def is_due(debt: Debt, now: datetime, *, emergency: bool = False) -> bool:
     """Whether the debt may be paid now.
 
-    An emergency steps over the back-off a few times, then waits as everybody does. `running` is only a
-    report: the lease of the conversation decides who works on it, so a dead worker blocks nobody.
+    An emergency, a context that no longer fits, steps over the back-off of the first failures, then waits as
+    everybody does. `running` is only a report: the lease of the conversation decides who works on it, so a dead
+    worker blocks nobody.
     """
     if not debt.pending:
         return False
     if debt.next_attempt_after is None or debt.next_attempt_after <= now:
         return True
-    return emergency and debt.retry_attempts < MAX_FORCED_ATTEMPTS
+    return emergency and 0 < debt.retry_attempts < MAX_FORCED_ATTEMPTS
 
 
 def start(debt: Debt, now: datetime) -> Debt:
@@ -129,15 +122,14 @@ def finish(
         return _stamped(_settled(debt, now, pending=asked_again, failure=detail), now)
     if ending == "unfinished":
         return _stamped(_settled(debt, now, pending=debt.pending, failure=detail), now)
-    attempts = debt.retry_attempts + (ending == "failed")
-    backs_off = ending == "failed" and not any(text in (detail or "") for text in _GUARDED_FAILURES)
+    attempts = debt.retry_attempts + (ending in ("failed", "refused"))
     waiting = replace(
         debt,
         running=False,
         last_finished_at=now,
         last_failure_summary=detail or ending,
         retry_attempts=attempts,
-        next_attempt_after=until or (now + backoff(attempts) if backs_off else None),
+        next_attempt_after=until or (now + backoff(attempts) if ending == "failed" else None),
     )
     return _stamped(waiting, now)
 
@@ -145,7 +137,9 @@ def finish(
 def ending_of(outcome: Outcome, stop: Stop | None) -> Ending:
     """How a drain came out, from what its compaction said and why its last sweep stopped."""
     match stop:
-        case "auth failure" | "model failure":
+        case "auth failure":
+            return "refused"
+        case "model failure":
             return "failed"
         case "model denied":
             return "denied"
@@ -193,14 +187,6 @@ def drain_policy(debt: Debt, live: CompactionPolicy, possible: Iterable[Compacti
         if all(old in (None, new) for old, new in zip(stored, numbers, strict=True)):
             return policy
     return live
-
-
-def ignore(debt: Debt, revision: int, now: datetime) -> Debt | None:
-    """Close a debt by a person's order, or None when it changed since the person looked."""
-    if not debt.pending or debt.maintenance_revision != revision:
-        return None
-    closed = replace(debt, pending=False, running=False, next_attempt_after=None)
-    return _stamped(replace(closed, resolution_reason=OPERATOR_IGNORED, resolved_at=now), now)
 
 
 def _settled(debt: Debt, now: datetime, *, pending: bool, failure: str | None = None) -> Debt:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from lossless.compaction.lease import lease
 from lossless.files.improve import Described, Improver
-from lossless.store.holders import new_holder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 #: How many files one round describes: others wait behind it.
 FILES_A_ROUND = 20
 _LEASE_NAME = "describe files"
-#: How long a lease outlives the longest call.
-_LEASE = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +51,7 @@ class Describing:
         has_work = self.is_wanted and self.archive.files.plain(1, conversation_id, self.passed_over)
         if self.vault is None or not has_work:
             return Described(left=self.archive.files.count_plain(conversation_id))
-        holder = new_holder()
-        gate = replace(self.summariser.gate(self.archive, 0, self.clock), is_wanted=lambda: self._take_lease(holder))
-        improver = Improver(self.archive, self.vault, self.summariser.describe_with(gate), self.passed_over)
-        try:
+        with lease(self.archive, _LEASE_NAME, self.clock, self.summariser.settings.summary_timeout_ms) as prolong:
+            gate = replace(self.summariser.gate(self.archive, 0, self.clock), is_wanted=prolong)
+            improver = Improver(self.archive, self.vault, self.summariser.describe_with(gate), self.passed_over)
             return improver.improve(limit, conversation_id, progress)
-        finally:
-            with self.archive.writing():
-                self.archive.guards.drop_lease(_LEASE_NAME, holder)
-
-    def _take_lease(self, holder: str) -> bool:
-        """Become or stay the one who describes files, for as long as one call may take. In a transaction."""
-        length = _LEASE + timedelta(milliseconds=self.summariser.settings.summary_timeout_ms)
-        return self.archive.guards.take_lease(_LEASE_NAME, holder, self.clock(), length)

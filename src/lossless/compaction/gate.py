@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from lossless.errors import Stale
 from lossless.llm import guard
+from lossless.model.times import state_time
 from lossless.store.guards import LedgerRow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from lossless.llm.candidates import Candidate
     from lossless.llm.chain import Attempt
     from lossless.store.archive import Archive
+
+_log = logging.getLogger("lossless.compaction")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ class ArchiveGate:
         with self.archive.writing():
             if not self.is_wanted():
                 raise Stale("another worker took this conversation over")
-            state = guard.BreakerState(key, *self.archive.guards.breaker(key))
+            state = self._breaker(key)
             if not guard.breaker_allows(state, now):
                 raise guard.breaker_refusal(state)
             answer = guard.reserve(self.scope, self._entries(now), now, self.spend)
@@ -65,6 +69,17 @@ class ArchiveGate:
             if answer.entry is not None:
                 self._write(answer.entry, None)
         raise refusal
+
+    def resting(self, candidates: Sequence[Candidate]) -> Literal["breaker open", "spend backoff"] | None:
+        """Why none of these models would be let through now; None when one would, or there is none. Writes nothing."""
+        if not candidates:
+            return None
+        now = self.clock()
+        states = [self._breaker(guard.breaker_key(one.provider, one.model)) for one in candidates]
+        if not any(guard.breaker_allows(state, now) for state in states):
+            return "breaker open"
+        spent = guard.spend_state(self.scope, self._entries(now), now, self.spend)
+        return None if spent.backoff_until is None else "spend backoff"
 
     def leave(self, ticket: object, attempt: Attempt) -> None:
         """Settle the call, and open or close the breaker."""
@@ -79,19 +94,25 @@ class ArchiveGate:
                 output_tokens=usage.output_tokens,
                 cost=usage.cost,
             )
-            state = guard.BreakerState(ticket.breaker_key, *self.archive.guards.breaker(ticket.breaker_key))
+            state = self._breaker(ticket.breaker_key)
             if attempt.ending == "auth":
-                state = guard.breaker_after_failure(state, now, self.breaker).state
+                state = guard.breaker_after_failure(state, now, self.breaker)
             elif attempt.ending == "done" and state.failures:
                 state = guard.breaker_after_success(state)
             else:
                 return
             self.archive.guards.set_breaker(state.key, state.failures, state.open_until, now)
+        if attempt.ending == "auth" and guard.breaker_is_news(state, self.breaker):
+            rest = f", it rests until {state_time(state.open_until)}" if state.open_until else ""
+            _log.warning("%s refused its credentials %d times in a row%s", ticket.model, state.failures, rest)
 
     def reset(self) -> None:
         """A person asked for it: the window begins anew and a back-off ends."""
         with self.archive.writing():
             self._write(guard.reset(self.scope, self.clock()), None)
+
+    def _breaker(self, key: str) -> guard.BreakerState:
+        return guard.BreakerState(key, *self.archive.guards.breaker(key))
 
     def _entries(self, now: datetime) -> list[guard.SpendEntry]:
         rows = self.archive.guards.ledger(self.scope, guard.entries_since(now, self.spend))

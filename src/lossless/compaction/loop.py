@@ -8,9 +8,19 @@ from typing import TYPE_CHECKING
 
 from lossless.compaction import debt as debts
 from lossless.compaction import plan
+from lossless.compaction.lease import lease_name
 from lossless.compaction.policy import first_import_policy, policy_for, possible_policies
-from lossless.compaction.run import CompactionReport, Job, compact, lease_name, planned
-from lossless.compaction.trigger import Decision, Outcome, Reason, bill, evaluate, recovery_chain, threshold_chain
+from lossless.compaction.run import CREW_TOKENS, CompactionReport, Job, compact, planned, unchanged
+from lossless.compaction.trigger import (
+    FAILED_STOPS,
+    Decision,
+    Outcome,
+    Reason,
+    bill,
+    evaluate,
+    recovery_chain,
+    threshold_chain,
+)
 from lossless.model.context import framed
 from lossless.model.times import parse_time
 
@@ -18,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from lossless.compaction.escalate import Written
+    from lossless.compaction.escalate import OnFailure, Written
     from lossless.compaction.policy import CompactionPolicy
     from lossless.compaction.summariser import Summariser
     from lossless.model.conversations import Conversation
@@ -27,8 +37,6 @@ if TYPE_CHECKING:
 
 #: Sessions whose numbers are remembered.
 _MOST_POLICIES = 1000
-#: Stops after which a debt is worth its reason.
-_FAILURES = ("auth failure", "model failure", "model denied", "breaker open", "spend backoff")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +48,6 @@ class Situation:
     observed_tokens: int | None = None
     model: str | None = None
     window: int | None = None
-    #: The host frames the prompt itself, so what it observes is not ours to shrink.
-    host_frames: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +71,7 @@ class Loop:
     clock: Callable[[], datetime]
     #: What a turn may spend on folding when its context is at the budget.
     turn_seconds: float = 2.0
+    crew_tokens: int = CREW_TOKENS
     _policies: dict[tuple[str | None, int | None, str], CompactionPolicy] = field(default_factory=dict)
 
     def policy(self, situation: Situation) -> CompactionPolicy:
@@ -86,8 +93,7 @@ class Loop:
             framing = self._framing(id_)
         if stored + framing > threshold:
             stored = self.archive.context.tokens(id_)
-        observed, host_frames = situation.observed_tokens, situation.host_frames
-        return evaluate(stored, observed, situation.budget, policy, host_frames=host_frames, framing=framing)
+        return evaluate(stored, situation.observed_tokens, situation.budget, policy, framing=framing)
 
     def _framing(self, conversation_id: int) -> int:
         """What the frames around the items of a context take in a prompt."""
@@ -103,13 +109,14 @@ class Loop:
             self.owe(situation, decision)
             return Paid(decision, owes=True)
         seconds = None if who.may_ask_model else self.turn_seconds
-        job = self._job(situation, policy, decision, may_ask_model=who.may_ask_model, seconds=seconds, actor="turn")
+        job = self._job(situation, policy, decision, "turn")
+        job = replace(job, may_ask_model=who.may_ask_model, seconds=seconds)
         report = compact(job, threshold_chain(decision, policy, time.monotonic()))
         left = report.tokens_after + self._framing(situation.conversation.id)
         owes = not decision.is_under(left) and not report.exhausted
         if owes:
             self.owe(situation, decision)
-            if report.stop in _FAILURES:
+            if report.stop in FAILED_STOPS:
                 self._settle(situation.conversation.id, report, -1)
         return Paid(decision, report, owes)
 
@@ -135,7 +142,6 @@ class Loop:
         *,
         force: bool = False,
         until: int | None = None,
-        leaf_only: bool = False,
         seconds: float | None = None,
         progress: Callable[[plan.Pass, Written | None], None] | None = None,
     ) -> CompactionReport:
@@ -146,14 +152,20 @@ class Loop:
         policy, decision = self.policy(situation), self.evaluate(situation)
         manual = force and until is None
         if not manual and until is None and not decision.should_compact:
-            return _idle(decision, Reason.BELOW_THRESHOLD)
-        job = self._job(situation, policy, decision, manual=manual, leaf_only=leaf_only, progress=progress)
-        job = replace(job, seconds=seconds, is_forced=force, lifts_spend_limit=force or until is not None)
+            return unchanged(Reason.BELOW_THRESHOLD, decision.stored_tokens)
+        job = replace(
+            self._job(situation, policy, decision),
+            manual=manual,
+            progress=progress,
+            seconds=seconds,
+            is_forced=force,
+            lifts_spend_limit=force or until is not None,
+        )
         now = time.monotonic()
         if until is not None:
             chain = recovery_chain(decision, policy, now, target=until, force=force)
             if chain.is_under:
-                return _idle(decision, Reason.ALREADY_UNDER)
+                return unchanged(Reason.ALREADY_UNDER, decision.stored_tokens)
             job = replace(job, stop_at=max(1, until - decision.overhead))
         else:
             chain = threshold_chain(decision, policy, now)
@@ -176,8 +188,8 @@ class Loop:
         """
         policy, decision = first_import_policy(self.policy(situation)), self.evaluate(situation)
         policy = policy if most is None else replace(policy, max_sweep_iterations=most)
-        job = self._job(situation, policy, decision, may_ask_model=may_ask_model, actor="import", manual=True)
-        job = replace(job, progress=progress, is_forced=True)
+        job = self._job(situation, policy, decision, "import")
+        job = replace(job, may_ask_model=may_ask_model, manual=True, is_forced=True, progress=progress)
         report = compact(job, threshold_chain(decision, policy, time.monotonic()))
         self._after_compaction(situation, report)
         return report
@@ -192,49 +204,49 @@ class Loop:
         return planned(replace(self._job(situation, policy, decision), is_forced=force, stop_at=stop_at))
 
     def drain(
-        self, situation: Situation, *, may_ask_model: bool = True, seconds: float | None = None, emergency: bool = False
+        self, situation: Situation, *, may_ask_model: bool = True, seconds: float | None = None
     ) -> CompactionReport | None:
         """Pay what a conversation owes, if it is due; None when there is nothing to pay now."""
         id_, now = situation.conversation.id, self.clock()
         with self.archive.writing():
             owed = self.debt(id_)
-            if not debts.is_due(owed, now, emergency=emergency):
-                return None
-            if self.archive.guards.is_leased(lease_name(id_), now):
+            if not owed.pending or self.archive.guards.is_leased(lease_name(id_), now):
                 return None
             situation = replace(situation, budget=debts.drain_budget(owed, situation.budget))
             policy = debts.drain_policy(owed, self.policy(situation), possible_policies(self.settings))
             decision = self.evaluate(situation, policy)
+            if not debts.is_due(owed, now, emergency=decision.pressure == "hard"):
+                return None
             owed = debts.revalidated(owed, decision, now)
             if not owed.pending:
                 self._put(owed)
-                return _idle(decision, Reason.BELOW_THRESHOLD)
+                return unchanged(Reason.BELOW_THRESHOLD, decision.stored_tokens)
             owed = debts.start(owed, now)
             self._put(owed)
-        job = self._job(situation, policy, decision, may_ask_model=may_ask_model, seconds=seconds, actor="background")
-        job = replace(job, on_failure="raise" if may_ask_model else "extractive")
+        job = self._job(situation, policy, decision, "background")
+        on_failure: OnFailure = "raise" if may_ask_model else "extractive"
+        job = replace(job, may_ask_model=may_ask_model, seconds=seconds, on_failure=on_failure)
         if decision.should_compact:
             report = compact(job, threshold_chain(decision, policy, time.monotonic()))
         else:
-            report = _idle(decision, Reason.BELOW_THRESHOLD)
+            report = unchanged(Reason.BELOW_THRESHOLD, decision.stored_tokens)
         self._settle(id_, report, owed.maintenance_revision)
         return report
 
     def _settle(self, conversation_id: int, report: CompactionReport, revision: int) -> None:
         """Write down how a drain went; what could not be paid stays pending with its reason."""
-        outcome = debts.ending_of(
-            Outcome(report.ok, report.compacted, Reason(report.reason), report.exhausted), report.stop
-        )
+        outcome = Outcome(report.ok, report.compacted, report.reason, report.exhausted)
+        ending = debts.ending_of(outcome, report.stop)
         until = parse_time(report.until) if report.until else None
         with self.archive.writing():
             owed = self.debt(conversation_id)
-            detail = None if outcome in ("done", "unfinished") else report.reason
-            self._put(debts.finish(owed, outcome, self.clock(), started_revision=revision, detail=detail, until=until))
+            detail = None if ending in ("done", "unfinished") else report.reason.value
+            self._put(debts.finish(owed, ending, self.clock(), started_revision=revision, detail=detail, until=until))
 
     def _after_compaction(self, situation: Situation, report: CompactionReport) -> None:
         """A compaction that got the context small enough, or as small as it can be, pays the debt, too."""
         owed = self.debt(situation.conversation.id)
-        if not owed.pending or report.stop in ("busy", *_FAILURES):
+        if not owed.pending or report.stop == "busy" or report.stop in FAILED_STOPS:
             return
         with self.archive.writing():
             owed = self.debt(situation.conversation.id)
@@ -244,35 +256,15 @@ class Loop:
             ):
                 self._put(debts.finish(owed, "done", self.clock(), started_revision=owed.maintenance_revision))
 
-    def _job(
-        self,
-        situation: Situation,
-        policy: CompactionPolicy,
-        decision: Decision,
-        *,
-        may_ask_model: bool = True,
-        seconds: float | None = None,
-        actor: str = "compact",
-        manual: bool = False,
-        leaf_only: bool = False,
-        progress: Callable[[plan.Pass, Written | None], None] | None = None,
-    ) -> Job:
+    def _job(self, situation: Situation, policy: CompactionPolicy, decision: Decision, actor: str = "compact") -> Job:
+        """A compaction as it is by default; callers say what differs."""
         return Job(
-            self.archive,
-            situation.conversation.id,
-            policy,
-            decision,
-            self.summariser,
-            self.clock,
-            actor,
-            may_ask_model,
-            "extractive",
-            seconds,
-            leaf_only,
-            manual,
-            progress,
+            archive=self.archive,
+            conversation_id=situation.conversation.id,
+            policy=policy,
+            decision=decision,
+            summariser=self.summariser,
+            clock=self.clock,
+            actor=actor,
+            crew_tokens=self.crew_tokens,
         )
-
-
-def _idle(decision: Decision, reason: Reason) -> CompactionReport:
-    return CompactionReport(True, False, reason.value, decision.stored_tokens, decision.stored_tokens)

@@ -6,7 +6,7 @@ possible. The fresh tail is never a source, and a tool call is never parted from
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import groupby, islice, pairwise, takewhile
 from math import inf
 from types import MappingProxyType
@@ -46,6 +46,7 @@ class Pass:
     items: tuple[ContextItem, ...]
     depth: int
     target_tokens: int
+    _: KW_ONLY
     #: Summaries to show as what came before, oldest first.
     previous: tuple[str, ...] = ()
     #: Whether the sources belong to the turn that is still going on.
@@ -377,7 +378,8 @@ def _condensed_pass(context: Sequence[ContextItem], policy: CompactionPolicy, st
             if chunk:
                 previous = _neighbours_before(context, chunk[0], 0) if run.depth == 0 else ()
                 items = tuple(context[chunk[0] : chunk[1]])
-                return Pass(items, run.depth + 1, policy.condensed_target(), previous, run.within_turn)
+                target = policy.condensed_target()
+                return Pass(items, run.depth + 1, target, previous=previous, within_turn=run.within_turn)
     return None
 
 

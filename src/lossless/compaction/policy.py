@@ -16,9 +16,6 @@ Source = Literal["global", "override"]
 Mode = Literal["deferred", "inline"]
 HardLimitSummariser = Literal["extractive", "model"]
 
-#: The token budget when nobody names one.
-DEFAULT_BUDGET = 128_000
-
 
 @dataclass(frozen=True, slots=True)
 class CompactionPolicy:

@@ -10,7 +10,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from math import inf
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -18,6 +17,7 @@ from uuid import uuid4
 from lossless.compaction import plan
 from lossless.compaction.crew import Crew, cores
 from lossless.compaction.escalate import Source, Written, summarise
+from lossless.compaction.lease import lease, lease_name
 from lossless.compaction.source_text import line_of, section_of
 from lossless.compaction.trigger import Reason, Stop, after_round, another_round, conclude
 from lossless.errors import GuardOpen, ModelAuth, ModelBadAnswer, ModelDenied, ModelError, Stale
@@ -26,7 +26,6 @@ from lossless.model.context import MessageItem, SummaryItem, token_sum
 from lossless.model.identity import summary_id
 from lossless.model.summaries import NewSummary
 from lossless.store.context import Change, item_id
-from lossless.store.holders import new_holder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -42,21 +41,19 @@ if TYPE_CHECKING:
     from lossless.model.context import ContextItem
     from lossless.store.archive import Archive
 
-#: How long a lease outlives the longest call.
-_LEASE = timedelta(minutes=1)
 #: With less to extract than this, starting processes takes longer than they save.
-_CREW_TOKENS = 1_000_000
+CREW_TOKENS = 1_000_000
 #: After a sweep that stopped for one of these, another one may help.
 _GO_ON: frozenset[Stop] = frozenset(("nothing left", "iterations", "no progress"))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionReport:
-    """What a compaction did and how it ended; `reason` is one of `trigger.Reason`'s texts."""
+    """What a compaction did and how it ended."""
 
     ok: bool
     compacted: bool
-    reason: str
+    reason: Reason
     tokens_before: int = 0
     tokens_after: int = 0
     summary_ids: tuple[str, ...] = ()
@@ -70,7 +67,12 @@ class CompactionReport:
     failure: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+def unchanged(reason: Reason, tokens: int = 0, *, ok: bool = True, stop: Stop | None = None) -> CompactionReport:
+    """The report of a compaction that did nothing, and why."""
+    return CompactionReport(ok=ok, compacted=False, reason=reason, tokens_before=tokens, tokens_after=tokens, stop=stop)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """One compaction: of what, by which numbers, written by whom."""
 
@@ -95,8 +97,9 @@ class Job:
     is_forced: bool = False
     #: Begin the window of calls anew, if there is something to fold.
     lifts_spend_limit: bool = False
-    #: Who takes the lease; named when the work begins, by the process that does it.
-    owner: str = ""
+    crew_tokens: int = CREW_TOKENS
+    #: Prolongs the lease, and says whether it is still ours; known when the work begins.
+    prolong: Callable[[], bool] = lambda: True
 
 
 @dataclass(slots=True)
@@ -120,33 +123,24 @@ class _Sweeping:
         return token_sum(self.context)
 
 
-def lease_name(conversation_id: int) -> str:
-    """The lease that whoever compacts a conversation holds."""
-    return f"compact:{conversation_id}"
-
-
 def compact(job: Job, chain: Chain) -> CompactionReport:
     """Run sweeps until the chain is satisfied; one worker at a time does it for a conversation.
 
     Where there is nothing to fold, nothing is written, not even a lease.
     """
-    job = replace(job, owner=new_holder())
     deadline = chain.deadline if job.seconds is None else min(chain.deadline, time.monotonic() + job.seconds)
     sweeping = _begin(job, deadline, None if job.is_forced else job.stop_at)
     if not _next(job, sweeping, 1):
         return _concluded(job, after_round(chain, sweeping.state.tokens), sweeping, sweeping.stored_tokens)
-    with job.archive.writing():
-        if not _take_lease(job):
-            tokens = sweeping.stored_tokens
-            return CompactionReport(True, False, Reason.BUSY.value, tokens, tokens, stop="busy")
-    try:
+    name, longest = lease_name(job.conversation_id), job.summariser.settings.summary_timeout_ms
+    with lease(job.archive, name, job.clock, longest) as prolong:
+        if not prolong():
+            return unchanged(Reason.BUSY, sweeping.stored_tokens, stop="busy")
+        job = replace(job, prolong=prolong)
         if job.lifts_spend_limit:
             _gate(job).reset()
         with _crew(job, chain, sweeping) as crew:
             return _compact(job, chain, sweeping, crew)
-    finally:
-        with job.archive.writing():
-            job.archive.guards.drop_lease(lease_name(job.conversation_id), job.owner)
 
 
 def _compact(job: Job, chain: Chain, sweeping: _Sweeping, crew: Crew | None) -> CompactionReport:
@@ -207,14 +201,14 @@ def _asks(job: Job) -> bool:
 def _crew(job: Job, chain: Chain, sweeping: _Sweeping) -> AbstractContextManager[Crew | None]:
     """Processes to extract with, when there is so much to extract that starting them pays."""
     size = job.summariser.settings.summary_processes or cores()
-    if size < 2 or sweeping.state.tokens < _CREW_TOKENS or _asks(job):
+    if size < 2 or sweeping.state.tokens < job.crew_tokens or _asks(job):
         return nullcontext()
     rounds = 1 if job.manual else chain.max_rounds
     most = min(job.policy.max_sweep_iterations * rounds, len(sweeping.context))
     policy = replace(job.policy, max_sweep_iterations=most)
     leaves = plan.leaf_batch(sweeping.context, policy, sweeping.state, most, call_ids=sweeping.call_ids)
     tokens = sum(work.tokens for work in leaves)
-    return Crew(min(size, len(leaves))) if tokens >= _CREW_TOKENS else nullcontext()
+    return Crew(min(size, len(leaves))) if tokens >= job.crew_tokens else nullcontext()
 
 
 def _sweep(job: Job, sweeping: _Sweeping, crew: Crew | None) -> None:
@@ -222,11 +216,11 @@ def _sweep(job: Job, sweeping: _Sweeping, crew: Crew | None) -> None:
 
     A model that cannot be asked is not asked again: the rest is extracted, unless the job wants to hear of it.
     """
-    gate = replace(_gate(job), is_wanted=lambda: _take_lease(job))
+    gate = replace(_gate(job), is_wanted=job.prolong)
     ask = _heard(job.summariser.ask(gate), sweeping) if _asks(job) else None
     parallel = job.summariser.settings.summary_parallelism
     while batch := _next(job, sweeping, parallel if ask and sweeping.failure is None else None):
-        if not _renew(job):
+        if not job.prolong():
             sweeping.stop = "stale"
             break
         if ask is None or sweeping.failure is not None:
@@ -272,17 +266,6 @@ def _next(job: Job, sweeping: _Sweeping, parallel: int | None) -> tuple[plan.Pas
             return batch
     work = plan.next_pass(sweeping.context, job.policy, sweeping.state, call_ids=sweeping.call_ids, now=now)
     return () if work is None else (work,)
-
-
-def _renew(job: Job) -> bool:
-    with job.archive.writing():
-        return _take_lease(job)
-
-
-def _take_lease(job: Job) -> bool:
-    """Become or stay the one who compacts this conversation, for as long as one call may take. In a transaction."""
-    length = _LEASE + timedelta(milliseconds=job.summariser.settings.summary_timeout_ms)
-    return job.archive.guards.take_lease(lease_name(job.conversation_id), job.owner, job.clock(), length)
 
 
 def _extract_all(job: Job, sweeping: _Sweeping, batch: Sequence[plan.Pass], crew: Crew | None) -> None:
@@ -361,7 +344,7 @@ def _place(job: Job, sweeping: _Sweeping, work: plan.Pass, written: Written | No
         new = NewSummary(id_, work.depth, written.text, written.tokens, written.model, written.file_ids)
         try:
             with job.archive.writing():
-                if not _take_lease(job):
+                if not job.prolong():
                     sweeping.state = replace(sweeping.state, stopped="stale")
                     return False
                 fold(job.archive, job.conversation_id, work.items, new, job.clock(), actor=job.actor)
@@ -428,15 +411,15 @@ def _stop_of(error: ModelError | GuardOpen | Stale) -> Stop:
 
 def _report(outcome: Outcome, sweeping: _Sweeping, before: int) -> CompactionReport:
     return CompactionReport(
-        outcome.ok,
-        outcome.compacted,
-        outcome.reason.value,
-        before,
-        sweeping.stored_tokens,
-        tuple(sweeping.summary_ids),
-        sweeping.calls,
-        outcome.exhausted,
-        sweeping.stop,
-        sweeping.until,
-        sweeping.failure,
+        ok=outcome.ok,
+        compacted=outcome.compacted,
+        reason=outcome.reason,
+        tokens_before=before,
+        tokens_after=sweeping.stored_tokens,
+        summary_ids=tuple(sweeping.summary_ids),
+        calls=sweeping.calls,
+        exhausted=outcome.exhausted,
+        stop=sweeping.stop,
+        until=sweeping.until,
+        failure=sweeping.failure,
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.compaction.escalate import Answer, Sizes, Wording
@@ -16,11 +15,14 @@ from lossless.llm.chain import Chain
 from lossless.llm.connect import Connector
 from lossless.llm.credentials import Sources
 from lossless.llm.host import HostModel
+from lossless.llm.prices import read_prices
+from lossless.paths import expanded
 from lossless.settings.paths import Places
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
+    from pathlib import Path
 
     from lossless.compaction.prompts import SummaryPrompt
     from lossless.llm.base import Complete, Completion
@@ -66,7 +68,7 @@ class Summariser:
     @property
     def wording(self) -> Wording:
         settings = self.settings
-        folder = self.prompt_folder or (Path(settings.prompt_dir).expanduser() if settings.prompt_dir else None)
+        folder = self.prompt_folder or (expanded(settings.prompt_dir) if settings.prompt_dir else None)
         return Wording(settings.custom_instructions, folder, settings.timezone or "UTC")
 
     def candidates(self) -> Sequence[Candidate]:
@@ -165,4 +167,5 @@ class Summariser:
         url = self.settings.summary_base_url
         urls = {first.provider: url for first in self.candidates()[:1] if url and first.source == "settings"}
         sources = Sources(state_dir=Places.of().state_dir)
-        return Connector(sources, urls, self.settings.summary_timeout_ms / 1000)
+        prices = read_prices(self.settings.model_prices)
+        return Connector(sources, urls, self.settings.summary_timeout_ms / 1000, prices)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from lossless.errors import BadInput
 
@@ -53,6 +53,7 @@ class Reason(StrEnum):
     EXCLUDED = "session excluded"
     STATELESS = "stateless session"
     NO_BUDGET = "missing token budget in compact params"
+    OFF = "lossless is switched off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class Decision:
     """How full a context is, measured once; everything else follows from it."""
 
     stored_tokens: int
-    #: What the host says it sent; None when unknown or when its framing is not ours to shrink.
+    #: What the host says it sent; None when unknown.
     observed_tokens: int | None
     budget: int
     #: The threshold in tokens: more than this is too much.
@@ -105,18 +106,16 @@ def evaluate(
     budget: int,
     policy: CompactionPolicy,
     *,
-    host_frames: bool = False,
     framing: int = 0,
 ) -> Decision:
     """Measure a context against its budget: strictly more than the threshold is too much.
 
-    The frames around its items count as they do in a prompt (`model.context.framed`). Observed tokens are ignored
-    when the host frames the prompt itself. A budget that is not positive raises BadInput: a session without one
-    would never be compacted and nobody would notice.
+    The frames around its items count as they do in a prompt (`model.context.framed`). A budget that is not
+    positive raises BadInput: a session without one would never be compacted and nobody would notice.
     """
     if budget <= 0:
         raise BadInput(Reason.NO_BUDGET.value)
-    observed = None if host_frames or observed_tokens is None or observed_tokens < 0 else observed_tokens
+    observed = None if observed_tokens is None or observed_tokens < 0 else observed_tokens
     return Decision(stored_tokens, observed, policy.capped(budget), policy.threshold_tokens(budget), framing)
 
 
@@ -218,13 +217,15 @@ class Outcome:
     exhausted: bool = False
 
 
-_FAILURES: dict[Stop, Reason] = {
+_FAILURES: Final[dict[Stop, Reason]] = {
     "auth failure": Reason.AUTH,
     "model failure": Reason.MODEL_FAILED,
     "model denied": Reason.MODEL_DENIED,
     "breaker open": Reason.BREAKER,
     "spend backoff": Reason.SPEND,
 }
+#: A sweep ended so because a model did not answer, or must not be asked.
+FAILED_STOPS: Final[frozenset[Stop]] = frozenset(_FAILURES)
 
 
 def conclude(chain: Chain, stop: Stop, folds: int, *, manual: bool = False) -> Outcome:

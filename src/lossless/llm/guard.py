@@ -42,15 +42,6 @@ class BreakerState:
     open_until: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class BreakerStep:
-    """A breaker after a failure: what to store, and what a person should be told now."""
-
-    state: BreakerState
-    warn: bool = False
-    opened: bool = False
-
-
 def breaker_key(provider: str, model: str) -> str:
     """The name of a model's breaker.
 
@@ -60,18 +51,15 @@ def breaker_key(provider: str, model: str) -> str:
     return f"provider:{provider};model:{model}"
 
 
-def custom_breaker_key(scope: str) -> str:
-    """The name of the breaker of a callable that has no provider."""
-    return f"custom:{scope}"
-
-
-def breaker_after_failure(state: BreakerState, now: datetime, limits: BreakerLimits) -> BreakerStep:
+def breaker_after_failure(state: BreakerState, now: datetime, limits: BreakerLimits) -> BreakerState:
     """Count one refusal. The breaker opens at the threshold; after its pause, one more opens it again."""
     failures = state.failures + 1
-    if failures >= limits.threshold:
-        return BreakerStep(BreakerState(state.key, failures, now + limits.cooldown), warn=True, opened=True)
-    halfway = -(-limits.threshold // 2)
-    return BreakerStep(replace(state, failures=failures, open_until=None), warn=failures == halfway)
+    return BreakerState(state.key, failures, now + limits.cooldown if failures >= limits.threshold else None)
+
+
+def breaker_is_news(state: BreakerState, limits: BreakerLimits) -> bool:
+    """Whether a person should hear of a refusal that led here: half way to the threshold, and when it opens."""
+    return state.open_until is not None or state.failures == -(-limits.threshold // 2)
 
 
 def breaker_after_success(state: BreakerState) -> BreakerState:
@@ -157,11 +145,6 @@ class Refusal:
 def compaction_scope(queue_key: str) -> str:
     """The spend scope of a conversation's summaries."""
     return f"compaction:{queue_key}"
-
-
-def large_file_scope(conversation_id: int) -> str:
-    """The spend scope of a conversation's file summaries."""
-    return f"large-file:{conversation_id}"
 
 
 def entries_since(now: datetime, limits: SpendLimits) -> datetime:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
-from decimal import Decimal, InvalidOperation
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from lossless.errors import BadSetting
-
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from lossless.llm.base import Usage
+    from lossless.settings import ModelPrice
 
 _MILLION = Decimal(1_000_000)
-_ALLOWED = '{"provider/model": {"input": 3, "output": 15}} in US dollars for a million tokens, none negative'
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +39,22 @@ class Spend:
         return f"{format_cost(self.known)} + {calls}" if self.known else "unknown"
 
 
-def read_prices(setting: Mapping[str, object], source: str = "modelPrices") -> dict[str, Price]:
-    """The user's prices by `provider/model`; raises `BadSetting` for anything that is not a price."""
-    return {model: _read_price(model, raw, source) for model, raw in setting.items()}
+def read_prices(setting: Iterable[ModelPrice]) -> dict[str, Price]:
+    """The user's prices by `provider/model`, as exact numbers."""
+    return {
+        price.model: Price(
+            _exact(price.input),
+            _exact(price.output),
+            None if price.cache_read is None else _exact(price.cache_read),
+            None if price.cache_write is None else _exact(price.cache_write),
+        )
+        for price in setting
+    }
 
 
-def _read_price(model: str, raw: object, source: str) -> Price:
-    names = {field.name for field in fields(Price)}
-    if not isinstance(raw, Mapping) or not {"input", "output"} <= set(raw) <= names:
-        raise BadSetting(f"modelPrices.{model}", raw, source, _ALLOWED)
-    try:
-        numbers = {str(name): Decimal(str(value)) for name, value in raw.items()}
-    except InvalidOperation as error:
-        raise BadSetting(f"modelPrices.{model}", raw, source, _ALLOWED) from error
-    if not all(number.is_finite() and number >= 0 for number in numbers.values()):
-        raise BadSetting(f"modelPrices.{model}", raw, source, _ALLOWED)
-    return Price(**numbers)
+def _exact(number: float) -> Decimal:
+    """The number as it was written: 0.1 is a tenth."""
+    return Decimal(str(number))
 
 
 def priced(usage: Usage, price: Price | None) -> Usage:
@@ -67,13 +66,6 @@ def priced(usage: Usage, price: Price | None) -> Usage:
     fresh = max(0, usage.input_tokens - usage.cache_read - usage.cache_write)
     total = fresh * price.input + usage.cache_read * read + usage.cache_write * write
     return replace(usage, cost=(total + usage.output_tokens * price.output) / _MILLION)
-
-
-def add_costs(costs: Iterable[Decimal | None]) -> Spend:
-    """The sum of the known costs, and the number of unknown ones."""
-    listed = list(costs)
-    known = [cost for cost in listed if cost is not None]
-    return Spend(sum(known, Decimal(0)), len(listed) - len(known))
 
 
 def format_cost(cost: Decimal | None) -> str:

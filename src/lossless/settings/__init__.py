@@ -7,12 +7,14 @@
 from lossless.settings.declared import SETTINGS, Settings
 from lossless.settings.load import Loaded, Notice, Source, load, to_config
 from lossless.settings.overrides import ContextThresholdOverride, Route
+from lossless.settings.prices import ModelPrice
 from lossless.settings.setting import Setting
 
 __all__ = [
     "SETTINGS",
     "ContextThresholdOverride",
     "Loaded",
+    "ModelPrice",
     "Notice",
     "Route",
     "Setting",

@@ -6,11 +6,12 @@ attribute in capitals unless `env` says otherwise. `ours` marks what lossless-cl
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Final, Literal
 
 from lossless.settings.kinds import OFF, ON, Choice, Number, Place, Text, Texts, Whole, Zone
-from lossless.settings.overrides import ContextThresholdOverride, Overrides, Route, Routes, choose
+from lossless.settings.overrides import ContextThresholdOverride, Overrides, Route, Routes
+from lossless.settings.prices import ModelPrice, Prices
 from lossless.settings.setting import Alias, Section, Setting, without_passwords
 
 storage = Section("Storage", "Where the archive and its files are.")
@@ -35,7 +36,7 @@ class Settings:
         "databasePath",
         None,
         Place(),
-        "The archive: a file, or a postgresql:// address.",
+        "The archive: a file.",
         aliases=(Alias("dbPath", wins=True),),
         derived="`<state>/lcm.db`",
     )
@@ -63,7 +64,7 @@ class Settings:
         ours=True,
     )
     timezone: str | None = storage(
-        "timezone", None, Zone(), "The zone in which times are shown.", env="TZ", derived="the system's zone"
+        "timezone", None, Zone(), "The zone in which times are shown.", env="TZ", derived="the machine's zone, else UTC"
     )
 
     ignore_session_patterns: tuple[str, ...] = sessions(
@@ -265,6 +266,13 @@ class Settings:
     summary_spend_backoff_ms: int = summaries(
         "summarySpendBackoffMs", 1_800_000, Whole(1), "How long model calls rest when there were too many."
     )
+    model_prices: tuple[ModelPrice, ...] = summaries(
+        "modelPrices",
+        (),
+        Prices(),
+        "What models cost, in US dollars for a million tokens, where their provider does not say; for `lcm cost`.",
+        ours=True,
+    )
     circuit_breaker_threshold: int = summaries(
         "circuitBreakerThreshold",
         5,
@@ -406,25 +414,6 @@ class Settings:
         given = ((setting, getattr(self, setting.attribute)) for setting in SETTINGS)
         differing = [f"{setting.attribute}={value!r}" for setting, value in given if value != setting.default]
         return without_passwords(f"Settings({', '.join(differing)})")
-
-    def for_context(
-        self,
-        *,
-        provider: str | None = None,
-        model: str | None = None,
-        window: int | None = None,
-        session: str | None = None,
-    ) -> Settings:
-        """These settings with the override rule applied that fits best; themselves when none fits."""
-        rule = choose(self.context_threshold_overrides, provider=provider, model=model, window=window, session=session)
-        if rule is None:
-            return self
-        return replace(
-            self,
-            context_threshold=rule.context_threshold,
-            fresh_tail_count=rule.fresh_tail_count or self.fresh_tail_count,
-            leaf_chunk_tokens=rule.leaf_chunk_tokens or self.leaf_chunk_tokens,
-        )
 
 
 #: Every setting in the order of the page.

@@ -71,7 +71,11 @@ def load(
     `config` is a file, or the object that a host passes to its plugin; without it the usual files
     are looked for. `database` and `openclaw_dir` are a person's options and win over all else.
     """
-    places = Places.of(env, cwd, home, openclaw_dir)
+    return load_at(Places.of(env, cwd, home, openclaw_dir), config, database)
+
+
+def load_at(places: Places, config: AnyPath | Mapping[str, Any] | None = None, database: str | None = None) -> Loaded:
+    """The settings that hold at these places."""
     notices: list[Notice] = []
     path, raw, origin = _config(config, places, notices)
     given = flatten(raw, origin, notices)
@@ -90,6 +94,7 @@ def load(
     values["database_path"] = values.get("database_path") or str(places.state_dir / "lcm.db")
     is_address = "://" in values["database_path"]
     beside = places.state_dir if is_address else Path(values["database_path"]).parent
+    values["timezone"] = values.get("timezone") or places.time_zone
     values["large_files_dir"] = values.get("large_files_dir") or str(beside / "lcm-files")
     _warn_of_variables(places.env, notices)
     return Loaded(Settings(**values), sources, tuple(notices), path, given)

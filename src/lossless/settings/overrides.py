@@ -161,7 +161,7 @@ class Routes(Kind):
             if not isinstance(item, Mapping):
                 raise Refused("an object {provider, model}", f"[{place}]", item)
             fields = {"provider": ("provider", Text()), "model": ("model", Text())}
-            found = _fields(f"[{place}]", item, fields)
+            found = read_fields(f"[{place}]", item, fields)
             if len(found) != len(fields):
                 raise Refused("an object with both provider and model", f"[{place}]", dict(item))
             routes.append(Route(str(found["provider"]), str(found["model"])))
@@ -199,11 +199,11 @@ def _rule(at: str, value: object) -> ContextThresholdOverride:
     match = value.get("match")
     if not isinstance(match, Mapping):
         raise Refused("an object with at least one of " + ", ".join(_CONDITIONS), f"{at}.match", match)
-    conditions = _fields(f"{at}.match", match, _CONDITIONS)
+    conditions = read_fields(f"{at}.match", match, _CONDITIONS)
     if not conditions:
         raise Refused("at least one of " + ", ".join(_CONDITIONS), f"{at}.match", dict(match))
     rest = {key: item for key, item in value.items() if key != "match"}
-    effects = _fields(at, rest, _EFFECTS)
+    effects = read_fields(at, rest, _EFFECTS)
     if "context_threshold" not in effects:
         raise Refused(Number(0, 1).allowed(), f"{at}.contextThreshold", None)
     rule = ContextThresholdOverride(**conditions, **effects)  # type: ignore[arg-type]
@@ -213,7 +213,8 @@ def _rule(at: str, value: object) -> ContextThresholdOverride:
     return rule
 
 
-def _fields(at: str, value: Mapping[object, object], kinds: Mapping[str, tuple[str, Kind]]) -> dict[str, object]:
+def read_fields(at: str, value: Mapping[object, object], kinds: Mapping[str, tuple[str, Kind]]) -> dict[str, object]:
+    """The fields of an object by attribute, each read by its kind; `at` is where it stands, for the error."""
     spelled = {**kinds, **{attribute: (attribute, kind) for attribute, kind in kinds.values()}}
     found: dict[str, object] = {}
     for key, item in value.items():

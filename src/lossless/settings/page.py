@@ -65,7 +65,7 @@ file beside it. In a `lossless.toml` one line changes and all others stay.
 * A number is read from the beginning of the text (`20k` is 20, and reported). Blank counts as not
   set; a text without a number, or a number out of range, is an error.
 * Lists stand with commas between; blank means an empty list. `LCM_FALLBACK_PROVIDERS` is
-  `provider/model,provider/model`.
+  `provider/model,provider/model`. `LCM_MODEL_PRICES` is JSON.
 * A blank text counts as not set, except for models, providers, `customInstructions` and
   `largeFilesDir`: there it hides what the config file says.
 
@@ -91,6 +91,22 @@ leafChunkTokens = 12000                     # optional
 ```
 """
 
+_PRICES = """\
+## Prices of models
+
+`modelPrices` holds, by `provider/model`, US dollars for a million tokens. `input` and `output` are needed;
+`cacheRead` and `cacheWrite` are the input price unless they are given. A price that nobody stated is unknown,
+never 0; a wrong one is an error that names the model and the field.
+
+```toml
+[modelPrices."anthropic/claude-haiku-4-5"]
+input = 1
+output = 5
+cacheRead = 0.1                             # optional
+cacheWrite = 1.25                           # optional
+```
+"""
+
 _COLUMNS = ("Key", "Type", "Default", "Allowed", "Environment", "Meaning")
 
 
@@ -99,7 +115,7 @@ def page() -> str:
     parts = [_INTRO]
     for section, settings in groupby(SETTINGS, key=lambda setting: setting.section):
         parts.append(f"## {section.title}\n\n{section.about}\n\n{_table(_COLUMNS, map(_row, settings))}")
-    parts += [_RULES, _old_names()]
+    parts += [_RULES, _PRICES, _old_names()]
     parts.append("## Variables for paths\n\n" + _table(("Variable", "Meaning"), _paths()))
     return "\n".join(parts)
 
@@ -121,7 +137,7 @@ def _default(setting: Setting) -> str:
     value = setting.dump(setting.default)
     if isinstance(value, bool):
         return _code(str(value).lower())
-    if isinstance(value, list):
+    if isinstance(value, list | dict):
         return ", ".join(_code(str(item)) for item in value) or "none"
     return _code(f"{value:g}" if isinstance(value, float) else str(value)) or "empty"
 

@@ -6,11 +6,16 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from lossless.settings.kinds import is_time_zone
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 CONFIG_NAME = "lossless.toml"
 HOST_CONFIG_NAME = "openclaw.json"
+#: A link to the file of the machine's time zone, on Linux and macOS.
+_LOCALTIME = Path("/etc/localtime")
+_UTC = frozenset(("UTC", "UCT", "Universal", "Zulu"))
 
 
 class Places(NamedTuple):
@@ -20,6 +25,7 @@ class Places(NamedTuple):
     cwd: Path | None
     home: Path
     openclaw_dir: Path | None = None
+    localtime: Path = _LOCALTIME
 
     @staticmethod
     def of(
@@ -42,6 +48,12 @@ class Places(NamedTuple):
         """The path in a variable, None when it is not set or blank."""
         text = self.env.get(name, "").strip()
         return _expanded(text, self.home) if text else None
+
+    @property
+    def time_zone(self) -> str | None:
+        """The name of the machine's time zone; None where it is UTC or cannot be told."""
+        name = os.path.realpath(self.localtime).rpartition("/zoneinfo/")[2]
+        return name if name.removeprefix("Etc/") not in _UTC and is_time_zone(name) else None
 
     @property
     def state_dir(self) -> Path:

@@ -81,12 +81,8 @@ class Grants:
         self._db.run(_QUERIES["charge"], {"id": grant_id, "tokens": tokens, "now": state_time(now)})
         return self._db.changes() > 0
 
-    def revoke(self, grant_id: str, now: datetime) -> None:
-        """End a grant; the first end counts."""
-        self._db.run(_QUERIES["revoke"], {"id": grant_id, "now": state_time(now)})
-
     def revoke_held_by(self, holder: str, now: datetime) -> None:
-        """End all grants of a session."""
+        """End all grants of a session; the first end counts."""
         self._db.run(_QUERIES["revoke_holder"], {"holder": holder, "now": state_time(now)})
 
     def unbind(self, holder: str) -> None:

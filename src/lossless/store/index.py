@@ -61,10 +61,6 @@ class SearchIndex:
             self._upstream = frozenset(row[0] for row in self._db.rows(_QUERIES["upstream_tables"]))
         return self._upstream
 
-    def forget_upstream(self) -> None:
-        """Look again which tables are there."""
-        self._upstream = None
-
     def add_messages(self, first: int, texts: Sequence[str], contents: Sequence[str]) -> None:
         """Index messages that were just stored under consecutive ids."""
         self.add_texts((first + n, text) for n, text in enumerate(texts))
@@ -184,6 +180,12 @@ class SearchIndex:
         """How many messages and summaries upstream's search tables lack, where the file has them."""
         messages = sum(len(some) for some in self._upstream_lost_messages(_BATCH))
         return messages + sum(len(self._upstream_lost_summaries(suffix, -1)) for suffix in self._suffixes)
+
+    def emptied_upstream(self) -> tuple[str, ...]:
+        """Those of upstream's search tables that find nothing although there is something: all their rows are gone."""
+        lacks = {"messages_fts": any(self._upstream_lost_messages(_BATCH))}
+        lacks |= {f"summaries_fts{suffix}": bool(self._upstream_lost_summaries(suffix, 1)) for suffix in self._suffixes}
+        return tuple(table for table, is_so in lacks.items() if is_so and not self._db.rows(_QUERIES[f"{table}_any"]))
 
     def refill_upstream(self, limit: int = _BATCH) -> int:
         """Put into upstream's search tables what they lack, about so much; returns how much. Needs a transaction."""

@@ -171,10 +171,6 @@ class Transcripts:
             (seq, kind, json.loads(zlib.decompress(blob).decode("utf-8", "surrogatepass"))) for seq, kind, blob in found
         ]
 
-    def record_kinds(self, conversation_id: int) -> dict[str, int]:
-        """How many records of each kind are kept."""
-        return dict(self._db.rows(_QUERIES["record_kinds"], {"conversation_id": conversation_id}))
-
 
 def _epoch(row: Row) -> Epoch:
     return replace(Epoch(*row), at=time(row[9]))

@@ -63,11 +63,6 @@ class Trigrams:
         """Make the empty index; needs a transaction."""
         self._db.run(_QUERIES["create"])
 
-    def drop(self) -> None:
-        """Remove the index and give its room back; needs a transaction."""
-        self._db.run(_QUERIES["drop"])
-        self._db.run(_QUERIES["forget_through"])
-
 
 def build(archive: Archive, seconds: float) -> bool:
     """Make the index, or go on making it, for so long; whether it holds all messages now."""
