@@ -19,6 +19,7 @@ from lossless.testing import VirtualClock
 from lossless.verify import verify
 from tests.faults import SESSION, TURN, open_engine, problems
 from tests.surgery import kit
+from tests.transfer import claws
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -372,6 +373,23 @@ def test_a_branch_may_put_messages_where_it_wants(path: Path) -> None:
         engine.sync(kit.HERE, [*window[:6], {"role": "user", "content": "an edit in the middle"}, *window[7:]])
         engine.sync(kit.HERE, window)
         kit.prove(engine)
+
+
+@pytest.mark.parametrize("is_indexed", [False, True])
+def test_a_tools_output_that_was_changed_in_another_programs_part_is_found(path: Path, is_indexed: bool) -> None:
+    said = claws.Line("port 8443", "tool", parts=(
+        {"part_type": "text", "text_content": "port 8443", "metadata": '{"originalRole":"toolResult"}'},
+    ))  # fmt: skip
+    claws.real(path, [claws.Talk("run", (claws.Line("Which port?"), said))])
+    if is_indexed:
+        Archive.open(path).close()
+    with Archive.open(path, read_only=True) as archive:
+        assert not any(problem.check == "parts" for problem in verify(archive).problems)
+    with apsw.Connection(str(path)) as other:
+        other.execute("UPDATE message_parts SET text_content = 'port 1'")
+    with Archive.open(path, read_only=True) as archive:
+        (found,) = [problem for problem in verify(archive).problems if problem.check == "parts"]
+        assert (found.table, found.severity) == ("message_parts", "error" if is_indexed else "warning")
 
 
 @pytest.mark.parametrize("column", ["earliest_at", "latest_at"])

@@ -12,6 +12,7 @@ from lossless.files.intercept import restored
 from lossless.files.keep import reader
 from lossless.files.place import lies_at
 from lossless.model.identity import fingerprint, identity_hash
+from lossless.model.messages import ToolResult
 from lossless.store.index import digest, indexed_text
 from lossless.store.skeleton import storable
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from lossless.files.vault import Vault
-    from lossless.model.messages import Json, StoredMessage
+    from lossless.model.messages import Json, Message, StoredMessage
     from lossless.store.archive import Archive
     from lossless.store.checks import Derived, Offender
 
@@ -158,7 +159,11 @@ def _check_message(stored: StoredMessage, derived: Derived) -> Iterator[Problem]
     id_, message = str(stored.id), stored.message
     if derived.identity and derived.identity != identity_hash(message.role, message.content):
         yield Problem("identity", "messages", id_, "its identity is not the one that we give its text", "warning")
-    if derived.fingerprint is None or derived.digest is None:
+    is_indexed = derived.fingerprint is not None and derived.digest is not None
+    if not _is_told_alike(message):
+        detail = "the output in its part is not the one in its text"
+        yield Problem("parts", "message_parts", id_, detail, "error" if is_indexed else "warning")
+    if not is_indexed:
         yield Problem("index", "message_extras", id_, _NOT_INDEXED, "warning")
         return
     if derived.digest != digest(indexed_text(message.content, message)):
@@ -167,6 +172,19 @@ def _check_message(stored: StoredMessage, derived: Derived) -> Iterator[Problem]
         yield Problem("parts", "message_parts", id_, "its parts do not agree with what was stored")
     if message.body is not None:
         yield from _check_original(stored)
+
+
+def _is_told_alike(message: Message) -> bool:
+    """Whether the one output of a tool stands in its message and in its part alike.
+
+    What came through a codec is told from its original, and of an output in JSON a message may hold only the words.
+    """
+    if message.role != "tool" or message.body is not None or len(message.parts) != 1:
+        return True
+    (part,) = message.parts
+    if not isinstance(part, ToolResult) or part.text.lstrip().startswith(("{", "[")) or not message.content.strip():
+        return True
+    return storable(part.text) == message.content
 
 
 def _check_intercepted(
@@ -203,8 +221,14 @@ def _order(archive: Archive) -> Iterator[Problem]:
 
 
 def _upstream_index(archive: Archive) -> Iterator[Problem]:
-    """Search tables of lossless-claw are its own: what they lack is no loss here."""
-    if count := archive.checks.upstream_lost():
+    """Search tables of lossless-claw are its own: some rows that they lack are no loss here, but all of them are."""
+    emptied = archive.checks.upstream_emptied()
+    for table in emptied:
+        detail = (
+            "it has lost all its rows, and lossless-claw finds nothing; `lcm doctor reindex --apply` fills it again"
+        )
+        yield Problem("index", table, "", detail)
+    if not emptied and (count := archive.checks.upstream_lost()):
         detail = f"lossless-claw's own search tables lack {count:,} rows; `lcm doctor reindex --apply` puts them there"
         yield Problem("index", "messages_fts", "", detail, "warning")
 

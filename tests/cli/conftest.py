@@ -16,6 +16,7 @@ from click.testing import CliRunner
 import lossless
 from lossless.cli.main import cli
 from lossless.model.summaries import NewSummary
+from tests.surgery.kit import THERE, open_engine, talk, told
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,6 +111,22 @@ def fold(archive: Archive, conversation_id: int, first: int, last: int, summary:
     with archive.writing():
         archive.summaries.insert(conversation_id, sources, summary, START + timedelta(days=30))
         archive.context.replace(conversation_id, sources, summary.id, START + timedelta(days=30))
+
+
+def sound(lcm: Lcm) -> None:
+    """Nothing is wrong with the archive."""
+    assert lcm("verify").data["problems"] == []
+
+
+@pytest.fixture
+def folded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two conversations, the first of them folded into a graph of three depths."""
+    path = tmp_path / "lcm.db"
+    monkeypatch.setenv("LCM_DATABASE_PATH", str(path))
+    with open_engine(path) as engine:
+        told(engine)
+        engine.append(THERE, talk(4, "there"))
+    return path
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.surgery.kit import HERE, open_engine, told
+from tests.surgery.kit import HERE
 from tests.waiting import is_gone, wait_for
 
-from .conftest import sql
+from .conftest import sound, sql
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,20 +22,6 @@ if TYPE_CHECKING:
     from .conftest import Lcm
 
 NAMED = ("--session-key", HERE.key)
-
-
-@pytest.fixture
-def folded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A conversation that is folded into a graph of three depths."""
-    path = tmp_path / "lcm.db"
-    monkeypatch.setenv("LCM_DATABASE_PATH", str(path))
-    with open_engine(path) as engine:
-        told(engine)
-    return path
-
-
-def sound(lcm: Lcm) -> None:
-    assert lcm("verify").data["problems"] == []
 
 
 DYING = """#!/bin/sh

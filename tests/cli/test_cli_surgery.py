@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lossless
-from tests.surgery.kit import HERE, THERE, open_engine, talk, told
+from tests.surgery.kit import HERE, THERE, talk
 
-from .conftest import sql
+from .conftest import sound, sql
 from .loop import bytes_of
 
 if TYPE_CHECKING:
@@ -23,23 +23,8 @@ if TYPE_CHECKING:
 NAMED = ("--session-key", HERE.key)
 
 
-@pytest.fixture
-def folded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two conversations, the first of them folded into a graph of three depths."""
-    path = tmp_path / "lcm.db"
-    monkeypatch.setenv("LCM_DATABASE_PATH", str(path))
-    with open_engine(path) as engine:
-        told(engine)
-        engine.append(THERE, talk(4, "there"))
-    return path
-
-
 def root(path: Path) -> str:
     return str(sql(path, "SELECT summary_id FROM context_items WHERE summary_id IS NOT NULL")[0][0])
-
-
-def sound(lcm: Lcm) -> None:
-    assert lcm("verify").data["problems"] == []
 
 
 def test_dissolving_is_shown_before_it_is_done(lcm: Lcm, folded: Path) -> None:

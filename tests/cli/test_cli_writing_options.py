@@ -11,7 +11,7 @@ from lossless.compaction.fallback import FALLBACK_MARKER
 from lossless.store.operations import Operations
 from tests.surgery.kit import HERE, THERE, open_engine, told
 
-from .conftest import sql
+from .conftest import sound, sql
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,19 +23,16 @@ HEADER = re.compile(r"^\[\d{4}-\d\d-\d\d \d\d:\d\d \S+ (?:\| |- )", re.MULTILINE
 
 
 @pytest.fixture
-def folded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def broken(folded: Path) -> Path:
     """Two conversations that are folded; a leaf of each is what a fallback left."""
-    path = tmp_path / "lcm.db"
-    monkeypatch.setenv("LCM_DATABASE_PATH", str(path))
-    with open_engine(path) as engine:
-        for session in (HERE, THERE):
-            id_ = told(engine, session=session)
-            leaves = engine.archive.listings.summaries(99, conversation_id=id_, depth=0).rows
-            leaf = min(leaves, key=lambda row: row.token_count)  # a reply makes it no smaller than its parent needs
+    with open_engine(folded) as engine:
+        told(engine, session=THERE)
+        for id_ in (1, 2):
+            leaf = engine.archive.listings.summaries(1, conversation_id=id_, depth=0).rows[0]
             with engine.archive.writing():
                 text = f"{FALLBACK_MARKER}\n{leaf.content[:200]}"
                 Operations(engine.archive).write(leaf.summary_id, text, leaf.token_count, "emergency-fallback", ())
-    return path
+    return folded
 
 
 @pytest.fixture
@@ -54,12 +51,8 @@ def model(tmp_path: Path, heard: Path) -> tuple[str, str]:
     return ("--model", f"command/{place}")
 
 
-def sound(lcm: Lcm) -> None:
-    assert lcm("verify").data["problems"] == []
-
-
-def test_a_model_reads_times_in_a_zone_or_none(lcm: Lcm, folded: Path, heard: Path, model: tuple[str, str]) -> None:
-    before = sql(folded, "SELECT * FROM summaries")
+def test_a_model_reads_times_in_a_zone_or_none(lcm: Lcm, broken: Path, heard: Path, model: tuple[str, str]) -> None:
+    before = sql(broken, "SELECT * FROM summaries")
     all_ = ("rewrite", *NAMED, "--all", "--diff", *model)
     lcm(*all_)
     assert HEADER.search(heard.read_text()) is not None
@@ -74,10 +67,10 @@ def test_a_model_reads_times_in_a_zone_or_none(lcm: Lcm, folded: Path, heard: Pa
     assert HEADER.search(told_) is None
     assert "\n[user]\n" in told_
     assert "\n[summary]\n" in told_
-    assert sql(folded, "SELECT * FROM summaries") == before
+    assert sql(broken, "SELECT * FROM summaries") == before
 
 
-def test_a_stopped_run_goes_on_only_as_it_was_begun(lcm: Lcm, folded: Path, tmp_path: Path) -> None:
+def test_a_stopped_run_goes_on_only_as_it_was_begun(lcm: Lcm, broken: Path, tmp_path: Path) -> None:
     place, count = tmp_path / "dying", tmp_path / "count"
     place.write_text(
         f"#!/bin/sh\ncat > /dev/null\necho x >> {count}\n[ $(wc -l < {count}) -gt 2 ] && exit 1\n"
@@ -94,25 +87,25 @@ def test_a_stopped_run_goes_on_only_as_it_was_begun(lcm: Lcm, folded: Path, tmp_
     sound(lcm)
 
 
-def test_repairing_all_conversations(lcm: Lcm, folded: Path, model: tuple[str, str]) -> None:
+def test_repairing_all_conversations(lcm: Lcm, broken: Path, model: tuple[str, str]) -> None:
     planned = lcm("repair", "--all", *model).data
     assert [item["plan"]["conversationId"] for item in planned["items"]] == [1, 2]
     assert lcm("repair", "--all", "--dry-run", *model).data == planned
     done = lcm("repair", "--all", "--no-timestamps", "--apply", *model).data
-    assert [len(item["done"]["summaryIds"]) for item in done["items"]] == [1, 1]
+    assert all(item["plan"]["targets"][0]["id"] in item["done"]["summaryIds"] for item in done["items"])
     assert lcm("repair", "--all").data["targets"] == 0
     assert "nothing to do" in lcm("repair", "--all", "--format", "table").out
     sound(lcm)
 
 
-def test_the_doctor_writes_the_one_that_is_named(lcm: Lcm, folded: Path, model: tuple[str, str]) -> None:
-    broken = sql(folded, "SELECT summary_id FROM summaries WHERE model = 'emergency-fallback' ORDER BY conversation_id")
-    first = str(broken[0][0])
+def test_the_doctor_writes_the_one_that_is_named(lcm: Lcm, broken: Path, model: tuple[str, str]) -> None:
+    left = "SELECT summary_id FROM summaries WHERE model = 'emergency-fallback' ORDER BY conversation_id"
+    spoiled = sql(broken, left)
+    first = str(spoiled[0][0])
     planned = lcm("doctor", "apply", 1, "--summary", first, "--dry-run").data
     assert [target["id"] for target in planned["items"][0]["plan"]["targets"]] == [first]
     lcm("doctor", "apply", 1, "--summary", first, "--tz", "Europe/Berlin", "--confirm", *model)
-    left = sql(folded, "SELECT summary_id FROM summaries WHERE model = 'emergency-fallback'")
-    assert left == broken[1:]
+    assert sql(broken, left) == spoiled[1:]
     assert lcm("doctor", "apply", 2, "--summary", first).code == 2
     sound(lcm)
 
@@ -129,6 +122,6 @@ WRONG = (
 
 
 @pytest.mark.parametrize(("command", "word"), WRONG, ids=range(len(WRONG)))
-def test_what_does_not_go_together_is_said(lcm: Lcm, folded: Path, command: tuple[str, ...], word: str) -> None:
+def test_what_does_not_go_together_is_said(lcm: Lcm, broken: Path, command: tuple[str, ...], word: str) -> None:
     refused = lcm(*command)
     assert (refused.code, word in refused.error["message"]) == (2, True), refused.err

@@ -137,14 +137,22 @@ def test_lossless_claws_own_search_tables_get_what_they_lack(path: Path) -> None
         engine.append(HERE, [{"role": "user", "content": "\u2003"}])
         for table in tables:
             sql(engine, table)
-        engine.archive.index.forget_upstream()
+    with open_engine(path) as engine:
+        (one,) = engine.examine().findings
+        assert (one.kind, one.severity, one.remedy) == ("index.emptied", "problem", "lcm doctor reindex --apply")
+        assert {(one.severity, one.table) for one in engine.verify().problems} == {
+            ("error", "messages_fts"), ("error", "summaries_fts"),
+        }  # fmt: skip
+        assert engine.grep("ferry").hits  # ours is another table
+        reindexing.apply(engine.archive)
+        assert engine.examine().findings == ()
+        assert engine.verify().problems == ()
+        sql(engine, "DELETE FROM messages_fts WHERE rowid > 1")
         (one,) = engine.examine().findings
         assert (one.kind, one.severity) == ("index.upstream", "note")
         (problem,) = engine.verify().problems
         assert (problem.severity, problem.table) == ("warning", "messages_fts")
         reindexing.apply(engine.archive)
-        assert engine.examine().findings == ()
-        assert engine.verify().problems == ()
         sql(engine, "UPDATE messages_fts_data SET block = x'00112233' WHERE id > 10")
     with open_engine(path) as engine:
         reindexing.apply(engine.archive)
@@ -186,9 +194,7 @@ def test_what_cannot_be_read_does_not_stand_in_the_way(path: Path) -> None:
         assert (done.messages, done.unreadable) == (39, ("msg#7",))
 
 
-def test_one_that_was_stopped_is_gone_on_with(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reindexing, "_BATCH", 10)
-
+def test_one_that_was_stopped_is_gone_on_with(path: Path) -> None:
     def stop(_: int) -> None:
         raise KeyboardInterrupt
 
@@ -196,14 +202,13 @@ def test_one_that_was_stopped_is_gone_on_with(path: Path, monkeypatch: pytest.Mo
         engine.append(HERE, talk(40, words=3))
         sql(engine, "INSERT INTO message_index (message_index) VALUES ('delete-all')")
         with pytest.raises(KeyboardInterrupt):
-            reindexing.apply(engine.archive, stop)
+            reindexing.apply(engine.archive, stop, batch=10)
         assert drift_of(engine) == (30, 0, 0)
         assert reindexing.apply(engine.archive).messages == 30
         prove(engine)
 
 
-def test_others_write_meanwhile(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reindexing, "_BATCH", 5)
+def test_others_write_meanwhile(path: Path) -> None:
     with open_engine(path) as engine, lossless.open(path, settings(), background=False) as other:
         engine.append(HERE, talk(60, words=3))
         sql(engine, "INSERT INTO message_index (message_index) VALUES ('delete-all')")
@@ -214,7 +219,7 @@ def test_others_write_meanwhile(path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
         writer = threading.Thread(target=write)
         writer.start()
-        reindexing.apply(engine.archive)
+        reindexing.apply(engine.archive, batch=5)
         writer.join()
         assert drift_of(engine) == (0, 0, 0)
         prove(engine)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lossless.doctor import focus
-from lossless.doctor.focus_text import SECTIONS, missing_sections
 from lossless.errors import BadInput
 from lossless.llm.base import Completion
+from lossless.revising import focus
+from lossless.revising.focus_text import SECTIONS, missing_sections
 from lossless.testing import Scripted
 from tests.surgery.kit import HERE, THERE, context, open_engine, prove, roots, rows, talk, told
 

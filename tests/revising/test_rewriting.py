@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lossless.compaction.fallback import DIRECTIVE_MARKER
-from lossless.doctor import rewriting
-from lossless.doctor.markers import marker_of
-from lossless.errors import BadInput, ModelAuth, Stale
+from lossless.compaction.lease import lease, lease_length, lease_name
+from lossless.errors import BadInput, ModelAuth, ModelTimeout, Stale
 from lossless.llm.base import Completion
 from lossless.model.summaries import EXTRACTIVE_MODEL
+from lossless.revising import rewriting
+from lossless.revising import run as rewrite_run
+from lossless.revising.markers import marker_of
 from tests.surgery.kit import HERE, THERE, copies, depths, open_engine, prove, roots, rows, talk, told
 
 if TYPE_CHECKING:
@@ -117,10 +119,71 @@ def test_a_shorter_leaf_never_makes_its_user_the_larger_one(path: Path) -> None:
         told(engine)
     with open_engine(path, Writes(1)) as engine:
         done, drafts = engine.rewrite(HERE, depth=0)
-        refused = [draft for draft in drafts if draft.refusal == rewriting.BREAKS_USER]
+        refused = [draft for draft in drafts if draft.breaks is not None]
         assert refused
         assert done is None or len(done.summary_ids) == len(drafts) - len(refused)
+        assert all(f"--summary {draft.summary_id} --upward --apply" in str(draft.refusal) for draft in refused)
         prove(engine)
+
+
+def test_what_shorter_texts_make_too_large_is_written_after_all_below_it(path: Path) -> None:
+    with open_engine(path) as engine:
+        told(engine)
+        all_ = depths(engine, 1)
+        before = rows(engine, "SELECT * FROM summaries ORDER BY summary_id")
+    with open_engine(path, Writes(1), summary_max_calls_per_window=2) as engine:
+        done, drafts = engine.rewrite(HERE, depth=0, upward=True)
+        assert done is not None
+        assert {draft.refusal for draft in drafts} == {None}
+        assert {draft.summary_id for draft in drafts if not draft.because} == {id_ for id_ in all_ if not all_[id_]}
+        assert len({draft.summary_id for draft in drafts}) == len(drafts) > Counter(all_.values())[0]
+        place = {draft.summary_id: n for n, draft in enumerate(drafts)}
+        for summary in engine.archive.summaries.many(list(place)):
+            assert all(place[id_] < place[summary.id] for id_ in summary.source_ids if id_ in place)
+        prove(engine)
+        engine.undo(HERE)
+        assert rows(engine, "SELECT * FROM summaries ORDER BY summary_id") == before
+
+
+def test_a_text_that_fits_takes_nothing_along(path: Path) -> None:
+    with open_engine(path) as engine:
+        told(engine)
+        (root,) = roots(engine, 1)
+    with open_engine(path, Writes(1)) as engine:
+        _, drafts = engine.rewrite(HERE, summary_id=root, upward=True)
+        assert [draft.summary_id for draft in drafts] == [root]
+
+
+def test_what_cannot_be_written_anew_holds_the_others_back(path: Path) -> None:
+    with open_engine(path) as engine:
+        told(engine)
+        before = rows(engine, "SELECT * FROM summaries")
+
+    def accept(draft: rewriting.Draft) -> bool:
+        return not draft.because
+
+    with open_engine(path, Writes(1)) as engine:
+        _, drafts = engine.rewrite(HERE, depth=0, upward=True, accept=accept)
+        assert any(draft.breaks for draft in drafts)
+        assert not any(draft.because for draft in drafts)
+        prove(engine)
+        engine.undo(HERE)
+    answers = Writes(1)
+
+    def falters(prompt: Prompt) -> Completion:
+        if "<conversation_to_condense>" in prompt.user:
+            raise ModelTimeout("too slow")
+        return answers(prompt)
+
+    with open_engine(path, falters) as engine:
+        work = rewriting.plan(engine.archive, 1, depth=0, upward=True)
+        made = rewrite_run.write(engine.writer, work)
+        assert made.stop == "too slow" or any(draft.is_failed for draft in made.refused)
+        held = [draft for draft in made.refused if draft.breaks is not None]
+        assert any("is not written anew: too slow" in str(draft.refusal) for draft in held)
+        rewrite_run.place(engine.writer, made, None)
+        prove(engine)
+        assert len(rows(engine, "SELECT * FROM summaries")) == len(before)
 
 
 def test_a_model_that_refuses_changes_nothing(path: Path) -> None:
@@ -167,6 +230,21 @@ def test_nobody_else_summarises_meanwhile(path: Path) -> None:
             next(rewriting.drafts(engine.writer, work))
         drafts.close()
         assert rows(engine, "SELECT * FROM leases") == []
+
+
+def test_a_writer_whose_time_ran_out_stops_when_another_one_has_begun(path: Path) -> None:
+    with open_engine(path) as engine:
+        id_ = told(engine)
+        work, writer = rewriting.plan(engine.archive, id_, everything=True), engine.writer
+        drafts = rewriting.drafts(writer, work)
+        next(drafts)
+        longest = engine.settings.summary_timeout_ms
+        later = writer.clock() + lease_length(longest)
+        with lease(engine.archive, lease_name(id_), lambda: later, longest) as prolong:
+            assert prolong()
+            (last,) = drafts
+            assert (last.refusal, last.is_last) == (rewriting.TAKEN, True)
+            assert prolong()
 
 
 def test_a_summary_that_changed_meanwhile_is_left_alone(path: Path) -> None:

@@ -140,6 +140,15 @@ def test_a_folder_is_no_archive(tmp_path: Path) -> None:
         Archive.open(tmp_path)
 
 
+@pytest.mark.parametrize("read_only", [False, True])
+def test_an_address_makes_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read_only: bool) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(errors.ArchiveDenied, match="it is an address; name a file") as refused:
+        Archive.open("postgresql://me:secret@host/db", read_only=read_only)
+    assert "secret" not in str(refused.value)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_place_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     place = tmp_path / "file" / "below"

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lossless.doctor import focus
 from lossless.errors import BadInput
 from lossless.lifecycle.backfill import Filling, fill
 from lossless.model.summaries import NewSummary
+from lossless.revising import focus
 from lossless.surgery import dissolve, undo
 from tests.faults import dump
 

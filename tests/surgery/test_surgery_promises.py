@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lossless
-from lossless.doctor import rewriting
 from lossless.errors import BadInput
 from lossless.lifecycle.backfill import Filling, fill
 from lossless.llm.base import Completion
+from lossless.revising import rewriting
 from lossless.surgery import dissolve, merge, transplant, undo
 from tests.faults import before_each_statement, statements_of
 

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import lossless
 from lossless.compaction.summariser import Summariser
-from lossless.doctor import clean, maintenance, repair, rewriting
+from lossless.doctor import clean, maintenance, repair
 from lossless.lifecycle.backfill import Filling, fill
 from lossless.llm.base import Completion
+from lossless.revising import rewriting
+from lossless.revising.fit import settled
 from lossless.surgery import merge, unfold
 from lossless.testing import VirtualClock
 from tests.faults import before_each_statement
@@ -104,7 +106,7 @@ def _owing(engine: lossless.Engine) -> None:
 
 def _written(engine: lossless.Engine, work: rewriting.RewritePlan, model: Any = None) -> None:
     writer = replace(engine.writer, summariser=Summariser(engine.settings, model))
-    made, _ = rewriting.settled(engine.archive, list(rewriting.drafts(writer, work)))
+    made, _ = settled(engine.archive, list(rewriting.drafts(writer, work)))
     rewriting.apply(engine.archive, work, made, engine._clock(), engine._backups())
 
 

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -120,8 +120,10 @@ def test_an_export_that_is_killed_leaves_nothing_half(many: Path, tmp_path: Path
     target = tmp_path / "out" / "copy"
 
     def has_begun() -> bool:
-        found = [*target.parent.glob(".*.tmp"), *target.glob(".*.tmp/*")]
-        return any(path.is_file() and path.stat().st_size > 0 for path in found)
+        with suppress(FileNotFoundError):  # what was seen may have got its final name meanwhile
+            found = [*target.parent.glob(".*.tmp"), *target.parent.glob(".*.tmp/*")]
+            return any(path.is_file() and path.stat().st_size > 0 for path in found)
+        return False
 
     kill_when(lcm(many, "export", kind, target), has_begun)
     there = names(target)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=alert(1)>\x00\x1b[31m\u202e```\n# not a heading"
 SESSION = lossless.Session(key='agent:"><script>x</script>../../etc', id="run")
 ALLOWED = {
-    "html", "head", "meta", "title", "style", "body", "h1", "table", "tr", "td", "th", "p", "a", "bdi", "details",
+    "html", "head", "meta", "title", "style", "body", "h1", "h2", "table", "tr", "td", "th", "p", "a", "bdi", "details",
     "summary", "pre", "article", "header",
 }  # fmt: skip
 
@@ -126,6 +126,16 @@ def test_markdown_has_summaries_and_messages(tmp_path: Path) -> None:
     assert "### sum_top (condensed, depth 1, 3 tokens)" in text
     assert "> line 0" in text
     assert "Called read:" in text
+
+
+def test_a_page_has_summaries_and_messages_in_light_and_dark(tmp_path: Path) -> None:
+    target = tmp_path / "here" / "lcm.db"
+    bring("claw", real(tmp_path / "lcm.db", [claws.tree_of_24()]), target)
+    report = export(target, tmp_path / "out", "html")
+    text = (tmp_path / "out" / report.files[0]).read_text()
+    assert text.index("<h2>Summaries</h2>") < text.index("sum_top: condensed, depth 1, 3 tokens")
+    assert text.index("<h2>Messages</h2>") < text.index("<article")
+    assert ":root{color-scheme:light dark}" in text, "on the root, so that the background follows, too"
 
 
 def test_lines_are_messages_as_they_came(archive: Path, tmp_path: Path) -> None:

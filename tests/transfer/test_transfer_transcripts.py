@@ -278,6 +278,28 @@ def test_a_file_that_says_nothing_yet_is_skipped(engine: lossless.Engine, tmp_pa
     assert [outcome.status for outcome in bring_in(engine, "openclaw", tmp_path / "new.jsonl")] == ["skipped"]
 
 
+@pytest.mark.parametrize("name", [b"na\xffme.jsonl", b"fold\xffer/name.jsonl"])
+def test_a_name_that_is_no_text_is_an_error(engine: lossless.Engine, tmp_path: Path, name: bytes) -> None:
+    path = tmp_path / os.fsdecode(name)
+    try:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text('{"role": "user", "content": "hi"}\n')
+    except OSError:
+        pytest.skip("the file system has no such names")
+    for outcomes in (list(look_at(engine.archive, "jsonl", path)), list(bring_in(engine, "jsonl", path))):
+        assert [(one.status, "its name is not UTF-8" in (one.reason or "")) for one in outcomes] == [("error", True)]
+
+
+@pytest.mark.parametrize("time", [[1], {"at": 1}, True, None, "noon", -1, 1e300])
+def test_a_time_that_is_none_does_no_harm(engine: lossless.Engine, tmp_path: Path, time: Any) -> None:
+    path = tmp_path / "plain.jsonl"
+    for text in ("one", "two", "three"):
+        said = {"role": "user", "content": text, "timestamp": time}
+        path.write_text("".join(json.dumps(said | {"content": word}) + "\n" for word in (text, "end")))
+        assert {one.status for one in bring_in(engine, "jsonl", path)} == {"imported"}
+    assert {"one", "two", "three", "end"} == set(stored(engine))
+
+
 def test_a_pipe_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(BadInput, match="neither a file nor a folder"):

@@ -9,7 +9,7 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.commands import Group, number, text
-from lossless.cli.drafting import diff_option, exit_code, prompt_dir_option, writing_of, written
+from lossless.cli.drafting import diff_option, emit, prompt_dir_option, writing_of
 from lossless.cli.options import wrong
 from lossless.cli.plain import backups, confirm, looking, open_engine, whole
 from lossless.cli.reindex import reindex
@@ -18,7 +18,7 @@ from lossless.cli.source_times import source_times
 from lossless.cli.surgery import yes_option
 from lossless.cli.target import budget_option
 from lossless.cli.toolbox import vault_of
-from lossless.cli.writer import named_model, writer_of
+from lossless.cli.writer import named_model
 from lossless.compaction.summariser import Summariser
 from lossless.doctor import clean as cleaning
 from lossless.doctor import examine as examining
@@ -93,21 +93,8 @@ def apply(
         for id_ in ids:
             archive.conversations.get(id_)
         found = repairs(invocation, archive, ids, budget, summary_ids)
-    plans = [one.plan for one in found]
-    items = written(invocation, plans, how)
-    is_refused = any(draft["refusal"] is not None for item in items for draft in item["drafts"])
-    code = exit_code(items) or (failures.INTERNAL if is_refused else failures.OK)
-    data = {
-        "items": items,
-        "targets": sum(len(plan.targets) for plan in plans),
-        "kinds": kinds(found),
-        "blocked": [reason for one in found for reason in one.blocked],
-        "writer": writer_of(how.asked),
-        "wanted": how.is_real,
-        **how.spending(plans),
-    }
-    invocation.emit("doctor.apply", data, ok=code == failures.OK)
-    ctx.exit(code)
+    blocked = [reason for one in found for reason in one.blocked]
+    emit(ctx, "doctor.apply", [one.plan for one in found], how, {"kinds": kinds(found), "blocked": blocked})
 
 
 @doctor.command("clean")

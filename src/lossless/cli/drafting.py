@@ -16,7 +16,7 @@ from lossless.cli import failures
 from lossless.cli.plain import backups, confirm, done, open_engine, whole
 from lossless.cli.writer import reachable, writer_of
 from lossless.compaction.summariser import Summariser
-from lossless.doctor import rewrite_run
+from lossless.revising import run as rewrite_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from lossless.cli.invocation import Invocation
     from lossless.cli.source_times import Times
     from lossless.cli.writer import Named
-    from lossless.doctor.rewrite_run import Drafted
-    from lossless.doctor.rewriting import RewritePlan
     from lossless.engine import Engine
+    from lossless.revising.rewriting import RewritePlan
+    from lossless.revising.run import Drafted
     from lossless.settings import Settings
     from lossless.surgery.outcome import Operated
 
@@ -107,11 +107,16 @@ def written(invocation: Invocation, plans: Sequence[RewritePlan], how: Writing) 
     return items
 
 
-def exit_code(items: Sequence[dict[str, Any]]) -> int:
-    """How a run ended: interrupted, with a model that failed, or well."""
+def exit_code(command: str, items: Sequence[dict[str, Any]]) -> int:
+    """How a run ended: interrupted, with something that stays as it is and should not, or well.
+
+    What a rewrite leaves is as good as it was, unless a model failed or a text does not fit; a repair leaves it broken.
+    """
     if any(item["stop"] == rewrite_run.INTERRUPTED for item in items):
         return failures.INTERRUPTED
-    return failures.INTERNAL if any(draft["isFailed"] for item in items for draft in item["drafts"]) else failures.OK
+    drafts = [draft for item in items for draft in item["drafts"] if draft["refusal"] is not None]
+    is_bad = any(command != "rewrite" or draft["isFailed"] or draft["breaks"] is not None for draft in drafts)
+    return failures.INTERNAL if is_bad else failures.OK
 
 
 def emit(
@@ -124,7 +129,7 @@ def emit(
     """Carry plans out as far as that is wanted, print what came of it, and end the command."""
     invocation: Invocation = ctx.obj
     items = written(invocation, plans, how)
-    code = exit_code(items)
+    code = exit_code(command, items)
     count = sum(len(plan.targets) for plan in plans)
     data = {"items": items, "targets": count, "writer": writer_of(how.asked), "wanted": how.is_real}
     invocation.emit(command, data | how.spending(plans) | (more or {}), ok=code == failures.OK)
@@ -138,7 +143,7 @@ def _drafted(invocation: Invocation, engine: Engine, plan: RewritePlan) -> Draft
     from lossless.cli.progress import counting
 
     with _interruptible(), counting("Writing", len(plan.targets)) as advance:
-        return rewrite_run.write(engine.writer, plan, heard=lambda _draft: advance(1))
+        return rewrite_run.write(engine.writer, plan, heard=lambda draft: advance(0 if draft.because else 1))
 
 
 @contextmanager

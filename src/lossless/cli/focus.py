@@ -12,13 +12,13 @@ from lossless.cli.commands import Command, text
 from lossless.cli.plain import done, looking, open_engine, whole
 from lossless.cli.target import find, targeted
 from lossless.cli.writer import Named, named_model, reachable
-from lossless.doctor import focus as focusing
+from lossless.revising import focus as focusing
 
 if TYPE_CHECKING:
     from lossless.cli.invocation import Invocation
     from lossless.cli.target import Target
-    from lossless.doctor.focus import FocusStatus
     from lossless.model.conversations import Conversation
+    from lossless.revising.focus import FocusStatus
 
 _dry_run = click.option("--dry-run", is_flag=True, help="Only say which summaries the brief would stand for.")
 _no_compact = click.option("--no-compact", is_flag=True, help="Do not fold older history before.")

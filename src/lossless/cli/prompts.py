@@ -13,8 +13,8 @@ from lossless.cli.options import wrong
 from lossless.cli.plain import looking
 from lossless.compaction import prompts as templates
 from lossless.compaction.summariser import Summariser
-from lossless.doctor import rewriting
-from lossless.doctor.prompting import prompt_of
+from lossless.revising import rewriting
+from lossless.revising.prompting import prompt_of
 from lossless.surgery.outcome import text_diff
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def list_command(invocation: Invocation, prompt_dir: Path | None) -> None:
 
 
 @prompts.command("show")
-@click.argument("name", type=_NAME)
+@click.argument("name", metavar="NAME", type=_NAME)
 @prompt_dir_option
 @click.pass_obj
 def show(invocation: Invocation, name: str, prompt_dir: Path | None) -> None:
@@ -63,7 +63,7 @@ def export(invocation: Invocation, folder: Path, overwrite: bool) -> None:
 
 
 @prompts.command("diff")
-@click.argument("name", type=_NAME, required=False)
+@click.argument("name", metavar="[NAME]", type=_NAME, required=False)
 @prompt_dir_option
 @click.pass_obj
 def diff(invocation: Invocation, name: str | None, prompt_dir: Path | None) -> None:
@@ -78,7 +78,7 @@ def diff(invocation: Invocation, name: str | None, prompt_dir: Path | None) -> N
 
 
 @prompts.command("render")
-@click.argument("name", type=_NAME, required=False)
+@click.argument("name", metavar="[NAME]", type=_NAME, required=False)
 @click.option("--summary", "summary_id", metavar="ID", type=text, help="Fill it with what this summary was made of.")
 @prompt_dir_option
 @click.pass_obj

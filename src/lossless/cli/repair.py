@@ -55,7 +55,8 @@ def repair(
     """Write summaries anew that fallbacks left behind: truncated, empty, or made in an emergency.
 
     From the bottom up. The preflight asks for --confirm when there are more than 25, when they read more than 75 % of
-    the budget, or when a sweep is pending. A text that is still a fallback is left out.
+    the budget, or when a sweep is pending. What was made of one and would no longer be smaller than its sources is
+    written anew as well. A text that is still a fallback is left out. Exit code 1 when something stays broken.
     """
     invocation: Invocation = ctx.obj
     how = writing_of(invocation, **more)

@@ -13,18 +13,18 @@ from lossless.cli.options import wrong
 from lossless.cli.plain import looking
 from lossless.cli.source_times import source_times
 from lossless.cli.surgery import apply_option, yes_option
-from lossless.cli.target import targeted
+from lossless.cli.target import NAME_ONE, targeted
 from lossless.cli.writer import named_model, writer_of
 from lossless.compaction.summariser import Summariser
-from lossless.doctor import rewriting
+from lossless.revising import rewriting
 
 if TYPE_CHECKING:
     from lossless.cli.invocation import Invocation
     from lossless.cli.target import Target
-    from lossless.doctor.rewriting import RewritePlan
+    from lossless.revising.rewriting import RewritePlan
     from lossless.store.archive import Archive
 
-_RULES = ("summary_id", "subtree", "depth", "everything", "extractive", "afresh")
+_RULES = ("summary_id", "subtree", "depth", "everything", "extractive", "afresh", "upward")
 
 
 @click.command("rewrite", cls=Command)
@@ -35,6 +35,7 @@ _RULES = ("summary_id", "subtree", "depth", "everything", "extractive", "afresh"
 @click.option("--all", "everything", is_flag=True, help="All summaries of the conversation.")
 @click.option("--extractive", is_flag=True, help="Those that no model wrote; of all conversations when none is named.")
 @click.option("--afresh", is_flag=True, help="Also what the same command wrote before it was stopped.")
+@click.option("--upward", is_flag=True, help="Also those above that would no longer be smaller than their sources.")
 @source_times
 @prompt_dir_option
 @named_model
@@ -49,7 +50,7 @@ def rewrite(ctx: click.Context, /, target: Target | None, **given: Any) -> None:
     whatever the spending limit is; with both, a person sees the texts before they take their place. --model names
     another model for this time only. A text counts only when it is smaller than what it stands for.
     Interrupted, or when the model is down, what goes together is kept, and the same command goes on with the rest.
-    Exit code 1 when a model failed on the way.
+    Exit code 1 when a model failed on the way, or when a new text does not fit below one that was made of it.
     """
     invocation: Invocation = ctx.obj
     rule = {name: given.pop(name) for name in _RULES}
@@ -72,6 +73,6 @@ def _plans(archive: Archive, target: Target | None, rule: dict[str, Any]) -> lis
     elif rule["extractive"]:
         ids = archive.checks.conversation_ids()
     else:
-        raise wrong("Name a conversation with --session-key, --session-id or --conversation-id.")
+        raise wrong(NAME_ONE)
     plans = [rewriting.plan(archive, id_, **rule) for id_ in ids]
     return [plan for plan in plans if plan.targets] or plans[:1]

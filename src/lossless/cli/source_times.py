@@ -49,7 +49,7 @@ class Times:
         plain = Summariser(settings, prompt_folder=prompt_folder)
         if self.are_shown:
             return plain
-        from lossless.doctor.rewrite_times import timeless
+        from lossless.revising.times import timeless
 
         return replace(plain, connect=lambda candidate: timeless(plain.connector()(candidate)))
 

@@ -91,12 +91,24 @@ def rewrite(screen: Screen, data: Data, word: str = "--apply") -> None:
                 continue
             by = f"{number(draft['tokensBefore'])} → {number(draft['tokens'])} tokens, by {draft['model']}"
             screen.title(draft["summaryId"], by)
+            if draft["because"]:
+                screen.line(styled(f"Written anew as well: {draft['because']}.", "dim"))
             _lines(screen, draft["diff"])
         screen.gap()
         _outcome(screen, item, "" if data["wanted"] else word)
+        _left_alone(screen, item)
         _stopped(screen, item)
     for reason in data.get("blocked", ()):
         screen.line(styled(f"Wants your word (--confirm): {reason}", "yellow"))
+
+
+def _left_alone(screen: Screen, item: Data) -> None:
+    """How many of those that were written are not in place, so that nobody has to look for it among the others."""
+    refused = [draft for draft in item["drafts"] if draft["refusal"] is not None]
+    if refused:
+        count = f"{len(refused)} of {plural(len(item['drafts']), 'summary', 'summaries')}"
+        verb = "stays" if len(refused) == 1 else "stay"
+        screen.line(styled(f"{count} {verb} as before; why is said above.", "yellow"))
 
 
 def _stopped(screen: Screen, item: Data) -> None:

@@ -13,6 +13,7 @@ from lossless.cli import failures
 from lossless.cli.commands import Command, text
 from lossless.cli.toolbox import vault_of
 from lossless.errors import BadInput, LosslessError
+from lossless.paths import expanded
 from lossless.store.archive import Archive
 from lossless.store.sources import check_remnic, open_claw
 from lossless.transfer.archive_file import check_archive, import_archive
@@ -273,7 +274,7 @@ def import_lossless_claw_command(
 
 def _memory(folder: str) -> Path:
     """Where Remnic keeps its database in a memory folder, which may not be there yet."""
-    place = Path(folder).expanduser()
+    place = expanded(folder)
     if place.exists() and not place.is_dir():
         raise BadInput(f"--memory-dir {folder!r} is not a folder")
     return place / "state" / "lcm.sqlite"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
@@ -12,6 +11,7 @@ import click
 from lossless.cli.commands import Command, text
 from lossless.cli.toolbox import vault_of
 from lossless.cli.transfer import shown, watching
+from lossless.paths import expanded
 from lossless.store.sources import open_claw
 from lossless.transfer.archive_file import export_archive
 from lossless.transfer.lossless_claw_out import ExportOptions, export_lossless_claw
@@ -32,7 +32,7 @@ _sessions = click.option(
     multiple=True,
     help="Only this session, by its id or key; may be given several times.",
 )
-_overwrite = click.option("--overwrite", is_flag=True, help="Replace what lies there.")
+_overwrite = click.option("--overwrite", is_flag=True, help="Replace what is there.")
 
 
 def _place(ctx: click.Context, param: click.Parameter, value: str) -> str:  # noqa: ARG001
@@ -135,7 +135,7 @@ def remnic(
     Turns that are there keep their places; the same export twice adds nothing. Tables of ours beside Remnic's keep
     what those have no room for, so that `lcm import remnic` brings each conversation with messages back exactly.
     """
-    place = Path(target).expanduser()
+    place = expanded(target)
     if place.is_dir():
         place = place / "state" / "lcm.sqlite"
     with ExitStack() as stack:

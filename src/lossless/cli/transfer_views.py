@@ -34,6 +34,7 @@ _NAMES = {
     "filesMissing": "Files without bytes",
     "pinsInserted": "Pins inserted",
     "briefsInserted": "Focus briefs inserted",
+    "prunedInserted": "Deleted conversations remembered",
     "messagesHidden": "Messages outside of contexts",
     "compactionEventsInserted": "Boundaries noted",
     "eventsDropped": "Compaction events without a place",

@@ -1,1 +1,1 @@
-"""Looking after an archive: finding what is broken, writing summaries anew, focus, and cleaning up."""
+"""Looking after an archive: finding what is broken, and what helps."""

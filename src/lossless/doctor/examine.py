@@ -126,7 +126,10 @@ def _index(archive: Archive, symptoms: Symptoms) -> Iterator[Finding]:
     behind = drift.unindexed_messages + drift.unindexed_summaries
     if behind:
         yield Finding("index.behind", "note", f"{behind:,} rows of other programs are not indexed yet", _REINDEX)
-    if drift.upstream_lost:
+    if drift.upstream_emptied:
+        message = f"lossless-claw finds nothing: its own search tables are empty ({', '.join(drift.upstream_emptied)})"
+        yield Finding("index.emptied", "problem", message, _REINDEX)
+    elif drift.upstream_lost:
         message = f"lossless-claw's own search tables lack {drift.upstream_lost:,} rows"
         yield Finding("index.upstream", "note", message, _REINDEX)
     if drift.wrong:

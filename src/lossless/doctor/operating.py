@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from lossless.desk import Desk
@@ -11,14 +12,14 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.doctor.examine import Examination
-    from lossless.doctor.focus import FocusStatus
-    from lossless.doctor.rewriting import Draft, RewritePlan, Writer
     from lossless.model.conversations import Conversation, Session
+    from lossless.revising.focus import FocusStatus
+    from lossless.revising.rewriting import Draft, RewritePlan, Writer
     from lossless.surgery.history import ContextDiff
     from lossless.surgery.outcome import Backup, Operated
 
 
-class Operating(Desk):
+class Operating(Desk, ABC):
     """Changes what summaries say and where they stand: each call after a backup, in one transaction, undoable."""
 
     def undo(self, session: Session | Conversation) -> Operated:
@@ -55,13 +56,15 @@ class Operating(Desk):
         depth: int | None = None,
         everything: bool = False,
         extractive: bool = False,
+        upward: bool = False,
         accept: Callable[[Draft], bool] | None = None,
     ) -> tuple[Operated | None, list[Draft]]:
         """Write summaries anew, bottom-up; returns what was done and every draft, refused ones with their reason.
 
+        With `upward` those above that would no longer be smaller than their sources are written anew as well.
         Interrupted, it keeps what goes together of what was written, and then passes the interrupt on.
         """
-        from lossless.doctor import rewriting
+        from lossless.revising import rewriting
 
         work = rewriting.plan(
             self.archive,
@@ -71,6 +74,7 @@ class Operating(Desk):
             depth=depth,
             everything=everything,
             extractive=extractive,
+            upward=upward,
         )
         return self._rewritten(work, accept)
 
@@ -106,7 +110,7 @@ class Operating(Desk):
 
         A brief that cannot be written is recorded as failed, and the one before stays in use.
         """
-        from lossless.doctor import focus
+        from lossless.revising import focus
 
         id_, summariser = self._number(session), self.loop.summariser
         seconds = self.settings.delegation_timeout_ms / 1000
@@ -119,7 +123,7 @@ class Operating(Desk):
 
     def unfocus(self, session: Session | Conversation) -> Operated:
         """Put the active brief away: the summaries that it stood for are shown again."""
-        from lossless.doctor import focus
+        from lossless.revising import focus
 
         return focus.unfocus(self.archive, self._number(session), self._clock())
 
@@ -133,14 +137,14 @@ class Operating(Desk):
     @property
     def writer(self) -> Writer:
         """Who writes drafts of summaries here."""
-        from lossless.doctor.rewriting import Writer
+        from lossless.revising.rewriting import Writer
 
         return Writer(self.archive, self.loop.summariser, self._clock)
 
     def _rewritten(
         self, work: RewritePlan, accept: Callable[[Draft], bool] | None
     ) -> tuple[Operated | None, list[Draft]]:
-        from lossless.doctor import rewrite_run
+        from lossless.revising import run as rewrite_run
 
         made = rewrite_run.write(self.writer, work, accept)
         done = rewrite_run.place(self.writer, made, self._backups())
@@ -151,6 +155,6 @@ class Operating(Desk):
     def _number(self, session: Session | Conversation) -> int:
         return self._conversation(session).id
 
+    @abstractmethod
     def _backups(self) -> Backup:
-        """Who makes the copy before a surgery."""
-        return None
+        """Who makes the copy before a surgery; None where there is no file to copy."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lossless.errors import ArchiveCorrupt
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from lossless.store.archive import Archive
     from lossless.store.symptoms import IndexDrift
 
-_BATCH = 500
+#: Rows in one transaction.
+BATCH = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,43 +44,54 @@ def damaged(archive: Archive) -> tuple[str, ...]:
         return Findable(archive.database).damaged()
 
 
-def apply(archive: Archive, progress: Callable[[int], None] | None = None, *, anew: bool = False) -> Reindexed:
+def apply(
+    archive: Archive, progress: Callable[[int], None] | None = None, *, anew: bool = False, batch: int = BATCH
+) -> Reindexed:
     """Fill in what the index lacks and take out what is gone; with `anew`, or when it is damaged, all is made.
 
     Each step is a transaction of its own, so others write meanwhile. One that is stopped is gone on with by the next.
     lossless-claw's own search tables, where the file has them, get what they lack, too.
     """
-    advance = progress or (lambda _: None)
+    work = _Work(archive, progress or (lambda _: None), batch)
     with archive.writing():
         if anew or archive.index.has_stray_passages or damaged(archive):
             archive.index.empty()
         archive.index.renew_upstream()
-    dropped = _stepwise(archive, advance, archive.index.drop_gone)
-    dropped += _stepwise(archive, advance, archive.index.drop_gone_summaries)
-    messages, unreadable = 0, set[int]()
-    for passages in (False, True):
-        messages += _fill(archive, advance, unreadable, passages=passages)
-    summaries = _summaries(archive, advance)
-    more = _catch_up(archive, advance, unreadable)
-    _stepwise(archive, advance, archive.index.refill_upstream)
-    ids = tuple(f"msg#{id_}" for id_ in sorted(unreadable))
+    dropped = _stepwise(work, archive.index.drop_gone)
+    dropped += _stepwise(work, archive.index.drop_gone_summaries)
+    messages = _fill(work, passages=False) + _fill(work, passages=True)
+    summaries = _summaries(work)
+    more = _catch_up(work)
+    _stepwise(work, archive.index.refill_upstream)
+    ids = tuple(f"msg#{id_}" for id_ in sorted(work.unreadable))
     return Reindexed(messages + more[0], summaries + more[1], dropped, ids)
 
 
-def _stepwise(archive: Archive, advance: Callable[[int], None], step: Callable[[int], int]) -> int:
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """An archive that is indexed in transactions of so many rows; collects the messages that cannot be read."""
+
+    archive: Archive
+    advance: Callable[[int], None]
+    batch: int
+    unreadable: set[int] = field(default_factory=set)
+
+
+def _stepwise(work: _Work, step: Callable[[int], int]) -> int:
     """Do a step in transactions of its own until nothing is left; returns how much it did."""
     done = 0
     while True:
-        with archive.writing():
-            some = step(_BATCH)
+        with work.archive.writing():
+            some = step(work.batch)
         if not some:
             return done
         done += some
-        advance(some)
+        work.advance(some)
 
 
-def _catch_up(archive: Archive, advance: Callable[[int], None], unreadable: set[int]) -> tuple[int, int]:
+def _catch_up(work: _Work) -> tuple[int, int]:
     """Index the messages and summaries that never were, wherever they stand; returns how many of each."""
+    archive = work.archive
     drift = plan(archive)
     if not (drift.unindexed_messages or drift.unindexed_summaries):
         return 0, 0
@@ -88,7 +100,7 @@ def _catch_up(archive: Archive, advance: Callable[[int], None], unreadable: set[
     messages = 0
     while True:
         with archive.writing():
-            ids, summaries = archive.index.unindexed(_BATCH)
+            ids, summaries = archive.index.unindexed(work.batch)
             if not ids and not summaries:
                 return messages, drift.unindexed_summaries
             found = _readable(archive, ids)
@@ -98,24 +110,24 @@ def _catch_up(archive: Archive, advance: Callable[[int], None], unreadable: set[
                 archive.index.put_summary(summary_id, content)
             if ids:
                 archive.index.mark_caught_up(ids[-1])
-        unreadable.update(set(ids).difference(one.id for one in found))
+        work.unreadable.update(set(ids).difference(one.id for one in found))
         messages += len(found)
-        advance(len(ids) + len(summaries))
+        work.advance(len(ids) + len(summaries))
 
 
-def _fill(archive: Archive, advance: Callable[[int], None], unreadable: set[int], *, passages: bool) -> int:
-    filled = after = 0
+def _fill(work: _Work, *, passages: bool) -> int:
+    archive, filled, after = work.archive, 0, 0
     while True:
         with archive.writing():
-            ids = archive.index.lost(after, passages=passages, limit=_BATCH)
+            ids = archive.index.lost(after, passages=passages, limit=work.batch)
             if not ids:
                 return filled
             found = _readable(archive, ids)
             archive.index.refill([(one.id, indexed_text(one.message.content, one.message)) for one in found])
-        unreadable.update(set(ids).difference(one.id for one in found))
+        work.unreadable.update(set(ids).difference(one.id for one in found))
         filled += len(found)
         after = ids[-1]
-        advance(len(ids))
+        work.advance(len(ids))
 
 
 def _readable(archive: Archive, ids: list[int]) -> list[StoredMessage]:
@@ -129,12 +141,12 @@ def _readable(archive: Archive, ids: list[int]) -> list[StoredMessage]:
     return _readable(archive, ids[:half]) + _readable(archive, ids[half:])
 
 
-def _summaries(archive: Archive, advance: Callable[[int], None]) -> int:
-    stale = plan(archive).stale_summaries
-    for start in range(0, len(stale), _BATCH):
-        some = stale[start : start + _BATCH]
+def _summaries(work: _Work) -> int:
+    archive, stale = work.archive, plan(work.archive).stale_summaries
+    for start in range(0, len(stale), work.batch):
+        some = stale[start : start + work.batch]
         with archive.writing():
             for summary in archive.summaries.many(some):
                 archive.index.put_summary(summary.id, summary.content)
-        advance(len(some))
+        work.advance(len(some))
     return len(stale)

@@ -6,16 +6,16 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lossless.doctor.markers import MEANING, marker_of
-from lossless.doctor.rewrite_order import by_time, subtree_by_subtree
-from lossless.doctor.rewriting import RewritePlan, of_conversation, target_of
 from lossless.errors import BadInput
+from lossless.revising.markers import MEANING, marker_of
+from lossless.revising.order import by_time, subtree_by_subtree
+from lossless.revising.rewriting import RewritePlan, of_conversation, target_of
 from lossless.store.symptoms import Symptoms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lossless.doctor.markers import Marker
+    from lossless.revising.markers import Marker
     from lossless.store.archive import Archive
 
 #: More summaries than this, or more to read than this share of a budget, want a person's word first.
@@ -65,7 +65,8 @@ def plan(archive: Archive, conversation_id: int, budget: int, *, summary_ids: It
     """Which broken summaries of a conversation would be written anew: subtree by subtree, as the context
     has them, from the bottom up.
 
-    With `summary_ids` only those of them; one that is not broken is BadInput.
+    With `summary_ids` only those of them; one that is not broken is BadInput. What was made of them is written anew as
+    well where it would no longer be smaller than its sources.
     """
     with archive.reading():
         marks = {one.summary_id: one.marker for one in broken(archive, conversation_id)}
@@ -79,7 +80,7 @@ def plan(archive: Archive, conversation_id: int, budget: int, *, summary_ids: It
         found = sorted(by_time(archive.summaries.many(wanted)), key=lambda one: place.get(one.id, len(place)))
         found = subtree_by_subtree(found)
         targets = tuple(target_of(archive, summary, marks[summary.id]) for summary in found)
-        work = RewritePlan(conversation_id, targets, "repair")
+        work = RewritePlan(conversation_id, targets, "repair", is_upward=True)
         blocked = tuple(_preflight(archive, work, budget))
     return Repair(work, dict(Counter(str(marks[target.id]) for target in targets)), blocked)
 

@@ -9,7 +9,6 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from lossless.doctor import focus_text
 from lossless.errors import BadInput, GuardOpen, ModelBadAnswer, ModelError
 from lossless.llm.base import Prompt
 from lossless.model.context import MessageItem, SummaryItem, token_sum
@@ -18,6 +17,7 @@ from lossless.model.summaries import EXTRACTIVE_MODEL
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 from lossless.recall.recall import recall
 from lossless.recall.scope import Scope
+from lossless.revising import focus_text
 from lossless.store.belonging import Belonging
 from lossless.store.briefs import Brief, Briefs
 from lossless.store.context import Change

@@ -1,8 +1,8 @@
 """Writing summaries anew: which ones, bottom-up; a draft of each with its diff; and putting drafts in place.
 
 A draft counts only when it is smaller than its sources and when nothing that was made of the summary stops being
-smaller than its own. A model is asked outside of any transaction. Who asks for a plan asks for all of its calls: the
-spend limit is for calls that nobody asked for.
+smaller than its own; a plan that goes upward writes that anew as well. A model is asked outside of any transaction. Who
+asks for a plan asks for all of its calls: the spend limit is for calls that nobody asked for.
 """
 
 from __future__ import annotations
@@ -10,19 +10,18 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless.compaction.escalate import Source, summarise
-from lossless.compaction.run import lease_name
+from lossless.compaction.lease import lease, lease_length, lease_name
 from lossless.compaction.source_text import line_of, section_of
-from lossless.doctor.markers import marker_of
-from lossless.doctor.rewrite_order import by_time, subtree_by_subtree, written_before
 from lossless.errors import BadInput, GuardOpen, ModelAuth, ModelDenied, ModelError, NotFound, Stale
 from lossless.model.context import token_sum
 from lossless.model.summaries import EXTRACTIVE_MODEL
+from lossless.revising.fit import outgrown, settled
+from lossless.revising.markers import marker_of
+from lossless.revising.order import by_time, subtree_by_subtree, written_before
 from lossless.store.context import Change
-from lossless.store.holders import new_holder
 from lossless.store.operations import Operations
 from lossless.surgery.outcome import Operated, backed_up, one_line, text_diff
 
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
 
 Action: TypeAlias = Literal["rewrite", "repair"]
 
-#: How long a lease outlives the longest call.
-_LEASE = timedelta(minutes=1)
 #: A model is asked for a summary, for a shorter one if need be, and each time once more when its answer is cut off.
 _CALLS_EACH = 4
 #: After so many failures in a row a model counts as down.
@@ -49,7 +46,7 @@ NOT_SMALLER = "no text came out that is smaller than its sources"
 STILL_BROKEN = "the new text is a fallback, too"
 UNCHANGED = "the new text is the old one"
 GONE = "it is no longer in the archive"
-BREAKS_USER = "a summary that was made of it would no longer be smaller than its sources: write that one anew as well"
+TAKEN = "another worker has taken this conversation over; try again when it is done"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +78,8 @@ class RewritePlan:
     rule: str = ""
     #: How many a run that was stopped has written already.
     kept: int = 0
+    #: Whether those above are written anew as well that would no longer be smaller than their sources.
+    is_upward: bool = False
 
     @property
     def input_tokens(self) -> int:
@@ -114,6 +113,10 @@ class Draft:
     is_failed: bool = False
     #: The model could not be asked: those that follow would fare the same.
     is_last: bool = False
+    #: Why it was written although no one chose it; empty when it was chosen.
+    because: str = ""
+    #: What was made of it and would no longer be smaller than its sources.
+    breaks: str | None = None
 
     @property
     def diff(self) -> str:
@@ -141,7 +144,9 @@ class Writer:
             yield self.ask
             return
         gate = self.summariser.gate(self.archive, work.conversation_id, self.clock)
-        most = len(work.targets) * len(self.summariser.candidates()) * _CALLS_EACH
+        ids = [target.id for target in work.targets]
+        count = len(Operations(self.archive).above(ids)) if work.is_upward else len(ids)
+        most = count * len(self.summariser.candidates()) * _CALLS_EACH
         room = replace(gate.spend, max_calls=max(gate.spend.max_calls, most))
         gate = replace(gate, is_wanted=is_wanted, spend=room)
         gate.reset()
@@ -153,21 +158,13 @@ class Writer:
     @contextmanager
     def alone(self, conversation_id: int) -> Iterator[Callable[[], bool]]:
         """Keep others from summarising a conversation; yields what prolongs that. `Stale` when another one does."""
-        name, owner, guards = lease_name(conversation_id), new_holder(), self.archive.guards
-        length = _LEASE + timedelta(milliseconds=self.summariser.settings.summary_timeout_ms)
-
-        def prolong() -> bool:
-            with self.archive.writing():
-                return guards.take_lease(name, owner, self.clock(), length)
-
-        if not prolong():
-            when = f"try again when it is done (if it died, in {length.total_seconds():.0f} seconds at most)"
-            raise Stale(f"another worker is summarising conversation {conversation_id}; {when}")
-        try:
+        most = self.summariser.settings.summary_timeout_ms
+        with lease(self.archive, lease_name(conversation_id), self.clock, most) as prolong:
+            if not prolong():
+                seconds = lease_length(most).total_seconds()
+                when = f"try again when it is done (if it died, in {seconds:.0f} seconds at most)"
+                raise Stale(f"another worker is summarising conversation {conversation_id}; {when}")
             yield prolong
-        finally:
-            with self.archive.writing():
-                guards.drop_lease(name, owner)
 
 
 def plan(
@@ -181,11 +178,12 @@ def plan(
     extractive: bool = False,
     by: str = "",
     afresh: bool = False,
+    upward: bool = False,
 ) -> RewritePlan:
     """Choose summaries by exactly one rule, subtree by subtree; what a summary was made of comes before it.
 
     `by` says who writes: what the same writer wrote by the same rule in a run that was stopped is not chosen again,
-    unless `afresh`.
+    unless `afresh`. With `upward` those above that would no longer be smaller than their sources come along.
     """
     rules = [summary_id is not None, subtree is not None, depth is not None, everything, extractive]
     if sum(rules) != 1:
@@ -210,7 +208,8 @@ def plan(
         rest = [summary for summary in found if summary.id not in before] or found
         ordered = subtree_by_subtree(by_time(rest))
         targets = tuple(target_of(archive, summary, summary.model) for summary in ordered)
-        return RewritePlan(conversation_id, targets, rule=rule, kept=len(found) - len(rest))
+        kept = len(found) - len(rest)
+        return RewritePlan(conversation_id, targets, rule=rule, kept=kept, is_upward=upward)
 
 
 def of_conversation(archive: Archive, summary_id: str, conversation_id: int) -> Summary:
@@ -275,33 +274,46 @@ def drafts(writer: Writer, work: RewritePlan, accept: Callable[[Draft], bool] | 
     if not work.targets:
         return
     failures = 0
+    waiting = [(target, "") for target in work.targets]
     with writer.alone(work.conversation_id) as prolong, writer.asking(work, prolong) as ask:
-        for target in work.targets:
-            prolong()
-            made = draft(writer, work, target, accepted, ask)
+        while waiting:
+            target, because = waiting.pop(0)
+            if not prolong():
+                yield Draft(target.id, target.depth, "", target.tokens, refusal=TAKEN, is_failed=True, is_last=True)
+                return
+            made = replace(draft(writer, work, target, accepted, ask), because=because)
             failures = failures + 1 if made.is_failed else 0
             made = replace(made, is_last=made.is_last or failures == _FAILURES)
             if made.refusal is None and (accept is None or accept(made)):
                 accepted[made.summary_id] = made
+                if work.is_upward:
+                    _take_along(writer.archive, work, accepted, waiting, made, is_asked=ask is not None)
             yield made
             if made.is_last:
                 return
 
 
-def settled(archive: Archive, made: Sequence[Draft]) -> tuple[list[Draft], list[Draft]]:
-    """Usable drafts that may be put in place together, and those that must not be, each with its refusal.
+def _take_along(
+    archive: Archive,
+    work: RewritePlan,
+    accepted: Mapping[str, Draft],
+    waiting: list[tuple[Target, str]],
+    made: Draft,
+    *,
+    is_asked: bool,
+) -> None:
+    """Put those that a draft makes too large behind all that is below them and still waits.
 
-    A draft goes when something made of its summary would stop being smaller than its sources.
+    A repair without a model leaves alone what a model wrote.
     """
-    good = {draft.summary_id: draft for draft in made if draft.refusal is None}
-    refused = [draft for draft in made if draft.refusal is not None]
-    users = {user for id_ in good for user in archive.summaries.used_in(id_)} | set(good)
-    known = {summary.id: summary for summary in archive.summaries.many(sorted(users))}
-    below = {id_ for summary in known.values() for id_ in summary.source_ids}
-    sizes = {summary.id: summary.tokens for summary in archive.summaries.many(sorted(below))}
-    while (guilty := _guilty(known, sizes, good)) is not None:
-        refused.append(replace(good.pop(guilty), refusal=BREAKS_USER))
-    return [draft for draft in made if draft.summary_id in good], refused
+    known = {target.id for target in work.targets} | {target.id for target, _ in waiting}
+    for user in outgrown(archive, made.summary_id, accepted):
+        is_ours = user.conversation_id == work.conversation_id and user.id not in known
+        if is_ours and (is_asked or work.action == "rewrite" or user.model == EXTRACTIVE_MODEL):
+            below = set(Operations(archive).below([user.id]))
+            place = max((n for n, (target, _) in enumerate(waiting, 1) if target.id in below), default=0)
+            because = f"with {made.summary_id}, which it was made of, it would no longer be smaller than its sources"
+            waiting.insert(place, (target_of(archive, user, user.model), because))
 
 
 def apply(
@@ -375,27 +387,3 @@ def _judged(made: Draft, action: Action, level: str) -> Draft:
     if made.text == made.before:
         return replace(made, refusal=UNCHANGED)
     return replace(made, refusal=None if made.tokens < made.source_tokens else NOT_SMALLER)
-
-
-def _guilty(known: Mapping[str, Summary], sizes: Mapping[str, int], good: Mapping[str, Draft]) -> str | None:
-    """A draft that has to go, because with it some summary would be no smaller than its sources."""
-
-    def size(id_: str, otherwise: int) -> int:
-        return good[id_].tokens if id_ in good else otherwise
-
-    for summary in known.values():
-        if not summary.source_ids:
-            continue
-        before = sum(sizes[id_] for id_ in summary.source_ids)
-        weight = sum(size(id_, sizes[id_]) for id_ in summary.source_ids)
-        was_small, own = summary.tokens < before, size(summary.id, summary.tokens)
-        if own < weight or (summary.id not in good and not was_small):
-            continue
-        if summary.id in good and own >= before:
-            return summary.id
-        shrunk = [id_ for id_ in summary.source_ids if id_ in good and good[id_].tokens < sizes[id_]]
-        if shrunk:
-            return min(shrunk, key=lambda id_: good[id_].tokens - sizes[id_])
-        if summary.id in good:
-            return summary.id
-    return None

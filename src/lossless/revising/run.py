@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lossless.doctor import rewriting
 from lossless.errors import NotFound
 from lossless.model.summaries import EXTRACTIVE_MODEL
+from lossless.revising import rewriting
+from lossless.revising.fit import settled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lossless.doctor.rewriting import Draft, RewritePlan, Writer
+    from lossless.revising.rewriting import Draft, RewritePlan, Writer
     from lossless.store.archive import Archive
     from lossless.surgery.outcome import Backup, Operated
 
@@ -31,7 +32,7 @@ class Drafted:
     work: RewritePlan
     usable: tuple[Draft, ...]
     refused: tuple[Draft, ...]
-    #: How many summaries it came to.
+    #: How many summaries of the plan it came to.
     reached: int = 0
     #: How many summaries another run should try: not reached, failed, or held back by one that was not reached.
     left: int = 0
@@ -72,14 +73,15 @@ def write(
     except (KeyboardInterrupt, Stopped):
         stop = INTERRUPTED
     wanted = [_as_it_is(writer.archive, one) for one in made if one.summary_id not in turned_down]
-    good, refused = rewriting.settled(writer.archive, wanted)
+    good, refused = settled(writer.archive, wanted)
     missing = {target.id for target in work.targets} - {one.summary_id for one in made if not one.is_failed}
     if over := _bridges(writer, work, refused, good, missing):
         failed = [one for one in wanted if one.is_failed]
-        good, rest = rewriting.settled(writer.archive, [*(one for one in wanted if not one.is_failed), *over])
+        good, rest = settled(writer.archive, [*(one for one in wanted if not one.is_failed), *over])
         refused = [*(one for one in rest if one.summary_id not in missing), *failed]
-    held = sum(one.refusal == rewriting.BREAKS_USER for one in refused) if missing else 0
-    return Drafted(work, tuple(good), tuple(refused), len(made), len(missing) + held, stop)
+    held = sum(one.breaks is not None for one in refused) if missing or stop else 0
+    reached = sum(not one.because for one in made)
+    return Drafted(work, tuple(good), tuple(refused), reached, len(missing) + held, stop)
 
 
 def place(writer: Writer, made: Drafted, backup: Backup) -> Operated | None:
@@ -96,7 +98,7 @@ def _bridges(
 
     An extracted summary that is missing is extracted again, from the new texts; a model's text is left alone.
     """
-    held = [replace(one, refusal=None) for one in refused if one.refusal == rewriting.BREAKS_USER]
+    held = [replace(one, refusal=None, breaks=None) for one in refused if one.breaks is not None]
     accepted = {one.summary_id: one for one in (*good, *held)}
     below = {one.summary_id for one in held}
     over: list[Draft] = []

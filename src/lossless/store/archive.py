@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless import errors
+from lossless.paths import expanded
+from lossless.settings.setting import without_passwords
 from lossless.store import migrate
 from lossless.store.beside import Beside
 from lossless.store.care import Care
@@ -33,6 +34,7 @@ from lossless.store.transcripts import Transcripts
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
+    from pathlib import Path
     from types import TracebackType
 
 #: Rows of other programs that opening indexes at once; the rest follows with searches and `catch_up`.
@@ -155,7 +157,9 @@ def _check_place(path: str, *, read_only: bool) -> None:
     """Say clearly what is wrong with a path before SQLite says it vaguely."""
     if path == ":memory:":
         return
-    place = Path(path).expanduser()
+    if "://" in path:
+        raise errors.ArchiveDenied(f"archive {without_passwords(path)!r}: it is an address; name a file")
+    place = expanded(path)
     try:
         if place.is_dir():
             raise errors.ArchiveDenied(f"archive {path!r}: it is a folder; name a file in it, such as {path}/lcm.db")

@@ -14,6 +14,7 @@ from lossless.store.bundles import (
     CONVERSATION,
     FORMER_SUMMARY,
     PART,
+    PRUNED,
     BundleReader,
     Values,
     own_columns,
@@ -28,9 +29,12 @@ if TYPE_CHECKING:
     from lossless.model.messages import Message
     from lossless.store.archive import Archive
     from lossless.store.bundles import Key
+    from lossless.store.database import Database
 
 _QUERIES = load("bundles")
 _MESSAGES, _SUMMARIES = load("messages"), load("summaries")
+#: Larger numbers would leave no room for those of conversations to come.
+_LAST = 1 << 40
 
 
 class BundleWriter:
@@ -83,6 +87,10 @@ class BundleWriter:
     def hidden(self, conversation_id: int) -> dict[int | str, str]:
         """What is hidden in a conversation, and why."""
         return dict(self._db.rows(_QUERIES["hidden"], {"conversation_id": conversation_id}))
+
+    def moved(self, conversation_id: int) -> tuple[int, ...]:
+        """The messages that a context has before older ones although nothing says why."""
+        return tuple(id_ for id_, is_told in self._reader.moved(conversation_id).items() if not is_told)
 
     def pinned(self, conversation_id: int) -> set[tuple[int | None, str | None]]:
         """What is pinned: a message, or a text."""
@@ -169,6 +177,28 @@ class BundleWriter:
         columns = ("conversation_id", *(BESIDE[table][0] or own_columns(self._db, table)))
         self._insert(table, columns, [one | {"conversation_id": conversation_id} for one in values])
 
+    def lacks_pruned(self, row: Values) -> bool:
+        """Whether nothing is known here of a conversation that was deleted."""
+        return self._db.row(_QUERIES["pruned_there"], row) is None
+
+    def put_pruned(self, rows: Sequence[Values]) -> None:
+        """What is left of deleted conversations, under their numbers where these are free."""
+        columns, homeless = own_columns(self._db, PRUNED), []
+        for row in rows:
+            if abs(row["number"]) < _LAST and self.is_free(row["number"], ()):
+                self._insert(PRUNED, columns, [row])
+            else:
+                homeless.append(row)
+        (lowest,) = self._db.row(_QUERIES["pruned_before"]) or (0,)
+        first = lowest - len(homeless)
+        self._insert(PRUNED, columns, [row | {"number": first + n} for n, row in enumerate(homeless)])
+        if rows:
+            lift_numbers(self._db)
+
+    def rely(self, forks: Sequence[tuple[int, int]]) -> None:
+        """Forks rely on other conversations for their older history."""
+        self._db.run_many(_QUERIES["rely"], forks)
+
     def forget_messages(self, conversation_id: int, reason: str) -> None:
         """Take messages out of a log whose numbers for them are not theirs here; its lines say why they stay done."""
         values = {"conversation_id": conversation_id, "detail": json.dumps({"lost": reason})}
@@ -181,6 +211,13 @@ class BundleWriter:
         used = [name for name in columns if any(name in one for one in values)]
         sql = f"INSERT INTO {table} ({', '.join(used)}) VALUES ({', '.join('?' * len(used))})"
         self._db.run_many(sql, [tuple([one.get(name) for name in used]) for one in values])
+
+
+def lift_numbers(database: Database) -> None:
+    """See to it that no new conversation gets the number of one that was deleted."""
+    if database.row(_QUERIES["numbers_known"]) is None:
+        database.run(_QUERIES["begin_numbers"])
+    database.run(_QUERIES["lift_numbers"])
 
 
 def _is_ours(given: Any) -> bool:

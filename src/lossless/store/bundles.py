@@ -12,7 +12,7 @@ from lossless.store.sql import load
 from lossless.store.tidy import value_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from lossless.store.database import Database
     from lossless.store.sqlite import SqliteDatabase
@@ -67,6 +67,7 @@ BESIDE: dict[str, tuple[tuple[str, ...], str]] = {
     "transcript_state": ((), "conversation_id"),
     "transcript_epochs": ((), "epoch_id"),
     "transcript_records": ((), "after_seq, record_key"),
+    "fork_sources": ((), "source_id"),
     "conversation_bootstrap_state": (
         ("session_file_path", "last_seen_size", "last_seen_mtime_ms", "last_processed_offset",
          "last_processed_entry_hash", "session_header_id", "last_processed_entry_id", "fork_bounded",
@@ -87,8 +88,10 @@ BESIDE: dict[str, tuple[tuple[str, ...], str]] = {
 #: Our own tables: lossless-claw has none of them, and a later version of ours may give them more columns.
 OURS = (
     "pins", "hidden_items", "context_log", "turn_keys", "last_windows", "ingest_state", "transcript_state",
-    "transcript_epochs", "transcript_records",
+    "transcript_epochs", "transcript_records", "fork_sources",
 )  # fmt: skip
+#: What is left of conversations that were deleted for good; it belongs to none.
+PRUNED = "pruned_histories"
 FORMER_SUMMARY = ("log_id", "summary_id", "state")
 BRIEF_SOURCE = ("brief_id", "summary_id", "ordinal", "role", "created_at")
 
@@ -167,6 +170,12 @@ class BundleReader:
             return [dict(zip(columns, row, strict=True)) for row in found]
         return _dicts(columns, self._db.rows(_select(table, columns, order), place))
 
+    def pruned(self, sessions: Collection[str] = ()) -> list[Values]:
+        """What is left of deleted conversations; with sessions, of those that have one of these keys or ids."""
+        columns = own_columns(self._db, PRUNED)
+        found = self._db.rows(f"SELECT {', '.join(columns)} FROM {PRUNED} ORDER BY number")
+        return chosen_pruned([dict(zip(columns, row, strict=True)) for row in found], sessions)
+
     def keys(self, conversation_id: MessageId) -> list[Key]:
         """What tells the messages of a conversation apart, in their order."""
         keys = []
@@ -222,6 +231,10 @@ class BundleReader:
         """The summaries of all conversations, and of none."""
         return self._linked(_dicts(SUMMARY, self._db.rows(_QUERIES["all_summaries"])))
 
+    def moved(self, conversation_id: MessageId) -> dict[int, bool]:
+        """The messages that an archive of ours has in a context before older ones, and whether something says why."""
+        return {id_: bool(told) for id_, told in self._db.rows(_QUERIES["moved"], {"conversation_id": conversation_id})}
+
     def _linked(self, found: list[Values]) -> list[Values]:
         ids = {"ids": json.dumps([summary["summary_id"] for summary in found])}
         links: dict[str, defaultdict[str, list[Any]]] = {}
@@ -235,6 +248,11 @@ class BundleReader:
             summary["messages"] = links["messages"][summary["summary_id"]]
             summary["sources"] = links["sources"][summary["summary_id"]]
         return found
+
+
+def chosen_pruned(rows: Iterable[Values], sessions: Collection[str]) -> list[Values]:
+    """Those that were deleted of sessions, by their keys or ids; without sessions all."""
+    return [row for row in rows if not sessions or {row.get("session_key"), row.get("header_id")} & set(sessions)]
 
 
 def own_columns(database: Database, table: str) -> tuple[str, ...]:

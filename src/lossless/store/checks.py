@@ -98,6 +98,10 @@ class Checks:
         """How many rows lossless-claw's own search tables lack."""
         return SearchIndex(self._db).count_upstream_lost()
 
+    def upstream_emptied(self) -> tuple[str, ...]:
+        """Those of lossless-claw's own search tables that have lost all their rows."""
+        return SearchIndex(self._db).emptied_upstream()
+
     def derived(self) -> Iterator[list[Derived]]:
         """All messages, page by page, with what was worked out about them."""
         after = 0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lossless.errors import ArchiveCorrupt
 from lossless.model.index_text import index_text_of
 from lossless.store import migrate
+from lossless.store.bundle_writer import lift_numbers
 from lossless.store.bundles import (
     BESIDE,
     BRIEF_SOURCE,
@@ -18,6 +19,7 @@ from lossless.store.bundles import (
     MESSAGE,
     OURS,
     PART,
+    PRUNED,
     SUMMARY,
     own_columns,
 )
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 _QUERIES = load("claw")
 _INDEX, _MIGRATE, _SUMMARIES = load("index"), load("migrate"), load("summaries")
 #: Those of our own statements that make tables of what conversations are; indexes of words are made when it is opened.
-_KEPT = re.compile(rf"(?:EXISTS|ON) (?:{'|'.join(('message_extras', 'former_summaries', *OURS))})\b")
+_KEPT = re.compile(rf"(?:EXISTS|ON) (?:{'|'.join(('message_extras', 'former_summaries', PRUNED, *OURS))})\b")
 
 
 class ClawFile:
@@ -98,6 +100,12 @@ class ClawFile:
         if self._ours:
             self._insert("former_summaries", FORMER_SUMMARY, bundle.tables.get("former_summaries", []))
         return parts
+
+    def put_pruned(self, rows: Sequence[Values]) -> None:
+        """What is left of deleted conversations, under the numbers that these had."""
+        if self._ours and rows:
+            self._insert(PRUNED, own_columns(self._db, PRUNED), rows)
+            lift_numbers(self._db)
 
     def _put_summaries(self, bundle: Bundle, mine: Values) -> None:
         self._insert("summaries", ("conversation_id", *SUMMARY), [one | mine for one in bundle.summaries])

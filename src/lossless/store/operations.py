@@ -131,9 +131,13 @@ class Operations:
 
     def recount(self, summary_ids: Iterable[str]) -> None:
         """Work out again the spans and counts of summaries and of everything that was made of them."""
-        for (id_,) in self._db.rows(_QUERIES["above"], {"ids": json.dumps(list(summary_ids))}):
+        for id_ in self.above(summary_ids):
             self._db.run(_QUERIES["recount_leaf"], {"id": id_})
             self._db.run(_QUERIES["recount_condensed"], {"id": id_})
+
+    def above(self, summary_ids: Iterable[str]) -> list[str]:
+        """Summaries with all that was made of them, shallow ones first."""
+        return [row[0] for row in self._db.rows(_QUERIES["above"], {"ids": json.dumps(list(summary_ids))})]
 
     def below(self, summary_ids: Iterable[str]) -> list[str]:
         """Summaries with all that they were made of, shallow ones first, then by time."""

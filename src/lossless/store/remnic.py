@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import ArchiveCorrupt, ArchiveDenied, NotAnArchive
+from lossless.paths import expanded
 from lossless.store.foreign import text
 from lossless.store.sql import load
 from lossless.store.sqlite import SqliteDatabase
@@ -17,6 +17,7 @@ from lossless.store.tidy import value_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from lossless.store.bundles import Values
 
@@ -42,7 +43,7 @@ class RemnicFile:
     """A Remnic database. Without a file, and for looking only, an empty one in memory stands for it."""
 
     def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
-        place = Path(path).expanduser().absolute()
+        place = expanded(path).absolute()
         is_there = place.exists()
         try:
             if not read_only:

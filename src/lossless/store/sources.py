@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.errors import ArchiveCorrupt, BadInput, NotAnArchive
+from lossless.paths import expanded
 from lossless.store.archive import Archive
 from lossless.store.sql import load
 from lossless.store.sqlite import SqliteDatabase
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 _TABLES = load("migrate")["tables"]
 CLAW_TABLES = ("conversations", "messages", "summaries", "summary_messages", "summary_parents")
@@ -43,7 +44,7 @@ def texts_of(source: str | Path) -> Iterator[None]:
 
 
 def _file(path: str | Path) -> Path:
-    place = Path(path).expanduser()
+    place = expanded(path)
     if place.is_dir():
         raise BadInput(f"source {str(path)!r} is a folder, not a file")
     if not place.exists():

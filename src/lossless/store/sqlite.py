@@ -13,6 +13,7 @@ from weakref import WeakSet, WeakValueDictionary
 import apsw
 
 from lossless import errors
+from lossless.paths import expanded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -41,7 +42,7 @@ _REFUSALS: tuple[tuple[type[apsw.Error], type[errors.ArchiveError], str], ...] =
     (
         apsw.CantOpenError,
         errors.ArchiveDenied,
-        "it cannot be opened; check that the folder exists and is yours",
+        "it cannot be opened; check that its folder exists and that you may write there",
     ),
     (apsw.PermissionsError, errors.ArchiveDenied, "no permission to read or write it"),
     (apsw.ReadOnlyError, errors.ArchiveDenied, "it is read-only; nothing was written"),
@@ -109,7 +110,7 @@ class SqliteDatabase:
     """One SQLite file. Threads get connections of their own; a fork gets new ones; memory has one for all."""
 
     def __init__(self, path: str, *, read_only: bool = False, busy_timeout_ms: int = BUSY_TIMEOUT_MS) -> None:
-        self.path = path if path == ":memory:" else str(Path(path).expanduser().absolute())
+        self.path = path if path == ":memory:" else str(expanded(path).absolute())
         self.read_only = read_only
         self._busy_timeout_ms = busy_timeout_ms
         self._is_memory = path == ":memory:"

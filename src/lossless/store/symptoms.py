@@ -70,6 +70,8 @@ class IndexDrift:
     gone_summaries: int = 0
     #: How many messages and summaries lossless-claw's own search tables lack.
     upstream_lost: int = 0
+    #: Those of them that have lost all their rows.
+    upstream_emptied: tuple[str, ...] = ()
 
     @property
     def wrong(self) -> int:
@@ -136,7 +138,7 @@ class Symptoms:
         return IndexDrift(
             messages, summaries, lost[0][1] if lost else 0, gone[0][1] if gone else 0,
             tuple(row[0] for row in lost), tuple(row[0] for row in gone), stale, gone_summaries,
-            SearchIndex(self._db).count_upstream_lost(),
+            SearchIndex(self._db).count_upstream_lost(), SearchIndex(self._db).emptied_upstream(),
         )  # fmt: skip
 
     def missing_tables(self) -> tuple[list[str], list[str]]:

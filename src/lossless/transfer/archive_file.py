@@ -14,10 +14,22 @@ from lossless.errors import ArchiveCorrupt, ArchiveDenied, BadInput
 from lossless.files.vault import Vault
 from lossless.model.identity import identity_hash
 from lossless.model.times import state_time
-from lossless.store.bundles import CONTEXT, CONVERSATION, EXTRAS, MESSAGE, SUMMARY, Bundle, BundleReader, Key
+from lossless.paths import expanded
+from lossless.store.bundles import (
+    CONTEXT,
+    CONVERSATION,
+    EXTRAS,
+    MESSAGE,
+    PRUNED,
+    SUMMARY,
+    Bundle,
+    BundleReader,
+    Key,
+    chosen_pruned,
+)
 from lossless.store.rows import PartRow, unpack
 from lossless.store.sources import texts_of
-from lossless.store.tidy import row_of
+from lossless.store.tidy import row_of, scalars
 from lossless.transfer.archive_lines import block_lines, header, line_of, survey
 from lossless.transfer.lossless_claw import chosen, names_of, unknown_sessions
 from lossless.transfer.lossless_claw_out import ExportOptions, ExportReport
@@ -25,6 +37,7 @@ from lossless.transfer.merge import Merger
 from lossless.transfer.payloads import Payloads
 from lossless.transfer.placing import placed
 from lossless.transfer.plain import beside_row, restore
+from lossless.transfer.pruned import with_forks_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,7 +82,7 @@ def export_archive(
     The file is read back and proven before it takes its place.
     """
     wanted = options or ExportOptions()
-    place = Path(target).expanduser().absolute()
+    place = expanded(target).absolute()
     report = ExportReport(str(place))
     source = Payloads(None, () if vault is None else (vault.root,))
     with (
@@ -83,11 +96,15 @@ def export_archive(
         with beside.open("wb") as file:
             writer = _Writer(file)
             writer.put(*_typed(header(state_time(datetime.now(UTC)), __version__)), is_content=False)
-            for conversation in chosen(conversations, wanted.sessions):
-                bundle = reader.bundle(conversation)
+            wanted_ones = chosen(conversations, wanted.sessions)
+            numbers = {conversation["conversation_id"] for conversation in wanted_ones}
+            for conversation in wanted_ones:
+                bundle = with_forks_of(reader.bundle(conversation), numbers)
                 _put(writer, bundle, _Files(source, wanted.files_dir, report), report)
                 if wanted.progress:
                     wanted.progress(len(bundle.keys))
+            for row in reader.pruned(wanted.sessions):
+                writer.put(PRUNED, row)
             writer.end()
         found = survey(beside)
         if (found.digest, found.counts) != (writer.digest, writer.counts) or found.counts["message"] != report.messages:
@@ -161,7 +178,7 @@ def _original(message: Values) -> object:
 
 def check_archive(source: str | Path) -> Survey:
     """Read a whole archive file; raises when something is wrong with it."""
-    place = Path(source).expanduser()
+    place = expanded(source)
     if not place.exists():
         raise BadInput(f"there is no archive file at {str(source)!r}")
     if not place.is_file():
@@ -180,7 +197,7 @@ def import_archive(
     What is here already is left alone, so the same import twice adds nothing; into an empty archive all comes back
     under its own numbers. `checked` is what `check_archive` found in the same file just before.
     """
-    place = Path(source).expanduser()
+    place = expanded(source)
     found = checked or check_archive(place)
     folders = (Path(options.files_dir),) if options.files_dir else ()
     payloads = Payloads(vault, folders)
@@ -191,6 +208,8 @@ def import_archive(
         conversations.append(conversation)
         if not options.sessions or names_of(conversation) & options.sessions:
             merger.add(_bundle(place, block))
+    pruned = [scalars(values) for _, values in block_lines(place, found.pruned)] if found.pruned else []
+    merger.finish(chosen_pruned(pruned, options.sessions))
     merger.report.warnings += unknown_sessions(conversations, options.sessions)
     return merger.report
 

@@ -2,6 +2,7 @@
 
 The first line says what the file is, the last one how many lines of each type came and the SHA-256 of all bytes before
 it. In between each conversation is one block: its own line, its messages, its summaries, its context, and the rest.
+What is left of conversations that were deleted for good comes behind all blocks.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput
-from lossless.store.bundles import BESIDE
+from lossless.store.bundles import BESIDE, PRUNED
 from lossless.transfer.plain import dump, restore
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ class Survey:
     """What a file holds: its blocks, its counts, the digest of what comes before the last line."""
 
     blocks: list[Block] = field(default_factory=list)
+    #: Where the lines about deleted conversations stand, if there are any.
+    pruned: Block | None = None
     counts: Counter[str] = field(default_factory=Counter)
     digest: str = ""
 
@@ -124,6 +127,13 @@ def block_lines(path: Path, block: Block) -> Iterator[tuple[str, Values]]:
 
 def _count(found: Survey, values: dict[str, Any], last: dict[str, Any], place: int, number: int) -> None:
     type_ = values["type"]
+    if type_ == PRUNED:
+        found.pruned = found.pruned or Block(place)
+        found.pruned.end = place + 1
+        found.counts[type_] += 1
+        return
+    if found.pruned is not None:
+        raise _wrong(number, f"a line of type {type_!r} is out of place")
     if type_ == "conversation":
         found.blocks.append(Block(place))
     elif not found.blocks or _ORDER[type_] < _ORDER.get(last["type"], 0):
@@ -143,7 +153,7 @@ def _check_header(values: dict[str, Any]) -> None:
 
 def _check_line(values: dict[str, Any], number: int) -> None:
     type_ = values["type"]
-    if type_ not in _ORDER:
+    if type_ not in _ORDER and type_ != PRUNED:
         raise _wrong(number, f"the type {type_!r} is unknown")
     for name, kinds in _FIELDS.get(type_, {}).items():
         if not isinstance(values.get(name), kinds):

@@ -58,6 +58,7 @@ def import_lossless_claw(
         for conversation in chosen(conversations, wanted.sessions):
             bundle = reader.bundle(conversation)
             merger.add(bundle if reader.has_contexts else _with_context(bundle))
+        merger.finish(reader.pruned(wanted.sessions))
     merger.report.warnings.extend(unknown_sessions(conversations, wanted.sessions))
     return merger.report
 

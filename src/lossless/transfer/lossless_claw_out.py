@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.errors import ArchiveCorrupt, ArchiveError
 from lossless.files.vault import Vault
+from lossless.paths import expanded
 from lossless.store.bundles import BundleReader
 from lossless.store.claw import ClawFile
 from lossless.store.sources import open_claw, texts_of
@@ -15,13 +15,19 @@ from lossless.transfer.lossless_claw import chosen, unknown_sessions
 from lossless.transfer.payloads import Payloads
 from lossless.transfer.placing import placed
 from lossless.transfer.proof import difference
+from lossless.transfer.pruned import with_forks_of
 from lossless.transfer.reports import ImportReport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     from lossless.store.archive import Archive
     from lossless.store.bundles import Bundle, Values
+
+
+#: Changes of a context that bring messages of other conversations in.
+_JOINING = ("merge", "transplant")
 
 
 @dataclass(slots=True)
@@ -60,7 +66,7 @@ def export_lossless_claw(
     have no room for. The file is read back and compared before it takes its place.
     """
     wanted = options or ExportOptions()
-    place = Path(target).expanduser().absolute()
+    place = expanded(target).absolute()
     report = ExportReport(str(place))
     folder = Vault(wanted.files_dir or place.parent / "lcm-files")
     source = Payloads(folder, () if vault is None else (vault.root,))
@@ -73,24 +79,31 @@ def export_lossless_claw(
         conversations = reader.conversations()
         report.warnings += unknown_sessions(conversations, wanted.sessions)
         wanted_ones = chosen(conversations, wanted.sessions)
+        numbers = {conversation["conversation_id"] for conversation in wanted_ones}
+        pruned = reader.pruned(wanted.sessions)
         files: list[list[Values]] = []
         with ClawFile(beside, ours=not wanted.plain) as file, file.writing():
             file.create()
+            file.put_pruned(pruned)
             for conversation in wanted_ones:
-                bundle = reader.bundle(conversation)
+                bundle = with_forks_of(reader.bundle(conversation), numbers)
                 files.append(_bring(source, bundle, report))
                 report.message_parts += _put(file, bundle, files[-1])
                 _count(report, bundle)
                 if wanted.progress:
                     wanted.progress(len(bundle.keys))
         _count_again(beside, report)
+        report.warnings += _untold(reader, wanted_ones) if wanted.plain else ()
         with open_claw(beside) as written, written.reading():
             back = BundleReader(written.database)
             for conversation, copy, rows in zip(wanted_ones, back.conversations(), files, strict=True):
-                wrong = difference(reader.bundle(conversation), back.bundle(copy), rows, ours=not wanted.plain)
+                bundle = with_forks_of(reader.bundle(conversation), numbers)
+                wrong = difference(bundle, back.bundle(copy), rows, ours=not wanted.plain)
                 if wrong is not None:
                     name = f"conversation {conversation['conversation_id']}"
                     raise ArchiveCorrupt(f"{name}, read back from the new database, is not the same: {wrong}")
+            if not wanted.plain and back.pruned() != pruned:
+                raise ArchiveCorrupt("what was deleted for good, read back from the new database, is not the same")
     return report
 
 
@@ -103,6 +116,20 @@ def _put(file: ClawFile, bundle: Bundle, files: list[Values]) -> int:
             raise
         name = f"conversation {bundle.conversation['conversation_id']}"
         raise ArchiveCorrupt(f"{name} holds rows that do not fit together; `lcm verify` names them") from error
+
+
+def _untold(reader: BundleReader, conversations: Sequence[Values]) -> Iterator[str]:
+    """What lossless-claw's own tables cannot say, and is therefore taken for wrong."""
+    bundles = [reader.bundle(conversation) for conversation in conversations]
+    hidden = sum(len(bundle.tables["hidden_items"]) for bundle in bundles)
+    moved = sum(len(reader.moved(conversation["conversation_id"])) for conversation in conversations)
+    joined = sum(any(row["action"] in _JOINING for row in bundle.tables["context_log"]) for bundle in bundles)
+    if hidden or moved or joined:
+        yield (
+            f"hidden items: {hidden:,}; messages that a host put before older ones: {moved:,}; conversations with "
+            f"messages of others: {joined:,}: lossless-claw's own tables cannot say why, and `lcm verify` of the new "
+            "file may call them wrong"
+        )
 
 
 def _count_again(path: Path, report: ExportReport) -> None:

@@ -12,11 +12,12 @@ from lossless.transfer.align import Alignment, align
 from lossless.transfer.merge_log import LOST, Numbers, log_and_former, merged_from
 from lossless.transfer.merge_plan import Plan, context_rows, renamed, time_or, unnumbered
 from lossless.transfer.parts import as_columns, role_of
+from lossless.transfer.pruned import sound_pruned
 from lossless.transfer.reports import ImportReport
 from lossless.transfer.summaries import below, ordered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from datetime import datetime
 
     from lossless.store.archive import Archive
@@ -59,6 +60,8 @@ class Merger:
         self._actives: set[str] = set()
         self._boundaries = boundaries
         self._bounded: set[str] = set()
+        #: Forks and those that they rely on, by the numbers they have there.
+        self._forks: list[tuple[Any, Any]] = []
         self.report = ImportReport(dry_run)
 
     def add(self, bundle: Bundle) -> None:
@@ -73,7 +76,22 @@ class Merger:
                 self._count(plan)
                 if plan.changes or any(plan.is_new.values()) or plan.without_bytes or self._new_pins(plan):
                     self._apply(plan)
+        mine = bundle.conversation["conversation_id"]
+        self._forks += [(mine, row.get("source_id")) for row in bundle.tables.get("fork_sources", ())]
         self._progress(len(bundle.keys))
+
+    def finish(self, pruned: Iterable[Values] = ()) -> None:
+        """What concerns several conversations, or none: which forks rely on which, and what was deleted for good."""
+        found, came = sound_pruned(pruned, self.report), self._came
+        forks = [(came[one], came[other]) for one, other in self._forks if {one, other} <= came.keys()]
+        if not found and not forks:
+            return
+        with self._archive.reading() if self.report.dry_run else self._archive.writing():
+            new = [row for row in found if self._writer.lacks_pruned(row)]
+            self.report.pruned_inserted += len(new)
+            if not self.report.dry_run:
+                self._writer.put_pruned(new)
+                self._writer.rely(forks)
 
     # --- what is there --------------------------------------------------------------------------------
 
@@ -82,7 +100,8 @@ class Merger:
         plan = Plan(bundle, target, known)
         if target is None:
             ids = [key.id for key in bundle.keys]
-            plan.keeps_numbers = self._writer.is_free(bundle.conversation["conversation_id"], ids)
+            is_free = self._writer.is_free(bundle.conversation["conversation_id"], ids)
+            plan.keeps_numbers = is_free and plan.are_numbers_told
         else:
             self._claimed.add(target)
             self._came[bundle.conversation["conversation_id"]] = target
@@ -232,6 +251,14 @@ class Merger:
         if lost:
             self._archive.context.hide(conversation_id, lost, IMPORTED, self._now)
             self.report.messages_hidden += len(lost)
+        self._log_moved(conversation_id)
+
+    def _log_moved(self, conversation_id: int) -> None:
+        """A host may have put messages before older ones; where no log came along that says so, this one does."""
+        if moved := self._writer.moved(conversation_id):
+            size = self._archive.context.tokens(conversation_id)
+            change = Change("branch", "import", IMPORTED, added=moved, tokens_before=size, tokens_after=size)
+            self._archive.context.log(conversation_id, change, self._now)
 
     def _conflicts(self, plan: Plan) -> bool:
         """Whether the archive has an active conversation under the same key."""

@@ -46,6 +46,16 @@ class Plan:
         return all(one < other for one, other in pairwise([0, *(key.seq for key in self.bundle.keys)]))
 
     @property
+    def are_numbers_told(self) -> bool:
+        """Whether the numbers of messages grow with their places, or the log says why they do not."""
+        log = self.bundle.tables.get("context_log", ())
+        ids = [key.id for key in self.bundle.keys]
+        are_growing = all(
+            isinstance(one, int) and isinstance(other, int) and one < other for one, other in pairwise(ids)
+        )
+        return are_growing or any(row["action"] in ("merge", "transplant") for row in log)
+
+    @property
     def gains(self) -> bool:
         """Whether messages or summaries are new."""
         return bool(self.new_count or self.summaries)

@@ -6,11 +6,13 @@ import errno
 import hashlib
 import os
 import secrets
+import shutil
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.errors import ArchiveCorrupt, ArchiveDenied, ArchiveError, ArchiveFull, BadInput
+from lossless.paths import expanded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +52,10 @@ def placed(
 
 @contextmanager
 def placed_folder(target: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
-    """A folder to write files to; when the block ends well all of them are moved into `target`, else none is."""
+    """A folder to write files to; when the block ends well all of them are in `target`, else none is.
+
+    A new folder appears whole. Into one that is there already the files are moved one by one, at the end.
+    """
     folder = final_place(target)
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"{str(folder)!r} is a file; name a folder")
@@ -58,30 +63,29 @@ def placed_folder(target: str | Path, *, overwrite: bool = False) -> Iterator[Pa
         is_new = not folder.exists()
         if not is_new and not overwrite and any(folder.iterdir()):
             raise BadInput(f"folder {str(folder)!r} is not empty; choose another, or say that files may be overwritten")
-        folder.mkdir(parents=True, exist_ok=True)
-        beside = folder / f".export.{secrets.token_hex(6)}.tmp"
-        beside.mkdir(mode=0o700)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        beside = (folder.parent if is_new else folder) / f".{folder.name}.{secrets.token_hex(6)}.tmp"
+        beside.mkdir()
     try:
         with _refusing(folder):
             yield beside
             files = sorted(beside.iterdir())
             for file in files:
                 _flush(file)
-            for file in files:
-                os.replace(file, folder / file.name)
-            _flush_names(folder)
+            if is_new:
+                _flush_names(beside)
+                os.rename(beside, folder)
+            else:
+                for file in files:
+                    os.replace(file, folder / file.name)
+            _flush_names(folder.parent if is_new else folder)
     finally:
-        for file in beside.iterdir():
-            file.unlink(missing_ok=True)
-        beside.rmdir()
-        if is_new:
-            with suppress(OSError):  # it holds what was written
-                folder.rmdir()
+        shutil.rmtree(beside, ignore_errors=True)
 
 
 def final_place(target: str | Path) -> Path:
     """Where a name leads to, links followed."""
-    return Path(os.path.realpath(Path(target).expanduser()))
+    return Path(os.path.realpath(expanded(target)))
 
 
 def is_same(one: str | Path, other: str | Path) -> bool:

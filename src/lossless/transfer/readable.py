@@ -7,10 +7,10 @@ import html
 import json
 import re
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless.errors import ArchiveCorrupt
+from lossless.paths import expanded
 from lossless.store.bundle_writer import BundleWriter
 from lossless.store.bundles import BundleReader
 from lossless.store.sources import texts_of
@@ -20,6 +20,7 @@ from lossless.transfer.placing import check_written, placed_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from lossless.files.vault import Vault
     from lossless.model.summaries import Summary
@@ -32,7 +33,8 @@ Kind: TypeAlias = Literal["jsonl", "markdown", "html"]
 _ENDINGS: dict[Kind, str] = {"jsonl": "jsonl", "markdown": "md", "html": "html"}
 
 _STYLE = (
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:50rem;margin:2rem auto;padding:0 1rem;color-scheme:light dark}"
+    ":root{color-scheme:light dark}"
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:50rem;margin:2rem auto;padding:0 1rem}"
     "article{border-left:.25rem solid #8888;margin:1rem 0;padding:.1rem 1rem}article.user{border-color:#2a7}"
     "article.assistant{border-color:#27c}article.tool{border-color:#c82}article.hidden{opacity:.6}"
     "header{color:#888;font-size:.85rem}pre{white-space:pre-wrap;overflow-wrap:anywhere;font:inherit;margin:.4rem 0;"
@@ -85,7 +87,7 @@ def export_pages(
 
     Each is read back, and its messages are counted, before all of them take their places together.
     """
-    report = PagesReport(str(Path(target).expanduser().absolute()))
+    report = PagesReport(str(expanded(target).absolute()))
     hidden = BundleWriter(archive).hidden
     with archive.reading(), texts_of(archive.path), placed_folder(target, overwrite=options.overwrite) as folder:
         source = BundleReader(archive.database)
@@ -182,9 +184,13 @@ def _html(file: _Page, conversation: Values, found: Sequence[Summary], messages:
     for name, value in _facts(conversation):
         file.write(f"<tr><th>{_safe(name)}</th><td><bdi>{_safe(value)}</bdi></td></tr>\n")
     file.write('</table>\n<p><a href="index.html">All conversations</a></p>\n')
+    if found:
+        file.write("<h2>Summaries</h2>\n")
     for one in found:
-        about = f"{one.id}: {one.kind}, depth {one.depth}, {one.tokens} tokens"
+        said = f", {one.earliest_at:%Y-%m-%d} to {one.latest_at:%Y-%m-%d}" if one.earliest_at and one.latest_at else ""
+        about = f"{one.id}: {one.kind}, depth {one.depth}, {one.tokens:,} tokens{said}"
         file.write(f"<details><summary>{_safe(about)}</summary><pre>{_safe(one.content)}</pre></details>\n")
+    file.write("<h2>Messages</h2>\n")
     count = 0
     for message in messages:
         file.write(_article(message))

@@ -25,9 +25,11 @@ class Rehearsal:
     def __init__(self, engine: Engine, archive: Archive | None) -> None:
         self._engine, self._archive = engine, archive
 
-    def look_at(self, kind: str, path: Path, *, progress: Callable[[int], None] | None = None) -> Iterator[Outcome]:
+    def look_at(
+        self, kind: str, path: Path, *, again: bool = False, progress: Callable[[int], None] | None = None
+    ) -> Iterator[Outcome]:
         """What importing a file would do."""
-        for outcome in bring_in(self._engine, kind, path, fold=False, progress=progress):
+        for outcome in bring_in(self._engine, kind, path, fold=False, again=again, progress=progress):
             status = "would-import" if outcome.status == "imported" else outcome.status
             yield replace(outcome, status=status, conversation_id=self._there(outcome.conversation_id))
 

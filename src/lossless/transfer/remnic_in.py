@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput
 from lossless.model.identity import identity_hash
 from lossless.model.times import parse_time, row_time
+from lossless.paths import expanded
 from lossless.store.bundles import BESIDE, CONTEXT, CONVERSATION, EXTRAS, MESSAGE, SUMMARY, Bundle, Key
 from lossless.store.remnic import RemnicFile
 from lossless.store.sources import check_remnic, texts_of
@@ -27,6 +27,7 @@ from lossless.transfer.remnic_plan import entry_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from lossless.files.vault import Vault
     from lossless.store.archive import Archive
@@ -65,7 +66,7 @@ class _Conversation:
 
 def place_of(source: str | Path) -> Path:
     """The database that is meant: a file, or a memory folder of Remnic's that holds one."""
-    place = Path(source).expanduser()
+    place = expanded(source)
     inside = place / "state" / "lcm.sqlite"
     return inside if place.is_dir() and inside.exists() else place
 
@@ -91,6 +92,7 @@ def import_remnic(source: str | Path, archive: Archive, vault: Vault | None, opt
         for session in wanted:
             for bundle in _bundles(file, session, merger.report):
                 merger.add(bundle)
+        merger.finish()
         merger.report.events_dropped = file.events(wanted)
     unknown = sorted(options.sessions.difference(*names.values()))
     merger.report.warnings += [f"no session {name!r} in the source" for name in unknown]

@@ -39,6 +39,8 @@ class ImportReport:
     files_missing: int = 0
     pins_inserted: int = 0
     briefs_inserted: int = 0
+    #: Conversations that were deleted for good there: remembered here now, so that no transcript brings them back.
+    pruned_inserted: int = 0
     #: Messages that stood in no context and below no summary in one: they are hidden, with a cause.
     messages_hidden: int = 0
     #: Telemetry of another program that has no place here.

@@ -56,25 +56,40 @@ class Outcome:
     conversation_id: int | None = None
     title: str | None = None
     problems: tuple[str, ...] = ()
+    #: Messages that were left out because they were deleted for good.
+    pruned: int = 0
 
     @property
     def is_settled(self) -> bool:
         """Whether nothing is left to do for it, as long as the file stays as it is."""
-        return self.status in ("imported", "up-to-date") or (self.status == "skipped" and self.reason == _SILENT)
+        return self.status in ("imported", "up-to-date") or (
+            self.status == "skipped" and (self.reason == _SILENT or self.pruned > 0)
+        )
 
 
-def look_at(archive: Archive, kind: str, path: Path, settings: Settings | None = None) -> Iterator[Outcome]:
+def look_at(
+    archive: Archive, kind: str, path: Path, settings: Settings | None = None, *, again: bool = False
+) -> Iterator[Outcome]:
     """What importing one file would do: it is done, on a copy of the archive. The archive itself is only read."""
     from lossless.transfer.rehearsal import rehearsing
 
     with rehearsing(archive, settings) as rehearsal:
-        yield from rehearsal.look_at(kind, path)
+        yield from rehearsal.look_at(kind, path, again=again)
 
 
 def bring_in(
-    engine: Engine, kind: str, path: Path, *, fold: bool = True, progress: Callable[[int], None] | None = None
+    engine: Engine,
+    kind: str,
+    path: Path,
+    *,
+    fold: bool = True,
+    again: bool = False,
+    progress: Callable[[int], None] | None = None,
 ) -> Iterator[Outcome]:
-    """Import a file; what is wrong with it is its outcome, so that others go on. `progress` hears bytes read."""
+    """Import a file; what is wrong with it is its outcome, so that others go on. `progress` hears bytes read.
+
+    What was deleted of it for good comes back only with `again`.
+    """
     for file, agent in _files_of(kind, path):
         told = 0
 
@@ -88,12 +103,12 @@ def bring_in(
         try:
             state = file_state(file)
             size = state.size
-            if read := _read_before(engine.archive, state):
+            if not again and (read := _read_before(engine.archive, state)):
                 yield from read
             else:
                 transcript = _opened(kind, file)
                 conversations = _conversations(kind, path, transcript, agent)
-                yield from _each(engine, transcript, conversations, fold=fold, progress=advance)
+                yield from _each(engine, transcript, conversations, fold=fold, again=again, progress=advance)
         except (LosslessError, OSError) as error:
             yield Outcome(file, Session(id=file.stem), "error", reason=str(error))
         advance(size)
@@ -105,12 +120,13 @@ def _each(
     conversations: Iterable[tuple[str | None, Session]],
     *,
     fold: bool,
+    again: bool,
     progress: Callable[[int], None],
 ) -> Iterator[Outcome]:
     """Import the conversations of a file one by one; after the last of them, the file counts as read."""
     is_settled, last = True, None
     for lane, session in conversations:
-        outcome = _bring_in(engine, transcript, lane, session, fold=fold, progress=progress)
+        outcome = _bring_in(engine, transcript, lane, session, fold=fold, again=again, progress=progress)
         is_settled = is_settled and outcome.is_settled
         last = outcome.conversation_id or last
         yield outcome
@@ -131,21 +147,31 @@ def _bring_in(
     session: Session,
     *,
     fold: bool,
+    again: bool,
     progress: Callable[[int], None],
 ) -> Outcome:
     path = transcript.state.path
     if _is_silent(transcript, lane):
         return Outcome(path, session, "skipped", reason=_SILENT)
     with _as_copy(engine.archive, transcript, lane, session):
-        report = engine.bootstrap(session, transcript, lane=lane, fold=fold, progress=progress)
+        report = engine.bootstrap(session, transcript, lane=lane, fold=fold, again=again, progress=progress)
     if fold and _is_unfolded(engine.archive, transcript.state, report):
         engine.fold_import(engine.archive.conversations.get(report.conversation_id or 0))
     title = transcript.lane_header(lane).title
     if report.conversation_id is not None and title:
         with engine.archive.writing():
             engine.archive.conversations.give_title(report.conversation_id, title)
-    status = _status(report)
-    return Outcome(path, session, status, report.stored, report.reason, report.conversation_id, title, report.problems)
+    return Outcome(
+        path,
+        session,
+        _status(report),
+        report.stored,
+        report.reason,
+        report.conversation_id,
+        title,
+        report.problems,
+        report.pruned,
+    )
 
 
 def _status(report: TranscriptReport) -> str:
@@ -184,7 +210,12 @@ def _is_unfolded(archive: Archive, state: FileState, report: TranscriptReport) -
 
 
 def _read_before(archive: Archive, state: FileState) -> list[Outcome]:
-    """The conversations of a file of which all was read when it was exactly as it is now; none when it was not."""
+    """The conversations of a file of which all was read when it was exactly as it is now; none when it was not.
+
+    A file of which something was deleted for good is read, so that it can be told how much is left out.
+    """
+    if archive.histories.pruned(None, str(state.path), None):
+        return []
     seen = archive.transcripts.seen(str(state.path))
     if any(size_and_time != (state.size, state.mtime_ms) for size_and_time in seen.values()):
         return []

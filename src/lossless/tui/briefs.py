@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lossless.doctor import focus
 from lossless.errors import BadInput
+from lossless.revising import focus
 from lossless.store.briefs import Briefs
 from lossless.surgery.outcome import shown
 from lossless.tui.words import number, plural
 from lossless.tui.work import Surgery, now, writer
 
 if TYPE_CHECKING:
-    from lossless.doctor.focus import FocusDraft, FocusPlan
+    from lossless.revising.focus import FocusDraft, FocusPlan
     from lossless.store.archive import Archive
     from lossless.surgery.outcome import Operated
     from lossless.tui.room import Room

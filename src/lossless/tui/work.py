@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from lossless.doctor import rewrite_run
 from lossless.model.summaries import EXTRACTIVE_MODEL
+from lossless.revising import run as rewrite_run
 from lossless.surgery import dissolve as dissolving
 from lossless.surgery import transplant as transplanting
 from lossless.surgery import undo as undoing
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from lossless.doctor.rewrite_run import Drafted
-    from lossless.doctor.rewriting import Draft, RewritePlan
     from lossless.engine import Engine
+    from lossless.revising.rewriting import Draft, RewritePlan
+    from lossless.revising.run import Drafted
     from lossless.store.archive import Archive
     from lossless.surgery.outcome import Operated
     from lossless.tui.room import Room
@@ -137,7 +137,7 @@ def undo(archive: Archive, conversation_id: int) -> Surgery:
 
 def rewrite(room: Room, summary_id: str, conversation_id: int, *, subtree: bool) -> Rewriting:
     """One summary, or all below it as well, from its sources."""
-    from lossless.doctor import rewriting
+    from lossless.revising import rewriting
 
     one, all_below = (None, summary_id) if subtree else (summary_id, None)
     by = next(iter(_writers(room)), EXTRACTIVE_MODEL)
@@ -156,7 +156,7 @@ def repair(room: Room, conversation_id: int) -> Rewriting:
 
 def previous_context(room: Room, summary_id: str) -> str:
     """What a summary's writer is told about what came before."""
-    from lossless.doctor.rewriting import source_of
+    from lossless.revising.rewriting import source_of
 
     return source_of(room.archive, room.engine.loop.summariser, summary_id, {}).previous_context
 

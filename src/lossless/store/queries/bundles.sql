@@ -76,7 +76,31 @@ SELECT conversation_id, session_id, session_key, created_at FROM conversations
 SELECT conversation_id FROM conversations WHERE session_key = :session_key AND active = 1;
 
 -- name: conversation_there
-SELECT 1 FROM conversations WHERE conversation_id = :conversation_id;
+-- The number of a conversation that was deleted for good is not given again.
+SELECT 1 FROM conversations WHERE conversation_id = :conversation_id
+UNION ALL
+SELECT 1 FROM pruned_histories WHERE number = :conversation_id;
+
+-- name: pruned_there
+SELECT 1 FROM pruned_histories
+ WHERE session_key IS :session_key AND path IS :path AND header_id IS :header_id AND marks = :marks;
+
+-- name: pruned_before
+-- Below all numbers that are in use: what was deleted elsewhere counts as older than all that is here.
+SELECT min(0, coalesce((SELECT min(number) FROM pruned_histories), 0));
+
+-- name: numbers_known
+SELECT 1 FROM sqlite_sequence WHERE name = 'conversations';
+
+-- name: begin_numbers
+INSERT INTO sqlite_sequence (name, seq) VALUES ('conversations', 0);
+
+-- name: lift_numbers
+-- No new conversation gets the number of one that was deleted.
+UPDATE sqlite_sequence SET seq = max(seq, coalesce((SELECT max(number) FROM pruned_histories), 0)) WHERE name = 'conversations';
+
+-- name: rely
+INSERT OR IGNORE INTO fork_sources (conversation_id, source_id) VALUES (?, ?);
 
 -- name: taken_messages
 SELECT count(*) FROM messages WHERE message_id IN (SELECT value FROM json_each(:ids));
@@ -103,11 +127,29 @@ SELECT item, cause FROM hidden_items WHERE conversation_id = :conversation_id;
 -- name: pinned
 SELECT message_id, content FROM pins WHERE conversation_id = :conversation_id;
 
+-- name: moved
+-- Messages that stand in a context before older ones, or before a summary of older ones, and whether something says why: the
+-- mark of a preamble, or the log of branches. System prompts stand anywhere.
+WITH RECURSIVE below (ordinal, summary_id) AS (
+    SELECT ordinal, summary_id FROM context_items WHERE conversation_id = :conversation_id AND summary_id IS NOT NULL
+    UNION
+    SELECT b.ordinal, p.parent_summary_id FROM below b JOIN summary_parents p USING (summary_id)
+), firsts (ordinal, message_id, seq) AS (
+    SELECT c.ordinal, m.message_id, m.seq FROM context_items c JOIN messages m USING (message_id)
+     WHERE c.conversation_id = :conversation_id AND m.role <> 'system'
+    UNION ALL
+    SELECT b.ordinal, NULL, min(m.seq) FROM below b JOIN summary_messages l USING (summary_id) JOIN messages m USING (message_id)
+     WHERE m.role <> 'system' GROUP BY b.ordinal
+), followed (message_id, seq, oldest) AS (
+    SELECT message_id, seq, min(seq) OVER (ORDER BY ordinal ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) FROM firsts
+)
+SELECT f.message_id, coalesce(x.preamble, 0) OR EXISTS (
+       SELECT 1 FROM context_log g, json_each(g.added) j WHERE g.conversation_id = :conversation_id AND g.action = 'branch'
+          AND json_valid(g.added) AND j.value = f.message_id)
+  FROM followed f LEFT JOIN message_extras x USING (message_id) WHERE f.message_id IS NOT NULL AND f.seq > f.oldest;
+
 -- name: clear_context
 DELETE FROM context_items WHERE conversation_id = :conversation_id;
 
 -- name: turn_keys
 SELECT turn_key FROM turn_keys WHERE conversation_id = :conversation_id;
-
--- name: set_active
-UPDATE conversations SET active = :active, archived_at = :archived_at, archive_cause = :archive_cause WHERE conversation_id = :conversation_id;

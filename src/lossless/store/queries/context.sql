@@ -107,10 +107,6 @@ DELETE FROM hidden_items WHERE conversation_id = :conversation_id AND item = :it
 INSERT INTO context_log (conversation_id, at, actor, action, cause, removed, added, ordinal, tokens_before, tokens_after, detail)
 VALUES (:conversation_id, :at, :actor, :action, :cause, :removed, :added, :ordinal, :tokens_before, :tokens_after, :detail);
 
--- name: log_since
-SELECT log_id, at, actor, action, cause, removed, added, ordinal, tokens_before, tokens_after, detail
-  FROM context_log WHERE conversation_id = :conversation_id AND log_id > :after ORDER BY log_id LIMIT :limit;
-
 -- name: saved
 -- What folds took out of each context, by the model of the summary that each put in.
 SELECT coalesce(s.model, 'unknown'), l.conversation_id, count(*), sum(l.tokens_before - l.tokens_after)

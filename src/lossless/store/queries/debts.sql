@@ -46,8 +46,3 @@ VALUES (:conversation_id, :read, :write, :prompt, CASE WHEN :state = 'hot' THEN 
 UPDATE conversation_compaction_telemetry
    SET last_leaf_compaction_at = :now, turns_since_leaf_compaction = 0, tokens_accumulated_since_leaf_compaction = 0, updated_at = :now
  WHERE conversation_id = :conversation_id;
-
--- name: get_telemetry
-SELECT last_observed_cache_read, last_observed_cache_write, last_observed_prompt_token_count, cache_state,
-       consecutive_cold_observations, last_leaf_compaction_at, turns_since_leaf_compaction, last_api_call_at, provider, model
-  FROM conversation_compaction_telemetry WHERE conversation_id = :conversation_id;

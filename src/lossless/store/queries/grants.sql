@@ -18,9 +18,6 @@ SELECT grant_id, issuer, holder, conversation_ids, summary_ids, token_cap, token
 UPDATE expansion_grants SET tokens_used = tokens_used + :tokens
  WHERE grant_id = :id AND revoked_at IS NULL AND expires_at > :now AND tokens_used + :tokens <= token_cap;
 
--- name: revoke
-UPDATE expansion_grants SET revoked_at = coalesce(revoked_at, :now) WHERE grant_id = :id;
-
 -- name: revoke_holder
 UPDATE expansion_grants SET revoked_at = coalesce(revoked_at, :now) WHERE holder = :holder;
 

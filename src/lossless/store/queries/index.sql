@@ -124,6 +124,15 @@ SELECT summary_id, content FROM summaries WHERE typeof(content) = 'text' AND tri
 SELECT summary_id, content FROM summaries WHERE typeof(content) = 'text' AND trim(content, ' ' || char(9, 10, 13)) <> ''
    AND summary_id NOT IN (SELECT summary_id FROM summaries_fts_cjk) LIMIT :limit;
 
+-- name: messages_fts_any
+SELECT 1 FROM messages_fts_docsize LIMIT 1;
+
+-- name: summaries_fts_any
+SELECT 1 FROM summaries_fts LIMIT 1;
+
+-- name: summaries_fts_cjk_any
+SELECT 1 FROM summaries_fts_cjk LIMIT 1;
+
 -- name: messages_fts_integrity
 PRAGMA integrity_check(messages_fts);
 

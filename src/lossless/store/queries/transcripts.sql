@@ -75,8 +75,5 @@ VALUES (:conversation_id, :key, coalesce((SELECT max(seq) FROM messages WHERE co
 -- name: records
 SELECT after_seq, kind, record FROM transcript_records WHERE conversation_id = :conversation_id ORDER BY after_seq, rowid;
 
--- name: record_kinds
-SELECT kind, count(*) FROM transcript_records WHERE conversation_id = :conversation_id GROUP BY kind ORDER BY 2 DESC, 1;
-
 -- name: seen
 SELECT conversation_id, last_seen_size, last_seen_mtime_ms FROM conversation_bootstrap_state WHERE session_file_path = :path;

@@ -7,18 +7,12 @@ SELECT 1 FROM sqlite_master WHERE name = 'message_trigrams';
 CREATE VIRTUAL TABLE IF NOT EXISTS message_trigrams USING fts5 (
     body, content='', contentless_delete=1, detail=none, tokenize='trigram');
 
--- name: drop
-DROP TABLE IF EXISTS message_trigrams;
-
 -- name: through
 SELECT value FROM archive_state WHERE name = 'trigrams_through';
 
 -- name: set_through
 INSERT INTO archive_state (name, value) VALUES ('trigrams_through', :value)
     ON CONFLICT (name) DO UPDATE SET value = excluded.value;
-
--- name: forget_through
-DELETE FROM archive_state WHERE name = 'trigrams_through';
 
 -- name: next
 SELECT message_id FROM messages WHERE message_id > :after ORDER BY message_id LIMIT :limit;

@@ -16,7 +16,7 @@ from lossless.tui.words import cell, number, plural, right
 if TYPE_CHECKING:
     from textual.binding import BindingType
 
-    from lossless.doctor.focus import FocusDraft, FocusPlan, FocusStatus
+    from lossless.revising.focus import FocusDraft, FocusPlan, FocusStatus
     from lossless.store.archive import Archive
     from lossless.store.briefs import Brief
 
@@ -130,7 +130,7 @@ class FocusBriefs(TablePage, Operating):
 
 
 def _read(archive: Archive, conversation_id: int) -> tuple[list[Brief], FocusStatus | None]:
-    from lossless.doctor import focus
+    from lossless.revising import focus
     from lossless.store.briefs import Briefs
 
     with archive.reading():

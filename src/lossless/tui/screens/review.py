@@ -15,7 +15,7 @@ from lossless.tui.work import Outcome
 if TYPE_CHECKING:
     from textual.binding import BindingType
 
-    from lossless.doctor.rewriting import Draft
+    from lossless.revising.rewriting import Draft
     from lossless.tui.work import Rewriting
 
 _NOTHING = Outcome("Nothing was changed.", is_changed=False)

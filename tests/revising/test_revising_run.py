@@ -10,19 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lossless.doctor import rewrite_run, rewriting
-from lossless.doctor.rewrite_order import subtree_by_subtree
 from lossless.errors import ModelAuth, ModelDenied, ModelRateLimit
 from lossless.llm.base import Completion
 from lossless.model.summaries import EXTRACTIVE_MODEL, Summary
+from lossless.revising import rewriting
+from lossless.revising import run as rewrite_run
+from lossless.revising.order import subtree_by_subtree
 from tests.surgery.kit import HERE, depths, open_engine, prove, roots, rows, told
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import lossless
-    from lossless.doctor.rewriting import Draft
     from lossless.llm.base import Prompt
+    from lossless.revising.rewriting import Draft
 
 LIMIT = 3
 WRITER = "writer/one"

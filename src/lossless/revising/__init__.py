@@ -1,0 +1,1 @@
+"""Writing anew: single summaries, subtrees, and briefs that stand for what a question needs."""
