@@ -34,12 +34,12 @@ def main(folder: Path) -> None:
     archive = new_archive(folder)
     conversation = list(sample_conversation())
     calls = sum(block["type"] == "toolCall" for message in conversation for block in message["content"])
-    say(f"A made-up conversation: {len(conversation)} messages, {calls} tool calls, on ferry tickets.")
+    say(f"A made-up conversation about ferry tickets: {len(conversation)} messages, {calls} tool calls.")
 
     with lossless.open(archive, SETTINGS) as engine:
         windows = list(growing_windows(conversation))
         stored = sum(engine.sync(SESSION, window).stored for window in windows)
-        say(f"Kept: {len(windows)} turns, after each the host shows all it has so far; {stored} messages stored.")
+        say(f"Kept: {len(windows)} turns, each time the host shows all it has so far; {stored} messages stored.")
 
     with lossless.open(archive, SETTINGS) as engine:
         again = engine.sync(SESSION, conversation)
@@ -57,6 +57,8 @@ def main(folder: Path) -> None:
         for problem in check.problems:
             print(f"     {problem}")
     say(f"{archive} takes {archive.stat().st_size / 1024:.0f} kB. All of it in {time.perf_counter() - start:.1f} s.")
+    print(f"\n     Look around: . .venv/bin/activate, then\n     lcm --db {archive} status")
+    print(f"     lcm --db {archive} context --session-key {SESSION.key}\n     lcm --db {archive} grep '{PATTERN}'")
     if not check.ok or count != len(conversation):
         sys.exit(1)
 

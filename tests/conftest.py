@@ -66,6 +66,13 @@ def own_temporary_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: 
     monkeypatch.setattr("tempfile.tempdir", folder)
 
 
+@pytest.fixture(autouse=True)
+def usual_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is drawn is as wide as usual, whatever the terminal that tests are started from."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.delenv("LINES", raising=False)
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """Where an archive may be made."""

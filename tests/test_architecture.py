@@ -23,13 +23,13 @@ WRITTEN = [PACKAGE, ROOT / "tests", ROOT / "bench", ROOT / "examples"]
 
 #: From the ground up. A room imports rooms of lower floors, never one of its own floor or above.
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors",),
+    ("errors", "paths"),
     ("model",),
     ("settings",),
     ("logbook",),
     ("formats", "store", "files", "llm", "transcripts", "recognise"),
     ("ingest", "compaction", "assembly", "recall", "surgery"),
-    ("desk",),
+    ("desk", "revising"),
     ("doctor", "verify", "lifecycle", "background"),
     ("engine",),
     ("exchange",),

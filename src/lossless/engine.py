@@ -12,7 +12,7 @@ from lossless.assembly import run as assembly
 from lossless.background import Background
 from lossless.compaction.describing import FILES_A_ROUND, Describing
 from lossless.compaction.observed import observation
-from lossless.compaction.run import CompactionReport
+from lossless.compaction.run import unchanged
 from lossless.compaction.trigger import Reason
 from lossless.desk import Desk
 from lossless.doctor.operating import Operating
@@ -22,7 +22,7 @@ from lossless.ingest.events import Skip, is_encodable
 from lossless.ingest.run import AppendReport
 from lossless.lifecycle.transcribing import Transcribing
 from lossless.lifecycle.upkeep import Upkeep
-from lossless.llm.calibration import Calibration, factor, observe
+from lossless.llm.calibration import Calibration, budget_in_estimate, factor, observe
 from lossless.model.messages import ModelIdentity
 from lossless.recall.asking import Asking
 from lossless.recall.delegate import Model
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from lossless.compaction.escalate import Written
     from lossless.compaction.loop import Paid, Situation
     from lossless.compaction.plan import Pass
+    from lossless.compaction.run import CompactionReport
     from lossless.compaction.summariser import Summariser
     from lossless.files.improve import Described
     from lossless.lifecycle.reports import TranscriptReport
@@ -246,7 +247,7 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         name = None if model is None else f"{model.provider}/{model.model}"
         situation = self._situation(session, budget, model=name)
         capped = self.loop.policy(situation).capped(situation.budget)
-        return capped if name is None else int(capped / factor(self._calibration(name)))
+        return capped if name is None else budget_in_estimate(capped, self._calibration(name))
 
     def _quotes(self, conversation_id: int) -> Callable[[str], list[tuple[str, str]]]:
         """A search for the recall cue: what users and assistants said about a term, oldest first."""
@@ -284,9 +285,9 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         `instructions` are for this time only; after `seconds` no further summary is begun.
         """
         if (reason := self._no_writes(session)) is not None:
-            return CompactionReport(True, False, reason)
+            return unchanged(reason)
         if self._find(session) is None:
-            return CompactionReport(False, False, Reason.NO_CONVERSATION.value)
+            return unchanged(Reason.NO_CONVERSATION, ok=False)
         situation = self._situation(
             session, budget, observed_tokens=observed_tokens, model=model, context_window=context_window
         )

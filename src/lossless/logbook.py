@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from lossless.model.times import state_time
+from lossless.paths import expanded
 from lossless.settings.setting import without_passwords
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class Logbook:
     def _path(self, day: date) -> Path:
         if self._file is None:
             return Path(tempfile.gettempdir()) / "lossless" / f"lossless-{day.isoformat()}.log"
-        place = Path(self._file).expanduser()
+        place = expanded(self._file)
         return place.with_name(_DATE.sub(day.isoformat(), place.name))
 
     def _write(self, head: dict[str, object], level: Level, fields: Mapping[str, object]) -> None:

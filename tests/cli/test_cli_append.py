@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+from io import BytesIO
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,16 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lossless
-from lossless.cli import lines
-from lossless.cli.lines import BadLine, parse, unwrap
+from lossless.cli.append import Intake
+from lossless.cli.lines import BadLine, Where, parse, read_lines, unwrap
 from lossless.store.archive import Archive
 from tests.waiting import wait_for
 
 from .conftest import said
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from .conftest import Lcm
 
 GOOD = [json.dumps(said(n)) for n in range(5)]
@@ -125,6 +125,17 @@ def test_a_bad_line_is_named_and_what_came_before_is_stored(lcm: Lcm, new: Path,
     assert stored(new) == [said(0)["content"], said(1)["content"]]
 
 
+def test_a_bad_line_of_a_file_is_named_as_the_file_is(
+    lcm: Lcm, new: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("chat.jsonl").write_text(f"{GOOD[0]}\nnot json\n", encoding="utf-8")
+    error = lcm("append", *KEY, "chat.jsonl").error
+    assert error["message"].startswith("chat.jsonl, line 2: ")
+    assert "(1 new message)" in error["details"]["hint"]
+    assert stored(new) == [said(0)["content"]]
+
+
 def test_bad_lines_can_be_left_out(lcm: Lcm, new: Path, tmp_path: Path) -> None:
     file = tmp_path / "mixed.jsonl"
     text = "\n".join(line for pair in zip(GOOD, list(BAD)[:5], strict=True) for line in pair)
@@ -139,13 +150,27 @@ def test_bad_lines_can_be_left_out(lcm: Lcm, new: Path, tmp_path: Path) -> None:
     assert "line 2" in " ".join(shown.split())
 
 
-def test_a_line_without_end_is_not_read_into_memory(lcm: Lcm, new: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 1024 * 1024)
+class Watched(BytesIO):
+    """A stream that knows how much was read from it at once."""
+
+    most = 0
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        line = super().readline(size)
+        self.most = max(self.most, len(line))
+        return line
+
+
+def test_a_line_without_end_is_not_read_into_memory(new: Path) -> None:
     endless = '{"role": "user", "content": "' + "x" * 3_000_000 + '"}'
-    answer = lcm("append", *KEY, "--skip-bad", input="\n".join([GOOD[0], endless, GOOD[1]]))
-    assert (answer.data["stored"], answer.data["badLines"]) == (2, 1)
-    assert "longer than 1 MB" in answer.data["bad"][0]["reason"]
-    assert (answer.data["bad"][0]["line"], stored(new)[1]) == (2, said(1)["content"])
+    stream = Watched("\n".join([GOOD[0], endless, GOOD[1]]).encode())
+    intake = Intake(lossless.Session(key="k"), None, 1000, True)
+    with lossless.open(new, background=False) as engine:
+        intake.run(engine, read_lines(stream, None, longest=1024 * 1024))
+    found = intake.tally.data()
+    assert (found["stored"], found["badLines"], stream.most) == (2, 1, 1024 * 1024 + 1)
+    assert "longer than 1 MB" in found["bad"][0]["reason"]
+    assert (found["bad"][0]["line"], stored(new)[1]) == (2, said(1)["content"])
 
 
 def test_a_key_is_stored_once(lcm: Lcm, new: Path) -> None:
@@ -277,4 +302,4 @@ def test_no_bytes_raise_anything_but_a_reason(raw: bytes) -> None:
         reason = str(error)
     else:
         reason = ""
-    assert isinstance(BadLine(lines.Where(None, 1), reason).reason, str)
+    assert isinstance(BadLine(Where(None, 1), reason).reason, str)

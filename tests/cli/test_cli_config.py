@@ -129,6 +129,12 @@ def test_things_done_wrong_change_nothing(lcm: Lcm, home: Path, arguments: tuple
     assert list(path.parent.iterdir()) == [path]
 
 
+def test_a_name_that_no_setting_has_is_told_what_is_near(lcm: Lcm, home: Path) -> None:
+    error = lcm("config", "set", "freshTailCuont", "20").error
+    assert (error["code"], error["message"]) == ("bad_setting", "There is no setting 'freshTailCuont'.")
+    assert error["details"]["hint"] == "Did you mean freshTailCount?"
+
+
 @pytest.mark.parametrize(
     "text", ["{ // a comment without an end", "not json", '{"$include": "./base.json", "plugins": {}}', "[]"]
 )

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from .conftest import Lcm
 
 
+@pytest.fixture(autouse=True)
+def patient(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is found does not depend on how busy the machine is."""
+    monkeypatch.setenv("LCM_REGEX_TIMEOUT_MS", "60000")
+
+
 def say(archive: Path, key: str, *texts: str) -> None:
     with lossless.open(archive, background=False) as engine:
         engine.append(lossless.Session(key=key), [{"role": "user", "content": text} for text in texts])

@@ -246,6 +246,7 @@ def test_a_watch_pays_what_comes_and_ends_well(long: Path, ending: signal.Signal
         (("worker", "--db", "nowhere.db"), 3, "not_found"),
         (("worker", "--watch", 1, "--db", "nowhere.db"), 3, "not_found"),
         (("debt", "--db", "nowhere.db"), 3, "not_found"),
+        (("debt", "--db", "~nobodyhere/lcm.db"), 3, "not_found"),
         (("debt", "--session-key", "nobody"), 3, "not_found"),
     ],
 )

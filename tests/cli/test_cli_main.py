@@ -53,11 +53,12 @@ def test_starting_loads_nothing_heavy(option: str) -> None:
         "print(sorted(ours | {'apsw', 'rich', 'regex', 'sqlite3', 'difflib'} & sys.modules.keys()), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stderr == "['lossless.cli', 'lossless.errors']\n"
+    assert done.stderr == "['lossless.cli', 'lossless.errors', 'lossless.paths']\n"
 
 
 def test_help_of_every_command(lcm: Lcm) -> None:
-    assert lcm().out == lcm("--help").out
+    assert lcm().out == lcm("--help").out == lcm("-h").out
+    assert lcm("grep", "--help").out == lcm("grep", "-h").out
     context = click.Context(cli)
     for name in cli.list_commands(context):
         command = cli.get_command(context, name)
@@ -77,6 +78,15 @@ def test_the_list_of_commands_says_what_each_is(lcm: Lcm) -> None:
     shown = " ".join(lcm("--help").out.split())
     for name, entry in cli.entries.items():
         assert f"{name} {entry.help}" in shown
+
+
+def test_help_says_how_a_command_is_called(lcm: Lcm) -> None:
+    shown = lcm("grep", "--help").out
+    assert "\nExample:\n  lcm grep 'sandbox merchant'\n" in shown
+    assert "\n  PATTERN\n" not in shown, "an argument is no option"
+    assert "\n  lcm dissolve ID --apply\n" in lcm("dissolve", "--help").out
+    assert lcm("append", "--help").out.count("\n  END\n") == 1
+    assert lcm("prompts", "show", "--help").out.startswith("Usage: lcm prompts show [OPTIONS] NAME\n")
 
 
 def test_global_options_stand_anywhere(lcm: Lcm, archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,7 +136,9 @@ def test_where_the_archive_is_looked_for(lcm: Lcm, home: Path, tmp_path: Path, m
         (("statsu",), "Did you mean 'status'?"),
         (("messages", "lits"), "Did you mean 'list'?"),
         (("xyzzy",), "No such command"),
-        (("messages",), "Missing command"),
+        (("messages",), "Missing command: list, show, tail."),
+        (("messages", "list"), "`lcm conversations list`"),
+        (("context",), "`lcm conversations list`"),
         (("--fromat", "json", "status"), "No such option"),
         (("--format", "xml", "status"), "'json'"),
         (("--db",), "requires an argument"),

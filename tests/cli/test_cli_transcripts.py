@@ -239,3 +239,19 @@ def test_a_file_that_fails_among_small_ones_fails_alone(lcm: Lcm, projects: Path
     assert found["conversations"] == {"imported": 3, "error": 1}
     assert found["items"][0]["path"].endswith("agent-gone.jsonl")
     assert lcm("verify").data["ok"]
+
+
+def test_what_was_pruned_comes_back_only_when_asked(lcm: Lcm, projects: Path) -> None:
+    lcm("import", "claude-code", str(projects), "--apply")
+    lcm("prune", "--session", "claude-code:**", "--include-active", "--apply")
+    for options in ((), ("--apply",)):
+        found = lcm("import", "claude-code", str(projects), *options).data
+        assert (found["messages"], found["pruned"], found["conversations"]) == (0, 16, {"skipped": 3})
+        seen = lcm("--format", "table", "import", "claude-code", str(projects), *options).out
+        assert "16 messages left out, deleted with `lcm prune`; --again brings them back." in seen
+    assert lcm("conversations", "list").items == []
+    tried = lcm("import", "claude-code", str(projects), "--again").data
+    assert (tried["messages"], tried["pruned"], tried["conversations"]) == (16, 0, {"would-import": 3})
+    done = lcm("import", "claude-code", str(projects), "--again", "--apply").data
+    assert (done["messages"], done["pruned"], done["conversations"]) == (16, 0, {"imported": 3})
+    assert lcm("verify").data["ok"]

@@ -224,7 +224,7 @@ def test_a_sub_agent_expands_within_its_grant() -> None:
     kept = folded()
     terms = grants.Terms((kept.conversation_id,), token_cap=400)
     child = lossless.Session(key="agent:main:subagent:t")
-    grant = grants.issue(kept.archive, MAIN.name, child.name, terms, NOW)
+    grant = grants.issue(kept.archive, "main", child.name, terms, NOW)  # others look for what MAIN has issued
     caller = Caller(child, host_has_subagents=True)
     found = call("lcm_expand", caller, summaryIds=[kept.leaves[0]])
     stored = kept.archive.grants.get(grant.id)

@@ -29,7 +29,7 @@ _PATIENCE_MS = 2_000
 @click.option("--apply", "is_real", is_flag=True, help="Do it; without this, only say what it would free.")
 @click.pass_obj
 def adopt(invocation: Invocation, is_real: bool) -> None:
-    """Drop the search tables that only lossless-claw reads, and give their room back.
+    """Drop the search tables that only lossless-claw reads, and free their space.
 
     Without --apply nothing changes. With it, everything is put into our own index where that is not done yet, a
     backup is made beside the file, and all is counted again afterwards. It refuses while another process has the

@@ -85,7 +85,8 @@ class Tally:
         """What is stored when the work ends early."""
         if self.through is None:
             return "Nothing was stored."
-        return f"Everything up to {self.through} is in the archive ({self.stored} new messages)."
+        what = "1 new message" if self.stored == 1 else f"{self.stored} new messages"
+        return f"Everything up to {self.through} is in the archive ({what})."
 
 
 def session_options(function: Any) -> Any:
@@ -124,13 +125,13 @@ def append(
     batch: int,
     skip_bad: bool,
 ) -> None:
-    """Store new messages from FILES, or from standard input: JSON lines, one message a line.
+    """Store new messages from FILES, or from standard input: JSON lines, one message per line.
 
     A message may have any format that lossless knows (OpenAI chat and responses, Anthropic, OpenClaw, plain role
     and content). {"message": …, "id": …, "timestamp": …} around it gives it the host's entry id and the time when
     it was said; what has an id that is stored already is not stored again.
 
-    A line that holds no message ends the work with exit code 2; what came before it is stored. With --key the
+    A line that holds no message stops the command with exit code 2; what came before it is stored. With --key the
     whole input is one batch: all of it is stored, or nothing.
     """
     intake = Intake(session_of(session_key, session_id), key, batch, skip_bad)
@@ -211,7 +212,7 @@ class Intake:
         self.tally.add_bad(bad)
         raise failures.fail(
             "bad_message",
-            f"{str(bad.where)[:1].upper()}{str(bad.where)[1:]}: {bad.reason}.",
+            f"{bad.where.opening}: {bad.reason}.",
             failures.BAD_ARGUMENTS,
             hint=f"{self.tally.so_far} Mend the line and append from it on, or leave such lines out with --skip-bad.",
             file=bad.where.file,

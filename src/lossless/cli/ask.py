@@ -1,4 +1,4 @@
-"""`lcm ask`: a question, answered from the archive with the ids that carry the answer."""
+"""`lcm ask`: a question, answered from the archive with the ids that support the answer."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def ask(
     token_cap: int | None,
     no_model: bool,
 ) -> None:
-    """Answer the question PROMPT from what was said, with the ids that carry the answer.
+    """Answer the question PROMPT from what was said, with the ids that support the answer.
 
     A configured model reads and answers; every call is counted by `lcm cost`. Without one, the answer is the
     evidence itself, and says so. Exit code 1 when a model was asked and gave no answer.

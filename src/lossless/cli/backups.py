@@ -17,6 +17,7 @@ from lossless.cli.options import wrong
 from lossless.cli.output import shape_if_there
 from lossless.cli.toolbox import vault_of
 from lossless.lifecycle import backup as copies
+from lossless.paths import expanded
 
 if TYPE_CHECKING:
     from lossless.cli.invocation import Invocation
@@ -41,7 +42,7 @@ def backup(invocation: Invocation, path: str | None, rolling: bool) -> None:
         if path is None:
             made = copies.make_beside(archive, label, datetime.now(UTC), advance, vault=vault_of(invocation))
         else:
-            place = Path(path).expanduser().absolute()
+            place = expanded(path).absolute()
             made = copies.make(archive, place, progress=advance, vault=vault_of(invocation))
     invocation.emit("backup", {**_shown(made), "files": made.files})
 
@@ -64,7 +65,7 @@ def backups(invocation: Invocation) -> None:
 @click.option("--yes", is_flag=True, help="Do it without asking; a program must give this.")
 @click.pass_obj
 def restore(invocation: Invocation, source: str, yes: bool) -> None:
-    """Make the archive what BACKUP holds: a path, or the name of a file that `lcm backups` lists.
+    """Replace the archive with BACKUP: a path, or the name of a file that `lcm backups` lists.
 
     The backup is proved as `lcm verify` does, then what is there now is backed up, then it is replaced as a whole. It
     refuses while another process has the archive open. Without --yes, only the backup is proved, and at a terminal
@@ -117,7 +118,7 @@ def _shown(made: Backup) -> dict[str, Any]:
 
 def _find(source: str, archive_path: str) -> Path:
     """The file that a person means: a path, or a name beside the archive."""
-    given = Path(source).expanduser()
+    given = expanded(source)
     beside = Path(archive_path).parent / source
     place = given if given.is_file() or not beside.is_file() else beside
     if not place.is_file():

@@ -11,7 +11,7 @@ from lossless import __version__
 from lossless.cli.invocation import Invocation
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 def text(value: str) -> str:
@@ -72,18 +72,35 @@ class _WithGlobals(click.Command):
         return [*super().get_params(ctx), *GLOBAL_OPTIONS]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        own = [param for param in self.params if param.get_help_record(ctx)]
+        own = [param for param in self.params if isinstance(param, click.Option)]
         help_option = self.get_help_option(ctx)
         common = [*GLOBAL_OPTIONS, *([help_option] if help_option else [])]
-        for title, params in (("Options", own), ("Global options", common)):
-            records = [record for param in params if (record := param.get_help_record(ctx))]
-            if records:
-                with formatter.section(title):
-                    formatter.write_dl(records)
+        _write_options(ctx, formatter, "Options", own)
+        self.format_example(ctx, formatter)
+        _write_options(ctx, formatter, "Global options", common)
+
+    def format_example(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """How it may be called, where one example says it."""
+
+
+def _write_options(
+    ctx: click.Context, formatter: click.HelpFormatter, title: str, params: Sequence[click.Parameter]
+) -> None:
+    records = [record for param in params if (record := param.get_help_record(ctx))]
+    if records:
+        with formatter.section(title):
+            formatter.write_dl(records)
 
 
 class Command(_WithGlobals):
-    """One command."""
+    """One command; its help has an example."""
+
+    def format_example(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from lossless.cli.examples import lines_for_help
+
+        lines = list(lines_for_help(ctx.command_path))
+        if lines:
+            formatter.write("\nExample:\n" + "".join(f"  {line}\n" for line in lines))
 
 
 class Group(_WithGlobals, click.Group):
@@ -94,6 +111,15 @@ class Group(_WithGlobals, click.Group):
     def __init__(self, *args: Any, **more: Any) -> None:
         defaults: dict[str, Any] = {"no_args_is_help": False, "subcommand_metavar": "COMMAND"}
         super().__init__(*args, **(defaults | more))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            if error.ctx is not ctx or error.message != "Missing command.":
+                raise
+            names = ", ".join(self.list_commands(ctx))
+            raise click.UsageError(f"Missing command: {names}.", ctx) from None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -121,11 +147,18 @@ class Entry(NamedTuple):
 
 
 class LazyGroup(Group):
-    """A group whose commands are imported when one of them runs."""
+    """A group whose commands are imported when one of them runs; its help has them in sections."""
 
-    def __init__(self, *args: Any, entries: Mapping[str, Entry], **more: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        entries: Mapping[str, Entry] | None = None,
+        sections: Mapping[str, Mapping[str, Entry]] | None = None,
+        **more: Any,
+    ) -> None:
         super().__init__(*args, **more)
-        self.entries = entries
+        self.sections = sections or {"Commands": entries or {}}
+        self.entries = {name: entry for section in self.sections.values() for name, entry in section.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(self.entries)
@@ -139,5 +172,7 @@ class LazyGroup(Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.help) for name, entry in self.entries.items()])
+        width = max(map(len, self.entries), default=0)
+        for title, entries in self.sections.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), entry.help) for name, entry in entries.items()])

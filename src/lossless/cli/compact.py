@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     "--until",
     metavar="N",
     type=click.IntRange(1, 1_000_000_000),
-    help="Go on until the context has at most this many tokens.",
+    help="Continue until the context has at most this many tokens.",
 )
 @click.option("--if-needed", is_flag=True, help="Do nothing unless the context is over its threshold.")
 @click.pass_context

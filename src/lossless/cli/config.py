@@ -59,9 +59,7 @@ def get_command(invocation: Invocation, path: str) -> None:
     if setting is None and path in groups():
         data = _group(loaded, path)
     elif setting is None:
-        meant = closest(path, spellings())
-        hint = f"Did you mean {meant}?" if meant else "`lcm config show` shows all."
-        raise failures.fail("not_found", f"There is no setting {path!r}.", failures.NOT_FOUND, hint=hint, path=path)
+        raise _unknown(path, "not_found", failures.NOT_FOUND)
     else:
         given = [loaded.config[name] for name in setting.config_names if name in loaded.config]
         data = {
@@ -72,6 +70,13 @@ def get_command(invocation: Invocation, path: str) -> None:
             "source": str(loaded.sources[setting.key]),
         }
     invocation.emit("config.get", data)
+
+
+def _unknown(path: str, code: str, exit_code: int) -> failures.Failure:
+    """The failure for a name that no setting has; it says which one is near."""
+    meant = closest(path, spellings())
+    hint = f"Did you mean {meant}?" if meant else "`lcm config show` shows all."
+    return failures.fail(code, f"There is no setting {path!r}.", exit_code, hint=hint, path=path)
 
 
 def _group(loaded: Loaded, path: str) -> dict[str, Any]:
@@ -99,6 +104,8 @@ def set_command(invocation: Invocation, path: str, value: str) -> None:
     A text needs its quotes: '"openai/gpt-5"'. The value is checked first, the file is replaced as a whole, and a
     copy of the old one stays beside it. A new lossless.toml is made where there is no config file.
     """
+    if path not in spellings() and path not in groups():
+        raise _unknown(path, "bad_setting", failures.CONFIG)
     try:
         wanted = json.loads(value, parse_constant=_refuse)
     except (ValueError, RecursionError):

@@ -27,7 +27,7 @@ def conversations() -> None:
 @paging("conversations", int)
 @click.pass_obj
 def list_command(invocation: Invocation, limit: int, start: Place | None) -> None:
-    """List conversations, the last changed first."""
+    """List conversations, most recently changed first."""
     settings = invocation.loaded.settings
     with invocation.archive() as archive, archive.reading():
         page = archive.listings.conversations(limit, start)

@@ -10,7 +10,7 @@ import click
 from lossless.cli.commands import Command
 from lossless.cli.target import targeted
 from lossless.compaction.debt import Debt, is_due
-from lossless.compaction.run import lease_name
+from lossless.compaction.lease import lease_name
 
 if TYPE_CHECKING:
     from lossless.cli.invocation import Invocation

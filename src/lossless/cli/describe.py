@@ -22,7 +22,7 @@ TOKENS = click.IntRange(1, 1_000_000_000)
 @click.command("describe", cls=Command)
 @click.argument("name", metavar="ID", type=text)
 @reaching
-@click.option("--token-cap", metavar="N", type=TOKENS, help="The budget that branches are held against; else the most.")
+@click.option("--token-cap", metavar="N", type=TOKENS, help="The budget to compare branches with; else the most.")
 @click.option("--start-line", metavar="N", type=LINE, help="The first line of a file to show.")
 @click.option("--end-line", metavar="N", type=LINE, help="The last line of a file to show.")
 @click.option(
@@ -33,7 +33,7 @@ TOKENS = click.IntRange(1, 1_000_000_000)
     show_default=True,
     help="The most bytes of a file to show at once.",
 )
-@click.option("--cursor", metavar="CURSOR", type=text, help="Go on where an earlier answer stopped.")
+@click.option("--cursor", metavar="CURSOR", type=text, help="Continue where an earlier answer stopped.")
 @click.pass_obj
 def describe(
     invocation: Invocation,
@@ -48,7 +48,7 @@ def describe(
     """Open ID: a summary (sum_…), a message (msg#12, or its number) or a stored file (file_…).
 
     A summary is shown with what it was made of and what opening that would cost; a message whole, with its
-    neighbours; a file with its content. A reference as it stands in a prompt is understood, too.
+    neighbours; a file with its content. A reference copied from a prompt works, too.
     """
     if start_line is not None and end_line is not None and end_line < start_line:
         raise wrong("--end-line is before --start-line.")

@@ -15,7 +15,7 @@ from lossless.transfer.placing import check_free, check_written, final_place, pl
 if TYPE_CHECKING:
     from pathlib import Path
 
-overwrite_option = click.option("--overwrite", is_flag=True, help="Replace a file that lies there.")
+overwrite_option = click.option("--overwrite", is_flag=True, help="Replace an existing file.")
 
 
 def check_place(file: Path, archive: str, *, overwrite: bool) -> None:

@@ -19,12 +19,19 @@ if TYPE_CHECKING:
 @click.command("expand", cls=Command)
 @click.argument("ids", nargs=-1, metavar="[IDS]...", type=text)
 @reaching
-@click.option("--query", metavar="WORDS", type=text, help="Open the summaries that match these words best, too.")
-@click.option("--max-depth", metavar="N", type=click.IntRange(1, 10), default=3, show_default=True, help="Layers down.")
+@click.option("--query", metavar="WORDS", type=text, help="Also open the summaries that match these words best.")
+@click.option(
+    "--max-depth",
+    metavar="N",
+    type=click.IntRange(1, 10),
+    default=3,
+    show_default=True,
+    help="How many layers to go down.",
+)
 @click.option("--token-cap", metavar="N", type=TOKENS, help="The most tokens; else the setting maxExpandTokens.")
 @click.option("--messages", "include_messages", is_flag=True, help="Go down to the messages.")
-@click.option("--around", metavar="ID", type=text, help="A message (msg#12) to be in the middle of what is read.")
-@click.option("--cursor", metavar="CURSOR", type=text, help="Go on where an earlier answer stopped.")
+@click.option("--around", metavar="ID", type=text, help="Centre on this message (msg#12).")
+@click.option("--cursor", metavar="CURSOR", type=text, help="Continue where an earlier answer stopped.")
 @click.pass_obj
 def expand(
     invocation: Invocation,

@@ -36,7 +36,7 @@ _CHUNK = 1 << 20
 
 @click.group("files", cls=Group)
 def files() -> None:
-    """List stored files, show one, have them described, or delete what no row knows."""
+    """List stored files, show one, have them described, or delete what no row refers to."""
 
 
 @files.command("list")
@@ -102,7 +102,7 @@ def _is_there(file: StoredFile, vault: Vault) -> bool:
     show_default=True,
     help="The most bytes to show at once.",
 )
-@click.option("--cursor", metavar="CURSOR", type=text, help="Go on where an earlier answer stopped.")
+@click.option("--cursor", metavar="CURSOR", type=text, help="Continue where an earlier answer stopped.")
 @click.option("--raw", is_flag=True, help="Write the bytes as they are stored, and nothing else.")
 @click.pass_obj
 def show_command(
@@ -214,7 +214,7 @@ def _bar(invocation: Invocation, total: int) -> Any:
 @click.option("--apply", "is_real", is_flag=True, help="Delete them; without this, only list them.")
 @click.pass_obj
 def gc_command(invocation: Invocation, is_real: bool) -> None:
-    """List files on the disk that no row knows, and with --apply delete them.
+    """List files on disk that no row refers to, and with --apply delete them.
 
     A crash, `lcm stub --revert` and deleted conversations leave such files. One that is younger than an hour is left
     alone: its row may be on the way.

@@ -31,9 +31,9 @@ _SUFFIXES = {".svg": "svg", ".dot": "dot", ".gv": "dot"}
 @overwrite_option
 @click.pass_obj
 def graph(invocation: Invocation, file: Path, target: Target, language: str | None, overwrite: bool) -> None:
-    """Draw the summaries of a conversation into FILE: an SVG picture, or DOT for Graphviz. - is standard output.
+    """Draw the summaries of a conversation as FILE: an SVG picture, or DOT for Graphviz; - is standard output.
 
-    Depths are rows, the width of a box is its tokens, and what stands in the context is in colour. Reads only.
+    Depths are rows, the width of a box is its tokens, and what is in the context is coloured. Reads only.
     """
     language = language or _language_of(file)
     if str(file) != "-":

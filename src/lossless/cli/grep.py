@@ -30,8 +30,8 @@ _START = re.compile(r"(scan\.)?(any\.)?(?:offset:([0-9]{1,9})|message:([1-9][0-9
 @click.argument("pattern")
 @selector(required=False)
 @click.option("--regex", "-E", is_flag=True, help="PATTERN is a regular expression.")
-@click.option("--fixed", "-F", is_flag=True, help="PATTERN is looked for letter by letter.")
-@click.option("--ignore-case", "-i", is_flag=True, help="With -E or -F: upper and lower case are the same.")
+@click.option("--fixed", "-F", is_flag=True, help="PATTERN is taken literally, letter by letter.")
+@click.option("--ignore-case", "-i", is_flag=True, help="With -E or -F: ignore upper and lower case.")
 @click.option(
     "--in",
     "search_in",
@@ -45,7 +45,7 @@ _START = re.compile(r"(scan\.)?(any\.)?(?:offset:([0-9]{1,9})|message:([1-9][0-9
     type=click.Choice(["recency", "relevance", "hybrid"]),
     default="recency",
     show_default=True,
-    help="Of words: newest first, best first, or something of both.",
+    help="For words: newest first, best first, or a mix of both.",
 )
 @time_filters
 @paging("grep", str)
@@ -65,8 +65,8 @@ def grep(
 ) -> None:
     """Find PATTERN in messages, tool calls and summaries: its words, in any script, in any form.
 
-    Texts with all of the words come before those with some of them. Quote a phrase inside of PATTERN to keep its
-    words together. The newest are given first.
+    Texts with all of the words come before those with some of them. Quote a phrase inside PATTERN to keep its
+    words together. The newest come first.
     """
     from lossless.recall.scope import GrepRequest, Scope
 

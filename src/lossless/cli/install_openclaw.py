@@ -10,6 +10,7 @@ import click
 
 from lossless.cli.commands import Command
 from lossless.cli.install_agents import change_files
+from lossless.paths import expanded
 
 if TYPE_CHECKING:
     from lossless.cli.invocation import Invocation
@@ -73,7 +74,7 @@ def _config_path(invocation: Invocation, state_dir: Path | None) -> Path:
     from lossless.settings.paths import Places
 
     if state_dir is not None:
-        return state_dir.expanduser().absolute() / "openclaw.json"
+        return expanded(state_dir).absolute() / "openclaw.json"
     return Places.of(openclaw_dir=invocation.openclaw_dir).host_config
 
 

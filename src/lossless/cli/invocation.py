@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lossless.cli import failures
+from lossless.paths import expanded
 
 if TYPE_CHECKING:
     from lossless.engine import Engine
@@ -41,7 +42,7 @@ class Invocation:
         if self._loaded is None:
             from lossless.settings import load
 
-            if self.config is not None and not Path(self.config).expanduser().exists():
+            if self.config is not None and not expanded(self.config).exists():
                 raise failures.fail(
                     "not_found", f"There is no config file {self.config!r}.", failures.NOT_FOUND, configPath=self.config
                 )
@@ -52,7 +53,7 @@ class Invocation:
     def database_path(self) -> str:
         """The archive that is meant."""
         path = self.loaded.settings.database_path or "lcm.db"
-        return path if "://" in path else str(Path(path).expanduser().absolute())
+        return path if "://" in path else str(expanded(path).absolute())
 
     @property
     def file_path(self) -> str:
@@ -71,7 +72,7 @@ class Invocation:
         path = self.loaded.config_path
         meta: dict[str, Any] = {
             "databasePath": _without_passwords(self.database_path),
-            "configPath": None if path is None else str(path.expanduser().absolute()),
+            "configPath": None if path is None else str(expanded(path).absolute()),
         }
         if self.loaded.warnings:
             meta["warnings"] = [str(notice) for notice in self.loaded.warnings]

@@ -29,6 +29,11 @@ class Where:
     def __str__(self) -> str:
         return f"line {self.line}" if self.file is None else f"{self.file}, line {self.line}"
 
+    @property
+    def opening(self) -> str:
+        """The same where a sentence begins; a file keeps its name as it is."""
+        return f"Line {self.line}" if self.file is None else str(self)
+
 
 @dataclass(frozen=True, slots=True)
 class GoodLine:
@@ -48,19 +53,23 @@ class BadLine:
 
 
 def read_lines(
-    stream: BinaryIO, file: str | None, advance: Callable[[int], None] | None = None
+    stream: BinaryIO,
+    file: str | None,
+    advance: Callable[[int], None] | None = None,
+    *,
+    longest: int = MAX_LINE_BYTES,
 ) -> Iterator[GoodLine | BadLine]:
-    """Each line of a stream that is not blank."""
+    """Each line of a stream that is not blank; one that is longer than `longest` bytes is not read into memory."""
     number = 0
-    while raw := stream.readline(MAX_LINE_BYTES + 1):
+    while raw := stream.readline(longest + 1):
         number += 1
         where = Where(file, number)
-        too_long = len(raw) > MAX_LINE_BYTES
+        too_long = len(raw) > longest
         if advance:
             advance(len(raw))
         if too_long:
             _skip_line(stream, raw, advance)
-            yield BadLine(where, f"it is longer than {MAX_LINE_BYTES // 1024 // 1024} MB")
+            yield BadLine(where, f"it is longer than {longest // 1024 // 1024} MB")
         elif raw.strip():
             try:
                 yield GoodLine(where, unwrap(parse(raw)), len(raw))

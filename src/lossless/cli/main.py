@@ -33,7 +33,9 @@ class Root(LazyGroup):
             sys.stdout.flush()
         except (LosslessError, Failure, click.ClickException) as error:
             code = _failed(outcome_of(error), invocation, arguments)
-        except (KeyboardInterrupt, click.Abort):
+        except (KeyboardInterrupt, click.Abort) as error:
+            if error.__cause__ is None and sys.stderr.isatty():  # the line of a question is not ended yet
+                click.echo(err=True)
             code = _failed(Outcome("interrupted", "Interrupted.", failures.INTERRUPTED), invocation, arguments)
         except BrokenPipeError:  # the reader has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -78,67 +80,86 @@ def _unexpected(kind: type[BaseException], error: BaseException, trace: Any) -> 
 cli = Root(
     "lcm",
     help="Keep every word of agent conversations, and find any of it again.",
-    entries={
-        "status": Entry("lossless.cli.status:status", "How much is kept, and whether anything is lost on the way."),
-        "conversations": Entry("lossless.cli.conversations:conversations", "List conversations, or show one."),
-        "messages": Entry("lossless.cli.messages:messages", "List messages, show one, or show the fresh tail."),
-        "summaries": Entry("lossless.cli.summaries:summaries", "List summaries, or show one with its sources."),
-        "grep": Entry("lossless.cli.grep:grep", "Find words, or any text, in messages and summaries."),
-        "recall": Entry("lossless.cli.recall:recall", "Gather what was said about a question."),
-        "describe": Entry("lossless.cli.describe:describe", "Open a summary, a message or a stored file by its id."),
-        "expand": Entry("lossless.cli.expand:expand", "Read what summaries were made of."),
-        "ask": Entry("lossless.cli.ask:ask", "Have a question answered, with the ids that carry the answer."),
-        "append": Entry("lossless.cli.append:append", "Store new messages."),
-        "sync": Entry("lossless.cli.sync:sync", "Store what a whole window adds."),
-        "import": Entry("lossless.cli.imports:import_", "Bring in transcripts of other programs, and archives."),
-        "export": Entry("lossless.cli.exports:export", "Write archives and conversations for others to read."),
-        "import-lossless-claw": Entry(
-            "lossless.cli.transfer:import_lossless_claw_command", "`import lossless-claw`, as Remnic spells it."
-        ),
-        "bootstrap": Entry("lossless.cli.transcripts:bootstrap", "Store what a host's transcript adds."),
-        "backfill": Entry("lossless.cli.backfill:backfill", "Build the summaries of what was imported."),
-        "transcripts": Entry("lossless.cli.transcripts:transcripts", "Decide about transcripts that are held back."),
-        "context": Entry("lossless.cli.context:context", "Show what the model sees now, or print the payload."),
-        "compact": Entry("lossless.cli.compact:compact", "Fold older history into summaries now."),
-        "worker": Entry("lossless.cli.worker:worker", "Pay the sweeps that were put off."),
-        "debt": Entry("lossless.cli.debt:debt", "List the sweeps that were put off, and why they wait."),
-        "pin": Entry("lossless.cli.pins:pin", "Keep words in every prompt, or list what is kept."),
-        "unpin": Entry("lossless.cli.pins:unpin", "Take a pin away."),
-        "cost": Entry("lossless.cli.cost:cost", "Show what summaries cost, and what they save."),
-        "graph": Entry("lossless.cli.graph:graph", "Draw the summaries of a conversation as a picture."),
-        "tui": Entry("lossless.cli.tui:tui", "Leaf through everything at a terminal, and operate on it."),
-        "model": Entry("lossless.cli.model:model", "Say which models write summaries, and try them."),
-        "new": Entry("lossless.cli.sessions:new", "Begin afresh in the same conversation."),
-        "reset": Entry("lossless.cli.sessions:reset", "Close a conversation and begin another."),
-        "stub": Entry("lossless.cli.stub:stub", "Give large answers of tools a file of their own."),
-        "files": Entry("lossless.cli.files:files", "List stored files, show one, or have them described."),
-        "verify": Entry("lossless.cli.verify:verify", "Prove that everything stored is there and reachable."),
-        "adopt": Entry("lossless.cli.adopt:adopt", "Drop lossless-claw's own search tables to free their room."),
-        "size": Entry("lossless.cli.retention:size", "Say what takes the room, and what of it could go."),
-        "backup": Entry("lossless.cli.backups:backup", "Copy the archive while it is used."),
-        "backups": Entry("lossless.cli.backups:backups", "List the backups beside the archive."),
-        "restore": Entry("lossless.cli.backups:restore", "Make the archive what a backup holds."),
-        "prune": Entry("lossless.cli.retention:prune", "Delete whole conversations for good."),
-        "rotate": Entry("lossless.cli.rotate:rotate", "Shorten a host's transcript to its newest messages."),
-        "dissolve": Entry("lossless.cli.surgery:dissolve", "Put what a summary was made of back into the context."),
-        "rewrite": Entry("lossless.cli.rewrite:rewrite", "Write summaries anew, and show how they differ."),
-        "repair": Entry("lossless.cli.repair:repair", "Write summaries anew that fallbacks left behind."),
-        "transplant": Entry("lossless.cli.surgery:transplant", "Copy a graph of summaries to another conversation."),
-        "merge": Entry("lossless.cli.surgery:merge", "Put conversations of a split session back together."),
-        "undo": Entry("lossless.cli.surgery:undo", "Take back the last fold, surgery or focus."),
-        "diff": Entry("lossless.cli.surgery:diff", "Show what left the context, and what entered it."),
-        "focus": Entry("lossless.cli.focus:focus", "Let a brief for one question stand for older summaries."),
-        "refocus": Entry("lossless.cli.focus:refocus", "Bring the active brief up to date."),
-        "unfocus": Entry("lossless.cli.focus:unfocus", "Put the active brief away."),
-        "prompts": Entry("lossless.cli.prompts:prompts", "Show or change what models are asked for summaries."),
-        "doctor": Entry("lossless.cli.doctor:doctor", "Find what is wrong with the archive, and repair it."),
-        "mcp": Entry("lossless.cli.mcp:mcp", "Serve the tools for agents over MCP."),
-        "proxy": Entry("lossless.cli.proxy:proxy", "Serve model providers' interfaces, with the archive between."),
-        "install": Entry("lossless.cli.install:install", "Give a host the hooks and tools that it needs."),
-        "uninstall": Entry("lossless.cli.install:uninstall", "Take them away again."),
-        "bridge": Entry("lossless.cli.install_openclaw:bridge", "Answer OpenClaw's plugin; it starts this itself."),
-        "hook": Entry("lossless.cli.hook:hook", "Answer one hook of a host; `lcm-hook` is the same, faster."),
-        "config": Entry("lossless.cli.config:config", "Show the settings, or set one."),
+    context_settings={"help_option_names": ["-h", "--help"]},
+    sections={
+        "Look and search": {
+            "status": Entry("lossless.cli.status:status", "How much is kept, and whether anything was lost."),
+            "conversations": Entry("lossless.cli.conversations:conversations", "List conversations, or show one."),
+            "messages": Entry("lossless.cli.messages:messages", "List messages, show one, or show the fresh tail."),
+            "summaries": Entry("lossless.cli.summaries:summaries", "List summaries, or show one with its sources."),
+            "grep": Entry("lossless.cli.grep:grep", "Find words, or any text, in messages and summaries."),
+            "recall": Entry("lossless.cli.recall:recall", "Gather what was said about a question."),
+            "describe": Entry(
+                "lossless.cli.describe:describe", "Open a summary, a message or a stored file by its id."
+            ),
+            "expand": Entry("lossless.cli.expand:expand", "Read what summaries were made of."),
+            "ask": Entry("lossless.cli.ask:ask", "Answer a question, with the ids that support it."),
+            "tui": Entry("lossless.cli.tui:tui", "Browse everything at a terminal, and operate on it."),
+        },
+        "Store, import, export": {
+            "append": Entry("lossless.cli.append:append", "Store new messages."),
+            "sync": Entry("lossless.cli.sync:sync", "Store what a whole window adds."),
+            "import": Entry("lossless.cli.imports:import_", "Bring in transcripts of other programs, and archives."),
+            "export": Entry("lossless.cli.exports:export", "Write archives and conversations for others to read."),
+            "import-lossless-claw": Entry(
+                "lossless.cli.transfer:import_lossless_claw_command", "`import lossless-claw`, as Remnic spells it."
+            ),
+            "bootstrap": Entry("lossless.cli.transcripts:bootstrap", "Store what a host's transcript adds."),
+            "backfill": Entry("lossless.cli.backfill:backfill", "Build the summaries of what was imported."),
+            "transcripts": Entry(
+                "lossless.cli.transcripts:transcripts", "Decide about transcripts that are held back."
+            ),
+        },
+        "The context and its summaries": {
+            "context": Entry("lossless.cli.context:context", "Show what the model sees now, or print the payload."),
+            "compact": Entry("lossless.cli.compact:compact", "Fold older history into summaries now."),
+            "worker": Entry("lossless.cli.worker:worker", "Pay the sweeps that were put off."),
+            "debt": Entry("lossless.cli.debt:debt", "List the sweeps that were put off, and why they wait."),
+            "pin": Entry("lossless.cli.pins:pin", "Keep words in every prompt, or list what is kept."),
+            "unpin": Entry("lossless.cli.pins:unpin", "Take a pin away."),
+            "cost": Entry("lossless.cli.cost:cost", "Show what summaries cost, and what they save."),
+            "graph": Entry("lossless.cli.graph:graph", "Draw the summaries of a conversation as a picture."),
+            "model": Entry("lossless.cli.model:model", "Say which models write summaries, and try them."),
+            "new": Entry("lossless.cli.sessions:new", "Start afresh in the same conversation."),
+            "reset": Entry("lossless.cli.sessions:reset", "Close a conversation and start another."),
+        },
+        "Look after the archive": {
+            "stub": Entry("lossless.cli.stub:stub", "Give large tool results files of their own."),
+            "files": Entry("lossless.cli.files:files", "List stored files, show one, or have them described."),
+            "verify": Entry("lossless.cli.verify:verify", "Prove that everything stored is there and reachable."),
+            "adopt": Entry("lossless.cli.adopt:adopt", "Drop lossless-claw's own search tables to free space."),
+            "size": Entry("lossless.cli.retention:size", "Say what takes up space, and what could go."),
+            "backup": Entry("lossless.cli.backups:backup", "Copy the archive while it is in use."),
+            "backups": Entry("lossless.cli.backups:backups", "List the backups beside the archive."),
+            "restore": Entry("lossless.cli.backups:restore", "Replace the archive with a backup."),
+            "prune": Entry("lossless.cli.retention:prune", "Delete whole conversations for good."),
+            "rotate": Entry("lossless.cli.rotate:rotate", "Shorten a host's transcript to its newest messages."),
+        },
+        "Operate on summaries": {
+            "dissolve": Entry("lossless.cli.surgery:dissolve", "Put what a summary was made of back into the context."),
+            "rewrite": Entry("lossless.cli.rewrite:rewrite", "Write summaries again, and show how they differ."),
+            "repair": Entry("lossless.cli.repair:repair", "Rewrite summaries that fallbacks left behind."),
+            "transplant": Entry(
+                "lossless.cli.surgery:transplant", "Copy a graph of summaries to another conversation."
+            ),
+            "merge": Entry("lossless.cli.surgery:merge", "Put conversations of a split session back together."),
+            "undo": Entry("lossless.cli.surgery:undo", "Take back the last fold, surgery or focus."),
+            "diff": Entry("lossless.cli.surgery:diff", "Show what left the context, and what entered it."),
+            "focus": Entry("lossless.cli.focus:focus", "Let a brief on one question stand for older summaries."),
+            "refocus": Entry("lossless.cli.focus:refocus", "Bring the active brief up to date."),
+            "unfocus": Entry("lossless.cli.focus:unfocus", "Put the active brief away."),
+            "prompts": Entry("lossless.cli.prompts:prompts", "Show or change what models are asked for summaries."),
+            "doctor": Entry("lossless.cli.doctor:doctor", "Find what is wrong with the archive, and repair it."),
+        },
+        "Connect and configure": {
+            "mcp": Entry("lossless.cli.mcp:mcp", "Serve the tools for agents over MCP."),
+            "proxy": Entry("lossless.cli.proxy:proxy", "Serve model providers' APIs, with the archive between."),
+            "install": Entry("lossless.cli.install:install", "Give a host the hooks and tools it needs."),
+            "uninstall": Entry("lossless.cli.install:uninstall", "Take them away again."),
+            "bridge": Entry("lossless.cli.install_openclaw:bridge", "Answer OpenClaw's plugin; it starts this itself."),
+            "hook": Entry("lossless.cli.hook:hook", "Answer one hook of a host (`lcm-hook` starts faster)."),
+            "config": Entry("lossless.cli.config:config", "Show the settings, or set one."),
+        },
     },
 )
 

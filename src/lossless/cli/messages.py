@@ -48,7 +48,7 @@ def list_command(
     start: Place | None,
     include_content: bool,
 ) -> None:
-    """List the messages of a conversation, the last said first."""
+    """List the messages of a conversation, newest first."""
     with invocation.archive() as archive, archive.reading():
         id_ = selection.need(archive)
         page = archive.listings.messages(id_, limit, start, roles=roles, span=span, whole=include_content)
@@ -96,7 +96,7 @@ def tail_command(invocation: Invocation, selection: Selection, count: int | None
 @click.argument("message_id", type=number)
 @click.pass_obj
 def show_command(invocation: Invocation, message_id: int) -> None:
-    """Show one message whole, as it came in, and where it stands now."""
+    """Show one message in full, as it came in, and where it is now."""
     with invocation.archive() as archive, archive.reading():
         rows = archive.listings.messages_by_id([message_id])
         if not rows:

@@ -78,11 +78,15 @@ def selector(*, required: bool) -> Callable[[F], F]:
             if conversation_id is not None and session_key is not None:
                 raise wrong("Give --conversation-id or --session-key, not both.")
             if required and conversation_id is None and session_key is None:
-                raise wrong("Name a conversation with --conversation-id or --session-key.")
+                raise wrong("Name a conversation (--conversation-id or --session-key); see `lcm conversations list`.")
             return function(*args, selection=Selection(conversation_id, session_key), **more)
 
-        by_key = click.option("--session-key", type=text, help="The active, else the newest conversation of this key.")
-        by_number = click.option("--conversation-id", type=number, metavar="ID", help="A conversation by its number.")
+        by_key = click.option(
+            "--session-key", type=text, help="The conversation of this key: the active one, else the newest."
+        )
+        by_number = click.option(
+            "--conversation-id", type=number, metavar="ID", help="The conversation with this number."
+        )
         return by_number(by_key(with_selection))  # type: ignore[return-value]
 
     return decorate
@@ -178,7 +182,7 @@ def paging(resource: str, kind: type[int] | type[str]) -> Callable[[F], F]:
                 raise bad("--cursor", str(error)) from None
             return function(*args, start=start, **more)
 
-        wrapped: Any = click.option("--cursor", metavar="CURSOR", help="Go on behind an earlier page.")(with_start)
+        wrapped: Any = click.option("--cursor", metavar="CURSOR", help="Continue after an earlier page.")(with_start)
         limit = click.option(
             "--limit",
             metavar="N",

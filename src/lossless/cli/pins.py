@@ -46,7 +46,7 @@ def pin(invocation: Invocation, words: str | None, target: Target, message_id: i
 @targeted()
 @click.pass_obj
 def unpin(invocation: Invocation, pin_id: int, target: Target) -> None:
-    """Take the pin ID away; what it pinned stays in the archive as it is. `lcm pin` lists the pins."""
+    """Remove the pin ID; what it pinned stays in the archive as it is. `lcm pin` lists the pins."""
     conversation = find(invocation, target)
     with invocation.engine() as engine:
         engine.unpin(conversation, pin_id)

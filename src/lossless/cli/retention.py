@@ -32,7 +32,7 @@ _SHOWN = 50
 @click.command("size", cls=Command)
 @click.pass_obj
 def size(invocation: Invocation) -> None:
-    """Say what takes the room, and what of it could go.
+    """Say what takes up space, and what of it could go.
 
     Indexes, summaries and files are also given as a share of the messages that they belong to.
     """
@@ -53,7 +53,7 @@ def size(invocation: Invocation) -> None:
 @click.option("--session", "patterns", metavar="GLOB", type=text, multiple=True, help="Sessions with such a name.")
 @click.option("--include-active", is_flag=True, help="Also conversations that are not closed.")
 @click.option("--no-backup", is_flag=True, help="Make no backup before.")
-@click.option("--vacuum/--no-vacuum", default=None, help="Give the room back; by default when it is worthwhile.")
+@click.option("--vacuum/--no-vacuum", default=None, help="Free the space on disk; by default when it is worthwhile.")
 @click.option("--apply", "is_real", is_flag=True, help="Delete them; without this, only say what would go.")
 @click.pass_obj
 def prune(
@@ -71,7 +71,7 @@ def prune(
     All conditions that are given must hold. Only closed conversations are meant, unless --include-active is given; in a
     GLOB `*` stops at a colon and `**` does not. Without --apply nothing changes. With it, a backup is made first, and a
     hundred conversations at a time are deleted: interrupting leaves an archive in which everything holds. With --vacuum
-    and no condition only the room is given back.
+    and no condition it only frees space.
     """
     choice = _choice(older_than, limit, patterns, include_active)
     if choice.is_empty and not vacuum:

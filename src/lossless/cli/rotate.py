@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +11,7 @@ from lossless.cli.commands import Command, text
 from lossless.cli.target import targeted
 from lossless.engine import Engine
 from lossless.lifecycle.rotate import NOTHING
+from lossless.paths import expanded
 
 if TYPE_CHECKING:
     from lossless.cli.invocation import Invocation
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.option("--apply", "is_real", is_flag=True, help="Rewrite it; without this, only say what would stay.")
 @click.pass_context
 def rotate(ctx: click.Context, target: Target, path: str | None, is_real: bool) -> None:
-    """Rewrite a session's transcript to its newest messages, once all of it is in the archive.
+    """Shorten a session's transcript to its newest messages, once all of it is in the archive.
 
     The transcript is read into the archive, everything outside the tail is folded, the archive is backed up as
     rotate-latest, and then the file is replaced as a whole. The conversation stays as it is. Exit code 1 when it is
@@ -45,7 +45,7 @@ def rotate(ctx: click.Context, target: Target, path: str | None, is_real: bool) 
             hint="Name it with --file.",
             conversationId=conversation.id,
         )
-    file = Path(place).expanduser().absolute()
+    file = expanded(place).absolute()
     if is_real:
         with invocation.engine() as engine:
             report = engine.rotate(conversation, file)

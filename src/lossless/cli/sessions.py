@@ -29,7 +29,7 @@ _yes = click.option("--yes", is_flag=True, help="Do not ask at a terminal.")
 @_yes
 @click.pass_obj
 def new(invocation: Invocation, target: Target, retain_depth: int | None, yes: bool) -> None:
-    """Begin afresh in the same conversation: all but the deeper summaries leaves the context.
+    """Start afresh in the same conversation: everything but the deeper summaries leaves the context.
 
     Everything stays in the archive and can be found.
     """
@@ -45,7 +45,7 @@ def new(invocation: Invocation, target: Target, retain_depth: int | None, yes: b
 @_yes
 @click.pass_obj
 def reset(invocation: Invocation, target: Target, yes: bool) -> None:
-    """Close a conversation and begin another one under the same session.
+    """Close a conversation and start another one under the same session.
 
     Everything stays in the archive and can be found. A conversation without messages is fresh and stays.
     """

@@ -22,12 +22,12 @@ _CHEAP_BYTES = 200 * 1024 * 1024
 
 
 @click.command("status", cls=Command)
-@click.option("--room", is_flag=True, help="Say what takes the room, however large the archive is.")
+@click.option("--room", is_flag=True, help="Say what takes up space, however large the archive is.")
 @click.pass_obj
 def status(invocation: Invocation, room: bool) -> None:
-    """Show how much is kept, and whether anything is lost on the way.
+    """Show how much is kept, and whether anything was lost on the way.
 
-    Last stored and last compacted, seen versus stored, what is refused and why, and what takes the room (for
+    Last stored and last compacted, seen versus stored, what is refused and why, and what takes up space (for
     archives over 200 MB only with --room, as every page is read for it).
     """
     settings = invocation.loaded.settings

@@ -29,10 +29,13 @@ _COUNT = click.IntRange(1, 1_000_000_000)
 @click.command("stub", cls=Command)
 @selector(required=False)
 @click.option(
-    "--min-bytes", metavar="N", type=_COUNT, help=f"From which size on.  [default: {DEFAULT_THRESHOLD_BYTES}]"
+    "--min-bytes",
+    metavar="N",
+    type=_COUNT,
+    help=f"The smallest size to consider.  [default: {DEFAULT_THRESHOLD_BYTES}]",
 )
 @click.option("--limit", metavar="N", type=_COUNT, help="At most this many, the oldest first.")
-@click.option("--revert", is_flag=True, help="Take the marks away again instead.")
+@click.option("--revert", is_flag=True, help="Remove the marks again instead.")
 @click.option("--apply", "is_real", is_flag=True, help="Do it; without this, only say what would be done.")
 @click.pass_obj
 def stub(
@@ -43,7 +46,7 @@ def stub(
     revert: bool,
     is_real: bool,
 ) -> None:
-    """Give large answers of tools that were stored before a file of their own.
+    """Give large tool results that are already stored files of their own.
 
     No message changes: each gets a mark that its text also lies in a file, and with the setting
     stubLargeToolPayloads prompts show a short reference in its place. --revert takes marks and rows away; `lcm files

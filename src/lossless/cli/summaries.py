@@ -62,7 +62,7 @@ def list_command(
 @click.argument("summary_id", type=text)
 @click.pass_obj
 def show_command(invocation: Invocation, summary_id: str) -> None:
-    """Show a summary whole, with what it was made of and what was made of it."""
+    """Show a summary in full, with what it was made of and what was made of it."""
     with invocation.archive() as archive, archive.reading():
         found = archive.listings.summaries_by_id([summary_id])
         if not found:

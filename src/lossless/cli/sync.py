@@ -70,7 +70,7 @@ def read_window(file: BinaryIO) -> list[Incoming | JsonObject]:
     window: list[Incoming | JsonObject] = []
     for line in read_lines(BytesIO(data), None):
         if isinstance(line, BadLine):
-            raise _bad(str(line.where).capitalize(), line.reason)
+            raise _bad(line.where.opening, line.reason)
         window.append(line.item)
     return window
 

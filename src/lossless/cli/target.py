@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
+#: What is said to somebody who has not named a conversation.
+NAME_ONE = "Name a conversation (--session-key, --session-id or --conversation-id); see `lcm conversations list`."
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -74,13 +77,17 @@ def targeted(*, required: bool = True) -> Callable[[F], F]:
                 raise wrong("Give --conversation-id or a session, not both.")
             is_named = conversation_id is not None or is_session
             if required and not is_named:
-                raise wrong("Name a conversation with --session-key, --session-id or --conversation-id.")
+                raise wrong(NAME_ONE)
             target = Target(conversation_id, session_key, session_id) if is_named else None
             return function(*args, target=target, **more)
 
-        by_number = click.option("--conversation-id", type=number, metavar="ID", help="A conversation by its number.")
-        by_run = click.option("--session-id", type=text, help="The conversation of this run.")
-        by_key = click.option("--session-key", type=text, help="The active, else the newest conversation of this key.")
+        by_number = click.option(
+            "--conversation-id", type=number, metavar="ID", help="The conversation with this number."
+        )
+        by_run = click.option("--session-id", type=text, help="The conversation of the run with this id.")
+        by_key = click.option(
+            "--session-key", type=text, help="The conversation of this key: the active one, else the newest."
+        )
         return by_number(by_key(by_run(with_target)))  # type: ignore[return-value]
 
     return decorate

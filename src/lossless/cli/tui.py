@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 def tui(
     invocation: Invocation, sessions: Path | None, screenshot: Path | None, press: str, overwrite: bool, read_only: bool
 ) -> None:
-    """Leaf through conversations, summaries and contexts at a terminal, and operate on them after a preview.
+    """Browse conversations, summaries and contexts at a terminal, and operate on them after a preview.
 
     The archive is read while others write it; it is opened for writing only to carry out what was confirmed.
     Press ? for the keys.

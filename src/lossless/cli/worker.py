@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     "--watch",
     metavar="SECONDS",
     type=click.FloatRange(0.05, 86_400),
-    help="Look again after so many seconds, until interrupted.",
+    help="Look again every so many seconds, until interrupted.",
 )
 @click.option("--no-model", is_flag=True, help="Ask no model: extract all summaries.")
 @click.pass_obj
@@ -40,7 +40,7 @@ def worker(invocation: Invocation, watch: float | None, no_model: bool) -> None:
     Before that, a file that lossless-claw has written is brought up to date, and its rows are indexed.
 
     A debt that cannot be paid stays, with its reason; `lcm debt` shows it. With --watch there is an answer for
-    every round that did something, and an interrupt, or the signal to end, is a good ending. Several workers may
+    every round that did something, and an interrupt or a termination signal counts as success. Several workers may
     run at the same time: one conversation is worked on by one of them.
     """
     with invocation.archive() as archive:

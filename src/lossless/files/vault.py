@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.errors import ArchiveDenied, ArchiveError, ArchiveFull, BadInput, NotFound
+from lossless.paths import expanded
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
@@ -70,7 +71,7 @@ class Vault:
     """A folder of payloads. Several processes may use it at once."""
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
-        self.root = Path(os.path.abspath(Path(root).expanduser()))
+        self.root = Path(os.path.abspath(expanded(root)))
 
     def path(self, conversation_id: int, file_id: str, extension: str) -> Path:
         """Where a payload lies; BadInput for an id or an extension that is none."""

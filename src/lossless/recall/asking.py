@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from datetime import UTC
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from lossless.store.archive import Archive
 
 
-class Asking:
+class Asking(ABC):
     """Finds what was said, and gathers evidence. What this needs is loaded when the first question is asked."""
 
     archive: Archive
@@ -162,9 +163,9 @@ class Asking:
 
         return self.toolbox.call(name, args, Caller(session))
 
+    @abstractmethod
     def _readers(self) -> tuple[Model, ...]:
         """The models that answer questions; none without a configured one."""
-        return ()
 
     def _scope(self, who: Session | Conversation | None, conversation_id: int | None, *, everything: bool) -> Scope:
         """Where a search looks; a session that has said nothing yet has nothing to look at."""

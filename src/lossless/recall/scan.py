@@ -90,7 +90,10 @@ def scan(
     within: Time,
     start: Place | None = None,
 ) -> Scan:
-    """Look through all texts behind a place, until `most` are found and one more is seen, or the time is over."""
+    """Look through all texts behind a place, until `most` are found and one more is seen, or the time is over.
+
+    At least one message and one summary are looked at, however short the time.
+    """
     end = within.clock() + within.seconds
     found = Scan()
     if search_in != "summaries":
@@ -122,10 +125,10 @@ def _scanned(texts: Iterator[AnyText], pattern: Pattern, most: int, within: Time
     try:
         for source in texts:
             left = end - within.clock()
-            if left <= 0:
-                raise _Late(last.place if last else None)
-            try:
-                spot = _spot(source, pattern, min(left, longest))
+            if left <= 0 and last is not None:
+                raise _Late(last.place)
+            try:  # one text in any case: whoever goes on gets ahead
+                spot = _spot(source, pattern, longest if last is None else min(left, longest))
             except TimeoutError:
                 spot, slow = None, slow + 1
             if spot is not None:
