@@ -125,13 +125,13 @@ def _cell(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
-def write(name: str, rows: Sequence[Mapping[str, object]], meta: Mapping[str, object]) -> Path:
+def write(name: str, rows: Sequence[Mapping[str, object]], meta: Mapping[str, object], folder: Path = RESULTS) -> Path:
     """Keep a benchmark's rows as `bench/results/<name>.json`; `meta` must name its input and its seed."""
     missing = {"input", "seed"} - meta.keys()
     if missing:
         raise ValueError(f"meta of {name!r} does not name its {' and '.join(sorted(missing))}")
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    path = RESULTS / f"{name}.json"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.json"
     result = {"benchmark": name, **meta, "machine": machine(), "rows": list(rows)}
     path.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return path

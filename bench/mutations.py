@@ -55,7 +55,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a window that is long enough has grown",
-        "ingest/window.py",
+        "ingest/prints.py",
         "if prints.startswith(mark.chain):",
         "if len(prints) >= len(mark.chain):",
         "what a window shows in place of its old beginning is lost",
@@ -103,7 +103,7 @@ MUTATIONS = (
     ),
     Mutation(
         "the checkpoint runs ahead of the data",
-        "lifecycle/passes.py",
+        "lifecycle/readings.py",
         "size=state.size, mtime_ms=state.mtime_ms, tail=tail_of(state.path, work.point.offset))",
         "offset=state.size, size=state.size, mtime_ms=state.mtime_ms, tail=tail_of(state.path, state.size))",
         "the rest of a line that was half written is lost, and the message with it",

@@ -49,7 +49,6 @@ def _before_sync(engine: lossless.Engine) -> None:
 
 def _upstream_tables(engine: lossless.Engine) -> None:
     engine.archive.database.run("CREATE VIRTUAL TABLE messages_fts USING fts5(content, tokenize='porter unicode61')")
-    engine.archive.index.forget_upstream()
 
 
 CASES: dict[str, tuple[Callable[[lossless.Engine], object], Callable[[lossless.Engine], object]]] = {

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lossless.ingest.window import _bytes, prints_of
+from lossless.ingest.prints import _bytes, prints_of
 from lossless.testing.strategies import hostile_text, json_values
 
 Raw = dict[str, Any]

@@ -10,10 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lossless import Session
+from lossless.compaction.run import fold
 from lossless.lifecycle.prune import Choice
 from lossless.lifecycle.retelling import Heard, retold
+from lossless.model.summaries import NewSummary
 from lossless.store.histories import History, Told
-from tests.faults import SESSION, problems
+from tests.faults import SESSION, context, problems
+from tests.lifecycle.keeping import NOW
 from tests.lifecycle.transcript_files import TranscriptFile
 
 if TYPE_CHECKING:
@@ -254,6 +257,27 @@ def test_a_live_conversation_that_was_pruned_goes_on_with_what_is_new(
     assert told(engine) == [["d"]]
     engine.bootstrap(SESSION, file.path, again=True)
     assert sorted(told(engine)[0]) == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("folded", [0, 3, 5])
+def test_what_comes_back_stands_before_what_follows_it_and_is_not_folded(
+    engine: lossless.Engine, file: TranscriptFile, folded: int
+) -> None:
+    file.say_all("a", "b", "c")
+    engine.bootstrap(SESSION, file.path)
+    engine.reset(SESSION)
+    file.say_all("d", "e", "f", "g", "h")
+    conversation = engine.bootstrap(SESSION, file.path).conversation_id
+    assert conversation is not None
+    prune(engine)
+    summary = NewSummary("sum_0123456789abcdef", 0, "d to h", 1, "by hand", ())
+    if folded:
+        items = engine.archive.context.items(conversation)[:folded]
+        fold(engine.archive, conversation, items, summary, NOW, actor="sweep")
+    assert engine.bootstrap(SESSION, file.path, again=True).stored == 3
+    assert context(engine) == [*[summary.id][:folded], "a", "b", "c", *"defgh"[folded:]]
+    assert told(engine) == [[*"defgh", *"abc"]]
+    assert not problems(engine)
 
 
 def test_what_was_pruned_is_imported_again_when_asked(engine: lossless.Engine, file: TranscriptFile) -> None:

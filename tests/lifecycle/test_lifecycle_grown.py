@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,8 +15,6 @@ from tests.lifecycle.transcript_files import TranscriptFile
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 SESSION = lossless.Session(key="agent:main:main", id="run-1")
 WHOLE = "partial answer, now whole: 42"
@@ -95,10 +94,69 @@ def test_a_rotation_keeps_what_is_written_differently_under_a_known_id(tmp_path:
     file.write_bytes(dumped(records))
     with open_engine(tmp_path / "lcm.db") as engine:
         engine.bootstrap(SESSION, file)
-        records[3]["message"] = {"role": "user", "content": "other words than were read"}
+        records[3]["message"] = {"role": "user", "content": "message [redacted]"}
+        records[4]["message"] = {"role": "assistant", "content": "other words than were read"}
         file.write_bytes(dumped(records))
         assert engine.rotate(SESSION).rotated
+        assert "redacted" not in file.read_text()
         assert "other words" not in file.read_text()
         kept = [record for _, _, record in engine.archive.transcripts.records(1)]
-        assert sum("other words than were read" in json.dumps(record) for record in kept) == 1
+        assert sum("message [redacted]" in json.dumps(record) for record in kept) == 1
         assert len(kept) == 2, "the header, and this one"
+        assert words(engine).count("other words than were read") == 1
+
+
+# --- an id that is known, and other words ---
+
+
+def words(engine: lossless.Engine) -> list[str]:
+    """All that is stored, in the order in which it came."""
+    return [row.message.content for row in engine.archive.messages.in_order(1, limit=5000)]
+
+
+def test_an_entry_that_its_host_has_edited_takes_its_place(tmp_path: Path) -> None:
+    file = TranscriptFile(tmp_path / "run-1.jsonl", "run-1")
+    file.say_all("question", "answer", "thanks")
+    with open_engine(tmp_path / "lcm.db") as engine:
+        engine.bootstrap(SESSION, file.path)
+        file.path.write_text(file.path.read_text().replace('"answer"', '"something else"'))
+        file.touch()
+        assert engine.bootstrap(SESSION, file.path).stored == 1
+        file.touch()
+        assert engine.bootstrap(SESSION, file.path).stored == 0
+        assert context(engine) == ["question", "something else", "thanks"]
+        assert sorted(words(engine)) == ["answer", "question", "something else", "thanks"]
+        assert problems(engine) == []
+
+
+@pytest.mark.parametrize("apart", [1, 1200])
+@pytest.mark.parametrize("steps", [1, 3])
+def test_messages_that_share_an_id_are_all_stored(tmp_path: Path, apart: int, steps: int) -> None:
+    """Read in one go or bit by bit, and again; also when more than a chunk lies between them."""
+    names = [("one", "x"), ("two", "x"), *((f"between {n}", f"b{n}") for n in range(apart)), ("three", "x")]
+    file = TranscriptFile(tmp_path / "run-1.jsonl", "run-1")
+    with open_engine(tmp_path / "lcm.db") as engine:
+        for n, (text, id_) in enumerate(names):
+            file.say(text, id_, parent=None)
+            if n * steps % len(names) < steps - 1:
+                engine.bootstrap(SESSION, file.path)
+        for _ in range(3):
+            engine.bootstrap(SESSION, file.path)
+            file.touch()
+        assert sorted(words(engine)) == sorted(text for text, _ in names)
+        assert sorted(context(engine)) == sorted(text for text, _ in names)
+        assert problems(engine) == []
+
+
+def test_another_file_that_counts_its_entries_in_the_same_way_loses_nothing(tmp_path: Path) -> None:
+    first, second = (TranscriptFile(tmp_path / f"{name}.jsonl", "run-1") for name in ("one", "two"))
+    for file, name in ((first, "here"), (second, "there")):
+        for n in range(4):
+            file.say(f"{name} {n}", str(n))
+    with open_engine(tmp_path / "lcm.db") as engine:
+        for _ in range(2):
+            for file in (first, second):
+                engine.bootstrap(SESSION, file.path)
+        said = [f"{name} {n}" for name in ("here", "there") for n in range(4)]
+        assert (context(engine), words(engine)) == (said, said)
+        assert problems(engine) == []

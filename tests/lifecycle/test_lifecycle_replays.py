@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lossless import Incoming
-from lossless.lifecycle import bootstrap, stream
+from lossless.lifecycle.bootstrap import Asked, bootstrap
+from lossless.transcripts.read import open_transcript
 from tests.faults import SESSION, contents, context, open_engine, problems
+from tests.lifecycle.keeping import NOW
 from tests.lifecycle.transcript_files import FIRST, TranscriptFile
 
 if TYPE_CHECKING:
@@ -110,25 +112,22 @@ def test_a_file_that_held_only_its_header(engine: lossless.Engine, file: Transcr
 
 
 @pytest.mark.parametrize("ids", [False, True])
-def test_a_long_history_is_read_again_in_pieces(
-    engine: lossless.Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ids: bool
-) -> None:
+def test_a_long_history_is_read_again_in_pieces(engine: lossless.Engine, tmp_path: Path, ids: bool) -> None:
     """Each piece goes on where the one before it ended; words that were said before are said again."""
-    monkeypatch.setattr(stream, "CHUNK", 3)
-    monkeypatch.setattr(bootstrap, "CHUNK", 3)
     texts = ["ok", "go", "ok", "ok", "go", "no", "ok", "go", "ok", "ok"]
 
-    def write(end: int, name: str, indent: str) -> Path:
+    def read(end: int, name: str, indent: str) -> None:
         lines = [json.dumps({"type": "session", "id": "h"})] if ids else []
         for n, body in enumerate(said(*texts[:end])):
             parent = f"{name}{n - 1}" if n else None
             record = {"type": "message", "id": f"{name}{n}", "parentId": parent, "message": body} if ids else body
             lines.append(json.dumps(record, separators=(f",{indent}", f":{indent}")))
         (tmp_path / "t.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-        return tmp_path / "t.jsonl"
+        asked = Asked(engine.archive, SESSION, None, False, 40_000, NOW, None, chunk=3)
+        bootstrap(asked, open_transcript(tmp_path / "t.jsonl"))
 
-    engine.bootstrap(SESSION, write(5, "a", ""))
-    engine.bootstrap(SESSION, write(10, "b", " "))
+    read(5, "a", "")
+    read(10, "b", " ")
     assert contents(engine) == texts
-    engine.bootstrap(SESSION, write(10, "c", ""))
+    read(10, "c", "")
     assert contents(engine) == context(engine) == texts

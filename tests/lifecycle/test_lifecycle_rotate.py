@@ -18,6 +18,7 @@ from lossless.lifecycle.rotate import NOTHING, Steps, rotate, unstored_in
 from lossless.lifecycle.tail import STATES, Said, Unsafe, shortened
 from lossless.llm.guard import breaker_key
 from lossless.model.context import MessageItem, fresh_tail_start
+from lossless.settings.overrides import Route
 from lossless.store.guards import LedgerRow
 from lossless.testing import Scripted
 
@@ -383,6 +384,16 @@ def test_an_open_breaker_and_a_resting_budget_are_refused(path: Path, file: Path
             engine.archive.guards.add_entry(row)
         assert engine.rotate(SESSION).reason == "spend backoff"
         assert len(parsed(file.read_bytes())) == 22
+
+
+def test_an_open_breaker_is_no_hindrance_while_another_model_may_be_asked(path: Path, file: Path) -> None:
+    models = settings(summary_model="fake/one", fallback_providers=(Route("fake", "two"),))
+    with lossless.open(path, models, clock=lambda: NOW, background=False) as engine:
+        engine.bootstrap(SESSION, file)
+        for model, reason in (("one", None), ("two", "breaker open")):
+            with engine.archive.writing():
+                engine.archive.guards.set_breaker(breaker_key("fake", model), 5, NOW + timedelta(minutes=5), NOW)
+            assert engine.rotate(SESSION, dry_run=True).reason == reason
 
 
 def test_refused_credentials_stop_a_rotation(path: Path, file: Path) -> None:

@@ -117,10 +117,10 @@ def test_messages_without_ids_are_not_kept_a_second_time(tmp_path: Path) -> None
     with open_engine(tmp_path / "lcm.db") as engine:
         engine.bootstrap(SESSION, file)
         for round_ in (1, 2):
-            before = engine.archive.transcripts.record_kinds(1)
+            before = engine.archive.transcripts.records(1)
             report = engine.rotate(SESSION, file)
             assert (report.rotated, report.reason) == (True, None)
-            assert engine.archive.transcripts.record_kinds(1) == before
+            assert engine.archive.transcripts.records(1) == before
             assert engine.archive.care.counts().messages == 40 * round_
             say(40 * round_, 40 * round_ + 40)
             assert engine.bootstrap(SESSION, file).stored == 40

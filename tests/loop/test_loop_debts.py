@@ -125,6 +125,23 @@ def test_failed_drains_back_off(tmp_path: Path) -> None:
         assert pauses == [5, 10, 20, 30, 30]
 
 
+def test_a_context_over_its_budget_steps_over_the_back_off_of_the_first_failures(tmp_path: Path) -> None:
+    clock, model = VirtualClock(), Scripted(then="rate_limit")
+    with open_engine(tmp_path / "lcm.db", model, clock) as engine:
+        engine.after_turn(SESSION, new_messages=talk(SOFT), budget=BUDGET)
+        engine.pay_debts()
+        engine.pay_debts()
+        assert model.started == 1, "below the budget it waits"
+        engine.append(SESSION, talk(HARD - SOFT, first=SOFT))
+        for _ in range(4):
+            engine.pay_debts()
+        assert (model.started, debt(engine)["retry_attempts"]) == (3, 3)
+        clock.advance(minutes=20)
+        engine.pay_debts()
+        assert model.started == 4, "then it waits as every debt does"
+        check(engine, talk(HARD))
+
+
 def test_what_cannot_get_smaller_is_no_debt(tmp_path: Path) -> None:
     model = Scripted()
     with open_engine(tmp_path / "lcm.db", model, fresh_tail_count=64) as engine:

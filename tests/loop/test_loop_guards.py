@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lossless
+from lossless.model.times import state_time
 from lossless.testing import Scripted, VirtualClock
 
 from .kit import BUDGET, SESSION, SOFT, check, conversation_id, debt, one, open_engine, rows, summaries, talk
@@ -59,6 +60,22 @@ def test_five_refusals_open_the_breaker_and_a_restart_does_not_close_it(tmp_path
         assert rows(engine, "SELECT failures, open_until FROM breakers") == [(0, None)]
         assert not debt(engine)["pending"]
         check(engine, said)
+
+
+def test_a_person_hears_half_way_to_the_opening_and_when_it_opens(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, clock = tmp_path / "lcm.db", VirtualClock()
+    with open_engine(path, Scripted(), clock) as engine:
+        engine.after_turn(SESSION, new_messages=talk(SOFT), budget=BUDGET)
+    with caplog.at_level("WARNING", "lossless.compaction"):
+        _refusals(path, clock, 8)
+    told = [record.getMessage() for record in caplog.records if record.name == "lossless.compaction"]
+    until = state_time(clock() + timedelta(minutes=30))
+    assert told == [
+        "host/model refused its credentials 3 times in a row",
+        f"host/model refused its credentials 5 times in a row, it rests until {until}",
+    ]
 
 
 def test_successes_between_refusals_keep_the_breaker_closed(tmp_path: Path) -> None:

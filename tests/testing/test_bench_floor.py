@@ -85,10 +85,11 @@ def test_a_table_is_aligned(bench: Any, capsys: pytest.CaptureFixture[str]) -> N
     ]
 
 
-def test_results_name_their_input_and_seed(bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench.measure, "RESULTS", tmp_path / "results")
-    path = bench.measure.write("speed", [{"ms": 1}], {"input": "turns()", "seed": 7})
+def test_results_name_their_input_and_seed(bench: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "results"
+    path = bench.measure.write("speed", [{"ms": 1}], {"input": "turns()", "seed": 7}, folder)
+    assert path == folder / "speed.json"
     kept = json.loads(path.read_text())
     assert (kept["input"], kept["seed"], kept["rows"]) == ("turns()", 7, [{"ms": 1}])
     with pytest.raises(ValueError, match="input and seed"):
-        bench.measure.write("speed", [], {})
+        bench.measure.write("speed", [], {}, folder)

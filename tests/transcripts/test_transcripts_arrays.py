@@ -9,7 +9,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lossless.transcripts import arrays
 from lossless.transcripts.arrays import is_array, read_items
 from lossless.transcripts.entries import BadLine
 
@@ -25,8 +24,8 @@ def written(folder: Path, data: bytes) -> Path:
     return path
 
 
-def read(path: Path, start: int = 0, number: int = 1, size: int | None = None) -> list[Record]:
-    return list(read_items(path, path.stat().st_size if size is None else size, start, number))
+def read(path: Path, start: int = 0, number: int = 1, size: int | None = None, piece: int = 1 << 20) -> list[Record]:
+    return list(read_items(path, path.stat().st_size if size is None else size, start, number, piece=piece))
 
 
 def values(records: list[Record]) -> list[Any]:
@@ -81,11 +80,8 @@ def test_an_item_that_is_being_written_waits(tmp_path: Path, half: bytes) -> Non
         (b'{"b":"\xff"}', "not UTF-8, and nothing after it can be read"),
     ],
 )
-def test_a_broken_item_is_told_and_ends_the_reading(
-    tmp_path: Path, raw: bytes, reason: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(arrays, "_PIECE", 10)
-    assert values(read(written(tmp_path, b'[{"a":1}, ' + raw + b"]"))) == [{"a": 1}, reason]
+def test_a_broken_item_is_told_and_ends_the_reading(tmp_path: Path, raw: bytes, reason: str) -> None:
+    assert values(read(written(tmp_path, b'[{"a":1}, ' + raw + b"]"), piece=10)) == [{"a": 1}, reason]
 
 
 def test_what_stands_behind_the_array_is_told(tmp_path: Path) -> None:
@@ -106,10 +102,8 @@ def test_every_item_comes_and_can_be_found_again(
     tmp_path: Path, items: list[Any], indent: int | None, is_ascii: bool, piece: int
 ) -> None:
     path = written(tmp_path, json.dumps(items, indent=indent, ensure_ascii=is_ascii).encode())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrays, "_PIECE", piece)
-        found = read(path)
-        assert values(found) == [item if isinstance(item, dict) else "not an object" for item in items]
-        for record in found:
-            line = record.line if isinstance(record, BadLine) else record[0]
-            assert read(path, line.start, line.number, line.end) == [record]
+    found = read(path, piece=piece)
+    assert values(found) == [item if isinstance(item, dict) else "not an object" for item in items]
+    for record in found:
+        line = record.line if isinstance(record, BadLine) else record[0]
+        assert read(path, line.start, line.number, line.end, piece) == [record]

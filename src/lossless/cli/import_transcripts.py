@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import nullcontext
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +53,7 @@ def _run(
     is_real: bool,
     dry_run: bool,
     no_summaries: bool,
+    again: bool,
 ) -> None:
     if is_real and dry_run:
         raise BadInput("--apply and --dry-run contradict each other; give one of them")
@@ -65,7 +67,11 @@ def _run(
     chosen = there.files if limit is None else there.files[:limit]
     others = {file: other for file in chosen if (other := other_kind(file, kind)) is not None}
     own = [file for file in chosen if file not in others]
-    found = _import(invocation, kind, own, fold=not no_summaries) if is_real else _look(invocation, kind, own)
+    found = (
+        _import(invocation, kind, own, fold=not no_summaries, again=again)
+        if is_real
+        else _look(invocation, kind, own, again=again)
+    )
     named = {path.absolute() for path in paths if path.is_file()}
     strange = [_strange(file, kind, other, is_named=file in named) for file, other in others.items()]
     unseen = [Outcome(place, Session(id=place.name), "error", reason=why) for place, why in there.unseen]
@@ -87,7 +93,7 @@ def _strange(file: Path, kind: str, other: str, *, is_named: bool) -> Outcome:
     return Outcome(file, Session(id=file.name), "error" if is_named else "skipped", reason=reason)
 
 
-def _look(invocation: Invocation, kind: str, files: list[Path]) -> list[Outcome]:
+def _look(invocation: Invocation, kind: str, files: list[Path], *, again: bool) -> list[Outcome]:
     from lossless.transfer.rehearsal import rehearsing
 
     there = Path(invocation.file_path).exists()
@@ -96,13 +102,13 @@ def _look(invocation: Invocation, kind: str, files: list[Path]) -> list[Outcome]
         rehearsing(archive, invocation.loaded.settings) as rehearsal,
         _reading(invocation, "Looking at", files) as advance,
     ):
-        return [item for file in files for item in rehearsal.look_at(kind, file, progress=advance)]
+        return [item for file in files for item in rehearsal.look_at(kind, file, again=again, progress=advance)]
 
 
-def _import(invocation: Invocation, kind: str, files: list[Path], *, fold: bool) -> list[Outcome]:
+def _import(invocation: Invocation, kind: str, files: list[Path], *, fold: bool, again: bool) -> list[Outcome]:
     with _reading(invocation, "Importing", files) as advance, invocation.engine() as engine:
-        groups = _grouped(kind, files)
-        return [item for group in groups for item in _bring_in(engine, kind, group, fold=fold, progress=advance)]
+        bring = partial(bring_in, engine, kind, fold=fold, again=again)
+        return [item for group in _grouped(kind, files) for item in _together(engine, bring, group, advance)]
 
 
 def _size(file: Path) -> int:
@@ -133,14 +139,17 @@ class _NotTogether(Exception):
     """A file of a group could not be stored."""
 
 
-def _bring_in(
-    engine: Engine, kind: str, files: list[Path], *, fold: bool, progress: Callable[[int], None] | None
+def _together(
+    engine: Engine,
+    bring: Callable[..., Iterator[Outcome]],
+    files: list[Path],
+    progress: Callable[[int], None] | None,
 ) -> list[Outcome]:
     """Import files in one transaction; one by one when any of them fails, so that no half of it is stored."""
     if len(files) > 1:
         try:
             with engine.archive.writing():
-                found = [item for file in files for item in bring_in(engine, kind, file, fold=fold)]
+                found = [item for file in files for item in bring(file)]
                 if any(item.status == "error" for item in found):
                     raise _NotTogether
         except (_NotTogether, LosslessError):
@@ -149,7 +158,7 @@ def _bring_in(
             if progress:
                 progress(sum(map(_size, files)))
             return found
-    return [item for file in files for item in bring_in(engine, kind, file, fold=fold, progress=progress)]
+    return [item for file in files for item in bring(file, progress=progress)]
 
 
 def _reading(invocation: Invocation, what: str, files: list[Path]) -> Any:
@@ -164,7 +173,8 @@ def _counts(found: Iterable[Outcome]) -> dict[str, Any]:
     counts: dict[str, int] = {}
     for item in found:
         counts[item.status] = counts.get(item.status, 0) + 1
-    return {"conversations": counts, "messages": sum(item.messages for item in found)}
+    messages, pruned = sum(item.messages for item in found), sum(item.pruned for item in found)
+    return {"conversations": counts, "messages": messages, "pruned": pruned}
 
 
 def _item(item: Outcome) -> dict[str, Any]:
@@ -174,6 +184,7 @@ def _item(item: Outcome) -> dict[str, Any]:
         "sessionId": item.session.id,
         "status": item.status,
         "messages": item.messages,
+        "pruned": item.pruned,
         "conversationId": item.conversation_id,
         "title": item.title,
         "reason": item.reason,
@@ -189,6 +200,7 @@ def _command(kind: str) -> click.Command:
     @click.option("--apply", "is_real", is_flag=True, help="Store them; without this, only say what would be stored.")
     @click.option("--dry-run", is_flag=True, help="Only say what would be stored, as without --apply.")
     @click.option("--no-summaries", is_flag=True, help="Leave the folding of older history to `lcm backfill`.")
+    @click.option("--again", is_flag=True, help="Bring back what was deleted of it with `lcm prune`, too.")
     @click.pass_obj
     def run(invocation: Invocation, /, **given: Any) -> None:
         _run(invocation, kind, **given)
@@ -199,8 +211,9 @@ def _command(kind: str) -> click.Command:
 _HELP = """Store transcripts as conversations: {where}.
 
     A folder is searched. Without --apply nothing is stored. An import that was stopped goes on where it was, a second
-    one changes nothing; lines that cannot be read are named by their numbers. The newest part of each conversation
-    stays as it is, the older part is folded at once, without a model.
+    one changes nothing; lines that cannot be read are named by their numbers. What was deleted with `lcm prune` stays
+    away, and is counted, unless --again is given. The newest part of each conversation stays as it is, the older part
+    is folded at once, without a model.
     """
 
 openclaw, claude_code, codex, pi, jsonl, chatgpt = (_command(kind) for kind in KINDS)

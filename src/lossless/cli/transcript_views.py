@@ -17,7 +17,7 @@ _COLOURS = {"imported": "green", "would-import": "green", "error": "red", "held"
 
 
 def bootstrap(screen: Screen, data: Data) -> None:
-    """What one pass over a transcript did."""
+    """What one reading of a transcript did."""
     if data["status"] in ("held", "refused", "excluded", "failed"):
         screen.line(styled(f"Nothing was stored ({data['status']}): ", "yellow"), data["reason"] or "")
         if data["status"] == "held":
@@ -31,7 +31,14 @@ def bootstrap(screen: Screen, data: Data) -> None:
         ("Records beside messages", data["opaque"]),
     ]
     screen.fields([(label, number(count)) for label, count in rows if count])
+    _pruned(screen, data["pruned"])
     _problems(screen, data["badLines"], data["problems"])
+
+
+def _pruned(screen: Screen, count: int) -> None:
+    if count:
+        left_out = f"{plural(count, 'message')} left out, deleted with `lcm prune`; --again brings them back."
+        screen.line(styled(left_out, "yellow"))
 
 
 def _problems(screen: Screen, count: int, problems: list[str] | tuple[str, ...]) -> None:
@@ -85,10 +92,12 @@ def import_(screen: Screen, data: Data) -> None:
             screen.line(styled(f"{Path(item['path']).name}, {problem}", "yellow"))
     told = ", ".join(f"{number(count)} {status}" for status, count in sorted(data["conversations"].items()))
     screen.line(styled(f"{plural(data['files'], 'file')}, {plural(data['messages'], 'message')}", "bold"), f": {told}")
+    _pruned(screen, data["pruned"])
     if data["filesLeftOut"]:
         screen.line(styled(f"{plural(data['filesLeftOut'], 'file')} left out by --limit.", "dim"))
     if not data["applied"]:
-        screen.line(styled("Nothing was stored. --apply does it.", "dim"))
+        more = " --apply does it." if data["messages"] else ""
+        screen.line(styled(f"Nothing was stored.{more}", "dim"))
 
 
 def _name(item: Data) -> str:

@@ -127,7 +127,7 @@ def _is_of_another_time(archive: Archive, events: Sequence[Event], plan: IngestP
     """Whether entries only say what rows say: messages have times of their own, and none of them agrees."""
     found = [(event, row) for event, row in zip(events, plan.places, strict=True) if row is not None]
     bodies = {stored.id: stored.message.body or {} for stored in archive.messages.many([row for _, row in found])}
-    times = [(_inner_time(event), bodies[row].get("timestamp")) for event, row in found]
+    times = [(_inner_time(event), _time_in(bodies[row])) for event, row in found]
     timed = [here == there for here, there in times if here is not None and there is not None]
     return bool(timed) and not any(timed)
 
@@ -213,9 +213,15 @@ def _twins(archive: Archive, conversation: Conversation, events: Sequence[Event]
     pairs = [(event.identity, event.created_at) for event in events if event.created_at is not None]
     found = archive.messages.twins(conversation.id, pairs) if pairs else []
     rows = archive.messages.many(found)
-    return {(fingerprint(row.message), (row.message.body or {}).get("timestamp")): row.id for row in rows}
+    return {(fingerprint(row.message), _time_in(row.message.body or {})): row.id for row in rows}
 
 
 def _inner_time(event: Event) -> object:
     """The time that the message itself carries, as it was written; None when only its envelope has one."""
-    return (event.message.body or {}).get("timestamp")
+    return _time_in(event.message.body or {})
+
+
+def _time_in(body: Mapping[str, object]) -> object:
+    """The time in a message, as it was written; what is neither a number nor a text is none."""
+    found = body.get("timestamp")
+    return found if isinstance(found, int | float | str) else None

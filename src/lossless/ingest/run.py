@@ -13,22 +13,11 @@ from lossless.ingest.events import Skip
 from lossless.ingest.payloads import store
 from lossless.ingest.plan import IngestPlan, plan_append
 from lossless.ingest.preamble import write_preamble
+from lossless.ingest.prints import begins_as, ends_as_it_begins, is_cut_short, known_part, prints_of
 from lossless.ingest.quiet import hide_quiet_turns
 from lossless.ingest.same import is_certain_copy, is_edited, is_rewritten
 from lossless.ingest.shown import only_shown
-from lossless.ingest.window import (
-    Window,
-    begins_as,
-    ends_as_it_begins,
-    ids_of,
-    is_cut_short,
-    known_part,
-    plan_aligned,
-    plan_grown,
-    prints_of,
-    read_window,
-    system_head,
-)
+from lossless.ingest.window import Seen, Window, ids_of, plan_aligned, plan_grown, read_window, remember, system_head
 from lossless.store.context import Change
 from lossless.store.ingest_state import WITH_IDS, WITHOUT_IDS, Counts, WindowMark
 from lossless.store.messages import Appended, NewMessage
@@ -191,7 +180,8 @@ def sync(
         prints = prints_of(items)
         is_cut = whole and mark is not None and is_cut_short(mark, prints, system_head(items))
         found = None if is_cut else _read_known(archive, conversation, items, prints, mark, newest, timezone)
-        window, plan, seen = found or _read_aligned(archive, conversation, items, prints, mark, timezone)
+        seen = found or _read_aligned(archive, conversation, items, prints, mark, timezone)
+        window, plan = seen.window, seen.plan
         if (cap := _flood_cap(archive, conversation, plan)) is not None:
             return _blocked(archive, conversation, plan, window, cap, now)
         is_first = newest is None and archive.messages.newest_id(conversation.id) is None
@@ -200,7 +190,7 @@ def sync(
         if is_all:
             plan = only_shown(archive, conversation, window, plan, now)
         appended += write(archive, conversation, plan, payloads, now)
-        _remember_window(archive, conversation, plan, appended.ids, mark, seen, now, follows=found is not None)
+        remember(archive, conversation.id, replace(seen, plan=plan), appended.ids, now)
         count(archive, conversation, plan, window, appended, now, fits=True)
         _remember_key(archive, conversation, key, window.events, now)
     return report_of(conversation, plan, window.skips, appended.ids, len(items) - len(appended.ids) - len(window.skips))
@@ -214,7 +204,7 @@ def _read_known(
     mark: WindowMark | None,
     newest: int | None,
     timezone: tzinfo | None,
-) -> tuple[Window, IngestPlan, WindowMark] | None:
+) -> Seen | None:
     """A window that goes on from the last one, which it begins with or has moved on from: the rest of it is new.
 
     None when it does not, or when others have stored something since.
@@ -232,7 +222,7 @@ def _read_known(
     if known.is_ambiguous or (is_same and ends_as_it_begins(items)):
         plan = replace(plan, ambiguous=1)
     first = mark.first_id if grown else _first_of(archive, conversation, items[head:], start - head)
-    return window, plan, WindowMark(first, None, len(items), prints)
+    return Seen(window, plan, mark, WindowMark(first, None, len(items), prints), follows=True)
 
 
 def _read_aligned(
@@ -242,7 +232,7 @@ def _read_aligned(
     prints: bytes,
     mark: WindowMark | None,
     timezone: tzinfo | None,
-) -> tuple[Window, IngestPlan, WindowMark]:
+) -> Seen:
     """A window that is laid over the stored rows."""
     window = read_window(archive, conversation.id, items, timezone)
     window = _window_without_copies(archive, conversation, window, follows=False)
@@ -250,7 +240,7 @@ def _read_aligned(
         mark = replace(mark, is_begun_again=begins_as(mark, prints, system_head(items)))
     plan = plan_aligned(archive, conversation.id, window.events, mark, may_change=True)
     window = replace(window, preamble=(*window.preamble, *plan.notices))
-    return window, plan, WindowMark(None, None, len(items), prints)
+    return Seen(window, plan, mark, WindowMark(None, None, len(items), prints), follows=False)
 
 
 def _first_of(
@@ -353,32 +343,6 @@ def _branch(
     change = Change("branch", "sync", plan.cause, plan.abandoned, tuple(inserted), None, before, after)
     archive.context.log(conversation.id, change, now)
     return appended
-
-
-def _remember_window(
-    archive: Archive,
-    conversation: Conversation,
-    plan: IngestPlan,
-    ids: Sequence[int],
-    before: WindowMark | None,
-    mark: WindowMark,
-    now: datetime,
-    *,
-    follows: bool,
-) -> None:
-    """Note what this window covered; an old window shown again does not replace a newer one."""
-    if follows and before is not None:
-        first, last = mark.first_id, ids[-1] if plan.new and ids else before.last_id
-    else:
-        fresh = iter(ids[len(ids) - len(plan.new) :])
-        places = [next(fresh) if place is None else place for place in plan.places]
-        if not places:
-            return
-        first, last = places[0], max(places)
-        older = before is not None and before.last_id is not None and last < before.last_id
-        if older and not plan.revived and not plan.new and not plan.abandoned:
-            return
-    archive.ingest.set_window(conversation.id, WindowMark(first, last, mark.length, mark.chain), now)
 
 
 def count(

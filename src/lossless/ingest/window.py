@@ -1,37 +1,27 @@
-"""The host's window: how it is recognised, and how it is read against the archive."""
+"""The host's window: how it is read against the archive, and what is remembered of it."""
 
 from __future__ import annotations
 
-import marshal
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING
 
 from lossless.ingest import events as incoming
 from lossless.ingest.align import MAX_HEAD
 from lossless.ingest.plan import Asking, IngestPlan, Stored, plan_append, plan_moved, plan_sync
 from lossless.ingest.same import is_certain_copy, is_edited, is_rewritten
 from lossless.ingest.synthetic import what_of_ours
-from lossless.ingest.walk import SURE
 from lossless.model.messages import Incoming, Message
+from lossless.store.ingest_state import WindowMark
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import tzinfo
+    from datetime import datetime, tzinfo
 
     from lossless.ingest.events import Event, Skip
     from lossless.model.messages import JsonObject
     from lossless.store.archive import Archive
-    from lossless.store.ingest_state import WindowMark
     from lossless.store.messages import TailRow
 
-#: Marshal's second version has no references, so equal messages give equal bytes. Another Python that
-#: writes other bytes only costs a slower comparison.
-_MARSHAL = 2
-_PRINT = 8
-#: The prints of so many messages are remembered, of those that have fewer characters than this.
-_REMEMBERED, _SHORT = 2_048, 4_096
 #: Rows looked at beyond a window's own length when it is laid over the stored tail.
 _TAIL_MARGIN = 256
 #: How many messages of a window are looked up to find an old place, and how often a rare one is stored at most.
@@ -51,90 +41,16 @@ class Window:
     has_ours: bool = False
 
 
-def prints_of(window: Sequence[Message | Incoming | JsonObject]) -> bytes:
-    """Eight bytes for each message of a window, in order: equal for messages that came in equal."""
-    return b"".join([_print(item) for item in window])
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A window against the archive: what of it is new, and the marks of the last one and of this one."""
 
-
-def _print(item: Message | Incoming | JsonObject) -> bytes:
-    if type(item) is dict and len(item) == 2 and next(iter(item)) == "role":
-        role, content = item["role"], item.get("content")
-        if type(role) is str and type(content) is str and len(content) < _SHORT:
-            return _print_of_text(role, content)
-    return blake2b(_bytes(item), digest_size=_PRINT).digest()
-
-
-@lru_cache(maxsize=_REMEMBERED)
-def _print_of_text(role: str, content: str) -> bytes:
-    """The print of a message of one text; hosts show the same ones again and again."""
-    return blake2b(_bytes({"role": role, "content": content}), digest_size=_PRINT).digest()
-
-
-class Known(NamedTuple):
-    """How many messages of a window were in the last one, and whether it may also have been fewer."""
-
-    length: int
-    is_ambiguous: bool = False
-
-
-def known_part(mark: WindowMark | None, prints: bytes, head: int) -> Known | None:
-    """How many messages of a window are the last window, or its end; None when it has to be laid over the rows.
-
-    `head` is how many system prompts it begins with. A window that begins with the whole last one has grown. One that
-    begins, behind the same prompts, with the end of the last one has moved on; the longest such end counts, if it is
-    no coincidence and the window does not go on from the last one's beginning.
-    """
-    if mark is None or len(mark.chain) != _PRINT * mark.length:
-        return None
-    if prints.startswith(mark.chain):
-        return Known(mark.length)
-    start = _PRINT * head
-    if mark.chain[:start] != prints[:start]:
-        return None
-    last, now = _pieces(mark.chain[start:]), _pieces(prints[start:])
-    same_head = next((n for n, (a, b) in enumerate(zip(last, now, strict=False)) if a != b), min(len(last), len(now)))
-    moved, shorter = _borders(now, last)
-    if moved <= same_head or (moved < SURE and moved != len(now)):
-        return None
-    return Known(head + moved, is_ambiguous=shorter > 0)
-
-
-def begins_as(mark: WindowMark, prints: bytes, head: int) -> bool:
-    """Whether a window's first message, behind its system prompts, is the last window's, as far as that is known."""
-    if len(mark.chain) != _PRINT * mark.length:
-        return True
-    place = slice(_PRINT * head, _PRINT * (head + 1))
-    return mark.chain[place] == prints[place]
-
-
-def is_cut_short(mark: WindowMark, prints: bytes, head: int) -> bool:
-    """Whether a window begins as the last one did and does not go on from it: something may have been taken out."""
-    return not prints.startswith(mark.chain) and begins_as(mark, prints, head)
-
-
-def _pieces(prints: bytes) -> list[bytes]:
-    return [prints[n : n + _PRINT] for n in range(0, len(prints), _PRINT)]
-
-
-def _borders(now: Sequence[bytes], last: Sequence[bytes]) -> tuple[int, int]:
-    """The lengths of the two longest beginnings of `now` that `last` ends with, 0 for none; linear."""
-    if not now:
-        return 0, 0
-    shorter = [0] * len(now)
-    length = 0
-    for n in range(1, len(now)):
-        while length and now[n] != now[length]:
-            length = shorter[length - 1]
-        length += now[n] == now[length]
-        shorter[n] = length
-    length = 0
-    for piece in last:
-        if length == len(now):
-            length = shorter[length - 1]
-        while length and piece != now[length]:
-            length = shorter[length - 1]
-        length += piece == now[length]
-    return length, shorter[length - 1] if length else 0
+    window: Window
+    plan: IngestPlan
+    before: WindowMark | None
+    mark: WindowMark
+    #: Whether it goes on from the last one, so that only the rest of it was read.
+    follows: bool
 
 
 def system_head(window: Sequence[Message | Incoming | JsonObject]) -> int:
@@ -147,25 +63,6 @@ def system_head(window: Sequence[Message | Incoming | JsonObject]) -> int:
             break
         head += 1
     return head
-
-
-def ends_as_it_begins(window: Sequence[Message | Incoming | JsonObject]) -> bool:
-    """Whether the window's last messages are its first ones, so that it may have moved on and look the same."""
-    size = len(window)
-    starts = (n for n in range(1, size) if window[n] == window[0])
-    return any(all(window[n + k] == window[k] for k in range(size - n)) for n in starts)
-
-
-def _bytes(item: Message | Incoming | JsonObject) -> bytes:
-    if isinstance(item, Incoming):
-        return _bytes(item.message) + repr(item.entry_id).encode()
-    if isinstance(item, Message) and item.body is None and item.parts:
-        return repr(item).encode("utf-8", "surrogatepass")
-    original = item.original if isinstance(item, Message) else item
-    try:
-        return marshal.dumps(cast("dict[str, Any]", original), _MARSHAL)
-    except ValueError:  # a mapping of the host's own class
-        return repr(original).encode("utf-8", "surrogatepass")
 
 
 def read_window(
@@ -337,6 +234,23 @@ def _older_start(archive: Archive, conversation_id: int, events: Sequence[Event]
         if best is not None and best[0] == 1:
             break
     return None if best is None else best[1]
+
+
+def remember(archive: Archive, conversation_id: int, seen: Seen, ids: Sequence[int], now: datetime) -> None:
+    """Note what a window covered whose new rows are `ids`; an old one shown again does not replace a newer one."""
+    before, plan = seen.before, seen.plan
+    if seen.follows and before is not None:
+        first, last = seen.mark.first_id, ids[-1] if plan.new and ids else before.last_id
+    else:
+        fresh = iter(ids[len(ids) - len(plan.new) :])
+        places = [next(fresh) if place is None else place for place in plan.places]
+        if not places:
+            return
+        first, last = places[0], max(places)
+        older = before is not None and before.last_id is not None and last < before.last_id
+        if older and not plan.revived and not plan.new and not plan.abandoned:
+            return
+    archive.ingest.set_window(conversation_id, WindowMark(first, last, seen.mark.length, seen.mark.chain), now)
 
 
 def ids_of(events: Sequence[Event]) -> tuple[list[str], list[str]]:

@@ -10,14 +10,15 @@ import json
 import os
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from lossless.errors import LosslessError
 from lossless.lifecycle.rotate import NOTHING
+from lossless.paths import expanded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from lossless.lifecycle.rotate import RotateReport
     from lossless.logbook import Level, Logbook
@@ -99,7 +100,7 @@ def _indexed(key: str, entry: object, folder: Path) -> Indexed | None:
         return None
     file = entry.get("sessionFile")
     name = file if isinstance(file, str) and file.strip() else f"{session_id}.jsonl"
-    return None if "\0" in name else Indexed(key, session_id, folder / Path(name).expanduser())
+    return None if "\0" in name else Indexed(key, session_id, folder / expanded(name))
 
 
 def candidates(

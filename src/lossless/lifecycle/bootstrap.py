@@ -1,7 +1,7 @@
 """Reconciling a transcript with the archive: everything in it is stored once, and the checkpoint never runs ahead.
 
 Bytes are read outside of transactions. Each transaction stores a chunk of entries and moves the checkpoint to
-where that chunk ends; whatever happens in between, the next pass goes on from there.
+where that chunk ends; whatever happens in between, the next reading goes on from there.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 from lossless.errors import ArchiveLocked
 from lossless.ingest import entries as ingest
 from lossless.lifecycle import ages, epochs
+from lossless.lifecycle.elsewhere import Whose, all_pruned
 from lossless.lifecycle.left import hide_left, left_in, return_to_path
-from lossless.lifecycle.passes import (
+from lossless.lifecycle.readings import (
     TRIES,
     Moved,
-    Pass,
+    Reading,
     account,
     close,
     decide,
@@ -43,6 +44,7 @@ from lossless.lifecycle.stream import (
     take_messages,
 )
 from lossless.lifecycle.survey import Survey, survey
+from lossless.model.conversations import Conversation
 from lossless.store.transcripts import Checkpoint
 from lossless.transcripts.growth import tail_of
 
@@ -52,8 +54,8 @@ if TYPE_CHECKING:
 
     from lossless.ingest.payloads import Payloads
     from lossless.ingest.plan import IngestPlan
-    from lossless.lifecycle.passes import Source
-    from lossless.model.conversations import Conversation, Session
+    from lossless.lifecycle.readings import Source
+    from lossless.model.conversations import Session
     from lossless.store.archive import Archive
     from lossless.transcripts.entries import BadLine, Entry
 
@@ -61,11 +63,13 @@ if TYPE_CHECKING:
 _MARGIN = 32
 #: A history that may be written again under new ids is compared as a whole up to so many messages.
 _MOST_ROWS = 20_000
+#: The number of a conversation that is not there yet: behind all others.
+_NOT_YET = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a pass over a transcript is asked for."""
+    """What a reading of a transcript is asked for."""
 
     archive: Archive
     session: Session
@@ -81,10 +85,12 @@ class Asked:
     into: Conversation | None = None
     #: What was deleted for good may come back.
     again: bool = False
+    #: Entries that are stored in one transaction, and that are laid over what is stored at once.
+    chunk: int = CHUNK
 
 
 def bootstrap(asked: Asked, transcript: Source) -> TranscriptReport:
-    """Store what a transcript has that the archive does not; a second pass over the same file changes nothing."""
+    """Store what a transcript has that the archive does not; reading the same file again changes nothing."""
     for _ in range(TRIES):
         try:
             return _bootstrap(asked, transcript)
@@ -110,16 +116,19 @@ def _bootstrap(asked: Asked, transcript: Source) -> TranscriptReport:
             refused = settled == "refused" and point is not None and point.path == str(state.path)
             if settled in ("held", "refused") and not refused:
                 return TranscriptReport(found.id, settled, how.change, last.reason if last else None)
+    if found is None and (pruned := _all_pruned(asked, transcript)):
+        reason = f"all its messages ({pruned}) were deleted with `lcm prune`; --again brings them back"
+        return TranscriptReport(None, "excluded", how.change, reason, state.size, pruned=pruned)
     with archive.writing():
         conversation = asked.into or archive.conversations.open(asked.session, asked.now)
         if asked.again:
             archive.histories.forget(conversation.session_key, str(state.path), header_id)
     start = Checkpoint(str(state.path), 0, 0, 0, header_id, lane=asked.lane, kind=transcript.kind)
     report = TranscriptReport(conversation.id, "up to date", how.change, size=state.size)
-    work = Pass(
+    work = Reading(
         archive, conversation, transcript, asked.lane, asked.now, asked.payloads, report, start, point, asked.progress
     )
-    work.again = asked.again
+    work.again, work.chunk = asked.again, asked.chunk
     goes_on = how.reading == "appended" and not (asked.accept or asked.again or transcript.is_array)
     if goes_on and point is not None and _is_untouched(point):
         work.point, work.age = point, age_of(point.entry_id)
@@ -131,6 +140,15 @@ def _bootstrap(asked: Asked, transcript: Source) -> TranscriptReport:
     return work.report
 
 
+def _all_pruned(asked: Asked, transcript: Source) -> int:
+    """How many messages a transcript has, if all that a conversation could begin with was deleted for good; else 0."""
+    session = asked.session
+    begun = Conversation(_NOT_YET, session.id or session.name, session.key, True, asked.now, asked.now)
+    path, header_id = str(transcript.state.path), transcript.header.id
+    whose = Whose(asked.archive, begun, path, header_id, None, again=asked.again)
+    return all_pruned(whose, lambda: transcript.path(asked.lane))
+
+
 def begins_anew(session: Session, found: Conversation) -> bool:
     """Whether opening the session will begin another conversation, as each run of a cron job does."""
     return session.is_cron and session.id is not None and session.id != found.session_id
@@ -139,21 +157,21 @@ def begins_anew(session: Session, found: Conversation) -> bool:
 # --- the three ways to read ---
 
 
-def _read_appended(work: Pass) -> None:
+def _read_appended(work: Reading) -> None:
     """Read only what was added; a branch, or a host that moved back, makes it a whole reading."""
     point = work.point
     entries = work.transcript.appended(point.offset, (point.lines or 0) + 1)
-    for chunk in chunks(of_lane(entries, work.lane)):
+    for chunk in chunks(of_lane(entries, work.lane), work.chunk):
         if epochs.follow(work.front, records_of(chunk)) is None:
             read_whole(work, accept=False)
             return
-        store(work, chunk, is_last=len(chunk) < CHUNK)
-        if len(chunk) < CHUNK:
+        store(work, chunk, is_last=len(chunk) < work.chunk)
+        if len(chunk) < work.chunk:
             return
     close(work)
 
 
-def read_first(work: Pass, fork_tokens: int) -> None:
+def read_first(work: Reading, fork_tokens: int) -> None:
     """Store a whole path into a conversation that holds nothing, but for what other conversations hold."""
     work.leave_out(fork_tokens)
     store_rest(work, work.path())
@@ -169,7 +187,7 @@ def read_first(work: Pass, fork_tokens: int) -> None:
     finish(work, is_cut=work.apart is not None and work.apart.is_last)
 
 
-def read_whole(work: Pass, *, accept: bool, refused: bool = False) -> None:
+def read_whole(work: Reading, *, accept: bool, refused: bool = False) -> None:
     """Lay the whole path over what is stored: ids decide, then words; what is unrelated waits for a person."""
     work.age = ages.newest(work.archive, work.id)
     work.leave_out(None)
@@ -179,7 +197,7 @@ def read_whole(work: Pass, *, accept: bool, refused: bool = False) -> None:
     left = left_in(work.transcript.path(work.lane), of_lane(work.transcript.appended(), work.lane))
     if looked.first_unknown is not None:
         start = 0 if looked.last_known is None else max(0, looked.first_unknown - _MARGIN)
-        length = max((looked.last_known or 0) + 1 - start, min(_stored(work)[0], _MOST_ROWS) + CHUNK)
+        length = max((looked.last_known or 0) + 1 - start, min(_stored(work)[0], _MOST_ROWS) + work.chunk)
         entries = from_message(work.path(), start)
         if not _lay_over(work, take_messages(entries, length), looked, left, accept=accept, refused=refused):
             return
@@ -199,16 +217,16 @@ def read_whole(work: Pass, *, accept: bool, refused: bool = False) -> None:
     finish(work, is_cut=_is_cut(work, looked))
 
 
-def _surveyed(work: Pass) -> Survey:
+def _surveyed(work: Reading) -> Survey:
     """Look a path through; the lines of a file without ids that is not what was read are counted anew."""
     looked = survey(work.archive, work.id, work.path(), work.age)
-    if looked.made_up and not (looked.is_straight and looked.known >= ages.count(work.archive, work.id, work.age)):
+    if looked.made_up and looked.known < ages.count(work.archive, work.id, work.age):
         work.age += 1
         looked = survey(work.archive, work.id, work.path(), work.age)
     return looked
 
 
-def _is_spoilt(work: Pass) -> bool:
+def _is_spoilt(work: Reading) -> bool:
     """Say why a file that was followed has nothing to say any more; whether not even a line of it can be read."""
     is_spoilt = work.transcript.last_line is None and bool(work.transcript.state.size)
     reason = "nothing is said in it; what was stored stays"
@@ -219,7 +237,7 @@ def _is_spoilt(work: Pass) -> bool:
 
 
 def _lay_over(
-    work: Pass,
+    work: Reading,
     window: Sequence[Entry | BadLine],
     looked: Survey,
     left: frozenset[str],
@@ -249,7 +267,7 @@ def _lay_over(
     return True
 
 
-def _stored(work: Pass) -> tuple[int, datetime | None]:
+def _stored(work: Reading) -> tuple[int, datetime | None]:
     """How many messages are stored, and when the newest was said."""
     newest = work.archive.messages.newest_id(work.id)
     if newest is None:
@@ -258,23 +276,23 @@ def _stored(work: Pass) -> tuple[int, datetime | None]:
     return message.seq, message.created_at
 
 
-def store_rest(work: Pass, entries: Iterator[Entry | BadLine]) -> None:
+def store_rest(work: Reading, entries: Iterator[Entry | BadLine]) -> None:
     """Store what follows, chunk by chunk."""
-    for chunk in chunks(entries):
+    for chunk in chunks(entries, work.chunk):
         store(work, chunk)
 
 
-def _lay_rest_over(work: Pass, entries: Iterator[Entry | BadLine]) -> None:
+def _lay_rest_over(work: Reading, entries: Iterator[Entry | BadLine]) -> None:
     """Lay what follows over the rows behind the last known one, chunk by chunk: words alone decide."""
-    for chunk in chunks(entries):
+    for chunk in chunks(entries, work.chunk):
         with work.archive.writing():
             batch = ingest.read(messages_of(chunk, work.age))
             plan, batch = ingest.lay_over(work.archive, work.conversation, batch, rewritten=True, after=work.behind)
             _carry_out(work, chunk, batch, plan)
 
 
-def _carry_out(work: Pass, chunk: Sequence[Entry | BadLine], batch: ingest.Batch, plan: IngestPlan) -> None:
-    """Store what was planned; a pass that reads what is appended has to begin again then."""
+def _carry_out(work: Reading, chunk: Sequence[Entry | BadLine], batch: ingest.Batch, plan: IngestPlan) -> None:
+    """Store what was planned; one that reads what is appended has to begin again then."""
     report = ingest.carry_out(work.archive, work.conversation, plan, batch, now=work.now, payloads=work.payloads)
     account(work, chunk, batch, report)
     if plan.new:
@@ -285,7 +303,7 @@ def _carry_out(work: Pass, chunk: Sequence[Entry | BadLine], batch: ingest.Batch
         work.behind = plan.places[-1]
 
 
-def _is_cut(work: Pass, looked: Survey) -> bool:
+def _is_cut(work: Reading, looked: Survey) -> bool:
     """Whether the path ends before the newest entry that is stored: how it goes on decides what that one is."""
     newest = work.archive.messages.tail(work.id, 1)
     last = None if looked.last is None else id_of(looked.last, work.age)

@@ -53,6 +53,8 @@ class Apart:
     stamps: list[tuple[int, str]] = field(default_factory=list)
     #: The conversations on which a fork relies.
     sources: set[int] = field(default_factory=set)
+    #: How many of them were deleted for good.
+    pruned: int = 0
 
     @property
     def is_last(self) -> bool:
@@ -99,6 +101,12 @@ def apart(whose: Whose, path: Callable[[], Iterable[Entry | BadLine]], fork_toke
         shared = _shared(whose, messages, parents, path)
         _leave_shared(found, messages, own, shared, fork_tokens)
     return found
+
+
+def all_pruned(whose: Whose, path: Callable[[], Iterable[Entry | BadLine]]) -> int:
+    """How many messages of a path were deleted for good, if nothing is left of it; else 0."""
+    found = apart(whose, path, None) if _pruned(whose) else None
+    return 0 if found is None or 0 in found.flags else found.pruned
 
 
 def _pruned(whose: Whose) -> list[History]:
@@ -149,8 +157,9 @@ def _histories(
     """
     if len(own) == len(messages.heard):
         return []
-    closed = [whose.archive.histories.history(id_, whose.path) for id_ in (*formers, whose.conversation.id)]
-    return sorted([*closed, *pruned], key=lambda history: history.number)
+    closed, mine = [whose.archive.histories.history(id_, whose.path) for id_ in formers], whose.conversation.id
+    others = sorted([*closed, *pruned], key=lambda history: history.number)
+    return [*others, whose.archive.histories.history(mine, whose.path)]
 
 
 def _leave_told(found: Apart, messages: _Path, own: set[int], histories: Sequence[History]) -> None:
@@ -163,8 +172,9 @@ def _leave_told(found: Apart, messages: _Path, own: set[int], histories: Sequenc
         pairs = {n: at for n, at in found_here.items() if n not in own}
         in_use = {one.id for one in history.told if one.id}
         for n, at in pairs.items():
-            found.flags[n] = 1
             row, id_, mark = history.told[at].row, messages.ids[n], messages.heard[n].id
+            found.pruned += not row and not found.flags[n]
+            found.flags[n] = 1
             if row and id_ is not None and mark and mark not in in_use:
                 found.stamps.append((row, id_))
         first = max(first, 1 + max(pairs, default=-1))

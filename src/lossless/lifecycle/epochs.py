@@ -40,7 +40,7 @@ class Approach:
 
 
 def approach(checkpoint: Checkpoint | None, state: FileState, header_id: str | None, lane: str | None) -> Approach:
-    """What a pass over a transcript has to read."""
+    """What is to be read of a transcript."""
     if checkpoint is None or not checkpoint.path:
         return Approach("whole", "first")
     if checkpoint.path != str(state.path) or checkpoint.lane != lane:
@@ -138,7 +138,7 @@ def judge(claim: Claim) -> tuple[Verdict, str]:
 
 
 def is_settled(last: Epoch | None, state: FileState, header_id: str | None) -> Verdict | Literal["refused"] | None:
-    """What a person or an earlier pass has decided about exactly this file; None when it must be judged."""
+    """What a person or an earlier reading has decided about exactly this file; None when it must be judged."""
     if last is None or last.header_id != header_id:
         return None
     if last.decision == "refused":

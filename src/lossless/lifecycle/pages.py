@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lossless.errors import ArchiveLocked
 from lossless.lifecycle.bootstrap import read_first, read_whole, store_rest
-from lossless.lifecycle.passes import TRIES, Moved, Pass, finish
+from lossless.lifecycle.readings import TRIES, Moved, Reading, finish
 from lossless.lifecycle.reports import TranscriptReport
 from lossless.lifecycle.stream import said
 from lossless.store.transcripts import Checkpoint
@@ -91,7 +91,7 @@ def _take(
     start = point if goes_on and point is not None else Checkpoint("", 0, 0, 0)
     start = replace(start, cursor=page.cursor or start.cursor)
     report = TranscriptReport(conversation.id, "up to date", change)
-    work = Pass(archive, conversation, Listed(page.entries), None, now, payloads, report, start, point)
+    work = Reading(archive, conversation, Listed(page.entries), None, now, payloads, report, start, point)
     if not goes_on and not is_empty and not page.accept and (reason := _gap(work, page)) is not None:
         with archive.writing():
             archive.ingest.block(conversation.id, reason, now)
@@ -106,7 +106,7 @@ def _take(
     return work.report
 
 
-def _gap(work: Pass, page: _Page) -> str | None:
+def _gap(work: Reading, page: _Page) -> str | None:
     """Why a page that goes on after another mark than the stored one is not taken: what lies between is missing.
 
     One that begins with what is stored, or right behind it, leaves no gap.

@@ -1,4 +1,4 @@
-"""What a pass over a transcript did."""
+"""What reading a transcript did."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _NAMED = 20
 
 @dataclass(frozen=True, slots=True)
 class TranscriptReport:
-    """What one pass over a transcript did."""
+    """What one reading of a transcript did."""
 
     conversation_id: int | None
     #: `stored`, `up to date`, `held`, `refused`, `excluded`, or `failed`.
     status: str
-    #: What happened to the transcript since the last pass: `first`, `same`, `new path`, `shrunk`, `new header`.
+    #: What happened to the transcript since the last reading: `first`, `same`, `new path`, `shrunk`, `new header`.
     change: str | None = None
     reason: str | None = None
     #: Bytes of the file when it was read.
@@ -31,6 +31,8 @@ class TranscriptReport:
     stamped: int = 0
     abandoned: int = 0
     ambiguous: int = 0
+    #: Messages that were left out because they were deleted for good.
+    pruned: int = 0
     #: Records that are no messages.
     opaque: int = 0
     bad_lines: int = 0

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lossless.lifecycle import epochs
 from lossless.lifecycle.bootstrap import begins_anew, is_begun
-from lossless.lifecycle.passes import Pass, put
+from lossless.lifecycle.readings import Reading, put
 from lossless.lifecycle.reports import TranscriptReport
 from lossless.lifecycle.stream import age_of, of_lane, records_of
 from lossless.transcripts.entries import Header
@@ -55,7 +55,7 @@ def _go_on(
     transcript = known_transcript(point.kind, state, Header(id=point.header_id))
     entries = list(of_lane(transcript.grown(growth, point.offset, (point.lines or 0) + 1), asked.lane))
     report = TranscriptReport(found.id, "up to date", change, size=state.size, conversation=found)
-    work = Pass(asked.archive, found, transcript, asked.lane, asked.now, asked.payloads, report, point, point)
+    work = Reading(asked.archive, found, transcript, asked.lane, asked.now, asked.payloads, report, point, point)
     work.age = age_of(point.entry_id)
     front = epochs.follow(work.front, records_of(entries))
     if not entries or front is None:

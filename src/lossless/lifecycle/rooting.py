@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from itertools import groupby, takewhile
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from lossless.compaction.escalate import summarise
+from lossless.compaction.lease import lease, lease_name
 from lossless.compaction.plan import Pass
-from lossless.compaction.run import fold, lease_name, source_of
+from lossless.compaction.run import fold, source_of
 from lossless.errors import ModelAuth
 from lossless.model.context import MessageItem, SummaryItem, fresh_tail_start, token_sum
 from lossless.model.identity import summary_id
 from lossless.model.summaries import NewSummary
-from lossless.store.holders import new_holder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -24,9 +23,6 @@ if TYPE_CHECKING:
     from lossless.compaction.loop import Loop
     from lossless.compaction.policy import CompactionPolicy
     from lossless.model.context import ContextItem
-
-#: How long a lease outlives the longest call.
-_LEASE = timedelta(minutes=1)
 
 BUSY = "another worker is summarising this conversation"
 NOT_SMALLER = "no text came out that is smaller than these summaries together"
@@ -76,19 +72,13 @@ def fold_to_root(
     archive = loop.archive
     if next_root(archive.context.items(conversation_id), policy) is None:
         return _ended(loop, conversation_id, policy, ())
-    owner, length = new_holder(), _LEASE + timedelta(milliseconds=loop.settings.summary_timeout_ms)
-
-    def prolong() -> bool:
-        with archive.writing():
-            return archive.guards.take_lease(lease_name(conversation_id), owner, loop.clock(), length)
-
-    if not prolong():
-        return Rooted(roots=roots(archive.context.items(conversation_id), policy), reason=BUSY)
     gate = loop.summariser.gate(archive, conversation_id, loop.clock)
     ask = loop.summariser.ask(gate) if may_ask_model and loop.summariser.has_model else None
     made: list[str] = []
     failure = reason = None
-    try:
+    with lease(archive, lease_name(conversation_id), loop.clock, loop.settings.summary_timeout_ms) as prolong:
+        if not prolong():
+            return Rooted(roots=roots(archive.context.items(conversation_id), policy), reason=BUSY)
         while work := None if len(made) == most else next_root(archive.context.items(conversation_id), policy):
             written = _written(loop, work, ask)
             if written is None or not prolong():
@@ -99,9 +89,6 @@ def fold_to_root(
             ask = None if written.failure else ask
             if progress:
                 progress(work, written)
-    finally:
-        with archive.writing():
-            archive.guards.drop_lease(lease_name(conversation_id), owner)
     return _ended(loop, conversation_id, policy, tuple(made), len(gate.tickets), reason, failure)
 
 

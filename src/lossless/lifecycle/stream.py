@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lossless.model.messages import JsonObject
     from lossless.transcripts.entries import Entry
 
-#: Entries that are stored in one transaction, and that are laid over what is stored at once.
+#: Entries that are stored at once, unless others are asked for.
 CHUNK = 1000
 
 
@@ -33,9 +33,9 @@ def said(entries: Iterable[Entry | BadLine]) -> Iterator[Entry]:
     return (entry for entry in entries if not isinstance(entry, BadLine) and entry.message is not None)
 
 
-def chunks(entries: Iterable[Entry | BadLine]) -> Iterator[list[Entry | BadLine]]:
+def chunks(entries: Iterable[Entry | BadLine], size: int = CHUNK) -> Iterator[list[Entry | BadLine]]:
     stream = iter(entries)
-    while chunk := list(islice(stream, CHUNK)):
+    while chunk := list(islice(stream, size)):
         yield chunk
 
 

@@ -42,11 +42,6 @@ class Survey:
         """When the first unknown message was said; None when one of them has no time."""
         return None if self._is_untimed else self._earliest
 
-    @property
-    def is_straight(self) -> bool:
-        """Whether nothing unknown comes before something known."""
-        return self.first_unknown is None or self.last_known is None or self.last_known < self.first_unknown
-
     def add(self, entry: Entry, *, is_known: bool) -> None:
         """Take the next message in."""
         if is_known:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from lossless.model.messages import Incoming, JsonObject, Message
     from lossless.store.grants import Grant
     from lossless.store.transcripts import Checkpoint, Epoch
+    from lossless.transcripts.entries import BadLine, Entry
     from lossless.transcripts.read import Transcript
 
 #: More messages than this at once are no turn; a turn is folded when it is time to.
@@ -125,23 +127,29 @@ class Transcribing(Desk):
         self, report: TranscriptReport, read: Path | Transcript, lane: str | None, before: Checkpoint | None
     ) -> TranscriptReport:
         """Take over what was read before it was finished: of a whole transcript, or of what was added to a file."""
-        from lossless.lifecycle.grown import take_grown
+        from lossless.lifecycle.grown import Reread, take_grown
         from lossless.lifecycle.stream import of_lane
         from lossless.transcripts.read import added_to
 
         if report.conversation_id is None or report.status not in ("stored", "up to date"):
             return report
+        entries: Callable[[], Iterable[Entry | BadLine]]
         if isinstance(read, Path):
             if before is None or report.replayed <= report.stamped:
                 return report
-            entries = of_lane(added_to(read, before.kind or "openclaw", before.offset, (before.lines or 0) + 1), lane)
+            added = added_to(read, before.kind or "openclaw", before.offset, (before.lines or 0) + 1)
+            entries = partial(iter, list(of_lane(added, lane)))
         else:
             after = self.archive.transcripts.checkpoint(report.conversation_id)
             if not report.replayed and (before is None or before == after):
                 return report
-            entries = read.path(lane)
+            entries = partial(read.path, lane)
         conversation = self.archive.conversations.get(report.conversation_id)
-        grown = take_grown(self.archive, conversation, entries, now=self._clock(), payloads=self._payloads)
+        is_whole = not isinstance(read, Path)
+        is_same = before is None or before.path in ("", str(read if isinstance(read, Path) else read.state.path))
+        grown = take_grown(
+            Reread(self.archive, conversation, entries, is_whole, is_same, self._clock(), self._payloads)
+        )
         return replace(report, status="stored", stored=report.stored + grown) if grown else report
 
     def _without_heartbeats(self, report: TranscriptReport) -> TranscriptReport:

@@ -8,10 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lossless.compaction.trigger import FAILED_STOPS
 from lossless.errors import BadInput
 from lossless.lifecycle.naming import imported_from
 from lossless.lifecycle.transcribing import Transcribing
-from lossless.llm.guard import breaker_key
 from lossless.logbook import Logbook
 
 if TYPE_CHECKING:
@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 #: Sweeps that fold what is outside the tail before a transcript is rewritten.
 _SWEEPS = 50
 #: Endings of a sweep after which no transcript is rewritten.
-_REFUSALS = frozenset(
-    ("auth failure", "model failure", "model denied", "breaker open", "spend backoff", "busy", "stale")
-)
+_REFUSALS = FAILED_STOPS | {"busy", "stale"}
 
 
 class Upkeep(Transcribing):
@@ -187,21 +185,9 @@ class Upkeep(Transcribing):
         return self._model_rests(found.id)
 
     def _model_rests(self, conversation_id: int) -> str | None:
-        """Why the model must not be asked now, if one is configured."""
-        now, guards = self._clock(), self.archive.guards
+        """Why no model would be asked now, if one is configured."""
         summariser = self.loop.summariser
-        if not summariser.has_model:
-            return None
-        first = summariser.candidates()[0]
-        _, until = guards.breaker(breaker_key(first.provider, first.model))
-        if until is not None and until > now:
-            return "breaker open"
-        gate = summariser.gate(self.archive, conversation_id, self._clock)
-        rows = guards.ledger(gate.scope, now - max(gate.spend.window, gate.spend.backoff))
-        resets = [row.id for row in rows if row.kind == "reset"]
-        since = max(resets, default=0)
-        resting = any(row.kind == "backoff" and row.id > since and row.until and row.until > now for row in rows)
-        return "spend backoff" if resting else None
+        return summariser.gate(self.archive, conversation_id, self._clock).resting(summariser.candidates())
 
     def _reconciled(self, conversation: Conversation, place: Path) -> str | None:
         """Bring the transcript into the archive; why that did not work, or None."""
@@ -231,13 +217,13 @@ class Upkeep(Transcribing):
         for _ in range(_SWEEPS):
             decision = self.loop.evaluate(situation)
             job = Job(
-                self.archive,
-                conversation.id,
-                policy,
-                decision,
-                self.loop.summariser,
-                self._clock,
-                "rotate",
+                archive=self.archive,
+                conversation_id=conversation.id,
+                policy=policy,
+                decision=decision,
+                summariser=self.loop.summariser,
+                clock=self._clock,
+                actor="rotate",
                 on_failure="raise",
                 leaf_only=True,
                 manual=True,

@@ -6,6 +6,8 @@ was handed over, or None when there was nothing to do.
 
 from __future__ import annotations
 
+import html
+import unicodedata
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lossless.formats.summary_xml import render_summary
@@ -284,8 +286,24 @@ class Redact(Silent):
         if not world.kind.with_ids and (len(pieces) < 9 or 9 * len(pieces[place]) > len(words)):
             return
         pieces[place] = "<redacted>"
-        ways = (" ".join(pieces), words[: len(words) * 2 // 3] + "…", f"<12:03> {words}")
-        world.changed[number] = saying(body, ways[step.b % 3])
+        ways: tuple[str, ...] = (" ".join(pieces), words[: len(words) * 2 // 3] + "…", f"<12:03> {words}")
+        if world.kind.with_ids:
+            ways += presented(words)
+            ways += (f"{words}\n<reminder>\nIt is late.\n</reminder>",) if body["role"] == "user" else ()
+        world.changed[number] = saying(body, ways[step.b % len(ways)])
+
+
+def presented(words: str) -> tuple[str, ...]:
+    """The same words in other ways: hosts normalise, escape, frame and shorten what they have written before."""
+    ways = (
+        unicodedata.normalize("NFD", words),
+        unicodedata.normalize("NFC", words),
+        words.replace("\n", "\r\n"),
+        html.escape(words),
+        f"System: [12:03] someone has come\n\n{words}",
+        f"**{words}**  ",
+    )
+    return (*ways, f"{words[:60]}\n… {len(words) - 60} more characters truncated") if len(words) > 120 else ways
 
 
 # --- branches ---

@@ -39,13 +39,14 @@ def is_array(path: Path, size: int) -> bool:
         return not feed or not (rest.strip() or file.read(min(_HEAD, size)).strip())
 
 
-def read_items(path: Path, size: int, start: int = 0, number: int = 1) -> Iterator[Record]:
+def read_items(path: Path, size: int, start: int = 0, number: int = 1, *, piece: int = _PIECE) -> Iterator[Record]:
     """The objects of the array, numbered like lines; from byte `start` on, where item `number` stands.
 
-    An item that is still being written is left out. After one that is no JSON, nothing can be read.
+    An item that is still being written is left out. After one that is no JSON, nothing can be read. `piece` bytes are
+    read at once, and more where an item is longer.
     """
     with opened(path) as file:
-        window = _Window(file, start, size)
+        window = _Window(file, start, size, piece)
         try:
             while (at := window.seek_item()) is not None:
                 value, problem = window.item()
@@ -72,8 +73,8 @@ _HALF = object()
 class _Window:
     """The piece of an array's text that is in memory."""
 
-    def __init__(self, file: BinaryIO, start: int, size: int) -> None:
-        self._file, self._left = file, size - start
+    def __init__(self, file: BinaryIO, start: int, size: int, piece: int) -> None:
+        self._file, self._left, self._piece = file, size - start, piece
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._text, self._pos = "", 0
         #: Where the window's position stands in the file, in bytes.
@@ -142,7 +143,7 @@ class _Window:
     def _grow(self) -> bool:
         """Read on, twice as much each time an item is longer than what is here; False at the end of the file."""
         kept = self._text[self._pos :]
-        raw = self._file.read(min(self._left, max(_PIECE, len(kept))))
+        raw = self._file.read(min(self._left, max(self._piece, len(kept))))
         self._left -= len(raw)
         self._text, self._pos = kept + self._decoder.decode(raw), 0
         return bool(raw)

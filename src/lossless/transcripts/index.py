@@ -1,4 +1,4 @@
-"""The first pass over a transcript: where each lane's records stand, and how its ids hang together."""
+"""A transcript looked through once: where each lane's records stand, and how its ids hang together."""
 
 from __future__ import annotations
 

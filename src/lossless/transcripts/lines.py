@@ -23,7 +23,9 @@ _BUFFER = 1 << 18
 
 
 def file_state(path: Path) -> FileState:
-    """What the file system says of the file now; BadInput when there is no file to read."""
+    """What the file system says of the file now; BadInput when there is no file to read, or its name is no text."""
+    if not str(path).isascii() and any("\ud800" <= character <= "\udfff" for character in str(path)):
+        raise BadInput(f"cannot read {str(path)!r}: its name is not UTF-8; give it another one")
     try:
         found = path.stat()
     except OSError as error:

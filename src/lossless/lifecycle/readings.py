@@ -1,4 +1,4 @@
-"""One pass over a transcript: storing it chunk by chunk, and a checkpoint that never runs ahead of what is stored."""
+"""One reading of a transcript: storing it chunk by chunk, and a checkpoint that never runs ahead of what is stored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from lossless.ingest import entries as ingest
 from lossless.lifecycle import epochs
 from lossless.lifecycle.elsewhere import Whose, apart
-from lossless.lifecycle.stream import body_of, entry_hash, id_of, messages_of, records_of, said
+from lossless.lifecycle.stream import CHUNK, body_of, entry_hash, id_of, messages_of, records_of, said
 from lossless.transcripts.entries import BadLine, Entry
 from lossless.transcripts.growth import tail_of
 
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from lossless.store.transcripts import Checkpoint
     from lossless.transcripts.entries import FileState, Header, Line
 
-#: How often a pass begins again when other processes read the same transcript.
+#: How often a reading begins again when other processes read the same transcript.
 TRIES = 5
 
 
 class Source(Protocol):
-    """A transcript as a pass reads it."""
+    """A transcript as it is read."""
 
     @property
     def kind(self) -> str: ...
@@ -48,8 +48,8 @@ class Source(Protocol):
 
 
 @dataclass(slots=True)
-class Pass:
-    """One pass over a transcript: what it works on, and how far it has come."""
+class Reading:
+    """One reading of a transcript: what it works on, and how far it has come."""
 
     archive: Archive
     conversation: Conversation
@@ -59,7 +59,7 @@ class Pass:
     payloads: Payloads | None
     report: TranscriptReport
     point: Checkpoint
-    #: The checkpoint as it is stored; another process that moves it makes this pass begin again.
+    #: The checkpoint as it is stored; another process that moves it makes this reading begin again.
     stored: Checkpoint | None = None
     progress: Callable[[int], None] | None = None
     #: The row of the last entry that was laid over what is stored; 0 when none was.
@@ -70,6 +70,8 @@ class Pass:
     again: bool = False
     #: Messages of the path that other conversations hold.
     apart: Apart | None = None
+    #: How many entries are stored at once.
+    chunk: int = CHUNK
 
     @property
     def id(self) -> int:
@@ -93,6 +95,7 @@ class Pass:
             self.archive, self.conversation, self.point.path, header.id, parent, age=self.age, again=self.again
         )
         self.apart = apart(whose, lambda: self.transcript.path(self.lane), fork_tokens)
+        self.report = replace(self.report, pruned=0 if self.apart is None else self.apart.pruned)
         if self.apart is not None and self.apart.stamps:
             with self.archive.writing():
                 self.archive.messages.stamp(self.apart.stamps)
@@ -107,7 +110,7 @@ class Moved(Exception):
     """Another process has read the transcript meanwhile."""
 
 
-def store(work: Pass, chunk: Sequence[Entry | BadLine], *, is_last: bool = False) -> None:
+def store(work: Reading, chunk: Sequence[Entry | BadLine], *, is_last: bool = False) -> None:
     """Store a chunk that follows what is stored, and move the checkpoint behind it, or to the end of the file."""
     with work.archive.writing():
         if work.archive.transcripts.checkpoint(work.id) != work.stored:
@@ -118,7 +121,7 @@ def store(work: Pass, chunk: Sequence[Entry | BadLine], *, is_last: bool = False
         work.progress(work.point.offset)
 
 
-def put(work: Pass, chunk: Sequence[Entry | BadLine], front: epochs.Front, tail: bytes | None) -> None:
+def put(work: Reading, chunk: Sequence[Entry | BadLine], front: epochs.Front, tail: bytes | None) -> None:
     """Store a chunk inside of the caller's transaction, and move the checkpoint behind it.
 
     With the digest of the bytes before that place, the file counts as seen to its end.
@@ -130,7 +133,7 @@ def put(work: Pass, chunk: Sequence[Entry | BadLine], front: epochs.Front, tail:
     set_checkpoint(work, work.point)
 
 
-def account(work: Pass, chunk: Sequence[Entry | BadLine], batch: ingest.Batch, report: AppendReport) -> None:
+def account(work: Reading, chunk: Sequence[Entry | BadLine], batch: ingest.Batch, report: AppendReport) -> None:
     """Keep what is no message, and add to the report."""
     messages = list(said(chunk))
     records = [
@@ -149,7 +152,7 @@ def account(work: Pass, chunk: Sequence[Entry | BadLine], batch: ingest.Batch, r
             work.report = work.report.noting(line.line.number, line.reason)
 
 
-def _advance(work: Pass, chunk: Sequence[Entry | BadLine], front: epochs.Front, tail: bytes | None) -> None:
+def _advance(work: Reading, chunk: Sequence[Entry | BadLine], front: epochs.Front, tail: bytes | None) -> None:
     """Move the checkpoint to the end of a chunk; only with the last one the whole file counts as seen."""
     line, point, state = chunk[-1].line, work.point, work.transcript.state
     spoken = next(said(reversed(chunk)), None)
@@ -166,7 +169,7 @@ def _advance(work: Pass, chunk: Sequence[Entry | BadLine], front: epochs.Front, 
     )
 
 
-def finish(work: Pass, *, is_cut: bool = False) -> None:
+def finish(work: Reading, *, is_cut: bool = False) -> None:
     """Note that all of the file is read, whichever lines of it are on the path; a cut one is read as a whole again."""
     line = work.transcript.last_line
     if line is not None:
@@ -174,7 +177,7 @@ def finish(work: Pass, *, is_cut: bool = False) -> None:
     close(work, is_cut=is_cut)
 
 
-def close(work: Pass, *, is_cut: bool = False) -> None:
+def close(work: Reading, *, is_cut: bool = False) -> None:
     """Note that the file was seen to its end, as it was before it was read."""
     with work.archive.writing():
         point = _at_end(work)
@@ -182,13 +185,13 @@ def close(work: Pass, *, is_cut: bool = False) -> None:
         work.archive.conversations.mark_bootstrapped(work.id, work.now)
 
 
-def _at_end(work: Pass) -> Checkpoint:
+def _at_end(work: Reading) -> Checkpoint:
     """The checkpoint of a file that was seen as it was before it was read."""
     state = work.transcript.state
     return replace(work.point, size=state.size, mtime_ms=state.mtime_ms, tail=tail_of(state.path, work.point.offset))
 
 
-def set_checkpoint(work: Pass, point: Checkpoint) -> None:
+def set_checkpoint(work: Reading, point: Checkpoint) -> None:
     """Move the checkpoint inside of the caller's transaction."""
     work.archive.transcripts.set_checkpoint(work.id, point, work.now)
     if work.stored is not None and (work.stored.fork_bounded or (work.stored.cursor and not point.cursor)):
@@ -196,20 +199,20 @@ def set_checkpoint(work: Pass, point: Checkpoint) -> None:
     work.stored = point
 
 
-def decide(work: Pass, decision: str, reason: str, messages: int) -> None:
+def decide(work: Reading, decision: str, reason: str, messages: int) -> None:
     """Record what was decided about the transcript."""
     with work.archive.writing():
         note(work, decision, reason, messages)
 
 
-def note(work: Pass, decision: str, reason: str, messages: int) -> None:
+def note(work: Reading, decision: str, reason: str, messages: int) -> None:
     """The same inside of the caller's transaction."""
     state = work.transcript.state
     seen = replace(work.point, size=state.size, mtime_ms=state.mtime_ms)
     work.archive.transcripts.decide(work.id, seen, decision, reason, messages, work.now)
 
 
-def hold(work: Pass, reason: str, messages: int, *, refused: bool) -> None:
+def hold(work: Reading, reason: str, messages: int, *, refused: bool) -> None:
     """Hold a transcript back inside of the caller's transaction, unless a person has refused it before.
 
     The file that is followed is read as a whole from then on, so that its own words end that when they are back.
@@ -222,7 +225,7 @@ def hold(work: Pass, reason: str, messages: int, *, refused: bool) -> None:
     work.report = replace(work.report, status="refused" if refused else "held", reason=reason)
 
 
-def settle(work: Pass, *, accept: bool) -> None:
+def settle(work: Reading, *, accept: bool) -> None:
     """What was read ends the time in which its transcript was held back or refused."""
     last = work.archive.transcripts.last_decision(work.id, work.point.path)
     if last is not None and last.decision in ("held", "refused"):
