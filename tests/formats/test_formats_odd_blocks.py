@@ -68,6 +68,24 @@ def test_every_odd_block_is_kept(role: str, block: Any, more: list[Any]) -> None
         assert engine.verify().ok
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        {
+            "role": "assistant",
+            "tool_calls": [{"id": "c", "type": "function", "function": {"name": "", "arguments": ""}}],
+        },
+        {"role": "assistant", "function_call": {"name": "", "arguments": "{}"}},
+        {"type": "function_call", "call_id": "c", "name": "", "arguments": "{}"},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "", "input": {}}]},
+    ],
+)
+def test_a_call_without_a_name_is_kept(body: Body) -> None:
+    with lossless.open(":memory:", background=False) as engine:
+        assert kept(engine, body, None)
+        assert engine.verify().ok
+
+
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("kind", ["toolCall", "tool_use", "function_call", "toolResult", "tool_result"])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lossless.formats.js_json import is_blob
 from lossless.formats.text import CALL_TYPES, REASONING_TYPES, RESULT_TYPES, extract, is_blank
-from lossless.model.messages import File, Opaque, Reasoning, Text, ToolCall, ToolResult
+from lossless.model.messages import UNNAMED, File, Opaque, Reasoning, Text, ToolCall, ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,7 +105,7 @@ def _reasoning(block: Raw) -> Part:
 
 
 def _call(block: Raw) -> Part:
-    return ToolCall(_call_id(block), first_string(block, _NAME_KEYS) or "unknown", _first(block, _INPUT_KEYS))
+    return ToolCall(_call_id(block), first_string(block, _NAME_KEYS) or UNNAMED, _first(block, _INPUT_KEYS))
 
 
 def _result(block: Raw) -> Part:

@@ -27,7 +27,7 @@ from lossless.formats.reading import (
 )
 from lossless.formats.shape import blocks_in, json_name, role_in, string_in
 from lossless.formats.text import join_texts
-from lossless.model.messages import File, Opaque, Reasoning, Text, ToolCall, ToolResult
+from lossless.model.messages import UNNAMED, File, Opaque, Reasoning, Text, ToolCall, ToolResult
 from lossless.model.tokens import estimate_tokens
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def _read_function(function: Any, call_id: str | None, field: str) -> ToolCall:
     if not isinstance(function, dict):
         raise BadMessage(f"must be an object, not {json_name(function)}", field=field)
     name = string_in(function, "name", field)
-    return ToolCall(call_id, name or "", function.get("arguments", function.get("input")))
+    return ToolCall(call_id, name or UNNAMED, function.get("arguments", function.get("input")))
 
 
 def _wire_result(part: ToolResult, files: tuple[File, ...]) -> Raw:

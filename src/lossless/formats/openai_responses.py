@@ -27,7 +27,7 @@ from lossless.formats.reading import (
 )
 from lossless.formats.shape import blocks_in, json_name, role_in, string_in
 from lossless.formats.text import join_texts
-from lossless.model.messages import File, Opaque, Text, ToolCall, ToolResult
+from lossless.model.messages import UNNAMED, File, Opaque, Text, ToolCall, ToolResult
 from lossless.model.tokens import estimate_tokens
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _message(body: Raw) -> Message:
 
 
 def _call(body: Raw, key: str) -> Message:
-    call = ToolCall(string_in(body, "call_id", ""), string_in(body, "name", "") or "", body.get(key))
+    call = ToolCall(string_in(body, "call_id", ""), string_in(body, "name", "") or UNNAMED, body.get(key))
     return message_from(body, _FORMAT, "assistant", "", (call,), boundary_tokens([body]))
 
 

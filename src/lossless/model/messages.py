@@ -35,6 +35,10 @@ class Reasoning:
     signature: str | None = None
 
 
+#: The name of a call that came without one.
+UNNAMED = "unknown"
+
+
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     """A model asks for a tool."""

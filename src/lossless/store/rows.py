@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from lossless.errors import ArchiveCorrupt
 from lossless.model.conversations import Conversation
 from lossless.model.messages import (
+    UNNAMED,
     File,
     Message,
     ModelIdentity,
@@ -169,7 +170,7 @@ def unpack_part(row: PartRow, metadata: dict[str, Any], content: str) -> Part:
             metadata.get("isError") is True,
         )
     if row.part_type == "tool":
-        return ToolCall(row.tool_call_id, row.tool_name or "unknown", _json(row.tool_input))
+        return ToolCall(row.tool_call_id, row.tool_name or UNNAMED, _json(row.tool_input))
     if row.part_type == "text":
         return Text(content if metadata.get(_IN_CONTENT) else row.text_content or "")
     if row.part_type == "file" and isinstance(raw, dict):
