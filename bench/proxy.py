@@ -1,7 +1,8 @@
 """What the proxy adds to the first byte of a streamed reply. `python -m bench.proxy`
 
 A provider without a model and `lcm proxy` run as processes of their own. The same growing conversation is sent straight
-and through the proxy, in turns; wall milliseconds until the first event, and the difference of the medians.
+and through the proxy, in turns; wall milliseconds until the first event, and the difference of the medians. With the
+history `append` only the newest message is sent.
 """
 
 from __future__ import annotations
@@ -29,12 +30,14 @@ if TYPE_CHECKING:
 
 REPLY = "The quick brown fox jumps over the lazy dog."
 TOKEN = "bench-token-0123456789"
-#: How many messages, into how large a window, and when the model gets the tools. The last but one is folded while it
-#: is measured, since it grows over the threshold; the last does not fit.
+#: How many messages, into how large a window, when the model gets the tools, and what requests bring. That with 128,000
+#: tokens is folded while it is measured, since it grows over the threshold; those with 32,000 do not fit.
 CASES = (
-    *((count, 200_000, tools) for count in (2, 50, 400) for tools in ("auto", "always")),
-    (400, 128_000, "auto"),
-    (400, 32_000, "auto"),
+    *((count, 200_000, tools, "window") for count in (2, 50, 400) for tools in ("auto", "always")),
+    (400, 128_000, "auto", "window"),
+    (400, 32_000, "auto", "window"),
+    (50, 200_000, "auto", "append"),
+    (400, 32_000, "auto", "append"),
 )
 _HEADERS = {"x-lossless-token": TOKEN, "authorization": "Bearer none"}
 
@@ -50,16 +53,17 @@ def main() -> None:
         return
     rows: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory() as folder, provider() as upstream:
-        for count, window, tools in CASES:
-            archive = Path(folder) / f"{count}-{window}-{tools}.db"
+        for count, window, tools, history in CASES:
+            archive = Path(folder) / f"{count}-{window}-{tools}-{history}.db"
             with proxy(archive, upstream, tools, window) as url:
                 case = {"messages": f"{count} to {count + 2 * given.rounds}", "window": window, "tools": tools}
-                rows.append(case | measured(upstream, url, count, given.rounds))
+                case["history"] = history
+                rows.append(case | measured(upstream, url, count, given.rounds, history))
     table(rows, "First byte of a streamed reply, wall ms (medians)")
     write("proxy", rows, {"input": "bench.conversations.turns, 1.8 kB a turn", "seed": 0, "rounds": given.rounds})
 
 
-def measured(upstream: str, url: str, count: int, rounds: int) -> dict[str, float]:
+def measured(upstream: str, url: str, count: int, rounds: int, history: str) -> dict[str, float]:
     """Medians of both ways, for a conversation that grows by a turn each round."""
     window: list[Any] = []
     for n, (user, assistant) in enumerate(turns(count // 2 + rounds + 3)):
@@ -68,18 +72,20 @@ def measured(upstream: str, url: str, count: int, rounds: int) -> dict[str, floa
     with httpx2.Client(timeout=30) as client:
         for n in range(rounds + 3):
             said = window[: count + 2 * n - 1]
-            straight.append(first_byte(client, f"{upstream}/v1/chat/completions", said))
-            through.append(first_byte(client, f"{url}/v1/chat/completions", said))
+            said = said[-1:] if history == "append" and n else said
+            straight.append(first_byte(client, f"{upstream}/v1/chat/completions", said, history))
+            through.append(first_byte(client, f"{url}/v1/chat/completions", said, history))
     a, b = statistics.median(straight[3:]), statistics.median(through[3:])
     best = min(through[3:]) - min(straight[3:])
     return {"straight": a, "through": b, "added": b - a, "added at best": best}
 
 
-def first_byte(client: httpx2.Client, url: str, messages: list[Any]) -> float:
+def first_byte(client: httpx2.Client, url: str, messages: list[Any], history: str) -> float:
     """Milliseconds from sending a request to the first event of its reply."""
     body = json.dumps({"model": "gpt-4o", "messages": messages, "stream": True}).encode()
     start = time.perf_counter()
-    with client.stream("POST", url, content=body, headers=_HEADERS | {"x-lossless-session": "bench"}) as answer:
+    headers = _HEADERS | {"x-lossless-session": "bench", "x-lossless-history": history}
+    with client.stream("POST", url, content=body, headers=headers) as answer:
         assert answer.status_code == 200
         chunks = answer.iter_raw()
         next(chunks)

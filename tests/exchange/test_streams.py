@@ -109,6 +109,76 @@ def test_half_a_stream_is_half_a_reply(dialect: Dialect, path: str, say: Say, at
     assert say.text.startswith(str(flat(dialect, bare)[0]))
 
 
+def test_content_may_come_in_blocks_and_then_as_words() -> None:
+    stream = ChatCompletions().stream(())
+    for piece in ([{"type": "thinking", "thinking": "Hm."}], [{"type": "text", "text": "It "}], "is."):
+        stream.feed({"id": "c", "choices": [{"index": 0, "delta": {"role": "assistant", "content": piece}}]})
+    (message,) = ChatCompletions().said(stream.reply())
+    assert message["role"] == "assistant"
+    assert [block.get("text") or block.get("thinking") for block in message["content"]] == ["Hm.", "It ", "is."]
+
+
+ODD: st.SearchStrategy[Any] = st.sampled_from(
+    [None, 0, -1, 1.5, True, "", "x", [], {}, [1], ["x"], {"a": 1}, [{}], "[" * 20_000, float("inf")]
+)
+
+
+def spoiled(value: Any, data: st.DataObject) -> Any:
+    """A value with something in it that does not belong there."""
+    if not isinstance(value, dict | list) or not value or not data.draw(st.integers(0, 4)):
+        return data.draw(ODD)
+    place = data.draw(st.sampled_from(sorted(value) if isinstance(value, dict) else range(len(value))))
+    if isinstance(value, dict):
+        return value | {place: spoiled(value[place], data)}
+    return [*value[:place], spoiled(value[place], data), *value[place + 1 :]]
+
+
+@by_dialect
+@given(say=says, data=st.data())
+def test_whatever_a_provider_says_is_read_without_an_error(
+    dialect: Dialect, path: str, say: Say, data: st.DataObject
+) -> None:
+    events: list[Any] = events_of(path, say)
+    at = data.draw(st.integers(0, len(events) - 1))
+    events[at] = spoiled(events[at], data)
+    stream = dialect.stream(HIDDEN)
+    for _ in range(2):
+        for event in events:
+            stream.feed(event if isinstance(event, dict) else {})
+        assert stream.is_over in (True, False)
+        stream.ending()
+        last = stream.reply()
+        stream.again()
+    odd = spoiled(whole(path, say, {}), data)
+    for reply in (last, odd if isinstance(odd, dict) else {}):
+        assert all(isinstance(one, dict) for one in dialect.said(reply))
+        assert isinstance(dialect.usage(reply).prompt, int)
+        names = {call.name for call in dialect.calls(reply) if call.arguments is not call}
+        bare = dialect.without_calls(reply, names)
+        assert not dialect.calls(bare)
+        dialect.joined(bare, bare)
+
+
+@by_dialect
+@given(data=st.data())
+def test_whatever_a_client_asks_is_read_without_an_error(dialect: Dialect, path: str, data: st.DataObject) -> None:
+    said = [{"role": "user", "content": [{"type": "text", "text": "hello"}]}]
+    body: Any = {"model": "m", "system": "Be kind.", "instructions": "Be kind.", "messages": said, "input": said}
+    body |= {"tools": dialect.tools()[:1], "tool_choice": "auto", "n": 1, "max_tokens": 5, "max_output_tokens": 5}
+    for _ in range(data.draw(st.integers(1, 3))):
+        name = data.draw(st.sampled_from(sorted(body)))
+        body = body | {name: spoiled(body[name], data)}
+    assert all(isinstance(one, dict) for one in dialect.window(body))
+    assert dialect.most_output(body) >= 0
+    dialect.tool_names(body)
+    assert dialect.knows_history(body) is False
+    if dialect.may_call(body):
+        more = dialect.with_recall(body, "policy", dialect.tools())
+        answers = [(call, "found") for call in dialect.calls(whole(path, Say("", (("lcm_grep", {}),)), {}))]
+        dialect.window(dialect.answered(more, whole(path, Say("", (("lcm_grep", {}),)), {}), answers))
+    dialect.with_window(body, said, "Be brief.")
+
+
 @pytest.mark.parametrize(("model", "window"), [("gpt-4o-2024-08-06", 128_000), ("Claude-X", 200_000), ("mine", None)])
 def test_windows_that_are_known(model: str, window: int | None) -> None:
     assert known_window(model) == window

@@ -58,8 +58,18 @@ def test_a_look_before(path: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "It would listen on http://127.0.0.1:4879" in done.stdout
     assert "9,000 tokens" in done.stdout
+    assert "x-lossless-history: append" in done.stdout
     assert token.read_text().strip() not in done.stdout
     assert not path.exists()
+
+
+def test_the_history_may_be_the_archives(path: Path) -> None:
+    done = run("--db", str(path), "proxy", "--check", "--history", "append", LCM_PROXY_TOKEN=TOKEN)
+    assert json.loads(done.stdout)["data"]["history"] == "append"
+    shown = run(
+        "--db", str(path), "--format", "table", "proxy", "--check", "--history", "append", LCM_PROXY_TOKEN=TOKEN
+    )
+    assert "a request brings what is new" in shown.stdout
 
 
 @pytest.mark.parametrize(
@@ -71,6 +81,7 @@ def test_a_look_before(path: Path, tmp_path: Path) -> None:
         (["--anthropic-url", "http://x:99999"], "is no address"),
         (["--openai-key-env", "NO_SUCH_VARIABLE"], "is not set"),
         (["--port", "99999"], "99999"),
+        (["--history", "all"], "append"),
     ],
 )
 def test_wrong_options(path: Path, arguments: list[str], said: str) -> None:

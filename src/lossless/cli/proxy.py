@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from lossless.serve.proxy import Options
 
 _PORT = 4879
+_HISTORIES = {
+    "window": "every request brings it, or says x-lossless-history: append",
+    "append": "the archive has it, and a request brings what is new",
+}
 
 
 @click.command("proxy", cls=Command)
@@ -50,6 +54,13 @@ _PORT = 4879
     default="prefix",
     show_default=True,
     help="What makes a conversation, without the header x-lossless-session: how it begins, or its API key.",
+)
+@click.option(
+    "--history",
+    type=click.Choice(["window", "append"]),
+    default="window",
+    show_default=True,
+    help="What requests bring, without the header x-lossless-history: the whole window, or only what is new.",
 )
 @click.option("--window", metavar="TOKENS", type=click.IntRange(1_000), help="The model's window; else by its name.")
 @click.option(
@@ -91,6 +102,7 @@ def proxy(invocation: Invocation, /, port: int, check: bool, token_file: Path | 
         given["session_by"],
         given["window"],
         given["tools"],
+        history=given["history"],
     )
     token, source = read_token(token_file)
     said = {
@@ -98,6 +110,7 @@ def proxy(invocation: Invocation, /, port: int, check: bool, token_file: Path | 
         "anthropicUrl": options.anthropic_url,
         "ownKeys": sorted(keys),
         "sessionBy": options.by,
+        "history": options.history,
         "window": options.window,
         "tools": options.tools,
         "tokenSource": source,
@@ -182,6 +195,7 @@ def view(screen: Screen, data: dict[str, Any]) -> None:
             ("Own keys", ", ".join(data["ownKeys"]) or "none"),
             ("Passed on to", f"{data['openaiUrl']}, {data['anthropicUrl']}"),
             ("Conversation", by),
+            ("History", _HISTORIES[data["history"]]),
             ("Window", window),
             ("Recall tools", data["tools"]),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from lossless.exchange.dialect import Call, Raw, Usage, added, count, objects, positive
+from lossless.exchange.dialect import Call, Raw, Usage, added, an_object, are_objects, count, objects, positive
 from lossless.recall.tools import openai_tools
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class ChatCompletions:
         """Never: every request has it all."""
         return False
 
-    def with_window(self, body: Raw, messages: Sequence[Raw]) -> Raw:
+    def with_window(self, body: Raw, messages: Sequence[Raw], system: str = "") -> Raw:  # noqa: ARG002
         """The request with these messages; system prompts are among them."""
         return body | {"messages": list(messages)}
 
@@ -43,11 +43,13 @@ class ChatCompletions:
 
     def tool_names(self, body: Raw) -> set[str]:
         """The functions that the request declares."""
-        return {str((tool.get("function") or tool).get("name")) for tool in objects(body.get("tools"))}
+        tools = objects(body.get("tools"))
+        return {str(one.get("name")) for one in objects([tool.get("function") or tool for tool in tools])}
 
     def may_call(self, body: Raw) -> bool:
         """Not when tools are off or one is forced, and not for several choices at once."""
-        return body.get("tool_choice") in (None, "auto") and positive(body.get("n")) <= 1
+        has_place = bool(body.get("messages")) and are_objects(body["messages"]) and are_objects(body.get("tools"))
+        return has_place and body.get("tool_choice") in (None, "auto") and positive(body.get("n")) <= 1
 
     def most_output(self, body: Raw) -> int:
         """Either spelling of the limit."""
@@ -63,7 +65,7 @@ class ChatCompletions:
         """The first choice's tool calls."""
         found = []
         for call in objects(_message(reply).get("tool_calls")):
-            function = call.get("function") or {}
+            function = an_object(call.get("function"))
             found.append(Call(str(call.get("id")), str(function.get("name")), function.get("arguments")))
         return found
 
@@ -71,7 +73,7 @@ class ChatCompletions:
         """The message without these calls; a list of none is left out."""
         message = _message(reply)
         calls = objects(message.get("tool_calls"))
-        kept = [call for call in calls if (call.get("function") or {}).get("name") not in names]
+        kept = [call for call in calls if str(an_object(call.get("function")).get("name")) not in names]
         if len(kept) == len(calls):
             return reply
         rest = {key: value for key, value in message.items() if key != "tool_calls"}
@@ -132,7 +134,7 @@ class ChatStream:
                 return [event]
             self._held.append(event)
             return []
-        delta = choice.get("delta") or {}
+        delta = an_object(choice.get("delta"))
         self._take(delta)
         shown = self._seen(event, choice, delta)
         if choice.get("finish_reason"):
@@ -166,10 +168,8 @@ class ChatStream:
             if key == "tool_calls":
                 for piece in objects(value):
                     self._take_call(piece)
-            elif isinstance(value, str) and key != "role":
-                self._message[key] = (self._message.get(key) or "") + value
             elif value is not None:
-                self._message[key] = value
+                self._message[key] = value if key == "role" else _grown(self._message.get(key), value)
 
     def _take_call(self, piece: Raw) -> None:
         index = positive(piece.get("index"))
@@ -177,9 +177,9 @@ class ChatStream:
             index, {"id": None, "type": "function", "function": {"name": "", "arguments": ""}}
         )
         call |= {key: value for key, value in piece.items() if key not in ("index", "function") and value is not None}
-        function = piece.get("function") or {}
-        call["function"]["name"] += function.get("name") or ""
-        call["function"]["arguments"] += function.get("arguments") or ""
+        function = an_object(piece.get("function"))
+        for name in ("name", "arguments"):
+            call["function"][name] = _grown(call["function"][name], str(function.get(name) or ""))
         if index not in self._places and call["function"]["name"]:
             is_hidden = call["function"]["name"] in self._hidden
             self._places[index] = None if is_hidden else self._shown
@@ -211,16 +211,30 @@ def _message(reply: Raw) -> Raw:
 
 
 def _with_message(reply: Raw, message: Raw) -> Raw:
-    first, *rest = objects(reply.get("choices"))
-    return reply | {"choices": [first | {"message": message}, *rest]}
+    """The reply with another first message; one without a choice has no place for it."""
+    choices = objects(reply.get("choices"))
+    return reply | {"choices": [choices[0] | {"message": message}, *choices[1:]]} if choices else reply
 
 
 def _is_json(text: str) -> bool:
     try:
         json.loads(text or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return True
+
+
+def _grown(before: Any, piece: Any) -> Any:
+    """What had come, with one more piece of it: texts and lists grow, and a text in a list is a block of it."""
+    if isinstance(before, list) or isinstance(piece, list):
+        return [*_blocks(before), *_blocks(piece)]
+    return before + piece if isinstance(before, str) and isinstance(piece, str) else piece
+
+
+def _blocks(value: Any) -> list[Any]:
+    if isinstance(value, list):
+        return value
+    return [{"type": "text", "text": value}] if value else []
 
 
 def _texts(first: Any, second: Any) -> Any:

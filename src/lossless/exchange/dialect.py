@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class Call:
             return self.input
         try:
             return json.loads(self.input or "{}")
-        except ValueError:
+        except (ValueError, RecursionError):
             return self.input
 
 
@@ -75,8 +76,11 @@ class Dialect(Protocol):
     def knows_history(self, body: Raw) -> bool:
         """Whether the provider itself keeps what was said before, so that the request only has what is new."""
 
-    def with_window(self, body: Raw, messages: Sequence[Raw]) -> Raw:
-        """The request with these messages instead of its own; its system prompt stays."""
+    def with_window(self, body: Raw, messages: Sequence[Raw], system: str = "") -> Raw:
+        """The request with these messages instead of its own; its system prompt stays, if it has one.
+
+        `system` is the conversation's own, where that is not among the messages.
+        """
 
     def with_recall(self, body: Raw, policy: str, tools: Sequence[Raw]) -> Raw:
         """The request with more tools and more to its system prompt."""
@@ -88,7 +92,7 @@ class Dialect(Protocol):
         """The tools that the request declares."""
 
     def may_call(self, body: Raw) -> bool:
-        """Whether the request leaves the model free to call tools we would add."""
+        """Whether the request leaves the model free to call tools we would add, and has a place for them."""
 
     def most_output(self, body: Raw) -> int:
         """How many tokens the request keeps for the reply; 0 when it does not say."""
@@ -136,6 +140,16 @@ def objects(value: Any) -> list[Raw]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
+def an_object(value: Any) -> Raw:
+    """The object that belongs here; an empty one for anything else, which is the provider's to explain."""
+    return value if isinstance(value, dict) else {}
+
+
+def are_objects(value: Any) -> bool:
+    """Whether a value is a list of objects, or none at all: what belongs behind them can be put there."""
+    return value is None or (isinstance(value, list) and len(objects(value)) == len(value))
+
+
 def text_of(value: Any) -> str:
     """The words of a text or of a list of text blocks."""
     return value if isinstance(value, str) else "\n\n".join(str(block.get("text", "")) for block in objects(value))
@@ -147,4 +161,4 @@ def positive(value: Any) -> int:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isfinite(value) if isinstance(value, float) else isinstance(value, int) and not isinstance(value, bool)

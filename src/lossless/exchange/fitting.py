@@ -49,8 +49,11 @@ def _text_tokens(role: str, content: str) -> int:
     return item_tokens(message, json_text(message))
 
 
-def shows_all(engine: Engine, report: AppendReport, window: Sequence[Raw]) -> bool:
-    """Whether a whole window that was just stored is all that there is: nothing older, no pins, no focus."""
+def shows_all(engine: Engine, report: AppendReport, window: Sequence[Raw], *, prompts: bool = False) -> bool:
+    """Whether a window that was just stored is all that there is: nothing older, no pins, no focus.
+
+    With `prompts`, its system prompts have to be all there are, too.
+    """
     archive, id_ = engine.archive, report.conversation_id
     if id_ is None:
         return True
@@ -60,6 +63,8 @@ def shows_all(engine: Engine, report: AppendReport, window: Sequence[Raw]) -> bo
             return False
         if archive.context.counts(id_) == (said, 0):
             return True
+        if prompts:
+            return False
         said -= system_head(window)
         return archive.messages.visible(id_, said + 1) <= said
 

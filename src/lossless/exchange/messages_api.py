@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from lossless.exchange.dialect import Call, Raw, Usage, added, count, objects, positive
+from lossless.exchange.dialect import Call, Raw, Usage, added, an_object, are_objects, count, objects, positive
 from lossless.recall.tools import anthropic_tools
 
 if TYPE_CHECKING:
@@ -30,9 +30,10 @@ class MessagesApi:
         """Never: every request has it all."""
         return False
 
-    def with_window(self, body: Raw, messages: Sequence[Raw]) -> Raw:
+    def with_window(self, body: Raw, messages: Sequence[Raw], system: str = "") -> Raw:
         """The request with these messages; the system prompt stands apart and stays as it is."""
-        return body | {"messages": list(messages)}
+        prompt = {"system": system} if system and not body.get("system") else {}
+        return body | prompt | {"messages": list(messages)}
 
     def with_recall(self, body: Raw, policy: str, tools: Sequence[Raw]) -> Raw:
         """The policy follows the system prompt."""
@@ -51,7 +52,14 @@ class MessagesApi:
 
     def may_call(self, body: Raw) -> bool:
         """Not when tools are off or one is forced."""
-        choice = body.get("tool_choice")
+        choice, system = body.get("tool_choice"), body.get("system")
+        has_place = isinstance(system, str) or are_objects(system)
+        if (
+            not has_place
+            or not body.get("messages")
+            or not all(are_objects(body.get(n)) for n in ("messages", "tools"))
+        ):
+            return False
         return choice is None or (isinstance(choice, dict) and choice.get("type") == "auto")
 
     def most_output(self, body: Raw) -> int:
@@ -74,7 +82,7 @@ class MessagesApi:
     def without_calls(self, reply: Raw, names: Collection[str]) -> Raw:
         """The reply without these blocks."""
         blocks = objects(reply.get("content"))
-        kept = [block for block in blocks if block.get("type") != "tool_use" or block.get("name") not in names]
+        kept = [block for block in blocks if block.get("type") != "tool_use" or str(block.get("name")) not in names]
         return reply if len(kept) == len(blocks) else reply | {"content": kept}
 
     def answered(self, body: Raw, reply: Raw, answers: Sequence[tuple[Call, str]]) -> Raw:
@@ -118,7 +126,7 @@ class MessageStream:
         """An event as the client may see it."""
         kind = event.get("type")
         if kind == "message_start":
-            self._message = dict(event.get("message") or self._message)
+            self._message = dict(an_object(event.get("message")) or self._message)
             return [event] if self._rounds == 1 else []
         if kind in ("message_delta", "message_stop"):
             self._end(event)
@@ -130,7 +138,7 @@ class MessageStream:
         if kind == "content_block_start":
             self._start(index, event.get("content_block"))
         elif kind == "content_block_delta":
-            self._take(index, event.get("delta") or {})
+            self._take(index, an_object(event.get("delta")))
         place = self._places.get(index)
         if place is None:
             return []
@@ -152,7 +160,7 @@ class MessageStream:
     def _start(self, index: int, block: Any) -> None:
         self._blocks[index] = dict(block) if isinstance(block, dict) else {}
         made = self._blocks[index]
-        is_hidden = made.get("type") == "tool_use" and made.get("name") in self._hidden
+        is_hidden = made.get("type") == "tool_use" and str(made.get("name")) in self._hidden
         self._places[index] = None if is_hidden else self._shown
         self._shown += not is_hidden
 
@@ -171,16 +179,17 @@ class MessageStream:
             return self._blocks[index]
         try:
             return self._blocks[index] | {"input": json.loads(text)}
-        except ValueError:  # cut off half-way
+        except (ValueError, RecursionError):  # cut off half-way, or nothing that can be read
             return self._blocks[index] | {"input": {"partial": text}}
 
     def _end(self, event: Raw) -> None:
-        self._message |= event.get("delta") or {}
-        if event.get("usage"):
-            self._message["usage"] = (self._message.get("usage") or {}) | event["usage"]
-            self._output += count(event["usage"], "output_tokens")
+        self._message |= an_object(event.get("delta"))
+        if usage := an_object(event.get("usage")):
+            self._message["usage"] = an_object(self._message.get("usage")) | usage
+            self._output += count(usage, "output_tokens")
 
     def _with_output(self, event: Raw) -> Raw:
-        if self._rounds == 1 or not event.get("usage"):
+        usage = an_object(event.get("usage"))
+        if self._rounds == 1 or not usage:
             return event
-        return event | {"usage": event["usage"] | {"output_tokens": self._output}}
+        return event | {"usage": usage | {"output_tokens": self._output}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lossless.exchange.dialect import Call, Raw, Usage, added, count, objects, positive
+from lossless.exchange.dialect import Call, Raw, Usage, added, an_object, are_objects, count, objects, positive
 from lossless.recall.tools import TOOLS
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class ResponsesApi:
         """Whether the request goes on from what the provider stores."""
         return bool(body.get("previous_response_id") or body.get("conversation"))
 
-    def with_window(self, body: Raw, messages: Sequence[Raw]) -> Raw:
+    def with_window(self, body: Raw, messages: Sequence[Raw], system: str = "") -> Raw:  # noqa: ARG002
         """The request with these items; the instructions stand apart and stay as they are."""
         apart = {"role": "system", "content": body.get("instructions")}
         items = list(messages)
@@ -63,7 +63,10 @@ class ResponsesApi:
 
     def may_call(self, body: Raw) -> bool:
         """Not when tools are off or one is forced, and not in the background."""
-        return body.get("tool_choice") in (None, "auto") and not body.get("background")
+        is_free = body.get("tool_choice") in (None, "auto") and not body.get("background")
+        given = body.get("input")
+        has_place = are_objects(body.get("tools")) and (isinstance(given, str) or are_objects(given))
+        return is_free and has_place and isinstance(body.get("instructions") or "", str)
 
     def most_output(self, body: Raw) -> int:
         """`max_output_tokens`."""
@@ -84,7 +87,7 @@ class ResponsesApi:
     def without_calls(self, reply: Raw, names: Collection[str]) -> Raw:
         """The reply without these items."""
         output = objects(reply.get("output"))
-        kept = [item for item in output if item.get("type") != "function_call" or item.get("name") not in names]
+        kept = [item for item in output if item.get("type") != "function_call" or str(item.get("name")) not in names]
         return reply if len(kept) == len(output) else reply | {"output": kept}
 
     def answered(self, body: Raw, reply: Raw, answers: Sequence[tuple[Call, str]]) -> Raw:
@@ -137,10 +140,10 @@ class ResponseStream:
         """An event as the client may see it."""
         kind = str(event.get("type"))
         if kind in _BEGINNINGS:
-            self._response = dict(event.get("response") or {})
+            self._response = dict(an_object(event.get("response")))
             return self._numbered(event) if self._rounds == 1 else []
         if kind in _ENDINGS:
-            self._response = dict(event.get("response") or self._response)
+            self._response = dict(an_object(event.get("response")) or self._response)
             self._held.append(event)
             return []
         if "output_index" not in event:
@@ -187,7 +190,7 @@ class ResponseStream:
         made = dict(item) if isinstance(item, dict) else {}
         self._items[index] = made
         if index not in self._places:
-            is_hidden = made.get("type") == "function_call" and made.get("name") in self._hidden
+            is_hidden = made.get("type") == "function_call" and str(made.get("name")) in self._hidden
             self._places[index] = None if is_hidden else self._shown
             self._shown += not is_hidden
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from lossless.assembly.policy_text import RECALL_POLICY
 from lossless.errors import BadMessage, NotFound
 from lossless.exchange.answers import recalled
-from lossless.exchange.dialect import Raw, text_of
+from lossless.exchange.appending import append_new, mark_cut_off
+from lossless.exchange.dialect import Raw, objects, text_of
 from lossless.exchange.fitting import holds_payload, shows_all, window_tokens
 from lossless.exchange.room import Room, beside_tokens, room
 from lossless.exchange.windows import known_window
@@ -19,6 +20,7 @@ from lossless.recall.tools import TOOLS
 if TYPE_CHECKING:
     from lossless.assembly.run import Assembled
     from lossless.engine import Engine
+    from lossless.exchange.appending import History
     from lossless.exchange.dialect import Call, Dialect, Stream
     from lossless.ingest.run import AppendReport
     from lossless.model.conversations import Conversation, Session
@@ -46,6 +48,7 @@ class Keeping:
     #: The model's window in tokens; else by its name, else the setting `defaultTokenBudget`.
     window: int | None = None
     tools: Tools = "auto"
+    history: History = "window"
 
     def turn(self, body: Raw, most_tokens: int | None = None) -> Turn:
         """Keep what a request says, and make it fit. It has not more than `most_tokens`, if somebody has counted."""
@@ -75,6 +78,8 @@ class Turn:
     body: Raw
     #: Whether the messages are not the client's own any more.
     is_assembled: bool = False
+    #: Whether there is more to recall than they show.
+    is_partial: bool = False
     #: Why nothing is kept of this turn, when nothing is.
     not_kept: str | None = None
     hidden: frozenset[str] = frozenset()
@@ -101,6 +106,8 @@ class Turn:
     _overhead: int = 0
     #: Whether the archive has counted what is sent: not when it has a reference where these words are.
     _is_counted: bool = True
+    #: The reply's messages, once it is kept.
+    _kept: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         self.stream = self.keeping.dialect.stream(())
@@ -111,7 +118,7 @@ class Turn:
         keeping, dialect = self.keeping, self.keeping.dialect
         self.window = dialect.window(self.body)
         tools, ours = _recall(type(dialect), frozenset(_OURS & dialect.tool_names(self.body)))
-        self._overhead = beside_tokens(tools=self.body.get("tools") or [])
+        self._overhead = beside_tokens(tools=objects(self.body.get("tools")))
         may_add = keeping.tools != "never" and dialect.may_call(self.body) and bool(tools)
         if keeping.tools == "auto":
             may_add = may_add and keeping.leaves_enough(self.body, self._overhead + ours)
@@ -127,11 +134,11 @@ class Turn:
         if self.not_kept is not None or dialect.knows_history(self.body):
             return
         self._fit(report)
-        if may_add and (self.is_assembled or keeping.tools == "always"):
+        if may_add and (self.is_partial or keeping.tools == "always"):
             self._tools, self._overhead = tools, self._overhead + ours
             self.hidden = frozenset(name for tool in tools for name in dialect.tool_names({"tools": [tool]}))
             self.stream = dialect.stream(self.hidden)
-        elif not self.is_assembled:
+        else:
             there = keeping.room(self.body, self._overhead)
         self._tell(there)
         self._with_recall()
@@ -143,17 +150,21 @@ class Turn:
 
     def _fit(self, report: AppendReport) -> None:
         """Send the window as it came while it fits and shows everything, else what was put together."""
-        is_all = shows_all(self.keeping.engine, report, self.window) and self._has_room(report)
+        engine, appends = self.keeping.engine, self.keeping.history == "append"
+        is_all = shows_all(engine, report, self.window, prompts=appends) and self._has_room(report)
         made = None if is_all else self._assemble(self.budget)
         count = len(self.window) - len(report.skipped)
         if made is None or (_is_whole(made, count) and self._has_room(report)):
             self._is_counted = not self._holds_payload()
             return
         self._show(made)
+        id_ = report.conversation_id
+        self.is_partial = not appends or id_ is None or not _is_complete(made, engine.archive.context.counts(id_))
 
     def _show(self, made: Assembled) -> None:
         """Send this prompt instead of the client's own messages."""
-        self._base = self._bare = self.keeping.dialect.with_window(self._asked, made.messages)
+        system = made.system if self.keeping.history == "append" else ""
+        self._base = self._bare = self.keeping.dialect.with_window(self._asked, made.messages, system)
         self.is_assembled, self.shortened = True, made.receipt.shortened
         self.over, self.why_over = made.receipt.over, made.receipt.why_over
 
@@ -197,7 +208,14 @@ class Turn:
         return self.stream.ending()
 
     def broken(self) -> None:
-        """Keep what had come of a stream that broke off."""
+        """Keep what had come of a stream that broke off, or was not read to its end."""
+        keeping = self.keeping
+        if self._kept is None:
+            self._keep_rest()
+        if self._kept and keeping.history == "append":
+            mark_cut_off(keeping.engine, keeping.session, self._kept[0])
+
+    def _keep_rest(self) -> None:
         dialect = self.keeping.dialect
         rest = dialect.without_calls(self.stream.reply(), {call.name for call in dialect.calls(self.stream.reply())})
         self._whole = rest if self._whole is None else dialect.joined(self._whole, rest)
@@ -208,10 +226,13 @@ class Turn:
         keeping = self.keeping
         if keeping.dialect.knows_history(self.body):
             return keeping.engine.append(keeping.session, self.window)
-        report = keeping.engine.sync(keeping.session, self.window, whole=True)
+        engine, session, window = keeping.engine, keeping.session, self.window
+        appends = keeping.history == "append"
+        report = append_new(engine, session, window) if appends else engine.sync(session, window, whole=True)
         id_ = report.conversation_id
-        if id_ is not None and keeping.engine.archive.context_tokens(id_) > self.budget:  # fold before, not after
-            keeping.engine.after_turn(keeping.session, window=self.window, budget=self.budget, whole=True)
+        if id_ is not None and engine.archive.context_tokens(id_) > self.budget:  # fold before, not after
+            new, shown = ((), None) if appends else (None, window)
+            engine.after_turn(session, new_messages=new, window=shown, whole=not appends, budget=self.budget)
         return report
 
     def _has_room(self, report: AppendReport) -> bool:
@@ -247,8 +268,9 @@ class Turn:
         )
 
     def _identity(self) -> ModelIdentity:
-        keeping = self.keeping
-        return ModelIdentity(keeping.provider, keeping.dialect.format, str(self.body.get("model") or "unknown"))
+        keeping, name = self.keeping, str(self.body.get("model") or "unknown")
+        model = name.encode("utf-8", "replace").decode()  # half a surrogate pair names nothing
+        return ModelIdentity(keeping.provider, keeping.dialect.format, model)
 
     def _go_on(self, reply: Raw, calls: list[Call]) -> None:
         """Answer recall calls and ask again; what is older makes room for the answers."""
@@ -286,8 +308,8 @@ class Turn:
         said, usage, identity = dialect.said(self._whole), dialect.usage(reply), self._identity()
         prompt = usage.prompt - self._overhead if not self.rounds else 0
         counted = {"prompt_tokens": max(prompt, 1), "cached_tokens": usage.cached} if prompt > 0 else None
-        is_added = dialect.knows_history(self.body)
-        keeping.engine.after_turn(
+        is_added = keeping.history == "append" or dialect.knows_history(self.body)
+        report = keeping.engine.after_turn(
             keeping.session,
             new_messages=said if is_added else None,
             window=None if is_added else [*self.window, *said],
@@ -297,6 +319,7 @@ class Turn:
             observed_tokens=prompt if prompt > 0 and not self._is_counted else None,
             model=f"{identity.provider}/{identity.model}",
         )
+        self._kept = report.append.message_ids
 
 
 def _why_not(report: AppendReport) -> str | None:
@@ -311,6 +334,12 @@ def _is_whole(made: Assembled, count: int) -> bool:
     only_messages = all(form == "verbatim" and not id_.startswith("sum_") for id_, form in receipt.included)
     beside = receipt.tokens_by_kind.get("pins and focus", 0) + receipt.tokens_by_kind.get("cue", 0)
     return only_messages and not receipt.left_out and not beside and len(receipt.included) == count
+
+
+def _is_complete(made: Assembled, counts: tuple[int, int]) -> bool:
+    """Whether the prompt shows, word for word, all the messages of a context that has so many, and summaries."""
+    verbatim = sum(form == "verbatim" for _, form in made.receipt.included)
+    return counts == (verbatim, 0)
 
 
 @lru_cache(maxsize=64)

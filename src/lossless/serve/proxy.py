@@ -19,8 +19,9 @@ from lossless.exchange.chat_completions import ChatCompletions
 from lossless.exchange.messages_api import MessagesApi
 from lossless.exchange.responses_api import ResponsesApi
 from lossless.exchange.turn import Keeping
-from lossless.serve.proxy_access import ANTHROPIC_URL, OPENAI_URL, SESSION_HEADER, TOKEN_HEADER, Refused
-from lossless.serve.proxy_bodies import read_body
+from lossless.serve.proxy_access import ANTHROPIC_URL, HISTORY_HEADER, OPENAI_URL, SESSION_HEADER, TOKEN_HEADER, Refused
+from lossless.serve.proxy_bodies import read_body, rewritten
+from lossless.serve.proxy_json import Lists
 from lossless.serve.proxy_relay import NOT_KEPT_HEADER, OVER_HEADER, SHORTENED_HEADER, Relay, failure
 from lossless.serve.proxy_sessions import Sessions
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from lossless.engine import Engine
+    from lossless.exchange.appending import History
     from lossless.exchange.dialect import Dialect
     from lossless.exchange.turn import Tools, Turn
     from lossless.serve.proxy_access import Access, Granted
@@ -46,7 +48,15 @@ _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"]
 #: Headers that belong to one connection, or that we write ourselves.
 _OURS = frozenset(
     ("host", "content-length", "connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "origin")
-) | {"proxy-authorization", "proxy-connection", "expect", "accept-encoding", TOKEN_HEADER, SESSION_HEADER}
+) | {
+    "proxy-authorization",
+    "proxy-connection",
+    "expect",
+    "accept-encoding",
+    TOKEN_HEADER,
+    SESSION_HEADER,
+    HISTORY_HEADER,
+}
 #: What a page may read of an answer's head.
 _SHOWN = ["x-lossless-session", NOT_KEPT_HEADER, SHORTENED_HEADER, OVER_HEADER, "x-lossless-error"]
 _SHOWN += ["retry-after", "x-request-id", "request-id"]
@@ -66,6 +76,8 @@ class Options:
     tools: Tools = "auto"
     #: Seconds to wait for a provider to say anything.
     timeout: float = 600.0
+    #: What requests bring whose session is named and that do not say it themselves.
+    history: History = "window"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +94,7 @@ class Proxy:
 
     def __init__(self, engine: Engine, access: Access, options: Options) -> None:
         self._engine, self._access, self._options = engine, access, options
-        self._sessions = Sessions(engine, options.by)
+        self._sessions, self._lists = Sessions(engine, options.by), Lists()
         self._client = httpx2.AsyncClient(
             timeout=httpx2.Timeout(options.timeout, connect=15.0),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
@@ -101,32 +113,44 @@ class Proxy:
             return failure(provider, granted.status, granted.reason)
         target = self._target(request, provider)
         content = await request.body()
-        sent = self._request(request, target, granted, content)
         if target.dialect is None or request.method != "POST":
-            return Relay(self._client, provider, sent, None, self._sessions)
+            return self._passed(request, target, granted, content)
         try:
-            body = read_body(content, request.headers.get("content-encoding", ""))
+            body = read_body(content, request.headers.get("content-encoding", ""), self._lists)
             if body is None:
-                return Relay(self._client, provider, sent, None, self._sessions, not_kept="it is no JSON object")
-            turn = await to_thread.run_sync(self._turn, target, body, granted, request.headers.get(SESSION_HEADER))
+                return self._passed(request, target, granted, content, "it is no JSON object")
+            turn = await to_thread.run_sync(self._turn, target, body, granted, request.headers)
         except BadInput as error:
             return failure(provider, 400, str(error))
         except LosslessError as error:  # what cannot be kept is refused: it would be lost without a word
             return failure(provider, 503, f"the archive cannot keep this: {error}")
-        is_changed = turn.body is not body.raw
-        return Relay(self._client, provider, sent, turn, self._sessions, is_changed, turn.not_kept)
+        is_same = turn.body is body.raw
+        sent = self._request(request, target, granted, content if is_same else rewritten(body, turn.body), is_same)
+        return Relay(self._client, provider, sent, turn, self._sessions, body, turn.not_kept)
 
-    def _turn(self, target: _Target, given: Body, granted: Granted, header: str | None) -> Turn:
+    def _passed(
+        self, request: Request, target: _Target, granted: Granted, content: bytes, not_kept: str | None = None
+    ) -> Response:
+        """A request that goes on as it is, and of which nothing is kept."""
+        sent = self._request(request, target, granted, content)
+        return Relay(self._client, target.provider, sent, None, self._sessions, not_kept=not_kept)
+
+    def _turn(self, target: _Target, given: Body, granted: Granted, headers: Mapping[str, str]) -> Turn:
         assert target.dialect is not None
+        header = headers.get(SESSION_HEADER)
         body = given.raw
         stored = body.get("previous_response_id") or body.get("conversation")
         named = stored.get("id") if isinstance(stored, dict) else stored
         goes_on = str(named) if named else None
-        session = self._sessions.of(target.dialect.window(body), granted.key_name, header, goes_on)
         options = self._options
+        history = _history(headers.get(HISTORY_HEADER), options, is_named=bool(header or goes_on))
+        alone = history == "append"
+        session = self._sessions.of(target.dialect.window(body), granted.key_name, header, goes_on, as_named=alone)
         if isinstance(stored, str) and (real := self._sessions.real_id(stored)) != stored:
             body = body | {"previous_response_id": real}
-        keeping = Keeping(self._engine, session, target.dialect, target.provider, options.window, options.tools)
+        keeping = Keeping(
+            self._engine, session, target.dialect, target.provider, options.window, options.tools, history
+        )
         try:
             return keeping.turn(body, given.most_tokens)
         except LosslessError:
@@ -142,15 +166,31 @@ class Proxy:
             path = _at_provider(_path(request), provider)
         return _Target(provider, f"{base.rstrip('/')}{path}{query}", dialect)
 
-    def _request(self, request: Request, target: _Target, granted: Granted, content: bytes) -> httpx2.Request:
+    def _request(
+        self, request: Request, target: _Target, granted: Granted, content: bytes, is_same: bool = True
+    ) -> httpx2.Request:
         """The request as the provider gets it: the client's headers, without what is meant for us."""
-        kept = [(name, value) for name, value in request.headers.items() if name not in _OURS and name not in _KEYS]
+        gone = _OURS | _KEYS if is_same else _OURS | _KEYS | {"content-encoding"}
+        kept = [(name, value) for name, value in request.headers.items() if name not in gone]
         keys = granted.key_headers
         own = self._options.keys.get(target.provider)
         if not keys and own:
             keys = {"authorization": f"Bearer {own}"} if target.provider == "openai" else {"x-api-key": own}
         headers = [*kept, *keys.items(), ("accept-encoding", "identity")]
         return self._client.build_request(request.method, target.url, headers=headers, content=content)
+
+
+def _history(given: str | None, options: Options, *, is_named: bool) -> History:
+    """What a request brings, by its header, else as the proxy was told."""
+    history = options.history if given is None else given.strip().lower()
+    if history == "window":
+        return "window"
+    if history != "append":
+        raise BadInput(f"{HISTORY_HEADER} is window or append, not {given!r:.40}")
+    if not is_named and options.by != "key":
+        ways = f"name the session in {SESSION_HEADER}, or start the proxy with --session-by key"
+        raise BadInput(f"with the history append it has to be known whose past it is: {ways}")
+    return "append"
 
 
 def _path(request: Request) -> str:

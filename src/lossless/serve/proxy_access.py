@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 OPENAI_URL, ANTHROPIC_URL = "https://api.openai.com/v1", "https://api.anthropic.com"
 VARIABLE = "LCM_PROXY_TOKEN"
 TOKEN_HEADER, SESSION_HEADER = "x-lossless-token", "x-lossless-session"
+#: Says what the messages of a request are: the whole window, or what is new.
+HISTORY_HEADER = "x-lossless-history"
 #: Where clients put a provider's key.
 _KEY_HEADERS = ("authorization", "x-api-key", "api-key")
 _LOOPBACK = frozenset(("127.0.0.1", "localhost", "::1"))

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from lossless import formats
 from lossless.errors import BadMessage
+from lossless.ingest.prints import prints_of
 from lossless.ingest.same import is_rewritten
 from lossless.ingest.walk import SURE
-from lossless.ingest.window import in_order, prints_of, system_head
+from lossless.ingest.window import in_order, system_head
 from lossless.model.identity import fingerprint
 
 if TYPE_CHECKING:

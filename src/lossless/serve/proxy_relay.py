@@ -11,13 +11,14 @@ from anyio import to_thread
 from starlette.responses import JSONResponse, Response
 
 from lossless.errors import LosslessError
-from lossless.serve.proxy_bodies import PACKED
+from lossless.serve.proxy_bodies import PACKED, rewritten
 from lossless.serve.proxy_sse import Event, Reader, written
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from lossless.exchange.turn import Turn
+    from lossless.serve.proxy_bodies import Body
     from lossless.serve.proxy_sessions import Sessions
 
 #: Says why nothing is kept of a request, or not its reply.
@@ -49,17 +50,15 @@ class Relay(Response):
         request: httpx2.Request,
         turn: Turn | None,
         sessions: Sessions,
-        is_changed: bool = False,
+        body: Body | None = None,
         not_kept: str | None = None,
     ) -> None:
         super().__init__()
         self._not_kept = not_kept
         self._client, self._provider, self._request = client, provider, request
-        self._turn, self._sessions = turn, sessions
+        self._turn, self._sessions, self._asked = turn, sessions, body
         self._session = None if turn is None else turn.keeping.session
         self._begun = False
-        if turn is not None and is_changed:
-            self._request = self._again(turn)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Relay; a client that goes away ends the provider's answer, and what had come is kept."""
@@ -103,7 +102,10 @@ class Relay(Response):
         """The answer as it is; an error in the middle of a reply becomes an event of it."""
         if self._begun:
             await answer.aread()
-            await self._send_error(send, f"the provider answered {answer.status_code} while recall was read")
+            await self._keep_rest()
+            await self._send_error(
+                send, f"the provider answered {answer.status_code} while recall was read; what had come is kept"
+            )
             return
         await self._start(answer, send)
         async for chunk in answer.aiter_raw():
@@ -125,7 +127,7 @@ class Relay(Response):
                 return False
             self._sessions.remember(final.get("id"), turn.keeping.session, final.get("id"))
             if final is not reply:
-                content = json.dumps(final, ensure_ascii=False).encode()
+                content = json.dumps(final, ensure_ascii=False).encode("utf-8", "backslashreplace")
         await self._start(answer, send, is_read=True, length=len(content))
         await _body(send, content, more=False)
         return True
@@ -152,9 +154,9 @@ class Relay(Response):
             return False
         shown_id = next((data["response"].get("id") for data in last if isinstance(data.get("response"), dict)), None)
         self._sessions.remember(shown_id, turn.keeping.session, turn.stream.reply().get("id"))
-        self._turn = None
         ending = b"".join(_bytes(data, held, named=named) for data in last)
         await _body(send, ending + reader.rest() + done, more=False)
+        self._turn = None
         return True
 
     async def _start(
@@ -201,7 +203,8 @@ class Relay(Response):
         """The request with the turn's body."""
         old = ("content-length", "content-encoding")
         headers = [(name, value) for name, value in self._request.headers.items() if name not in old]
-        content = json.dumps(turn.body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+        assert self._asked is not None
+        content = rewritten(self._asked, turn.body)
         return self._client.build_request(self._request.method, self._request.url, headers=headers, content=content)
 
 

@@ -38,20 +38,33 @@ class Sessions:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def of(
-        self, window: list[Raw], key_name: str, header: str | None = None, goes_on_from: str | None = None
+        self,
+        window: list[Raw],
+        key_name: str,
+        header: str | None = None,
+        goes_on_from: str | None = None,
+        *,
+        as_named: bool = False,
     ) -> Session:
-        """The session of a request until it is released. `goes_on_from` is the provider's name for what it stores."""
+        """The session of a request until it is released. `goes_on_from` is the provider's name for what it stores.
+
+        One that shall go `as_named` says whose it is, whatever history it shows.
+        """
         with self._lock:
-            session = self._of(window, key_name, header, goes_on_from)
+            session = self._of(window, key_name, header, goes_on_from, as_named)
             self._busy[session.name] = self._busy.get(session.name, 0) + 1
         return session
 
-    def _of(self, window: list[Raw], key_name: str, header: str | None, goes_on_from: str | None) -> Session:
+    def _of(
+        self, window: list[Raw], key_name: str, header: str | None, goes_on_from: str | None, as_named: bool
+    ) -> Session:
         if goes_on_from is not None and not header:
             known = self._responses.get(goes_on_from)
             return known[0] if known else Session(key=f"proxy:{key_name}:{_short(goes_on_from)}")
-        request = Request(window)
         name = header or f"proxy:{key_name}"
+        if as_named:
+            return Session(key=name)
+        request = Request(window)
         if not header and self.by == "prefix":
             return self._aligned(request, name)
         named = Session(key=name)

@@ -58,7 +58,8 @@ class Reader:
 def written(data: dict[str, Any], *, named: bool) -> bytes:
     """An event as bytes; where events are `named`, with its type on a line before."""
     name = f"event: {data.get('type')}\n" if named else ""
-    return f"{name}data: {json.dumps(data, ensure_ascii=False, separators=(',', ':'))}\n\n".encode()
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return f"{name}data: {text}\n\n".encode("utf-8", "backslashreplace")
 
 
 def _event(raw: bytes) -> Event:
