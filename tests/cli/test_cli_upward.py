@@ -36,8 +36,9 @@ def terse(tmp_path: Path) -> tuple[str, str]:
 def leaf(folded: Path) -> str:
     """A leaf that says nothing; all above it was written by a model, and is only just smaller than its sources."""
     sql(folded, f"UPDATE summaries SET model = '{OTHER}'")
-    id_ = str(sql(folded, "SELECT parent_summary_id FROM summary_parents JOIN summaries s ON s.summary_id = "
-                          "parent_summary_id WHERE s.depth = 0 ORDER BY s.earliest_at")[0][0])  # fmt: skip
+    used = "SELECT parent_summary_id FROM summary_parents"
+    leaves = f"SELECT summary_id FROM summaries WHERE depth = 0 AND summary_id IN ({used})"
+    id_ = str(sql(folded, f"{leaves} ORDER BY token_count DESC, content")[0][0])
     with Archive.open(folded) as archive, archive.writing():
         operations = Operations(archive)
         above = operations.above([id_])
