@@ -56,7 +56,7 @@ A failure is one JSON document on standard error, or a sentence at a terminal:
 | Exit code | Meaning |
 | --- | --- |
 | 0 | all is well |
-| 1 | something unexpected happened; or `verify` or `doctor` found something wrong, or a window was refused |
+| 1 | something unexpected happened; or something is wrong, was refused or could not be written: the answer says what |
 | 2 | a wrong command, option, filter or cursor, or input that holds no message |
 | 3 | there is no such archive, config file, conversation, message, summary or setting |
 | 4 | the config file, or a setting in it, cannot be used |
