@@ -25,6 +25,8 @@ PICTURE = "data:image/png;base64," + "iVBORw0KGgo" * 40
 
 #: Name: what was stored, and what stands under its id later.
 HARMLESS = {
+    "what was masked": ("the key is [REDACTED]", "the key is here"),
+    "what was cut": ("the key is he…", "the key is here"),
     "masked": ("the key is sk-abc123def456 use it", "the key is [REDACTED] use it"),
     "partly masked": ("the key is sk-abc123def456 use it", "the key is sk-a***456 use it"),
     "cut": (LONG, LONG[:100] + "…"),
@@ -58,7 +60,6 @@ EDITS = {
     "one that speaks of cuts": ("Show me the whole log of today", "Show me (not truncated) what came yesterday"),
     "another answer to a list": ("1) yes", "2) yes"),
     "a path": ("see a.txt", "see /etc/hosts/b.txt"),
-    "more than was masked": ("the key is [REDACTED]", "the key is here"),
     "other words in another frame": (INFO + ASKED, INFO.replace("Ann", "Bo") + "which host is it?"),
 }
 
@@ -117,7 +118,7 @@ def test_another_presentation_is_not_stored_again(tmp_path: Path, told: Told, na
 @pytest.mark.parametrize("name", EDITS)
 def test_an_edit_takes_its_place_and_gives_it_back(tmp_path: Path, told: Told, name: str) -> None:
     before, after = EDITS[name]
-    is_shorter = name in ("a word more", "more than was masked")  # to go back is a mask, or words that are left out
+    is_shorter = name == "a word more"  # to go back is to leave words out
     with open_engine(tmp_path / "lcm.db") as engine:
         for third in (before, after, after, before, after):
             engine.bootstrap(SESSION, told.write(third))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from lossless.model.inbound import words_in_frame
 from lossless.model.messages import Text
+from lossless.store.skeleton import storable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -102,9 +103,14 @@ def is_edited(stored: Message, copy: Message) -> bool:
 
 
 def is_retold(stored: Message, copy: Message) -> bool:
-    """Whether a message under the id of a stored one says only what that one says, in whatever frame."""
+    """Whether a message under the id of a stored one says only what that one says, in whatever frame.
+
+    One of which only a mask is stored may say anything.
+    """
     if stored.role != copy.role:
         return False
+    if _is_masked(stored.content):
+        return True
     if stored.role == "user" and not stored.content.strip():
         return re.search(r"\w", _FRAME.sub(" ", copy.content)) is None
     if not is_edited(stored, copy):
@@ -113,6 +119,11 @@ def is_retold(stored: Message, copy: Message) -> bool:
         return False
     mine, theirs = (words_in_frame(message.content) or message.content for message in (stored, copy))
     return not _brings_words(_plain(mine), _plain(theirs))
+
+
+def is_unmasked(stored: Message, copy: Message) -> bool:
+    """Whether a message is the one of which only a masked or shortened form is stored."""
+    return stored.role == copy.role and _MASK.search(stored.content) is not None and not is_edited(copy, stored)
 
 
 def goes_on(stored: Message, copy: Message) -> bool:
@@ -130,16 +141,22 @@ def _is_wordless(message: Message) -> bool:
     return bool(message.parts) and all(isinstance(part, Text) and not part.text.strip() for part in message.parts)
 
 
+def _is_masked(text: str) -> bool:
+    """Whether nothing is left of a text but marks of what was taken out."""
+    labels = [found[0] for found in _MASK.finditer(text)]
+    return any(map(_REDACTED.search, labels)) and re.search(r"\w", _MASK.sub("", text)) is None
+
+
 def _plain(text: str) -> str:
     """A text as it is read, however its characters are written."""
-    return unicodedata.normalize("NFC", _UNSEEN.sub("", html.unescape(text[:_MAX_CHARS]))).strip()
+    return unicodedata.normalize("NFC", _UNSEEN.sub("", html.unescape(storable(text[:_MAX_CHARS])))).strip()
 
 
 def _brings_words(mine: str, theirs: str) -> bool:
     if mine and mine in theirs:
         before, _, after = theirs.partition(mine)
         return any(re.search(r"\w", _FRAME.sub(" ", added)) for added in (before, after))
-    if _is_cut(mine, theirs):
+    if _is_cut(mine, theirs) or _is_cut(_FRAME.sub("", mine).strip(), theirs):
         return False
     if _BYTES.search(mine) and not _BYTES.search(theirs):
         theirs = _PLACE.sub(" ", theirs)

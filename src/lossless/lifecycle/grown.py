@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from lossless.ingest import entries as ingest
 from lossless.ingest.plan import IngestPlan, Inserted
-from lossless.ingest.same import goes_on, is_edited, is_retold
+from lossless.ingest.same import goes_on, is_retold, is_unmasked
 from lossless.lifecycle.stream import chunks, messages_of, said
 from lossless.model.context import MessageItem
 from lossless.model.messages import Incoming
@@ -80,7 +80,7 @@ def _compare(reread: Reread, taken: _Taken, row: TailRow, event: Event) -> TailR
     before = reread.archive.messages.get(row.id).message
     if _has_grown(before, event.message):
         return _take(reread, taken, row, event)
-    if is_retold(before, event.message):
+    if is_retold(before, event.message) or is_unmasked(before, event.message):
         return None
     name = _name(event.entry_id, event.fingerprint)
     earlier = reread.archive.messages.known_entries(reread.conversation.id, [name]).get(name)
@@ -97,7 +97,7 @@ def _has_grown(before: Message, now: Message) -> bool:
         return True
     if before.role != now.role or not now.content.startswith(before.content.rstrip()):
         return False
-    if is_edited(before, now) or len(now.tool_calls) > len(before.tool_calls):
+    if not is_retold(before, now) or len(now.tool_calls) > len(before.tool_calls):
         return True
     calls = zip(before.tool_calls, now.tool_calls, strict=False)
     return any(part.id == whole.id and whole.input and not part.input for part, whole in calls)

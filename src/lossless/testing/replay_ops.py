@@ -289,7 +289,7 @@ class Redact(Silent):
         ways: tuple[str, ...] = (" ".join(pieces), words[: len(words) * 2 // 3] + "…", f"<12:03> {words}")
         if world.kind.with_ids:
             ways += presented(words)
-            ways += (f"{words}\n<reminder>\nIt is late.\n</reminder>",) if body["role"] == "user" else ()
+            ways += framed(words) if body["role"] == "user" else ()
         world.changed[number] = saying(body, ways[step.b % len(ways)])
 
 
@@ -300,10 +300,17 @@ def presented(words: str) -> tuple[str, ...]:
         unicodedata.normalize("NFC", words),
         words.replace("\n", "\r\n"),
         html.escape(words),
-        f"System: [12:03] someone has come\n\n{words}",
         f"**{words}**  ",
     )
     return (*ways, f"{words[:60]}\n… {len(words) - 60} more characters truncated") if len(words) > 120 else ways
+
+
+def framed(words: str) -> tuple[str, ...]:
+    """A user's words with what hosts put before and behind them."""
+    return (
+        f"System: [12:03] someone has come\n\n{words}",
+        f"{words}\n<reminder>\nIt is late.\n</reminder>",
+    )
 
 
 # --- branches ---
