@@ -10,12 +10,13 @@ from lossless.files.intercept import intercept
 from lossless.files.keep import keep
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from lossless.files.intercept import Intercepted
     from lossless.files.vault import Vault
     from lossless.model.conversations import Conversation
+    from lossless.model.messages import Json
     from lossless.store.archive import Archive
     from lossless.store.messages import Appended, NewMessage
 
@@ -42,6 +43,17 @@ def store(
     for n, one in caught.items():
         archive.files.note(appended.ids[n], one.message.role, one.notes)
     return appended
+
+
+def without_payloads(
+    archive: Archive, conversation: Conversation, item: NewMessage, payloads: Payloads | None, now: datetime
+) -> tuple[NewMessage, Mapping[int, Mapping[str, Json]] | None]:
+    """A message whose payloads were put into files, and what is noted about them; as it is when it has none."""
+    caught = _caught(archive, conversation, [item], payloads).get(0) if payloads else None
+    if payloads is None or caught is None:
+        return item, None
+    keep(archive.files, payloads.vault, conversation.id, caught.payloads, now)
+    return replace(item, message=caught.message), caught.notes
 
 
 def _caught(

@@ -5,16 +5,15 @@ from __future__ import annotations
 import marshal
 from functools import lru_cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from lossless.ingest.walk import SURE
+from lossless.ingest.match import overlap
 from lossless.model.messages import Incoming, Message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lossless.model.messages import JsonObject
-    from lossless.store.ingest_state import WindowMark
 
 #: Marshal's second version has no references, so equal messages give equal bytes. Another Python that
 #: writes other bytes only costs a slower comparison.
@@ -55,75 +54,48 @@ def _bytes(item: Message | Incoming | JsonObject) -> bytes:
         return repr(original).encode("utf-8", "surrogatepass")
 
 
-class Known(NamedTuple):
-    """How many messages of a window were in the last one, and whether it may also have been fewer."""
-
-    length: int
-    is_ambiguous: bool = False
-
-
-def known_part(mark: WindowMark | None, prints: bytes, head: int) -> Known | None:
-    """How many messages of a window are the last window, or its end; None when it has to be laid over the rows.
-
-    `head` is how many system prompts it begins with. A window that begins with the whole last one has grown. One that
-    begins, behind the same prompts, with the end of the last one has moved on; the longest such end counts, if it is
-    no coincidence and the window does not go on from the last one's beginning.
-    """
-    if mark is None or len(mark.chain) != _PRINT * mark.length:
-        return None
-    if prints.startswith(mark.chain):
-        return Known(mark.length)
-    start = _PRINT * head
-    if mark.chain[:start] != prints[:start]:
-        return None
-    last, now = _pieces(mark.chain[start:]), _pieces(prints[start:])
-    same_head = next((n for n, (a, b) in enumerate(zip(last, now, strict=False)) if a != b), min(len(last), len(now)))
-    moved, shorter = _borders(now, last)
-    if moved <= same_head or (moved < SURE and moved != len(now)):
-        return None
-    return Known(head + moved, is_ambiguous=shorter > 0)
-
-
-def begins_as(mark: WindowMark, prints: bytes, head: int) -> bool:
-    """Whether a window's first message, behind its system prompts, is the last window's, as far as that is known."""
-    if len(mark.chain) != _PRINT * mark.length:
-        return True
-    place = slice(_PRINT * head, _PRINT * (head + 1))
-    return mark.chain[place] == prints[place]
-
-
-def is_cut_short(mark: WindowMark, prints: bytes, head: int) -> bool:
-    """Whether a window begins as the last one did and does not go on from it: something may have been taken out."""
-    return not prints.startswith(mark.chain) and begins_as(mark, prints, head)
-
-
-def _pieces(prints: bytes) -> list[bytes]:
+def pieces(prints: bytes) -> list[bytes]:
+    """The print of each message."""
     return [prints[n : n + _PRINT] for n in range(0, len(prints), _PRINT)]
 
 
-def _borders(now: Sequence[bytes], last: Sequence[bytes]) -> tuple[int, int]:
-    """The lengths of the two longest beginnings of `now` that `last` ends with, 0 for none; linear."""
-    if not now:
+def common(one: bytes, other: bytes) -> int:
+    """How many messages two windows begin with alike."""
+    size = min(len(one), len(other))
+    if one[:size] == other[:size]:
+        return size // _PRINT
+    low, high = 0, size // _PRINT  # equal up to `low`, not up to `high`
+    while high - low > 1:
+        middle = (low + high) // 2
+        if one[_PRINT * low : _PRINT * middle] == other[_PRINT * low : _PRINT * middle]:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def moved_on(now: bytes, before: bytes) -> tuple[int, int]:
+    """How many messages of a window are the end of the one before, and how many of these may be repeats; 0 if none.
+
+    It is not one that has moved on when it begins as the one before did, or when what follows was in that, too.
+    """
+    size, open_ = overlap(pieces(now), pieces(before))
+    if not size or size <= common(now, before):
         return 0, 0
-    shorter = [0] * len(now)
-    length = 0
-    for n in range(1, len(now)):
-        while length and now[n] != now[length]:
-            length = shorter[length - 1]
-        length += now[n] == now[length]
-        shorter[n] = length
-    length = 0
-    for piece in last:
-        if length == len(now):
-            length = shorter[length - 1]
-        while length and piece != now[length]:
-            length = shorter[length - 1]
-        length += piece == now[length]
-    return length, shorter[length - 1] if length else 0
+    shown, last = pieces(now), pieces(before)
+    rest = shown[size:]
+    if any(last.count(one) == 1 and shown.count(one) == 1 for one in rest if one in last):
+        return 0, 0
+    return size, open_
 
 
-def ends_as_it_begins(window: Sequence[Message | Incoming | JsonObject]) -> bool:
-    """Whether the window's last messages are its first ones, so that it may have moved on and look the same."""
-    size = len(window)
-    starts = (n for n in range(1, size) if window[n] == window[0])
-    return any(all(window[n + k] == window[k] for k in range(size - n)) for n in starts)
+def is_cut_short(now: bytes, before: bytes) -> bool:
+    """Whether a window begins as the last one did and does not go on from it: something may have been taken out."""
+    return not now.startswith(before) and now[:_PRINT] == before[:_PRINT]
+
+
+def may_have_moved(prints: bytes) -> int:
+    """How many messages may be repeats when the same window comes again: it looks the same after it has moved on."""
+    shown = pieces(prints)
+    size, _ = overlap(shown, shown[1:]) if len(shown) > 1 else (0, 0)
+    return len(shown) - size if size else 0

@@ -9,15 +9,25 @@ from typing import TYPE_CHECKING
 from lossless import recognise
 from lossless.errors import BadInput
 from lossless.ingest import events as incoming
+from lossless.ingest import likeness
 from lossless.ingest.events import Skip
 from lossless.ingest.payloads import store
-from lossless.ingest.plan import IngestPlan, plan_append
+from lossless.ingest.plan import IngestPlan, Known, plan_append
 from lossless.ingest.preamble import write_preamble
-from lossless.ingest.prints import begins_as, ends_as_it_begins, is_cut_short, known_part, prints_of
+from lossless.ingest.prints import common, is_cut_short, may_have_moved, moved_on, prints_of
 from lossless.ingest.quiet import hide_quiet_turns
-from lossless.ingest.same import is_certain_copy, is_edited, is_rewritten
+from lossless.ingest.revise import write_versions
 from lossless.ingest.shown import only_shown
-from lossless.ingest.window import Seen, Window, ids_of, plan_aligned, plan_grown, read_window, remember, system_head
+from lossless.ingest.window import (
+    Window,
+    entry_ids_of,
+    event_keys_of,
+    plan_aligned,
+    plan_grown,
+    plan_rest,
+    read_window,
+    system_head,
+)
 from lossless.store.context import Change
 from lossless.store.ingest_state import WITH_IDS, WITHOUT_IDS, Counts, WindowMark
 from lossless.store.messages import Appended, NewMessage
@@ -36,6 +46,10 @@ if TYPE_CHECKING:
 
 #: How many of the newest rows a producer may adopt from the other one.
 _ADOPTION_ROWS, _FEW_ROWS = 256, 16
+#: So much of a window may differ from the last one for the rest of it to be compared with that alone.
+_MAX_REST = 256
+#: Bytes for each message of a window.
+_PRINT = 8
 #: A window that has nothing in common with the archive is stored up to this many messages, or a fifth of what is there.
 _FLOOD_FLOOR, _FLOOD_SHARE = 50, 5
 
@@ -52,17 +66,35 @@ class AppendReport:
     skipped: tuple[Skip, ...] = ()
     #: Rows that took over an entry id, from none or from one that is gone.
     stamped: int = 0
-    #: Decisions that content alone could not settle; they count as replays.
+    #: Rows that have other words now; those they had are kept as versions.
+    revised: int = 0
+    #: Messages whose row was decided by likeness.
+    likely: int = 0
+    #: Repeats that may be missing, because content alone could not settle whether they are; they count as replays.
     ambiguous: int = 0
     #: Messages that left the context because the host went on differently.
     abandoned: int = 0
-    #: `branch`, `disjoint`, or None.
+    #: `branch`, `disjoint`, `host-summary`, or None.
     cause: str | None = None
     #: Why nothing was stored although there was something to store.
     blocked: str | None = None
     message_ids: tuple[int, ...] = field(default=(), repr=False)
     #: The conversation itself, as it was opened.
     conversation: Conversation | None = field(default=None, repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A window against the archive: what of it is new, and what is remembered of it."""
+
+    window: Window
+    plan: IngestPlan
+    before: WindowMark | None
+    prints: bytes
+    #: The rows of the messages before those of `window`, which were known without being read.
+    rows: tuple[int, ...] = ()
+    #: Whether all of the window was laid over the rows.
+    is_laid_over: bool = False
 
 
 def append(
@@ -74,7 +106,7 @@ def append(
     now: datetime,
     payloads: Payloads | None = None,
 ) -> AppendReport:
-    """Store messages that the host says are new; the same key, entry id or event key twice is a no-op."""
+    """Store messages that the host says are new; the same key with the same words, or the same entry id, is a no-op."""
     _check_names(session, key)
     events, skips = incoming.read(items)
     with archive.writing():
@@ -83,11 +115,11 @@ def append(
             return AppendReport(conversation.id, replayed=len(events), skipped=tuple(skips))
         events = without_copies(archive, conversation, events, skips, follows=True)
         plan = plan_of_batch(archive, conversation, events)
-        appended = write(archive, conversation, plan, payloads, now)
+        appended, revised = write(archive, conversation, plan, payloads, now)
         batch = Window((), tuple(events), tuple(skips), len(items))
-        count(archive, conversation, plan, batch, appended, now, fits=bool(appended.ids))
+        count(archive, conversation, plan, batch, appended, now, fits=bool(appended.ids), revised=revised)
         _remember_key(archive, conversation, key, events, now)
-    return report_of(conversation, plan, skips, appended.ids, plan.replayed)
+    return report_of(conversation, plan, skips, appended.ids, plan.replayed, revised)
 
 
 def without_copies(
@@ -114,23 +146,21 @@ def plan_of_batch(
     archive: Archive,
     conversation: Conversation,
     events: Sequence[Event],
-    known: Mapping[str, TailRow] | None = None,
+    by_entry: Mapping[str, TailRow] | None = None,
 ) -> IngestPlan:
-    """What a batch adds; `known` are the rows of its entry ids, when they were looked up already."""
-    entry_ids, event_keys = ids_of(events)
+    """What a batch adds; `by_entry` are the rows of its entry ids, when they were looked up already."""
+    entry_ids = entry_ids_of(events)
     others = WITHOUT_IDS if entry_ids else WITH_IDS
     adoptable: list[TailRow] = []
     if archive.ingest.producers(conversation.id) & others:
         adoptable = (
             archive.messages.tail(conversation.id, _ADOPTION_ROWS) if entry_ids else _unclaimed(archive, conversation)
         )
-    return plan_append(
-        events,
-        archive.messages.known_entries(conversation.id, entry_ids) if known is None else known,
-        archive.messages.known_events(conversation.id, event_keys),
-        adoptable,
-        copies_in(archive),
-    )
+    if by_entry is None:
+        by_entry = archive.messages.known_entries(conversation.id, entry_ids)
+    by_event = archive.messages.known_events(conversation.id, event_keys_of(events))
+    again = archive.messages.called_after(conversation.id, {key: row.id for key, row in by_event.items()})
+    return plan_append(events, Known(by_entry, by_event, again), adoptable, copies_in(archive))
 
 
 def _unclaimed(archive: Archive, conversation: Conversation) -> list[TailRow]:
@@ -144,13 +174,10 @@ def _unclaimed(archive: Archive, conversation: Conversation) -> list[TailRow]:
 
 
 def copies_in(archive: Archive) -> IsCopy:
-    """Recognises rewritten copies of stored rows."""
+    """Recognises other wordings of stored rows."""
 
     def is_copy(event: Event, row: TailRow, *, alone: bool) -> bool:
-        stored = archive.messages.get(row.id).message
-        if is_certain_copy(stored, event.message):
-            return True
-        return not alone and is_rewritten(stored, event.message) and not is_edited(stored, event.message)
+        return likeness.likeness(archive.messages.get(row.id).message, event.message) >= (1.0 if alone else 0.5)
 
     return is_copy
 
@@ -175,88 +202,143 @@ def sync(
         conversation = archive.conversations.open(session, now)
         if key is not None and archive.ingest.has_key(conversation.id, key):
             return AppendReport(conversation.id, replayed=len(items))
-        mark = archive.ingest.window(conversation.id)
         newest = archive.messages.newest_said_id(conversation.id)
-        prints = prints_of(items)
-        is_cut = whole and mark is not None and is_cut_short(mark, prints, system_head(items))
-        found = None if is_cut else _read_known(archive, conversation, items, prints, mark, newest, timezone)
-        seen = found or _read_aligned(archive, conversation, items, prints, mark, timezone)
+        seen = _read(archive, conversation, items, newest, timezone, whole=whole)
         window, plan = seen.window, seen.plan
         if (cap := _flood_cap(archive, conversation, plan)) is not None:
             return _blocked(archive, conversation, plan, window, cap, now)
         is_first = newest is None and archive.messages.newest_id(conversation.id) is None
-        is_all = whole and found is None
-        appended = write_preamble(archive, conversation, window.preamble, now, is_first=is_first, is_all=is_all)
+        is_all = whole and seen.is_laid_over
+        prompts = write_preamble(archive, conversation, window.preamble, now, is_first=is_first, is_all=is_all)
         if is_all:
             plan = only_shown(archive, conversation, window, plan, now)
-        appended += write(archive, conversation, plan, payloads, now)
-        remember(archive, conversation.id, replace(seen, plan=plan), appended.ids, now)
-        count(archive, conversation, plan, window, appended, now, fits=True)
+        said, revised = write(archive, conversation, plan, payloads, now)
+        appended = prompts + said
+        remember(archive, conversation.id, replace(seen, plan=plan), len(items), said.ids, now)
+        count(archive, conversation, plan, window, appended, now, fits=True, revised=revised)
         _remember_key(archive, conversation, key, window.events, now)
-    return report_of(conversation, plan, window.skips, appended.ids, len(items) - len(appended.ids) - len(window.skips))
+    replayed = len(items) - len(appended.ids) - len(window.skips)
+    return report_of(conversation, plan, window.skips, appended.ids, replayed, revised)
 
 
-def _read_known(
+def _read(
     archive: Archive,
     conversation: Conversation,
     items: Sequence[Message | Incoming | JsonObject],
-    prints: bytes,
-    mark: WindowMark | None,
     newest: int | None,
     timezone: tzinfo | None,
-) -> Seen | None:
-    """A window that goes on from the last one, which it begins with or has moved on from: the rest of it is new.
-
-    None when it does not, or when others have stored something since.
-    """
-    head = system_head(items)
-    known = known_part(mark, prints, head) if mark is not None and mark.last_id == newest else None
-    if mark is None or known is None:
-        return None
-    grown, start = known.length == mark.length, known.length
-    rest = items[start:] if grown else [*items[:head], *items[start:]]
-    window = read_window(archive, conversation.id, rest, timezone, start if grown else 0)
-    window = _window_without_copies(archive, conversation, window, follows=True)
-    plan = plan_grown(archive, conversation.id, window.events)
-    is_same = grown and not window.size  # the same again, or one that has moved on
-    if known.is_ambiguous or (is_same and ends_as_it_begins(items)):
-        plan = replace(plan, ambiguous=1)
-    first = mark.first_id if grown else _first_of(archive, conversation, items[head:], start - head)
-    return Seen(window, plan, mark, WindowMark(first, None, len(items), prints), follows=True)
-
-
-def _read_aligned(
-    archive: Archive,
-    conversation: Conversation,
-    items: Sequence[Message | Incoming | JsonObject],
-    prints: bytes,
-    mark: WindowMark | None,
-    timezone: tzinfo | None,
+    *,
+    whole: bool,
 ) -> Seen:
-    """A window that is laid over the stored rows."""
-    window = read_window(archive, conversation.id, items, timezone)
-    window = _window_without_copies(archive, conversation, window, follows=False)
-    if mark is not None:
-        mark = replace(mark, is_begun_again=begins_as(mark, prints, system_head(items)))
-    plan = plan_aligned(archive, conversation.id, window.events, mark, may_change=True)
-    window = replace(window, preamble=(*window.preamble, *plan.notices))
-    return Seen(window, plan, mark, WindowMark(None, None, len(items), prints), follows=False)
+    """A window against the archive, by the cheapest way that is certain.
+
+    One that begins with the last one has grown, and the rest of it is new. One that begins with the end of the last
+    one has moved on. Of one that begins as the last one did only the rest is compared. Any other is laid over the rows.
+    """
+    mark, prints = archive.ingest.window(conversation.id), prints_of(items)
+    reader = _Reader(archive, conversation, items, prints, timezone)
+    if mark is None or (whole and not prints.startswith(mark.chain) and is_cut_short(prints, mark.chain)):
+        return reader.laid_over(mark)
+    is_newest = mark.last_id == newest
+    if is_newest and prints.startswith(mark.chain):
+        return reader.grown(mark)
+    return reader.moved_on(mark, is_newest=is_newest) or (not whole and reader.rest(mark)) or reader.laid_over(mark)
 
 
-def _first_of(
-    archive: Archive, conversation: Conversation, said: Sequence[Message | Incoming | JsonObject], known: int
-) -> int | None:
-    """The row of the first message of a window that has moved on, before it is stored, if it is where it should be."""
-    rows = archive.messages.tail(conversation.id, max(1, known))
-    events, _ = incoming.read(said[:1])
-    is_there = len(rows) == known and bool(events) and rows[0].fingerprint == events[0].fingerprint
-    return rows[0].id if is_there else None
+class _Reader:
+    """Reads one window in one of four ways."""
+
+    def __init__(
+        self,
+        archive: Archive,
+        conversation: Conversation,
+        items: Sequence[Message | Incoming | JsonObject],
+        prints: bytes,
+        timezone: tzinfo | None,
+    ) -> None:
+        self._archive, self._conversation, self._items = archive, conversation, items
+        self._prints, self._timezone = prints, timezone
+        self._head = system_head(items)
+
+    def grown(self, mark: WindowMark) -> Seen:
+        """All of the last window, and then what is new."""
+        window = self._window(mark.length, follows=True)
+        plan = plan_grown(self._archive, self._conversation.id, window.events)
+        if not window.size and not all(isinstance(item, Incoming) for item in self._items):
+            plan = replace(plan, ambiguous=may_have_moved(self._prints[_PRINT * self._head :]))
+        rows = mark.rows if mark.rows is not None else (0,) * mark.length
+        return Seen(window, plan, mark, self._prints, rows)
+
+    def moved_on(self, mark: WindowMark, *, is_newest: bool) -> Seen | None:
+        """The end of the last window, behind the same prompts, and then what is new."""
+        start = _PRINT * self._head
+        if not is_newest or mark.rows is None or mark.chain[:start] != self._prints[:start]:
+            return None
+        size, open_ = moved_on(self._prints[start:], mark.chain[start:])
+        rows = mark.rows[mark.length - size :]
+        if not size or 0 in rows:
+            return None
+        window = self._window(self._head + size, follows=True)
+        plan = plan_grown(self._archive, self._conversation.id, window.events)
+        if not any(isinstance(item, Incoming) and item.entry_id is not None for item in self._items):
+            plan = replace(plan, ambiguous=open_)
+        return Seen(window, plan, mark, self._prints, (0,) * self._head + rows)
+
+    def rest(self, mark: WindowMark) -> Seen | None:
+        """What follows the common beginning, compared with what followed it in the last window and was stored since."""
+        if mark.rows is None:
+            return None
+        before = next((n for n, row in enumerate(mark.rows) if row), mark.length)
+        same = common(self._prints[_PRINT * self._head :], mark.chain[_PRINT * before :])
+        start, last = self._head + same, before + same
+        if not same or max(len(self._items) - start, mark.length - last) > _MAX_REST:
+            return None
+        window = self._window(start, follows=False)
+        followed = [row for row in mark.rows[last:] if row]
+        known = frozenset(mark.rows)
+        newer = [
+            row
+            for row in self._archive.messages.tail(self._conversation.id, _MAX_REST)
+            if row.id > (mark.last_id or 0) and row.id not in known
+        ]
+        rows = [*self._archive.messages.tail_rows(self._conversation.id, followed), *newer]
+        plan = plan_rest(self._archive, self._conversation.id, window.events, rows, mark)
+        return Seen(window, plan, mark, self._prints, (0,) * self._head + mark.rows[before:last])
+
+    def laid_over(self, mark: WindowMark | None) -> Seen:
+        """All of it, laid over the rows."""
+        window = read_window(self._archive, self._conversation.id, self._items, self._timezone)
+        window = self._without_copies(window, follows=False)
+        plan = plan_aligned(self._archive, self._conversation.id, window.events, mark)
+        return Seen(window, plan, mark, self._prints, is_laid_over=True)
+
+    def _window(self, start: int, *, follows: bool) -> Window:
+        """The window from a message on, with its system prompts."""
+        rest = read_window(self._archive, self._conversation.id, self._items[start:], self._timezone, max(1, start))
+        rest = self._without_copies(rest, follows=follows)
+        head = read_window(self._archive, self._conversation.id, self._items[: self._head], self._timezone)
+        return replace(rest, preamble=head.preamble, skips=(*head.skips, *rest.skips), size=len(self._items) - start)
+
+    def _without_copies(self, window: Window, *, follows: bool) -> Window:
+        skips = list(window.skips)
+        events = without_copies(self._archive, self._conversation, window.events, skips, follows=follows)
+        return replace(window, events=tuple(events), skips=tuple(skips)) if len(skips) > len(window.skips) else window
 
 
-def _window_without_copies(archive: Archive, conversation: Conversation, window: Window, *, follows: bool) -> Window:
-    skips = list(window.skips)
-    events = without_copies(archive, conversation, window.events, skips, follows=follows)
-    return replace(window, events=tuple(events), skips=tuple(skips)) if len(skips) > len(window.skips) else window
+def remember(archive: Archive, conversation_id: int, seen: Seen, length: int, ids: Sequence[int], now: datetime) -> None:
+    """Note what a window showed whose new rows are `ids`; an old one shown again does not replace a newer one."""
+    fresh = iter(ids)
+    rows = [*seen.rows, *[0] * (length - len(seen.rows))]
+    for event, place in zip(seen.window.events, seen.plan.places or [None] * len(seen.plan.new), strict=True):
+        rows[event.index] = next(fresh) if place is None else place
+    said = [row for row in rows if row]
+    if not said:
+        return
+    before, plan, last = seen.before, seen.plan, max(said)
+    older = before is not None and before.last_id is not None and last < before.last_id
+    if older and not (plan.revived or plan.new or plan.abandoned or plan.versions or plan.hidden):
+        return
+    archive.ingest.set_window(conversation_id, WindowMark(said[0], last, length, seen.prints, tuple(rows)), now)
 
 
 def _check_names(session: Session, key: str | None) -> None:
@@ -287,17 +369,20 @@ def _blocked(
 
 def write(
     archive: Archive, conversation: Conversation, plan: IngestPlan, payloads: Payloads | None, now: datetime
-) -> Appended:
-    """Carry out a plan inside the caller's transaction; returns the new rows."""
+) -> tuple[Appended, int]:
+    """Carry out a plan inside the caller's transaction; returns the new rows, and how many rows have other words."""
     if plan.stamps:
         archive.messages.stamp(plan.stamps)
     if plan.claims:
         archive.messages.claim(plan.claims)
-    if plan.superseded:
-        _supersede(archive, conversation, plan.superseded, now)
-    if plan.abandoned or plan.revived or plan.insertions:
-        return _branch(archive, conversation, plan, payloads, now)
-    return _store(archive, conversation, plan, payloads, now)
+    if plan.abandoned or plan.revived or plan.insertions or plan.hidden:
+        appended = _branch(archive, conversation, plan, payloads, now)
+    else:
+        appended = _store(archive, conversation, plan, payloads, now)
+    if not plan.versions and not plan.cuts:
+        return appended, 0
+    new = [(id_, _new(event, now)) for id_, event in plan.versions]
+    return appended, write_versions(archive, conversation, plan, new, payloads, now)
 
 
 def _store(
@@ -315,34 +400,44 @@ def _new(event: Event, now: datetime) -> NewMessage:
     return NewMessage(message, event.identity, event.fingerprint, at, event.entry_id, message.event_key, sender)
 
 
-def _supersede(archive: Archive, conversation: Conversation, rows: tuple[int, ...], now: datetime) -> None:
-    before = archive.context.tokens(conversation.id)
-    archive.context.hide(conversation.id, rows, "superseded", now)
-    after = archive.context.tokens(conversation.id)
-    archive.context.log(conversation.id, Change("hide", "sync", "superseded", rows, (), None, before, after), now)
-
-
 def _branch(
     archive: Archive, conversation: Conversation, plan: IngestPlan, payloads: Payloads | None, now: datetime
 ) -> Appended:
-    """Take out what the host abandoned or edited, put back what it returned to, and store what is new at its place."""
+    """Take out what the host left or removed, put back what it returned to, and store what is new at its place."""
     before = archive.context.tokens(conversation.id)
     if plan.abandoned:
         archive.context.hide(conversation.id, plan.abandoned, "branch", now)
+    for cause in dict.fromkeys(cause for _, cause in plan.hidden):
+        archive.context.hide(conversation.id, [id_ for id_, why in plan.hidden if why == cause], cause, now)
     if plan.revived:
         archive.context.reveal(conversation.id, plan.revived, now)
-    after = archive.context.tokens(conversation.id)
     appended = _store(archive, conversation, plan, payloads, now)
-    stored = {event.index: (id_, event) for event, id_ in zip(plan.new, appended.ids, strict=True)}
-    inserted = list(plan.revived)
-    for one in plan.insertions:
-        found = [stored[index] for index in one.events if index in stored]
-        archive.context.insert_before(conversation.id, [id_ for id_, _ in found], one.before, now)
-        inserted += [id_ for id_, _ in found]
-        after += sum(event.message.tokens for _, event in found)
-    change = Change("branch", "sync", plan.cause, plan.abandoned, tuple(inserted), None, before, after)
+    placed = _place(archive, conversation, plan, appended.ids, now)
+    after = archive.context.tokens(conversation.id)
+    gone = (*plan.abandoned, *(id_ for id_, _ in plan.hidden))
+    cause = plan.cause if plan.abandoned or plan.revived else next((cause for _, cause in plan.hidden), plan.cause)
+    change = Change("branch", "sync", cause, gone, tuple({**dict.fromkeys(plan.revived), **dict.fromkeys(placed)}), None, before, after)
     archive.context.log(conversation.id, change, now)
     return appended
+
+
+def _place(
+    archive: Archive, conversation: Conversation, plan: IngestPlan, ids: Sequence[int], now: datetime
+) -> list[int]:
+    """Set messages where the window has them; returns those that do not just follow at the end."""
+    rows = {event.index: id_ for event, id_ in zip(plan.new, ids, strict=True)}
+    rows |= plan.rows_by_event
+    placed: list[int] = []
+    for one in plan.insertions:
+        some = [rows[index] for index in one.events if index in rows]
+        folded = archive.context.covered(conversation.id, some)
+        some = [id_ for id_ in some if id_ not in folded]
+        if one.before:
+            archive.context.insert_before(conversation.id, some, one.before, now)
+        else:
+            archive.context.reveal(conversation.id, some, now)
+        placed += some
+    return placed
 
 
 def count(
@@ -354,6 +449,7 @@ def count(
     now: datetime,
     *,
     fits: bool,
+    revised: int = 0,
 ) -> None:
     """Add to the counters; input that fits ends the time in which a conversation refused it."""
     events = (*window.preamble, *window.events)
@@ -365,6 +461,8 @@ def count(
         replayed=window.size - len(window.skips) - len(appended.ids),
         skipped=len(window.skips),
         ambiguous=plan.ambiguous,
+        revised=revised,
+        likely=plan.likely,
         fits=fits,
         producers=(WITH_IDS if with_ids else 0) | (WITHOUT_IDS if without else 0),
         tokens=appended.tokens,
@@ -378,18 +476,26 @@ def _remember_key(
 ) -> None:
     if key is not None:
         payload = hashlib.sha256(b"".join(event.fingerprint for event in events)).hexdigest()
-        archive.ingest.remember_key(conversation, key, ids_of(events)[0], len(events), payload, now)
+        archive.ingest.remember_key(conversation, key, entry_ids_of(events), len(events), payload, now)
 
 
 def report_of(
-    conversation: Conversation, plan: IngestPlan, skips: Sequence[Skip], ids: Sequence[int], replayed: int
+    conversation: Conversation,
+    plan: IngestPlan,
+    skips: Sequence[Skip],
+    ids: Sequence[int],
+    replayed: int,
+    revised: int = 0,
 ) -> AppendReport:
+    """What a call did, for its caller."""
     return AppendReport(
         conversation.id,
         stored=len(ids),
         replayed=replayed,
         skipped=tuple(skips),
         stamped=len(plan.stamps),
+        revised=revised,
+        likely=plan.likely,
         ambiguous=plan.ambiguous,
         abandoned=len(plan.abandoned),
         cause=plan.cause,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lossless.ingest.walk import SURE
+from lossless.ingest.match import SURE
 from lossless.ingest.window import in_order
 from lossless.store.context import Change, item_id
 from lossless.store.operations import Operations
@@ -33,7 +33,7 @@ def only_shown(
     is_new = not known and not any(event.message.role == "assistant" for event in window.events)
     if window.has_ours or is_new or not plan.places:
         return plan
-    there = known | set(plan.revived) | set(plan.abandoned) | set(plan.superseded)
+    there = known | set(plan.revived) | set(plan.abandoned) | {id_ for id_, _ in plan.hidden}
     rows = archive.messages.run_from(conversation.id, 1)
     rows = in_order(rows, archive.context.ordinals(conversation.id, len(rows)))
     older = _older(rows, window, plan)
@@ -48,15 +48,13 @@ def _older(rows: Sequence[TailRow], window: Window, plan: IngestPlan) -> int:
 
     It has moved on when its first message is a row in their midst, and all that follows is in it, or much of it.
     """
-    notices = {event.index for event in plan.notices}
-    first = next(event for event in window.events if event.index not in notices)
+    first = window.events[0]
     place = next((n for n, row in enumerate(rows) if row.id == plan.places[0]), 0)
-    if place <= len(notices) or rows[0].fingerprint == first.fingerprint:  # the first messages, edited; or the first
+    if not place or rows[0].fingerprint == first.fingerprint:  # the first messages, edited; or the first
         return 0
     known = {id_ for id_ in plan.places if id_ is not None}
-    is_sure = len(known) >= SURE
     is_all = known.issuperset(row.id for row in rows[place:])
-    return place if is_sure or (is_all and not notices) else 0
+    return place if len(known) >= SURE or is_all else 0
 
 
 def _uncover(archive: Archive, conversation_id: int, gone: Collection[int], now: datetime) -> None:

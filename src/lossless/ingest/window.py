@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lossless.ingest import events as incoming
-from lossless.ingest.align import MAX_HEAD
-from lossless.ingest.plan import Asking, IngestPlan, Stored, plan_append, plan_moved, plan_sync
-from lossless.ingest.same import is_certain_copy, is_edited, is_rewritten
+from lossless.ingest import likeness
+from lossless.ingest.plan import IngestPlan, Known, Rows, plan_append, plan_window
 from lossless.ingest.synthetic import what_of_ours
-from lossless.model.messages import Incoming, Message
-from lossless.store.ingest_state import WindowMark
+from lossless.model.messages import MADE_UP, Incoming, Message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lossless.ingest.events import Event, Skip
     from lossless.model.messages import JsonObject
     from lossless.store.archive import Archive
+    from lossless.store.ingest_state import WindowMark
     from lossless.store.messages import TailRow
 
 #: Rows looked at beyond a window's own length when it is laid over the stored tail.
@@ -39,18 +40,6 @@ class Window:
     size: int
     #: Whether words of ours are in it, which stand for others.
     has_ours: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A window against the archive: what of it is new, and the marks of the last one and of this one."""
-
-    window: Window
-    plan: IngestPlan
-    before: WindowMark | None
-    mark: WindowMark
-    #: Whether it goes on from the last one, so that only the rest of it was read.
-    follows: bool
 
 
 def system_head(window: Sequence[Message | Incoming | JsonObject]) -> int:
@@ -75,15 +64,17 @@ def read_window(
     """Decode a window without what we put into it: summaries, cues, stubs and pins are no part of what was said."""
     events, skips = incoming.read(window, first)
     kept: list[Event] = []
-    ids: set[str | None] = set()
+    ids: set[str] = set()
     unreadable = len(skips)
     for event in events:
-        known = {event.entry_id, event.message.event_key} - {None}
         if (what := what_of_ours(archive, conversation_id, event.message, timezone)) is not None:
             skips.append(incoming.Skip(event.index, what))
-        elif known.isdisjoint(ids):
-            kept.append(event)
-            ids |= known
+            continue
+        if event.entry_id is not None and event.entry_id in ids:  # an id that was given twice names the first
+            event = replace(event, entry_id=None)
+        elif event.entry_id is not None:
+            ids.add(event.entry_id)
+        kept.append(event)
     head = 0
     while first == 0 and head < len(kept) and kept[head].message.role == "system":
         head += 1
@@ -91,10 +82,17 @@ def read_window(
 
 
 def plan_grown(archive: Archive, conversation_id: int, events: Sequence[Event]) -> IngestPlan:
-    """The window begins with the last one and nothing was stored since: the rest is new, but for known ids."""
-    entry_ids, event_keys = ids_of(events)
-    by_entry = archive.messages.known_entries(conversation_id, entry_ids)
-    return plan_append(events, by_entry, archive.messages.known_events(conversation_id, event_keys))
+    """The window begins with the last one and nothing was stored since: the rest is new, but for known entry ids."""
+    return plan_append(events, Known(archive.messages.known_entries(conversation_id, entry_ids_of(events)), {}))
+
+
+def plan_rest(
+    archive: Archive, conversation_id: int, events: Sequence[Event], rows: Sequence[TailRow], mark: WindowMark
+) -> IngestPlan:
+    """What follows the common beginning of a window and the last one, over `rows`, which followed it so far."""
+    by_entry = archive.messages.known_entries(conversation_id, entry_ids_of(events))
+    stored = Rows(tuple(rows), frozenset(mark.rows or ()), follows=True, by_entry=by_entry)
+    return plan_over(archive, conversation_id, events, stored)
 
 
 def plan_aligned(
@@ -103,84 +101,143 @@ def plan_aligned(
     events: Sequence[Event],
     mark: WindowMark | None,
     *,
-    may_change: bool = False,
     in_use: frozenset[str] = frozenset(),
 ) -> IngestPlan:
-    """Lay the window over the newest rows, and over older ones when it does not begin among those.
+    """Lay a window or a path over the newest rows, and over older ones when it does not begin among those.
 
-    In a host's window messages may be edited, and notices come and go; a transcript holds only what was said, and has
-    ids `in_use` on other branches.
+    `in_use` are ids that are not in it and still name messages: a transcript keeps the branches that were left.
     """
-    if mark is not None and (plan := _plan_moved(archive, conversation_id, events, mark)) is not None:
-        return plan
+    by_entry = archive.messages.known_entries(conversation_id, entry_ids_of(events))
 
-    def plan_over(rows: Sequence[TailRow], *, is_whole: bool) -> IngestPlan:
+    def plan(rows: Sequence[TailRow]) -> IngestPlan:
         in_place = in_order(rows, archive.context.ordinals(conversation_id, len(rows)))
-        stored = _stored(archive, conversation_id, events, in_place, mark, is_whole=is_whole)
-        stored = replace(stored, in_use=in_use)
-        asking = _asking(archive, conversation_id, events, in_place)
-        return plan_sync(events, stored, asking if may_change else replace(asking, notices=None, is_edited=None))
+        older = sorted((row for row in by_entry.values() if row.seq < rows[0].seq), key=lambda row: row.seq) if rows else []
+        last = None if mark is None else _shown_by(mark, in_place)
+        stored = Rows((*older, *in_place), last, by_entry=by_entry)
+        return plan_over(archive, conversation_id, events, stored, in_use)
 
     limit = 2 * max(len(events), mark.length if mark else 0) + _TAIL_MARGIN
     rows = archive.messages.tail(conversation_id, limit)
-    is_whole = len(rows) < limit
-    plan = plan_over(rows, is_whole=is_whole)
-    if not events or is_whole or _begins_among(archive, conversation_id, events, rows, plan):
-        return plan
+    found = plan(rows)
+    if not events or len(rows) < limit or _begins_among(rows, found):
+        return found
     start = _older_start(archive, conversation_id, events)
     if start is None or start >= rows[0].seq:
-        return plan
-    return plan_over(archive.messages.run_from(conversation_id, start), is_whole=start <= 1)
+        return found
+    return plan(archive.messages.run_from(conversation_id, start))
 
 
-def _plan_moved(archive: Archive, conversation_id: int, events: Sequence[Event], mark: WindowMark) -> IngestPlan | None:
-    """Most windows begin among the rows of the last one: those are enough for them."""
-    rows = archive.messages.tail(conversation_id, mark.length + 1)
-    stored = _stored(archive, conversation_id, events, rows, mark, is_whole=False)
-    return plan_moved(events, stored, _asking(archive, conversation_id, events, rows))
-
-
-def _begins_among(
-    archive: Archive, conversation_id: int, events: Sequence[Event], rows: Sequence[TailRow], plan: IngestPlan
-) -> bool:
-    """Whether the window's beginning is found in these rows, but for an edit or a notice that stands nowhere else."""
-    ids = {row.id for row in rows}
-    known = [n for n, place in enumerate(plan.places) if place in ids]
-    if not known or known[0] > MAX_HEAD or 2 * len(known) < len(plan.places):
-        return False
-    head = list(plan.notices)
-    if known[0]:
-        apart = {event.index for event in head}
-        head += [event for event in events if event.index not in apart][: known[0]]
-    there = {one.fingerprint for one in archive.context.preamble(conversation_id)[0]} if head else set()
-    unknown = [event.identity for event in head if event.fingerprint not in there]
-    seqs = [seq for identity in unknown for seq in archive.messages.seqs_of_identity(conversation_id, identity, _RARE)]
-    return min(seqs, default=rows[0].seq) >= rows[0].seq
-
-
-def _asking(archive: Archive, conversation_id: int, events: Sequence[Event], rows: Sequence[TailRow]) -> Asking:
-    loaded: dict[int, Message] = {}
-
-    def load(stored_index: int) -> Message:
-        row_id = rows[stored_index].id
-        if row_id not in loaded:
-            loaded[row_id] = archive.messages.get(row_id).message
-        return loaded[row_id]
-
-    def same_event(window_index: int, stored_index: int, *, alone: bool) -> bool:
-        message = events[window_index].message
-        return (is_certain_copy if alone else is_rewritten)(load(stored_index), message)
-
-    return Asking(
-        abandoned_rows=lambda seq: archive.messages.abandoned_from(conversation_id, seq),
-        notices=lambda: [one.fingerprint for one in archive.context.preamble(conversation_id)[0] if one.is_notice],
-        same_event=same_event,
-        is_edited=lambda window_index, stored_index: is_edited(load(stored_index), events[window_index].message),
+def plan_over(
+    archive: Archive,
+    conversation_id: int,
+    events: Sequence[Event],
+    stored: Rows,
+    in_use: frozenset[str] = frozenset(),
+) -> IngestPlan:
+    """Match events with rows; those that left the context are looked up when they are asked for."""
+    first = min((row.seq for row in stored.rows), default=1) if stored.follows else 1
+    return plan_window(
+        events,
+        stored,
+        RowPair(archive, events, stored, in_use),
+        lambda: archive.messages.abandoned_from(conversation_id, first),
     )
 
 
+def _shown_by(mark: WindowMark, rows: Sequence[TailRow]) -> frozenset[int]:
+    """The rows that the last window showed; where only its ends are known, those between them."""
+    if mark.rows is not None:
+        return frozenset(mark.rows) - {0}
+    first, last = mark.first_id or 0, mark.last_id or 0
+    return frozenset(row.id for row in rows if first <= row.id <= last)
+
+
+def _begins_among(rows: Sequence[TailRow], plan: IngestPlan) -> bool:
+    """Whether the window's beginning is found in these rows."""
+    ids = {row.id for row in rows}
+    known = sum(place in ids for place in plan.places)
+    return plan.places[0] in ids and 2 * known >= len(plan.places)
+
+
+class RowPair:
+    """What the matcher asks about events and rows; a row is read when it is compared for the first time."""
+
+    def __init__(
+        self, archive: Archive, events: Sequence[Event], stored: Rows, in_use: frozenset[str] = frozenset()
+    ) -> None:
+        self._archive, self._events, self._stored, self._rows = archive, events, stored, stored.rows
+        self._in_use = in_use | {event.entry_id for event in events if event.entry_id is not None}
+        self._loaded: dict[int, Message] = {}
+
+    def may_be(self, shown: int, row: int) -> bool:
+        event, stored = self._events[shown], self._rows[row]
+        if event.message.role != stored.role or not self._may_have_id(shown, stored):
+            return False
+        return event.fingerprint == stored.fingerprint or likeness.may_be(self._load(row), event.message)
+
+    def likeness(self, shown: int, row: int) -> float:
+        event = self._events[shown]
+        if event.message.role == "system":
+            return 0.0
+        return likeness.likeness(self._load(row), event.message)
+
+    def holds(self, shown: int, rows: Sequence[int]) -> bool:
+        return likeness.holds(self._events[shown].message, [self._load(row) for row in rows])
+
+    def is_held(self, shown: Sequence[int], row: int) -> bool:
+        return likeness.is_held([self._events[one].message for one in shown], self._load(row))
+
+    def uses_tools(self, row: int) -> bool:
+        message = self._load(row)
+        return bool(message.tool_calls or message.tool_results)
+
+    def is_gap_mark(self, shown: int) -> bool:
+        return likeness.is_gap_mark(self._events[shown].message)
+
+    def is_lesser(self, shown: int, row: int) -> bool:
+        return likeness.is_reduction(self._load(row), self._events[shown].message)
+
+    def _load(self, row: int) -> Message:
+        if row not in self._loaded:
+            self._loaded[row] = self._archive.messages.get(self._rows[row].id).message
+        return self._loaded[row]
+
+    def _may_have_id(self, shown: int, row: TailRow) -> bool:
+        """Whether a row with another id may be this event: its own is gone for good, as its host wrote all anew.
+
+        Otherwise a new id is a new event, a genuine repeat.
+        """
+        mine, theirs = row.entry_id, self._events[shown].entry_id
+        if mine is None or theirs is None or mine == theirs or mine.startswith(MADE_UP) or theirs.startswith(MADE_UP):
+            return True
+        if mine in self._in_use:
+            return False
+        newest = self._newest_known[shown]
+        return row.seq > newest if newest else self._is_written_anew
+
+    @cached_property
+    def _newest_known(self) -> list[int]:
+        """For each event the newest row that an id before it names."""
+        newest = 0
+        found: list[int] = []
+        for event in self._events:
+            found.append(newest)
+            row = self._stored.known(event)
+            newest = max(newest, row.seq if row is not None else 0)
+        return found
+
+    @cached_property
+    def _is_written_anew(self) -> bool:
+        """Whether all that was shown last is there again in the same words, and not just one text repeated."""
+        last = self._stored.last
+        if last is None:
+            return False
+        before = Counter(row.fingerprint for row in self._rows if row.id in last)
+        return len(before) > 1 and before <= Counter(event.fingerprint for event in self._events)
+
+
 def in_order(rows: Sequence[TailRow], ordinals: Mapping[int, int]) -> list[TailRow]:
-    """Rows as the host shows them: an edited message stands in the context where the old version stood.
+    """Rows as the host shows them: an inserted message stands in the context where the host has put it.
 
     `ordinals` are the places of those rows that are in the context; the others stand where they were stored.
     """
@@ -200,30 +257,6 @@ def in_order(rows: Sequence[TailRow], ordinals: Mapping[int, int]) -> list[TailR
     return kept
 
 
-def _stored(
-    archive: Archive,
-    conversation_id: int,
-    events: Sequence[Event],
-    rows: Sequence[TailRow],
-    mark: WindowMark | None,
-    *,
-    is_whole: bool,
-) -> Stored:
-    place = {row.id: n for n, row in enumerate(rows)}
-    anchor = place.get(mark.first_id) if mark and mark.first_id is not None else None
-    last = mark.last_id if mark and mark.last_id in place else None
-    entry_ids, event_keys = ids_of(events)
-    return Stored(
-        tuple(rows),
-        anchor,
-        None if anchor is None or last is None else 1 + max(n for n, row in enumerate(rows) if row.id <= last),
-        mark is None or mark.is_begun_again,
-        is_whole,
-        archive.messages.known_entries(conversation_id, entry_ids),
-        archive.messages.known_events(conversation_id, event_keys),
-    )
-
-
 def _older_start(archive: Archive, conversation_id: int, events: Sequence[Event]) -> int | None:
     """The seq from which on rows are read when a window may be an old one shown again: where its rarest text stands."""
     best: tuple[int, int] | None = None
@@ -236,24 +269,11 @@ def _older_start(archive: Archive, conversation_id: int, events: Sequence[Event]
     return None if best is None else best[1]
 
 
-def remember(archive: Archive, conversation_id: int, seen: Seen, ids: Sequence[int], now: datetime) -> None:
-    """Note what a window covered whose new rows are `ids`; an old one shown again does not replace a newer one."""
-    before, plan = seen.before, seen.plan
-    if seen.follows and before is not None:
-        first, last = seen.mark.first_id, ids[-1] if plan.new and ids else before.last_id
-    else:
-        fresh = iter(ids[len(ids) - len(plan.new) :])
-        places = [next(fresh) if place is None else place for place in plan.places]
-        if not places:
-            return
-        first, last = places[0], max(places)
-        older = before is not None and before.last_id is not None and last < before.last_id
-        if older and not plan.revived and not plan.new and not plan.abandoned:
-            return
-    archive.ingest.set_window(conversation_id, WindowMark(first, last, seen.mark.length, seen.mark.chain), now)
+def entry_ids_of(events: Sequence[Event]) -> list[str]:
+    """The entry ids of a batch."""
+    return [event.entry_id for event in events if event.entry_id is not None]
 
 
-def ids_of(events: Sequence[Event]) -> tuple[list[str], list[str]]:
-    """The entry ids and the event keys of a batch."""
-    entry_ids = [event.entry_id for event in events if event.entry_id is not None]
-    return entry_ids, [event.message.event_key for event in events if event.message.event_key is not None]
+def event_keys_of(events: Sequence[Event]) -> list[str]:
+    """The providers' own ids of a batch."""
+    return [event.message.event_key for event in events if event.message.event_key is not None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from struct import pack, unpack
 from typing import TYPE_CHECKING
 
 from lossless.model.times import row_time, state_time
@@ -10,12 +11,14 @@ from lossless.store.rows import time
 from lossless.store.sql import load
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from lossless.model.conversations import Conversation
     from lossless.store.database import Database
 
 _QUERIES = load("ingest")
+_PRINT = 8
 
 #: Bits of `IngestState.producers`.
 WITHOUT_IDS, WITH_IDS = 1, 2
@@ -45,8 +48,8 @@ class WindowMark:
     length: int
     #: Eight bytes for each of its messages.
     chain: bytes
-    #: Whether the window that is read now begins with the same message, word for word.
-    is_begun_again: bool = True
+    #: The row of each of its messages, 0 for one that has no place in the order of what was said; None when unknown.
+    rows: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,14 +143,18 @@ class IngestMemory:
 
     def window(self, conversation_id: int) -> WindowMark | None:
         row = self._db.row(_QUERIES["window"], {"conversation_id": conversation_id})
-        return None if row is None else WindowMark(*row)
+        if row is None:
+            return None
+        first, last, length, chain = row
+        end = _PRINT * length
+        return WindowMark(first, last, length, chain[:end], _unpacked(chain[end:], length))
 
     def set_window(self, conversation_id: int, mark: WindowMark, now: datetime) -> None:
         self._db.run(
             _QUERIES["set_window"],
             {
                 "conversation_id": conversation_id, "first": mark.first_id, "last": mark.last_id,
-                "length": mark.length, "chain": mark.chain, "now": row_time(now),
+                "length": mark.length, "chain": mark.chain + _packed(mark.rows or ()), "now": row_time(now),
             },
         )  # fmt: skip
 
@@ -155,3 +162,27 @@ class IngestMemory:
         if self._has_advancements is None:
             self._has_advancements = self._db.row(_QUERIES["has_advancements"]) is not None
         return self._has_advancements
+
+
+def _packed(rows: Sequence[int]) -> bytes:
+    """Row ids as runs: where each begins, and how long it is. Most windows are one or two."""
+    runs: list[int] = []
+    following = -1
+    for id_ in rows:
+        if id_ == following or (not id_ and runs and not runs[-2]):
+            runs[-1] += 1
+        else:
+            runs += [id_, 1]
+        following = id_ + 1 if id_ else -1
+    return pack(f"<{len(runs)}q", *runs)
+
+
+def _unpacked(data: bytes, length: int) -> tuple[int, ...] | None:
+    """The row ids that were packed; None for a window that was noted without them."""
+    if not data or len(data) % 16:
+        return None
+    runs = unpack(f"<{len(data) // 8}q", data)
+    rows: list[int] = []
+    for first, count in zip(runs[::2], runs[1::2], strict=True):
+        rows += range(first, first + count) if first else [0] * count
+    return tuple(rows) if len(rows) == length else None

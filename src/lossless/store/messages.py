@@ -17,7 +17,7 @@ from lossless.store.rows import PackedMessage, PartRow
 from lossless.store.sql import load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     from lossless.model.conversations import Conversation
@@ -126,6 +126,13 @@ class Messages:
         """Which of the providers' event keys are stored, and where, hidden rows too."""
         return self._known("known_events", conversation_id, event_keys)
 
+    def called_after(self, conversation_id: int, results: Mapping[str, int]) -> frozenset[str]:
+        """Which of these calls were made again after the row of their result was stored."""
+        if not results:
+            return frozenset()
+        place = {"conversation_id": conversation_id, "results": json.dumps(list(results.items()))}
+        return frozenset(row[0] for row in self._db.rows(_QUERIES["called_after"], place))
+
     def _known(self, query: str, conversation_id: int, ids: Sequence[str]) -> dict[str, TailRow]:
         if not ids:
             return {}
@@ -155,6 +162,12 @@ class Messages:
         """The newest visible messages, oldest first."""
         found = self._db.rows(_QUERIES["tail"], {"conversation_id": conversation_id, "limit": limit})
         return self._tail_rows(found[::-1])
+
+    def tail_rows(self, conversation_id: int, message_ids: Sequence[int]) -> list[TailRow]:
+        """Those of some messages that are visible, in the order asked for."""
+        place = {"conversation_id": conversation_id, "ids": json.dumps(list(message_ids))}
+        found = {row.id: row for row in self._tail_rows(self._db.rows(_QUERIES["tail_rows"], place))}
+        return [found[id_] for id_ in message_ids if id_ in found]
 
     def visible(self, conversation_id: int, limit: int) -> int:
         """How many messages were said and not left on a branch; at most `limit`."""

@@ -48,7 +48,7 @@ VALUES (:conversation_id, :ordinal, 'summary', :summary_id, :now);
 SELECT j.value, j.value IN (SELECT message_id FROM context_items WHERE conversation_id = :conversation_id AND message_id IS NOT NULL) AS stands
   FROM json_each(:items) j
  WHERE stands
-    OR j.value IN (SELECT item FROM hidden_items WHERE conversation_id = :conversation_id AND cause = 'branch')
+    OR j.value IN (SELECT item FROM hidden_items WHERE conversation_id = :conversation_id AND cause IN ('branch', 'removed', 'transient'))
  ORDER BY j.key;
 
 -- name: covered
@@ -72,7 +72,7 @@ SELECT c.ordinal, c.summary_id FROM above JOIN context_items c USING (summary_id
 
 -- name: return_from_branch
 DELETE FROM hidden_items
- WHERE conversation_id = :conversation_id AND cause = 'branch' AND item IN (SELECT value FROM json_each(:items));
+ WHERE conversation_id = :conversation_id AND cause IN ('branch', 'removed', 'transient') AND item IN (SELECT value FROM json_each(:items));
 
 -- name: shift
 -- Make room before a place of a context: first out of the way, then to the new places.

@@ -39,6 +39,14 @@ SELECT m.stable_event_key, m.message_id, x.fingerprint, m.transcript_entry_id, c
   FROM messages m LEFT JOIN message_extras x USING (message_id)
  WHERE m.conversation_id = :conversation_id AND m.stable_event_key IN (SELECT value FROM json_each(:ids));
 
+-- name: called_after
+-- Calls that were made again behind the result that is stored of them.
+SELECT DISTINCT r.value ->> 0
+  FROM json_each(:results) r
+  JOIN messages m ON m.conversation_id = :conversation_id AND m.message_id > r.value ->> 1 AND m.role = 'assistant'
+  JOIN message_parts p ON p.message_id = m.message_id
+ WHERE p.tool_call_id = r.value ->> 0 AND p.tool_input IS NOT NULL;
+
 -- name: twins
 -- Rows with the identity and the second of each pair.
 SELECT DISTINCT m.message_id
@@ -63,8 +71,20 @@ SELECT m.message_id, x.fingerprint, m.transcript_entry_id, coalesce(x.claimed, 1
  WHERE m.conversation_id = :conversation_id
    AND coalesce(x.preamble, 0) = 0
    AND NOT EXISTS (SELECT 1 FROM hidden_items h
-                    WHERE h.conversation_id = m.conversation_id AND h.item = m.message_id AND h.cause IN ('branch', 'superseded'))
+                    WHERE h.conversation_id = m.conversation_id AND h.item = m.message_id AND h.cause IN ('branch', 'superseded', 'removed', 'transient'))
  ORDER BY m.seq DESC LIMIT :limit;
+
+-- name: tail_rows
+-- Those of some rows that are visible, as alignment needs them.
+SELECT m.message_id, x.fingerprint, m.transcript_entry_id, coalesce(x.claimed, 1), m.role, m.seq
+  FROM messages m
+  LEFT JOIN message_extras x USING (message_id)
+ WHERE m.conversation_id = :conversation_id
+   AND m.message_id IN (SELECT value FROM json_each(:ids))
+   AND coalesce(x.preamble, 0) = 0
+   AND NOT EXISTS (SELECT 1 FROM hidden_items h
+                    WHERE h.conversation_id = m.conversation_id AND h.item = m.message_id
+                      AND h.cause IN ('branch', 'superseded', 'removed', 'transient'));
 
 -- name: visible
 -- How many rows are visible, up to a limit.
@@ -74,7 +94,7 @@ SELECT count(*) FROM (
      WHERE m.conversation_id = :conversation_id
        AND coalesce(x.preamble, 0) = 0
        AND NOT EXISTS (SELECT 1 FROM hidden_items h
-                        WHERE h.conversation_id = m.conversation_id AND h.item = m.message_id AND h.cause IN ('branch', 'superseded'))
+                        WHERE h.conversation_id = m.conversation_id AND h.item = m.message_id AND h.cause IN ('branch', 'superseded', 'removed', 'transient'))
      LIMIT :limit);
 
 -- name: run_from
@@ -85,7 +105,7 @@ SELECT m.message_id, x.fingerprint, m.transcript_entry_id, coalesce(x.claimed, 1
  WHERE m.conversation_id = :conversation_id AND m.seq >= :seq
    AND coalesce(x.preamble, 0) = 0
    AND NOT EXISTS (SELECT 1 FROM hidden_items h
-                    WHERE h.conversation_id = m.conversation_id AND h.item = m.message_id AND h.cause IN ('branch', 'superseded'))
+                    WHERE h.conversation_id = m.conversation_id AND h.item = m.message_id AND h.cause IN ('branch', 'superseded', 'removed', 'transient'))
  ORDER BY m.seq;
 
 -- name: stamp_entry
@@ -117,7 +137,7 @@ SELECT m.message_id, x.fingerprint, m.transcript_entry_id, coalesce(x.claimed, 1
   FROM hidden_items h
   JOIN messages m ON m.message_id = h.item
   LEFT JOIN message_extras x USING (message_id)
- WHERE h.conversation_id = :conversation_id AND h.cause = 'branch' AND m.seq >= :seq
+ WHERE h.conversation_id = :conversation_id AND h.cause IN ('branch', 'removed', 'transient') AND m.seq >= :seq
  ORDER BY m.seq;
 
 -- name: seqs_of_identity

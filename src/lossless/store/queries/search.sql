@@ -8,7 +8,7 @@ SELECT m.message_id, m.role, m.created_at, m.content FROM message_index i
   JOIN messages m ON m.message_id = i.rowid
  WHERE message_index MATCH :match AND m.conversation_id = :conversation_id AND m.role IN ('user', 'assistant')
    AND NOT EXISTS (SELECT 1 FROM hidden_items h
-                    WHERE h.conversation_id = m.conversation_id AND h.item = m.message_id AND h.cause = 'branch')
+                    WHERE h.conversation_id = m.conversation_id AND h.item = m.message_id AND h.cause IN ('branch', 'removed', 'transient'))
  ORDER BY i.rowid DESC LIMIT :limit;
 
 -- name: spoken_of

@@ -1,0 +1,208 @@
+"""Two wordings of one message: how alike they are, and whether the second is the first one shortened by its host.
+
+Pure. Likeness only says where words belong; whether they are kept never depends on it.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from lossless.model.inbound import words_in_frame
+from lossless.model.messages import File, Opaque, Reasoning
+from lossless.store.skeleton import storable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lossless.model.messages import Message
+
+#: Texts are compared by so many characters at most, so that the cost stays small whatever their length.
+_MAX_CHARS = 20_000
+#: Which share of the shorter text's words, and of the longer one's, two texts that are alike have in common.
+_OF_SHORTER, _OF_LONGER = 0.6, 0.25
+#: How much of a row's text the pieces have that it is shown in.
+_OF_PIECES = 0.8
+#: Words, and single characters of scripts that put no space between them.
+_WORDS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
+#: Where a payload of a stored message was put into a file.
+_REFERENCE = re.compile(r"\[LCM (?:File|Tool Output|Raw Payload): file_|LCM file: file_")
+#: What a host writes for words that it took out: a label in brackets, stars, a sentence that says so.
+_LABEL = re.compile(r"\[[^\[\]]{0,200}\]|<[^<>]{0,200}>|\{[^{}]{0,80}\}|\([^()]{0,120}\)|\*{3,}|█+|…|\.{3}")
+_TAKEN_OUT = re.compile(
+    r"redact|mask|remov|omit|truncat|clear|hidden|elid|trimm|prun|compact|shorten|left out|cut off|snip|x{3,}"
+    r"|placeholder|persisted|more (?:char|line|byte|token|word)|no longer|not shown|\*{3}|█|…|\.{3}",
+    re.IGNORECASE,
+)
+#: A line in which a host says that it has cut a text.
+_CUT_LINE = re.compile(
+    r"[^\n]{0,200}?(?:truncat|omitted|elided|cut off|left out|more (?:char|line|byte|token|word))[^\n]{0,200}", re.IGNORECASE
+)
+#: A host's word for messages that it does not show.
+_GAP = re.compile(
+    r"\W*(?:\d+ )?(?:earlier|previous|older|more|some|\d+)?[^\n]{0,60}(?:messages?|turns?|history|conversation|context)[^\n]{0,60}"
+    r"(?:omit|truncat|remov|drop|left out|hidden|trimm|skipp|elid)[^\n]{0,80}",
+    re.IGNORECASE,
+)
+#: Characters that nobody sees, and the colours of a terminal.
+_UNSEEN = re.compile(r"[\u00ad\u200b\u200e\u200f\u2060\ufeff]|\x1b\[[0-9;]*[A-Za-z]")
+#: Bytes that were written as text.
+_BYTES = re.compile(r"(?:data:[\w/+.;=-]{1,100},)?[A-Za-z0-9+/_-]{200,}={0,2}")
+
+
+def may_be(stored: Message, shown: Message) -> bool:
+    """Whether two messages may be one event: the same role, and no other calls or results."""
+    if stored.role != shown.role:
+        return False
+    for mine, theirs in (_calls(stored), _calls(shown)), (_results(stored), _results(shown)):
+        if mine and theirs and not set(mine) & set(theirs):
+            return False
+    return bool(_results(stored)) == bool(_results(shown)) or not shown.parts
+
+
+def likeness(stored: Message, shown: Message) -> float:
+    """From 0 to 1: how alike two wordings are; 1 for the same words in another frame, and results of one call."""
+    if not may_be(stored, shown):
+        return 0.0
+    if _results(stored) and set(_results(stored)) & set(_results(shown)):
+        return 1.0
+    if _calls(stored) and set(_calls(stored)) & set(_calls(shown)):
+        return 1.0
+    if stored.role == "user":
+        mine, theirs = words_in_frame(stored.content), words_in_frame(shown.content)
+        if (mine is not None or theirs is not None) and (mine or stored.content).strip() == (
+            theirs or shown.content
+        ).strip():
+            return 1.0
+    if _REFERENCE.search(stored.content):
+        return 0.75
+    return _text_likeness(_plain(stored.content), _plain(shown.content))
+
+
+def is_reduction(stored: Message, shown: Message, *, stands_for_several: bool = False) -> bool:
+    """Whether what is shown is the stored message as a host has shortened, masked or replaced it.
+
+    That needs a mark of the host's: fewer words, another order and other signs are edits. `stands_for_several` says
+    that the same text is shown for results that differ.
+    """
+    if stands_for_several and stored.content != shown.content:
+        return True
+    if _lacks_payload(stored, shown) and _is_part_of(shown.content, stored.content):
+        return True
+    mine, theirs = stored.content, shown.content
+    if not mine.strip() or mine == theirs:
+        return False
+    if not theirs.strip():
+        return bool(shown.parts) or shown.role == "tool"
+    return _is_label(theirs, mine) or _is_marked_part(mine, theirs)
+
+
+def is_gap_mark(shown: Message) -> bool:
+    """Whether a message only says that others were left out."""
+    return len(shown.content) <= 400 and _GAP.fullmatch(shown.content.strip()) is not None
+
+
+def holds(shown: Message, rows: Sequence[Message]) -> bool:
+    """Whether a message has the words of all these, one after the other."""
+    texts = [row.content.strip() for row in rows]
+    return all(texts) and _follow_in(texts, shown.content)
+
+
+def is_held(shown: Sequence[Message], row: Message) -> bool:
+    """Whether these messages, one after the other, are the words of another one."""
+    texts = [one.content.strip() for one in shown]
+    is_most = sum(map(len, texts)) >= _OF_PIECES * len(row.content.strip())
+    return all(texts) and is_most and _follow_in(texts, row.content)
+
+
+def brings_thinking(stored: Message, shown: Message) -> bool:
+    """Whether a message thinks something else; a host that leaves thinking out only saves room."""
+    theirs = [part.text for part in shown.parts if isinstance(part, Reasoning)]
+    return bool(theirs) and theirs != [part.text for part in stored.parts if isinstance(part, Reasoning)]
+
+
+def _calls(message: Message) -> list[str]:
+    return [part.id for part in message.tool_calls if part.id is not None]
+
+
+def _results(message: Message) -> list[str]:
+    return [part.call_id for part in message.tool_results if part.call_id is not None]
+
+
+def _text_likeness(mine: str, theirs: str) -> float:
+    if not mine or not theirs:
+        return 0.0
+    if mine in theirs or theirs in mine:
+        short, long = sorted((mine, theirs), key=len)
+        return 1.0 if _is_whole_in(short, long) else 0.6
+    first, second = Counter(_WORDS.findall(mine)), Counter(_WORDS.findall(theirs))
+    shared, sizes = sum((first & second).values()), sorted((sum(first.values()), sum(second.values())))
+    if not shared or shared < _OF_SHORTER * sizes[0] or shared < _OF_LONGER * sizes[1]:
+        return 0.4 * shared / max(1, sizes[1])
+    return 0.5 + 0.4 * shared / sizes[1]
+
+
+def _is_whole_in(short: str, long: str) -> bool:
+    """Whether a text stands in another one at its beginning, its end, or on lines of its own."""
+    return long.startswith(short) or long.endswith(short) or f"\n{short}\n" in long
+
+
+def _plain(text: str) -> str:
+    """A text as it is read, however its characters are written."""
+    return unicodedata.normalize("NFC", _UNSEEN.sub("", html.unescape(storable(text[:_MAX_CHARS])))).strip()
+
+
+def _lacks_payload(stored: Message, shown: Message) -> bool:
+    """Whether files of a message are gone, or stand there as a reference."""
+
+    def payloads(message: Message) -> int:
+        return sum(isinstance(part, File | Opaque) for part in message.parts)
+
+    had = payloads(stored) or len(_BYTES.findall(stored.content))
+    return had > payloads(shown) and not _BYTES.search(shown.content)
+
+
+def _is_part_of(part: str, whole: str) -> bool:
+    pieces = [piece for piece in (one.strip() for one in _LABEL.split(part)) if piece]
+    return _follow_in(pieces, whole)
+
+
+def _is_label(text: str, whole: str) -> bool:
+    """Whether nothing is left of a text but a host's mark, which the whole text does not have itself."""
+    bare = text.strip()
+    labels = _LABEL.findall(bare)
+    rest = _LABEL.sub("", bare).strip(" \n\t.-–—:;")
+    if labels and not re.search(r"\w", rest) and any(map(_TAKEN_OUT.search, labels)):
+        return bare not in whole
+    return len(bare) < len(whole) and "\n" not in bare and _CUT_LINE.fullmatch(bare) is not None and bare not in whole
+
+
+def _is_marked_part(mine: str, theirs: str) -> bool:
+    """Whether a text is another one with marks in the place of words: what stands beside the marks is all its own."""
+    marks = [found for found in _LABEL.finditer(theirs) if _TAKEN_OUT.search(found[0]) and found[0] not in mine]
+    if not marks:
+        start = next((n for n, (one, other) in enumerate(zip(mine, theirs, strict=False)) if one != other), len(theirs))
+        found = _CUT_LINE.match(theirs, start)
+        end = "" if found is None else theirs[found.end() :].strip()
+        return found is not None and found[0].strip() not in mine and start > 0 and mine.rstrip().endswith(end)
+    pieces, at = [], 0
+    for found in marks:
+        pieces.append(theirs[at : found.start()])
+        at = found.end()
+    pieces.append(theirs[at:])
+    kept = [piece.strip() for piece in pieces if piece.strip()]
+    return sum(map(len, kept)) < len(mine.strip()) and _follow_in(kept, mine)
+
+
+def _follow_in(pieces: Sequence[str], text: str) -> bool:
+    """Whether all pieces stand in a text, one after the other."""
+    at = 0
+    for piece in pieces:
+        at = text.find(piece, at)
+        if at < 0:
+            return False
+        at += len(piece)
+    return True

@@ -1,0 +1,542 @@
+"""The one matcher: lays a sequence of messages that is shown over the rows that are stored.
+
+Pure. It says which row each shown message is, never whether words are kept: a message without a row is new, and
+other words at a row's place are a version of that row. The order of evidence:
+
+1. ids of the host, as far as the caller found them;
+2. equal messages: the common beginning, then those that stand once on either side and are in a run or in the last
+   window, in the longest chain whose order agrees (what crosses it has been moved);
+3. between two of these: equal messages in their order, then likeness, then the place, where the roles agree;
+4. several rows shown as one message, and one row shown as several.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+#: From here on two messages are alike.
+ALIKE = 0.5
+#: So many equal messages in a row are no coincidence.
+SURE = 3
+#: Between two anchors no more pairs than this are compared with each other; beyond it only near ones are.
+_MAX_CELLS = 65_536
+_MAX_COMPARED = 256
+#: How far from its place a message is compared in a long gap.
+_NEAR = 4
+#: A user message, its answer, or both: a host that leaves out as little as this has deleted it.
+_EXCHANGES = (["user"], ["assistant"], ["user", "assistant"])
+
+#: Why a row leaves the context: deleted by its host, left behind on a branch, or shown for a while only.
+Cause: TypeAlias = Literal["removed", "branch", "transient"]
+
+
+class Pair(Protocol):
+    """What the matcher asks about a shown message and a row; answers are worked out when they are asked for."""
+
+    def may_be(self, shown: int, row: int) -> bool:
+        """Whether nothing speaks against it: the role, the ids of calls, the ids of the host."""
+
+    def likeness(self, shown: int, row: int) -> float:
+        """From 0 to 1; `ALIKE` and more is a version of the row."""
+
+    def holds(self, shown: int, rows: Sequence[int]) -> bool:
+        """Whether a message has the words of all these rows, one after the other."""
+
+    def is_held(self, shown: Sequence[int], row: int) -> bool:
+        """Whether these messages, one after the other, are the words of a row."""
+
+    def uses_tools(self, row: int) -> bool:
+        """Whether a row calls a tool or is the result of one."""
+
+    def is_gap_mark(self, shown: int) -> bool:
+        """Whether a message only says that others were left out."""
+
+    def is_lesser(self, shown: int, row: int) -> bool:
+        """Whether a message is a row as its host has shortened, masked or replaced it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A message that is shown: what it says, who said it, and the row that an id says it is."""
+
+    mark: bytes
+    role: str
+    known: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A row that something may be shown of."""
+
+    mark: bytes
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Which row each shown message is, and what that means for the others."""
+
+    #: For each shown message its row, by index, or None when it is new.
+    rows: tuple[int | None, ...]
+    #: Shown messages that have other words than their row: versions of it.
+    versions: frozenset[int] = frozenset()
+    #: Shown messages that are several rows, or a part of one: the words are stored, in another cut.
+    cuts: frozenset[int] = frozenset()
+    #: Shown messages whose row stands elsewhere in the stored order.
+    moved: frozenset[int] = frozenset()
+    #: How many were decided by likeness, and how many repeats may be missing because content does not decide.
+    likely: int = 0
+    ambiguous: int = 0
+    #: Rows that leave the context.
+    gone: Mapping[int, Cause] = field(default_factory=dict)
+
+    @property
+    def is_disjoint(self) -> bool:
+        """Whether nothing that is shown is stored."""
+        return all(row is None for row in self.rows)
+
+
+def match(
+    shown: Sequence[Shown],
+    stored: Sequence[Stored],
+    pair: Pair,
+    *,
+    last: Collection[int] | None = None,
+    follows: bool = False,
+) -> Match:
+    """Lay what is shown over the stored rows, both oldest first.
+
+    `last` are the rows that were shown before this, None when nobody knows. `follows` says that both begin at the
+    same place: what stands before them is equal.
+    """
+    found = _Matching(shown, stored, pair, last, follows)
+    found.find_anchors()
+    found.fill_gaps()
+    return found.result()
+
+
+def overlap(shown: Sequence[bytes], before: Sequence[bytes]) -> tuple[int, int]:
+    """How many messages of a window that has moved on are the end of the one before, and how many of these may be new.
+
+    The longest overlap counts, so that nothing is stored twice; a shorter one would mean that there are repeats. Zero
+    when there is none. Linear in the length of both.
+    """
+    borders = _borders(shown, before)
+    if not borders:
+        return 0, 0
+    counts = Counter(before)
+    least = borders[-1]
+    is_repeated = all(counts[mark] > 1 for mark in shown[:least])
+    return borders[0], borders[0] - (0 if is_repeated else least)
+
+
+def _borders(shown: Sequence[bytes], before: Sequence[bytes]) -> list[int]:
+    """The lengths of all beginnings of `shown` that `before` ends with, the longest first."""
+    if not shown:
+        return []
+    shorter = [0] * len(shown)
+    length = 0
+    for n in range(1, len(shown)):
+        while length and shown[n] != shown[length]:
+            length = shorter[length - 1]
+        length += shown[n] == shown[length]
+        shorter[n] = length
+    length = 0
+    for mark in before:
+        if length == len(shown):
+            length = shorter[length - 1]
+        while length and mark != shown[length]:
+            length = shorter[length - 1]
+        length += mark == shown[length]
+    found: list[int] = []
+    while length:
+        found.append(length)
+        length = shorter[length - 1]
+    return found
+
+
+class _Matching:
+    """One run of the matcher: pairs of a shown message and a row, as they are found."""
+
+    def __init__(
+        self,
+        shown: Sequence[Shown],
+        stored: Sequence[Stored],
+        pair: Pair,
+        last: Collection[int] | None,
+        follows: bool,
+    ) -> None:
+        self.shown, self.stored, self.pair = shown, stored, pair
+        self.last = None if last is None else frozenset(last)
+        self.follows = follows
+        self.rows: dict[int, int] = {n: one.known for n, one in enumerate(shown) if one.known is not None}
+        self.taken = set(self.rows.values())
+        self.chain: list[tuple[int, int]] = []
+        self.versions: set[int] = set()
+        self.cuts: set[int] = set()
+        self.alike: set[int] = set()
+        self.ambiguous = 0
+
+    # -- anchors
+
+    def find_anchors(self) -> None:
+        """The pairs that are certain, as the longest chain whose order agrees on both sides."""
+        anchors = dict(self.rows)
+        if self.follows:
+            anchors |= self._common_beginning()
+        landmarks = self._landmarks(anchors)
+        anchors |= {w: s for w, s in landmarks.items() if self._was_shown(s) or self._is_in_run(w, s)}
+        self.chain = _longest_chain(sorted(anchors.items()))
+        if not self.chain:
+            self.chain = self._overlap_by_marks()
+        for w, s in self.chain:
+            self._pair(w, s)
+        for w, s in (anchors | landmarks).items():  # what crosses the chain has been moved within what is shown
+            is_within = self._was_shown(s) or (bool(self.chain) and s > self.chain[0][1])
+            if w not in self.rows and is_within and s not in self.taken:
+                self._pair(w, s)
+
+    def _common_beginning(self) -> dict[int, int]:
+        found: dict[int, int] = {}
+        for n, (one, row) in enumerate(zip(self.shown, self.stored, strict=False)):
+            if one.mark != row.mark or n in self.rows or n in self.taken:
+                break
+            found[n] = n
+        return found
+
+    def _landmarks(self, anchors: Mapping[int, int]) -> dict[int, int]:
+        """Equal messages that stand once on either side; a system prompt is none."""
+        taken = set(anchors.values())
+        free = [(n, one) for n, one in enumerate(self.shown) if n not in anchors and one.role != "system"]
+        rows = [(n, row) for n, row in enumerate(self.stored) if n not in taken and row.role != "system"]
+        once = Counter(one.mark for _, one in free), Counter(row.mark for _, row in rows)
+        places = {row.mark: n for n, row in rows if once[1][row.mark] == 1}
+        found: dict[int, int] = {}
+        for w, one in free:
+            s = places.get(one.mark) if once[0][one.mark] == 1 else None
+            if s is not None and self.pair.may_be(w, s):
+                found[w] = s
+        return found
+
+    def _was_shown(self, s: int) -> bool:
+        return self.last is not None and s in self.last
+
+    def _is_in_run(self, w: int, s: int) -> bool:
+        return self._is_equal(w + 1, s + 1) or self._is_equal(w - 1, s - 1)
+
+    def _is_equal(self, w: int, s: int) -> bool:
+        inside = 0 <= w < len(self.shown) and 0 <= s < len(self.stored)
+        return inside and self.shown[w].mark == self.stored[s].mark
+
+    def _overlap_by_marks(self) -> list[tuple[int, int]]:
+        """Without any anchor: messages that repeat, where the window begins with what the rows end with."""
+        shown = [one.mark for one in self.shown]
+        size, self.ambiguous = overlap(shown, [row.mark for row in self.stored])
+        start = len(self.stored) - size
+        is_sure = size >= 2 or (size == 1 and (self._was_shown(start) or len(self.shown) == len(self.stored) == 1))
+        if not is_sure or not all(self.pair.may_be(n, start + n) for n in range(size)):
+            self.ambiguous = 0
+            return []
+        return [(n, start + n) for n in range(size)]
+
+    def _pair(self, w: int, s: int, *, version: bool = False) -> None:
+        self.rows[w] = s
+        self.taken.add(s)
+        if version or self.shown[w].mark != self.stored[s].mark:
+            self.versions.add(w)
+
+    # -- gaps
+
+    def fill_gaps(self) -> None:
+        """Decide what stands between the anchors."""
+        if not self.chain and not self.follows:
+            self._fill_all()
+            return
+        ends = [(-1, -1), *self.chain, (len(self.shown), len(self.stored))]
+        for n, ((w, s), (next_w, next_s)) in enumerate(pairwise(ends)):
+            left = n > 0 or self.follows or self._begins_as_before()
+            self._fill(self._free(w, next_w), self._rows_free(s, next_s), left=left, right=n < len(ends) - 2)
+
+    def _begins_as_before(self) -> bool:
+        """Whether what is shown begins where the rows begin that were shown before."""
+        if not self.chain or self.last is None or not self.last:
+            return False
+        w, s = self.chain[0]
+        shown_before = sorted(one for one in self.last if one < s)
+        return len(shown_before) == w
+
+    def _fill_all(self) -> None:
+        """Nothing is certain: a history of which every word was rewritten has the roles and about the lengths it had."""
+        rows = sorted(self.last or ())
+        shown = list(range(len(self.shown)))
+        if len(rows) < SURE + 1 or len(shown) < len(rows):
+            self._fill_alike(shown, rows, left=False, right=False)
+            return
+        if all(self.pair.may_be(w, s) for w, s in zip(shown, rows, strict=False)):
+            scores = [self.pair.likeness(w, s) for w, s in zip(shown, rows, strict=False)]
+            if sum(score > 0 for score in scores) >= len(rows) / 2:
+                self._pair_all(zip(shown, rows, strict=False), alike=True)
+                return
+        self._fill_alike(shown, rows, left=False, right=False)
+
+    def _free(self, first: int, end: int) -> list[int]:
+        return [w for w in range(first + 1, end) if w not in self.rows]
+
+    def _rows_free(self, first: int, end: int) -> list[int]:
+        return [s for s in range(first + 1, end) if s not in self.taken]
+
+    def _fill(self, shown: list[int], rows: list[int], *, left: bool, right: bool) -> None:
+        """One gap; `left` and `right` say whether it lies between messages that are certain."""
+        if not shown or not rows:
+            return
+        equal = self._equal_in_order(shown, rows, left=left)
+        for w, s in equal:
+            self._pair(w, s)
+        ends = [(-1, -1), *equal, (len(self.shown), len(self.stored))]
+        for n, ((w, s), (next_w, next_s)) in enumerate(pairwise(ends)):
+            is_left, is_right = left or n > 0, right or n < len(ends) - 2
+            some = [one for one in shown if w < one < next_w]
+            others = [one for one in rows if s < one < next_s]
+            self._fill_alike(some, others, left=is_left, right=is_right)
+
+    def _equal_in_order(self, shown: list[int], rows: list[int], *, left: bool) -> list[tuple[int, int]]:
+        """Equal messages in their order, as many as there are; those next to the anchor win.
+
+        Where nothing certain stands before, an equal message counts only if it was shown before or is next to
+        what is certain behind: a lone word of long ago is none.
+        """
+        found = self._common(shown, rows, from_left=left)
+        if left:
+            return found
+        kept: list[tuple[int, int]] = []
+        next_w, next_s = shown[-1] + 1, rows[-1] + 1
+        for w, s in reversed(found):
+            is_next = w == next_w - 1 and s == next_s - 1
+            if is_next or self._was_shown(s):
+                kept.append((w, s))
+                next_w, next_s = w, s
+        return kept[::-1]
+
+    def _common(self, shown: list[int], rows: list[int], *, from_left: bool) -> list[tuple[int, int]]:
+        """A longest common subsequence; of equally long ones that which lies nearest to the anchor."""
+        if len(shown) * len(rows) > _MAX_CELLS:
+            return self._common_greedily(shown, rows)
+        if not from_left:
+            shown, rows = shown[::-1], rows[::-1]
+        lengths = [[0] * (len(rows) + 1) for _ in range(len(shown) + 1)]
+        for i in range(len(shown) - 1, -1, -1):
+            for j in range(len(rows) - 1, -1, -1):
+                if self._same(shown[i], rows[j]):
+                    lengths[i][j] = lengths[i + 1][j + 1] + 1
+                else:
+                    lengths[i][j] = max(lengths[i + 1][j], lengths[i][j + 1])
+        found: list[tuple[int, int]] = []
+        i = j = 0
+        while i < len(shown) and j < len(rows):
+            if self._same(shown[i], rows[j]):
+                found.append((shown[i], rows[j]))
+                i, j = i + 1, j + 1
+            elif lengths[i + 1][j] >= lengths[i][j + 1]:
+                i += 1
+            else:
+                j += 1
+        return found if from_left else found[::-1]
+
+    def _same(self, w: int, s: int) -> bool:
+        return self.shown[w].mark == self.stored[s].mark and self.pair.may_be(w, s)
+
+    def _common_greedily(self, shown: list[int], rows: list[int]) -> list[tuple[int, int]]:
+        """The same for long gaps: each message with the next row that is equal."""
+        places: dict[bytes, list[int]] = {}
+        for s in rows:
+            places.setdefault(self.stored[s].mark, []).append(s)
+        found: list[tuple[int, int]] = []
+        after = -1
+        for w in shown:
+            there = places.get(self.shown[w].mark, [])
+            at = bisect_left(there, after + 1)
+            if at < len(there) and self.pair.may_be(w, there[at]):
+                after = there[at]
+                found.append((w, after))
+        return found
+
+    # -- versions
+
+    def _fill_alike(self, shown: list[int], rows: list[int], *, left: bool, right: bool) -> None:
+        """A gap without equal messages: what stands between two certain ones at the same place, or is alike."""
+        if not shown or not rows:
+            return
+        if left and right and self._may_all_be(shown, rows):
+            self._pair_all(zip(shown, rows, strict=True))
+            return
+        pairs = self._alike(shown, rows)
+        self._pair_all(pairs, alike=True)
+        ends = [(-1, -1), *pairs, (len(self.shown), len(self.stored))]
+        for n, ((w, s), (next_w, next_s)) in enumerate(pairwise(ends)):
+            some = [one for one in shown if w < one < next_w]
+            others = [one for one in rows if s < one < next_s]
+            is_inside = (left or n > 0) and (right or n < len(ends) - 2)
+            if pairs and is_inside and some and self._may_all_be(some, others):
+                self._pair_all(zip(some, others, strict=True))
+            elif some and others:
+                self._fill_cut(some, others)
+
+    def _may_all_be(self, shown: list[int], rows: list[int]) -> bool:
+        same = len(shown) == len(rows)
+        return same and all(self.pair.may_be(w, s) for w, s in zip(shown, rows, strict=True))
+
+    def _pair_all(self, pairs: Iterable[tuple[int, int]], *, alike: bool = False) -> None:
+        for w, s in pairs:
+            self._pair(w, s, version=True)
+            if alike:
+                self.alike.add(w)
+
+    def _alike(self, shown: list[int], rows: list[int]) -> list[tuple[int, int]]:
+        """The pairs of alike messages in order with the highest likeness in all; near ones only where there are many."""
+        is_long = len(shown) * len(rows) > _MAX_COMPARED
+        scores: dict[tuple[int, int], float] = {}
+        for i, w in enumerate(shown):
+            for j, s in enumerate(rows):
+                is_near = abs(i - j) <= _NEAR or abs((len(shown) - i) - (len(rows) - j)) <= _NEAR
+                if (is_near or not is_long) and self.pair.may_be(w, s):
+                    score = self.pair.likeness(w, s)
+                    if score >= ALIKE:
+                        scores[i, j] = score
+        return [(shown[i], rows[j]) for i, j in _best_in_order(scores, len(shown), len(rows))]
+
+    def _fill_cut(self, shown: list[int], rows: list[int]) -> None:
+        """Rows that are shown as one message, and one that is shown as several."""
+        for w in shown:
+            run = next((run for run in _runs(rows) if self._is_role(run, w) and self.pair.holds(w, run)), None)
+            if run is not None:
+                self.cuts.add(w)
+                self.rows[w] = run[0]
+                self.taken.update(run)
+                rows = [s for s in rows if s not in run]
+        left = [w for w in shown if w not in self.rows]
+        for s in rows:
+            parts = next((run for run in _runs(left) if self._is_shown_role(run, s) and self.pair.is_held(run, s)), None)
+            if parts is not None:
+                self.cuts.update(parts)
+                self.rows.update(dict.fromkeys(parts, s))
+                self.taken.add(s)
+                left = [w for w in left if w not in parts]
+
+    def _is_role(self, rows: Sequence[int], w: int) -> bool:
+        return all(self.stored[s].role == self.shown[w].role for s in rows)
+
+    def _is_shown_role(self, shown: Sequence[int], s: int) -> bool:
+        return all(self.shown[w].role == self.stored[s].role for w in shown)
+
+    # -- what is left
+
+    def result(self) -> Match:
+        ordered = _longest_chain(sorted((w, s) for w, s in self.rows.items() if w not in self.cuts))
+        in_order = {w for w, _ in ordered}
+        moved = frozenset(w for w in self.rows if w not in in_order and w not in self.cuts)
+        places = tuple(self.rows.get(n) for n in range(len(self.shown)))
+        gone: dict[int, Cause] = {}
+        if self.rows:
+            matched = sorted({*(s for _, s in ordered), *(self.rows[w] for w in self.cuts)})
+            self._find_gone(matched, gone)
+        versions = frozenset(self.versions - self.cuts)
+        likely = len(self.alike) + len(self.cuts)
+        return Match(places, versions, frozenset(self.cuts), moved, likely, self.ambiguous, gone)
+
+    def _find_gone(self, matched: Sequence[int], gone: dict[int, Cause]) -> None:
+        for before, after in pairwise(matched):
+            run = [s for s in range(before + 1, after) if s not in self.taken]
+            if run:
+                self._leave_out(before, after, run, gone)
+        behind = [s for s in range(matched[-1] + 1, len(self.stored)) if s not in self.taken]
+        if behind:
+            self._leave_behind(matched[-1], behind, gone)
+
+    def _leave_out(self, before: int, after: int, run: Sequence[int], gone: dict[int, Cause]) -> None:
+        """Rows that are missing between two that are shown: an exchange is deleted, more only saves the host room."""
+        seen = [s for s in run if self.last is None or s in self.last]
+        gone.update((s, "transient") for s in seen if self.stored[s].role == "system" and self._was_shown(s))
+        said = [s for s in run if self.stored[s].role != "system"]
+        if [self.stored[s].role for s in said] not in list(_EXCHANGES) or not set(said) <= set(seen):
+            return
+        if any(self.pair.uses_tools(s) for s in said) or self._has_gap_mark(before, after):
+            return
+        gone.update((s, "removed") for s in said)
+
+    def _has_gap_mark(self, before: int, after: int) -> bool:
+        first = max((w for w, s in self.rows.items() if s == before), default=-1)
+        end = min((w for w, s in self.rows.items() if s == after), default=len(self.shown))
+        return any(w not in self.rows and self.pair.is_gap_mark(w) for w in range(first + 1, end))
+
+    def _leave_behind(self, end: int, behind: Sequence[int], gone: dict[int, Cause]) -> None:
+        """Rows behind the last one that is shown: left on a branch, if the host went on without them."""
+        last_shown = max(w for w, s in self.rows.items() if s == end)
+        further = [w for w in range(last_shown + 1, len(self.shown)) if w not in self.rows]
+        goes_on = any(self.shown[w].role != "system" for w in further)
+        is_edit = last_shown in self.versions and not self.pair.is_lesser(last_shown, end)
+        if goes_on or (is_edit and last_shown == len(self.shown) - 1):
+            for s in behind:
+                if self.last is None or s in self.last:
+                    gone[s] = "transient" if self.stored[s].role == "system" else "branch"
+            return
+        for s in behind:
+            if self.stored[s].role != "system" or not self._was_shown(s):
+                break
+            gone[s] = "transient"
+
+
+def _longest_chain(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Of pairs in the order of their first, the most whose seconds increase."""
+    ends: list[int] = []
+    tails: list[int] = []
+    previous: list[int | None] = []
+    for n, (_, s) in enumerate(pairs):
+        at = bisect_left(ends, s)
+        previous.append(tails[at - 1] if at else None)
+        ends[at : at + 1], tails[at : at + 1] = [s], [n]
+    chain: list[tuple[int, int]] = []
+    link = tails[-1] if tails else None
+    while link is not None:
+        chain.append(pairs[link])
+        link = previous[link]
+    return chain[::-1]
+
+
+def _best_in_order(scores: Mapping[tuple[int, int], float], width: int, height: int) -> list[tuple[int, int]]:
+    """The pairs whose order agrees and whose scores are the highest in all; of equal ones the first."""
+    if not scores:
+        return []
+    best = [[0.0] * (height + 1) for _ in range(width + 1)]
+    for i in range(width - 1, -1, -1):
+        for j in range(height - 1, -1, -1):
+            taken = scores[i, j] + best[i + 1][j + 1] if (i, j) in scores else 0.0
+            best[i][j] = max(best[i + 1][j], best[i][j + 1], taken)
+    found: list[tuple[int, int]] = []
+    i = j = 0
+    while i < width and j < height and best[i][j]:
+        if (i, j) in scores and best[i][j] == scores[i, j] + best[i + 1][j + 1]:
+            found.append((i, j))
+            i, j = i + 1, j + 1
+        elif best[i][j] == best[i][j + 1]:
+            j += 1
+        else:
+            i += 1
+    return found
+
+
+def _runs(places: Sequence[int]) -> list[list[int]]:
+    """Each two or more neighbours among some places, the longest first."""
+    runs = [
+        list(places[first:end])
+        for first in range(len(places))
+        for end in range(first + 2, min(len(places), first + 8) + 1)
+        if places[end - 1] - places[first] == end - 1 - first
+    ]
+    return sorted(runs, key=len, reverse=True)
