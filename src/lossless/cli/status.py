@@ -92,6 +92,8 @@ def _liveness(liveness: Liveness, now: datetime) -> dict[str, Any]:
         "replayed": liveness.replayed,
         "skipped": liveness.skipped,
         "ambiguous": liveness.ambiguous,
+        "revised": liveness.revised,
+        "likely": liveness.likely,
         "blocked": [
             {"conversationId": id_, "since": since, "reason": reason} for id_, since, reason in liveness.blocked
         ],

@@ -78,10 +78,12 @@ def _with_time(screen: Screen, moment: Any) -> str:
 
 def _arrived(counts: Data) -> tuple[tuple[str, str], ...]:
     """Seen versus stored, and what became of the rest."""
-    told = {name: f"{number(counts[name])} {name}" for name in ("seen", "stored", "replayed", "skipped", "ambiguous")}
+    names = ("seen", "stored", "replayed", "skipped", "ambiguous", "revised", "likely")
+    told = {name: f"{number(counts[name])} {name}" for name in names}
     return (
         ("Arrived", f"{told['seen']}, {told['stored']}"),
         ("  the rest", f"{told['replayed']}, {told['skipped']}, {told['ambiguous']}"),
+        ("  matched", f"{told['revised']}, {told['likely']}"),
     )
 
 

@@ -1,23 +1,27 @@
 """What makes two messages the same, and how ids are made.
 
 `identity_hash` and `checkpoint_hash` are the reference's, digit for digit. `fingerprint` is ours: it also
-tells tool calls, results and files apart, for the alignment of a window with the stored tail.
+tells tool calls, results and files apart, for the alignment of a window with the stored tail. `words_digest`
+is ours, too, and tells one wording of a message from another.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from typing import TYPE_CHECKING
 
 from lossless.model.inbound import canonical_frame
 from lossless.model.js_json import stringify, utf8
-from lossless.model.messages import File, Opaque, Text, ToolCall, ToolResult
+from lossless.model.messages import File, Opaque, Reasoning, Text, ToolCall, ToolResult
 
 if TYPE_CHECKING:
     from lossless.model.messages import Json, Message, Part
 
 _FILE_ID = re.compile(r"\bfile_[0-9a-f]{16}\b")
+#: What providers are told to cache.
+_MARK = "cache_control"
 
 
 def canonical(role: str, content: str) -> str:
@@ -54,6 +58,25 @@ def fingerprint(message: Message) -> bytes:
     hidden = _hidden_text(message)
     if hidden is not None:
         digest.update(b"\0\0" + utf8(hidden))
+    return digest.digest()
+
+
+def words_digest(message: Message) -> bytes:
+    """16 bytes that are equal for two messages with the same words, however they are wrapped.
+
+    Words are text, thinking, names and arguments of tool calls, answers of tools, files and unknown blocks. Ids, key
+    order, cache marks, signatures, usage and times are none, nor is the frame that a host puts around a user's message.
+    What is stored of a message has the digest of what came, as long as no payload has left it.
+    """
+    content = canonical(message.role, message.content)
+    digest = hashlib.blake2b(utf8(f"{message.role}\0{content}"), digest_size=16)
+    for part in message.parts:
+        said = _said(part, message.content)
+        if said is not None:
+            digest.update(b"\0" + json.dumps(said).encode())
+    hidden = None if message.parts else _hidden_text(message)
+    if hidden is not None:
+        digest.update(b"\0" + json.dumps(["text", _whole(hidden)]).encode())
     return digest.digest()
 
 
@@ -97,6 +120,59 @@ def _seen(part: Part) -> Json:
     if isinstance(part, File | Opaque):
         return ["raw", _sorted(part.raw)]
     return None
+
+
+def _said(part: Part, content: str) -> Json:
+    """The words of a part; None when the content already has them."""
+    match part:
+        case Text(text):
+            return None if text in content or _whole(text) in _whole(content) else ["text", _whole(text)]
+        case Reasoning(text):
+            return ["thinking", _whole(text)] if text else None
+        case ToolCall(_, name, input_):
+            return ["call", _whole(name), _arguments(input_)]
+        case ToolResult(_, _, text, is_error):
+            return ["result", is_error, _whole(text)]
+        case File(raw) | Opaque(raw):
+            return ["raw", _unmarked(_sorted(raw))]
+
+
+def _arguments(value: Json) -> Json:
+    """Arguments without the order of their keys, also where they came as JSON text that says no key twice."""
+    if not isinstance(value, str):
+        return _sorted(value)
+    try:
+        parsed = json.loads(value, object_pairs_hook=_object_of, parse_float=_refuse, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return value
+    return _sorted(parsed) if isinstance(parsed, dict) else value
+
+
+def _object_of(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("a key stands there twice")
+    return value
+
+
+def _refuse(number: str) -> Json:
+    """A number that has no single spelling."""
+    raise ValueError(number)
+
+
+def _unmarked(value: Json) -> Json:
+    """A block without the marks that only say what a provider shall cache."""
+    if isinstance(value, dict):
+        marked = isinstance(value.get(_MARK), dict)
+        return {key: _unmarked(item) for key, item in value.items() if not marked or key != _MARK}
+    if isinstance(value, list):
+        return [_unmarked(item) for item in value]
+    return value
+
+
+def _whole(text: str) -> str:
+    """`text` as it is stored: half a character becomes U+FFFD."""
+    return text if text.isascii() else utf8(text).decode()
 
 
 def _hidden_text(message: Message) -> str | None:

@@ -45,6 +45,8 @@ def call_status(box: Toolbox, args: Arguments, caller: Caller) -> ToolResult:
         "seen": live.seen,
         "stored": live.stored,
         "ambiguous": live.ambiguous,
+        "revised": live.revised,
+        "likely": live.likely,
         "blocked": len(live.blocked),
         "heldTranscripts": held,
         "sweepsPutOff": totals.pending,
@@ -65,7 +67,8 @@ def _lines(totals: Totals, live: Liveness, held: int, now: datetime) -> list[str
         f"Kept: {counts.conversations:,} conversations, {counts.messages:,} messages "
         f"({totals.message_tokens:,} tokens), {counts.summaries:,} summaries, {counts.files:,} files.",
         f"Last stored: {_ago(live.last_stored_at, now)}. Last compacted: {_ago(live.last_compacted_at, now)}.",
-        f"Seen {live.seen:,}, stored {live.stored:,}, ambiguous {live.ambiguous:,}. Blocked conversations: "
+        f"Seen {live.seen:,}, stored {live.stored:,}, ambiguous {live.ambiguous:,}, revised {live.revised:,}, "
+        f"likely {live.likely:,}. Blocked conversations: "
         f"{len(live.blocked)}. Transcripts held back: {held}. Sweeps put off: {totals.pending}.",
     ]
 

@@ -30,6 +30,7 @@ from lossless.store.search import UNWRITABLE, Search
 from lossless.store.sqlite import SqliteDatabase
 from lossless.store.summaries import Summaries
 from lossless.store.transcripts import Transcripts
+from lossless.store.versions import Versions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,6 +59,7 @@ class Archive:
         self.ingest = IngestMemory(database)
         self.files = Files(database)
         self.search = Search(database)
+        self.versions = Versions(database, self.index, self.search)
         self.beside = Beside(database)
         self.debts = Debts(database)
         self.guards = Guards(database)

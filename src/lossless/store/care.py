@@ -76,6 +76,8 @@ class Liveness:
     replayed: int
     skipped: int
     ambiguous: int
+    revised: int
+    likely: int
     #: Conversations that refuse input: id, since when, why.
     blocked: tuple[tuple[int, datetime | None, str], ...]
 
@@ -116,15 +118,15 @@ class Care:
 
     def liveness(self) -> Liveness:
         """The line that says whether anything is lost on the way."""
-        row = self._db.row(_QUERIES["ingest_totals"]) or (0, 0, 0, 0, 0, None, 0)
-        seen, stored, replayed, skipped, ambiguous, last, _ = row
+        row = self._db.row(_QUERIES["ingest_totals"]) or (0, 0, 0, 0, 0, None, 0, 0)
+        seen, stored, replayed, skipped, ambiguous, last, revised, likely = row
         newest = self._db.row(_QUERIES["newest_row"])
         compacted = self._db.row(_QUERIES["last_compacted"])
         blocked = tuple((id_, moment(at), reason) for id_, at, reason in self._db.rows(_QUERIES["blocked"]))
         return Liveness(
             moment(last) or (moment(newest[0]) if newest else None),
             moment(compacted[0]) if compacted else None,
-            seen, stored, replayed, skipped, ambiguous, blocked,
+            seen, stored, replayed, skipped, ambiguous, revised, likely, blocked,
         )  # fmt: skip
 
     def size(self) -> tuple[int, int]:

@@ -102,6 +102,12 @@ class SearchIndex:
         indexed = [(id_, index_text_of(content)) for id_, content in contents]
         self._db.run_many(_QUERIES["upstream_message"], [row for row in indexed if row[1].strip()])
 
+    def replace_upstream(self, message_id: int, content: str) -> None:
+        """Write the words of a message into upstream's search table anew, where the file has it."""
+        if "messages_fts" in self.upstream:
+            self._db.run(_QUERIES["upstream_drop_message"], {"message_id": message_id})
+            self.add_upstream([(message_id, content)])
+
     def drop_message(self, message_id: int) -> None:
         """Take a message out of our index."""
         for (passage_id,) in self._db.rows(_QUERIES["passages_of"], {"message_id": message_id}):

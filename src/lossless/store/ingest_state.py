@@ -37,6 +37,9 @@ class IngestState:
     blocked_at: datetime | None = None
     blocked_reason: str | None = None
     producers: int = 0
+    #: Messages that were given other words, and decisions that rest on likeness.
+    revised: int = 0
+    likely: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,8 @@ class Counts:
     #: Tokens of the stored messages, and the seq of the last one.
     tokens: int = 0
     last_seq: int | None = None
+    revised: int = 0
+    likely: int = 0
 
 
 class IngestMemory:
@@ -80,8 +85,8 @@ class IngestMemory:
         row = self._db.row(_QUERIES["state"], {"conversation_id": conversation_id})
         if row is None:
             return IngestState()
-        seen, stored, replayed, skipped, ambiguous, last, blocked_at, reason, producers = row
-        return IngestState(seen, stored, replayed, skipped, ambiguous, time(last), time(blocked_at), reason, producers)
+        seen, stored, replayed, skipped, ambiguous, last, blocked_at, reason, *more = row
+        return IngestState(seen, stored, replayed, skipped, ambiguous, time(last), time(blocked_at), reason, *more)
 
     def producers(self, conversation_id: int) -> int:
         """Who has brought messages so far: bits of those with entry ids and those without."""
@@ -97,7 +102,7 @@ class IngestMemory:
                 "conversation_id": conversation_id, "seen": counts.seen, "stored": counts.stored,
                 "replayed": counts.replayed, "skipped": counts.skipped, "ambiguous": counts.ambiguous,
                 "producers": counts.producers, "stored_at": stored_at, "fits": counts.fits, "tokens": counts.tokens,
-                "last_seq": counts.last_seq,
+                "last_seq": counts.last_seq, "revised": counts.revised, "likely": counts.likely,
             },
         )  # fmt: skip
 

@@ -13,7 +13,7 @@ from lossless.model.messages import MADE_UP
 from lossless.model.times import row_time
 from lossless.store import rows
 from lossless.store.index import digest, indexed_text
-from lossless.store.rows import PackedMessage, PartRow
+from lossless.store.rows import PartRow
 from lossless.store.sql import load
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class Messages:
                 for n, (item, pack, text) in enumerate(zip(new, packed, texts, strict=True))
             ],
         )  # fmt: skip
-        part_rows = [row for n, pack in enumerate(packed) for row in _part_values(first + n, pack)]
+        part_rows = [row for n, pack in enumerate(packed) for row in rows.part_values(first + n, pack.parts)]
         if part_rows:
             self._db.run_many(_INSERT_PART, part_rows)
         if in_context:
@@ -257,14 +257,6 @@ class Messages:
         """A page of a conversation, oldest first."""
         place = {"conversation_id": conversation_id, "after": after_seq, "limit": limit}
         return self.many([row[0] for row in self._db.rows(_QUERIES["ids_in_order"], place)])
-
-
-def _part_values(message_id: int, pack: PackedMessage) -> list[tuple[object, ...]]:
-    return [
-        (f"{message_id}.{part.ordinal}", message_id, "", part.part_type, part.ordinal, part.text_content,
-         part.tool_call_id, part.tool_name, part.tool_input, part.tool_output, part.metadata)
-        for part in pack.parts
-    ]  # fmt: skip
 
 
 def _id(row: Row | None) -> int | None:

@@ -31,6 +31,9 @@ KNOWN_STEPS = {
     "repairOpenClawMetadataIdentityState": 2,
 }
 
+#: Columns that tables of ours were given later.
+_LATER = {"ingest_state": ("revised", "likely")}
+
 _QUERIES = load("migrate")
 
 
@@ -162,6 +165,8 @@ def migrate(database: SqliteDatabase) -> None:
             database.run(_QUERIES["drop_old_key_index"])
             _create(database, schema("indexes"))
             _create(database, schema("additions"))
+            for table, column in _lacking(database):
+                database.run(f'ALTER TABLE "{table}" ADD COLUMN "{column}" INTEGER NOT NULL DEFAULT 0')
             _backfill(database)
             database.run(_QUERIES["set_state"], {"name": "schema", "value": SCHEMA_VERSION})
 
@@ -192,9 +197,18 @@ def _is_current(database: SqliteDatabase) -> bool:
         version is not None
         and version[0] == SCHEMA_VERSION
         and database.row(_QUERIES["old_key_index"]) is None
+        and not _lacking(database)
         and all(set(columns) <= set(shape.columns[table]) for table, columns in expected.columns.items())
         and all(steps.get(step, 0) >= known for step, known in KNOWN_STEPS.items())
     )
+
+
+def _lacking(database: Database) -> list[tuple[str, str]]:
+    """Columns that tables of ours in this file lack; a table that is not there lacks none."""
+    found = {table: {row[0] for row in database.rows(_QUERIES["columns"], {"table": table})} for table in _LATER}
+    return [
+        (table, name) for table, names in _LATER.items() if found[table] for name in names if name not in found[table]
+    ]
 
 
 def _refuse_unknown(database: SqliteDatabase, shape: Shape) -> None:
@@ -265,6 +279,9 @@ def stand_ins(database: SqliteDatabase) -> list[str]:
         elif missing := [column for column in columns.values() if column.name not in shape.columns[table]]:
             lacking = ", ".join(f'{column.default or "NULL"} AS "{column.name}"' for column in missing)
             statements.append(f'CREATE TEMP VIEW "{table}" AS SELECT rowid, *, {lacking} FROM main."{table}"')
+    for table in dict.fromkeys(table for table, _ in _lacking(database)):
+        lacking = ", ".join(f'0 AS "{column}"' for other, column in _lacking(database) if other == table)
+        statements.append(f'CREATE TEMP VIEW "{table}" AS SELECT rowid, *, {lacking} FROM main."{table}"')
     additions = split_script(schema("additions"))
     for statement in additions:
         created = _CREATED.match(statement)

@@ -28,9 +28,10 @@ from lossless.model.times import parse_time
 from lossless.store.skeleton import Kept, restore, squeeze, storable, strip, to_json, unsqueeze
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
+    from lossless.model.messages import Json
     from lossless.store.database import Row
 
 #: What to do about damage.
@@ -152,6 +153,28 @@ def _part_row(ordinal: int, part: Part, head: dict[str, Any], message: Message, 
             return _row(ordinal, "file", head | {"rawType": str(raw.get("type", "file")), "raw": raw} | known)
         case Opaque(raw, type_):
             return _row(ordinal, "agent", head | {"rawType": type_, "raw": raw})
+
+
+def part_values(message_id: int, parts: Sequence[PartRow]) -> list[tuple[object, ...]]:
+    """The rows of `message_parts` for a message."""
+    return [
+        (f"{message_id}.{part.ordinal}", message_id, "", part.part_type, part.ordinal, part.text_content,
+         part.tool_call_id, part.tool_name, part.tool_input, part.tool_output, part.metadata)
+        for part in parts
+    ]  # fmt: skip
+
+
+def noted(parts: tuple[PartRow, ...], role: Role, notes: Mapping[int, Mapping[str, Json]]) -> tuple[PartRow, ...]:
+    """Parts with more in their metadata, by ordinal; a message without parts gets one for it."""
+    if not parts:
+        together: dict[str, Any] = {"originalRole": _ORIGINAL_ROLES.get(role, role), _IN_CONTENT: True}
+        for more in notes.values():
+            together |= more
+        return (_row(0, "text", together),)
+    metadata = {part.ordinal: json.loads(part.metadata) for part in parts}
+    for ordinal, more in notes.items():
+        metadata[ordinal if ordinal in metadata else min(metadata)] |= more
+    return tuple(replace(part, metadata=to_json(metadata[part.ordinal])) for part in parts)
 
 
 def unpack_part(row: PartRow, metadata: dict[str, Any], content: str) -> Part:

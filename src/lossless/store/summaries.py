@@ -105,6 +105,24 @@ class Summaries:
         """The summaries that were made of this one."""
         return [row[0] for row in self._db.rows(_QUERIES["used_in"], {"id": summary_id})]
 
+    def mark_stale(self, message_ids: Sequence[int], now: datetime) -> tuple[str, ...]:
+        """Note that these messages were revised below every summary that covers them; returns those summaries."""
+        values = {"ids": json.dumps(list(message_ids)), "at": row_time(now)}
+        found = self._db.rows(_QUERIES["above"], values)
+        self._db.run(_QUERIES["mark_stale"], values)
+        return tuple(row[0] for row in found)
+
+    def stale(self, conversation_id: int) -> dict[str, tuple[int, ...]]:
+        """The summaries of a conversation that are stale, and the messages that were revised below each."""
+        found: dict[str, tuple[int, ...]] = {}
+        for summary_id, message_id in self._db.rows(_QUERIES["stale"], {"conversation_id": conversation_id}):
+            found[summary_id] = (*found.get(summary_id, ()), message_id)
+        return found
+
+    def clear_stale(self, summary_ids: Sequence[str]) -> None:
+        """Note that these summaries say again what their messages say."""
+        self._db.run(_QUERIES["clear_stale"], {"ids": json.dumps(list(summary_ids))})
+
     def covering(self, message_ids: Sequence[int]) -> dict[int, str]:
         """The leaf over each message, where there is one."""
         found = self._db.rows(_QUERIES["covering"], {"ids": json.dumps(list(message_ids))})

@@ -55,6 +55,12 @@ class Trigrams:
         self._db.run_many(_QUERIES["add"], [(id_, text.replace("\0", "\ufffd")) for id_, text in rows])
         self._db.run(_QUERIES["set_through"], {"value": rows[-1][0]})
 
+    def replace(self, message_id: int, text: str) -> None:
+        """Index a message anew that was revised, if it is in the index; needs a transaction."""
+        if message_id <= self.through:
+            self._db.run(_QUERIES["drop"], {"message_id": message_id})
+            self._db.run(_QUERIES["add"], (message_id, text.replace("\0", "\ufffd")))
+
     def next_ids(self, limit: int = _BATCH) -> list[int]:
         """The oldest messages that are not in the index."""
         return [row[0] for row in self._db.rows(_QUERIES["next"], {"after": self.through, "limit": limit})]

@@ -38,7 +38,7 @@ def status_text(bridge: Bridge, session: Session) -> str:
         f"Kept: {counts.conversations} conversations, {counts.messages} messages, {counts.summaries} summaries",
         f"Last stored: {live.last_stored_at or 'never'}; last compacted: {live.last_compacted_at or 'never'}",
         f"Seen {live.seen}, stored {live.stored}, replayed {live.replayed}, skipped {live.skipped}, "
-        f"ambiguous {live.ambiguous}",
+        f"ambiguous {live.ambiguous}, revised {live.revised}, likely {live.likely}",
     ]
     lines += [f"Blocked: conversation {id_}: {reason}" for id_, _, reason in live.blocked]
     owed = f"{totals.pending} pending, {totals.running} running" if totals.pending + totals.running else "none"

@@ -28,7 +28,7 @@ SELECT coalesce(sum(pending), 0), coalesce(sum(running), 0), coalesce(sum(last_f
 
 -- name: ingest_totals
 SELECT coalesce(sum(seen), 0), coalesce(sum(stored), 0), coalesce(sum(replayed), 0), coalesce(sum(skipped), 0),
-       coalesce(sum(ambiguous), 0), CAST(max(last_stored_at) AS BLOB), coalesce(sum(blocked_at IS NOT NULL), 0)
+       coalesce(sum(ambiguous), 0), CAST(max(last_stored_at) AS BLOB), coalesce(sum(revised), 0), coalesce(sum(likely), 0)
   FROM ingest_state;
 
 -- name: blocked

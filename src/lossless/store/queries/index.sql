@@ -97,6 +97,9 @@ SELECT name FROM sqlite_master WHERE type = 'table' AND name IN ('messages_fts',
 -- name: upstream_message
 INSERT INTO messages_fts (rowid, content) VALUES (?, ?);
 
+-- name: upstream_drop_message
+DELETE FROM messages_fts WHERE rowid = :message_id;
+
 -- name: upstream_summary
 INSERT INTO summaries_fts (summary_id, content) VALUES (:summary_id, :content);
 

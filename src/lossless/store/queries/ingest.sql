@@ -1,7 +1,7 @@
 -- What ingest remembers between calls.
 
 -- name: state
-SELECT seen, stored, replayed, skipped, ambiguous, last_stored_at, blocked_at, blocked_reason, producers
+SELECT seen, stored, replayed, skipped, ambiguous, last_stored_at, blocked_at, blocked_reason, producers, revised, likely
   FROM ingest_state WHERE conversation_id = :conversation_id;
 
 -- name: producers
@@ -9,12 +9,13 @@ SELECT producers FROM ingest_state WHERE conversation_id = :conversation_id;
 
 -- name: count
 INSERT INTO ingest_state (conversation_id, seen, stored, replayed, skipped, ambiguous, producers, last_stored_at,
-                          context_tokens, context_seq)
+                          context_tokens, context_seq, revised, likely)
 VALUES (:conversation_id, :seen, :stored, :replayed, :skipped, :ambiguous, :producers, :stored_at,
-        CASE WHEN :last_seq = :stored THEN :tokens END, :last_seq)
+        CASE WHEN :last_seq = :stored THEN :tokens END, :last_seq, :revised, :likely)
     ON CONFLICT (conversation_id) DO UPDATE SET
        seen = seen + excluded.seen, stored = stored + excluded.stored, replayed = replayed + excluded.replayed,
        skipped = skipped + excluded.skipped, ambiguous = ambiguous + excluded.ambiguous,
+       revised = revised + excluded.revised, likely = likely + excluded.likely,
        producers = producers | excluded.producers,
        last_stored_at = coalesce(excluded.last_stored_at, last_stored_at),
        context_tokens = CASE WHEN :stored = 0 OR context_seq = :last_seq - :stored THEN context_tokens + :tokens END,

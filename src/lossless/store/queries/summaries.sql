@@ -54,3 +54,27 @@ UPDATE pending_summary_nodes SET status = 'stale', updated_at = datetime('now')
 
 -- name: has_pending
 SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'pending_compaction_batches';
+
+-- name: above
+-- Every summary over some messages, the leaves first.
+WITH RECURSIVE above (id) AS (
+    SELECT summary_id FROM summary_messages WHERE message_id IN (SELECT value FROM json_each(:ids))
+    UNION
+    SELECT p.summary_id FROM above JOIN summary_parents p ON p.parent_summary_id = above.id)
+SELECT s.summary_id FROM above JOIN summaries s ON s.summary_id = above.id ORDER BY s.depth, s.rowid;
+
+-- name: mark_stale
+WITH RECURSIVE above (id, message_id) AS (
+    SELECT summary_id, message_id FROM summary_messages WHERE message_id IN (SELECT value FROM json_each(:ids))
+    UNION
+    SELECT p.summary_id, above.message_id FROM above JOIN summary_parents p ON p.parent_summary_id = above.id)
+INSERT INTO stale_summaries (summary_id, message_id, at)
+SELECT id, message_id, :at FROM above WHERE true
+    ON CONFLICT DO UPDATE SET at = excluded.at;
+
+-- name: stale
+SELECT t.summary_id, t.message_id FROM stale_summaries t JOIN summaries s USING (summary_id) JOIN messages m USING (message_id)
+ WHERE s.conversation_id = :conversation_id ORDER BY s.depth, s.rowid, m.seq;
+
+-- name: clear_stale
+DELETE FROM stale_summaries WHERE summary_id IN (SELECT value FROM json_each(:ids));

@@ -20,5 +20,8 @@ SELECT message_id FROM messages WHERE message_id > :after ORDER BY message_id LI
 -- name: add
 INSERT INTO message_trigrams (rowid, body) VALUES (?, ?);
 
+-- name: drop
+DELETE FROM message_trigrams WHERE rowid = :message_id;
+
 -- name: having
 SELECT rowid FROM message_trigrams WHERE message_trigrams MATCH :match;

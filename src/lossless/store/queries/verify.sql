@@ -222,7 +222,7 @@ SELECT w.conversation_id, 'it points at messages of another conversation' FROM l
 
 -- name: ingest_state.fields
 SELECT conversation_id, 'its counters do not add up' FROM ingest_state
- WHERE stored < 0 OR replayed < 0 OR skipped < 0 OR ambiguous < 0 OR seen <> stored + replayed + skipped
+ WHERE stored < 0 OR replayed < 0 OR skipped < 0 OR ambiguous < 0 OR revised < 0 OR likely < 0 OR seen <> stored + replayed + skipped
     OR (blocked_at IS NULL) <> (blocked_reason IS NULL);
 
 -- name: ingest_state.tokens

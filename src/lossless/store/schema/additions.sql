@@ -21,6 +21,29 @@ CREATE TABLE IF NOT EXISTS message_passages (
 );
 CREATE INDEX IF NOT EXISTS message_passages_message_idx ON message_passages (message_id);
 
+-- What a message said before, or as a host shortened it; the row in `messages` has its current words.
+CREATE TABLE IF NOT EXISTS message_versions (
+    version_id INTEGER PRIMARY KEY AUTOINCREMENT,
+    message_id INTEGER NOT NULL REFERENCES messages (message_id) ON DELETE CASCADE,
+    digest     BLOB NOT NULL,     -- of its words, 16 bytes
+    lesser     INTEGER NOT NULL,  -- 0: it was the row's current words; 1: a host's reduction, which never was
+    length     INTEGER,           -- of a wording that is the beginning of another one, in characters
+    base_id    INTEGER,           -- that other one; NULL for the row's current words
+    tokens     INTEGER NOT NULL,
+    at         INTEGER NOT NULL,  -- when it was kept, in seconds since 1970
+    body       BLOB,              -- deflated JSON of all of it; NULL for a beginning
+    UNIQUE (digest, message_id)
+);
+CREATE INDEX IF NOT EXISTS message_versions_message_idx ON message_versions (message_id);
+
+-- Summaries of messages that were revised afterwards.
+CREATE TABLE IF NOT EXISTS stale_summaries (
+    summary_id TEXT NOT NULL REFERENCES summaries (summary_id) ON DELETE CASCADE,
+    message_id INTEGER NOT NULL REFERENCES messages (message_id) ON DELETE CASCADE,
+    at         TEXT NOT NULL,
+    PRIMARY KEY (summary_id, message_id)
+) WITHOUT ROWID;
+
 CREATE TABLE IF NOT EXISTS summary_extras (
     index_id   INTEGER PRIMARY KEY,
     summary_id TEXT NOT NULL UNIQUE REFERENCES summaries (summary_id) ON DELETE CASCADE,
@@ -30,6 +53,8 @@ CREATE TABLE IF NOT EXISTS summary_extras (
 CREATE VIRTUAL TABLE IF NOT EXISTS message_index USING fts5 (
     body, extra, content='', contentless_delete=1, tokenize='porter unicode61 remove_diacritics 2');
 CREATE VIRTUAL TABLE IF NOT EXISTS summary_index USING fts5 (
+    body, extra, content='', contentless_delete=1, tokenize='porter unicode61 remove_diacritics 2');
+CREATE VIRTUAL TABLE IF NOT EXISTS version_index USING fts5 (
     body, extra, content='', contentless_delete=1, tokenize='porter unicode61 remove_diacritics 2');
 
 -- Every change of a context other than an append: ids and sizes, never text.
@@ -90,7 +115,9 @@ CREATE TABLE IF NOT EXISTS ingest_state (
     context_seq     INTEGER,                     -- the newest message that `context_tokens` counts
     last_stored_at  TEXT,
     blocked_at      TEXT,
-    blocked_reason  TEXT
+    blocked_reason  TEXT,
+    revised         INTEGER NOT NULL DEFAULT 0,
+    likely          INTEGER NOT NULL DEFAULT 0
 );
 
 -- One summariser per conversation across processes.

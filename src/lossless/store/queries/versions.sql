@@ -1,0 +1,84 @@
+-- Earlier and lesser wordings of messages; the row of a message has its current words.
+
+-- name: wording
+SELECT m.role, m.content, m.token_count, m.stable_event_key, x.format, x.skeleton
+  FROM messages m LEFT JOIN message_extras x USING (message_id) WHERE m.message_id = :message_id;
+
+-- name: parts
+SELECT ordinal, part_type, text_content, tool_call_id, tool_name, tool_input, tool_output, metadata
+  FROM message_parts WHERE message_id = :message_id ORDER BY ordinal;
+
+-- name: add
+INSERT INTO message_versions (message_id, digest, lesser, length, base_id, tokens, at, body)
+VALUES (:message_id, :digest, :lesser, :length, NULL, :tokens, :at, :body)
+    ON CONFLICT DO NOTHING RETURNING version_id;
+
+-- name: known
+SELECT version_id FROM message_versions WHERE digest = :digest AND message_id = :message_id;
+
+-- name: of
+SELECT version_id, message_id, digest, lesser, length, base_id, tokens, at, body
+  FROM message_versions WHERE message_id IN (SELECT value FROM json_each(:ids)) ORDER BY message_id, version_id;
+
+-- name: digests
+SELECT message_id, digest FROM message_versions WHERE message_id IN (SELECT value FROM json_each(:ids));
+
+-- name: find
+-- The newest row that ever had these words.
+SELECT v.digest, max(v.message_id) FROM json_each(:digests) d
+ CROSS JOIN message_versions v ON v.digest = unhex(d.value)
+  JOIN messages m ON m.message_id = v.message_id AND m.conversation_id = :conversation_id
+ GROUP BY v.digest;
+
+-- name: count
+SELECT count(*) FROM message_versions v JOIN messages m USING (message_id)
+ WHERE :conversation_id IS NULL OR m.conversation_id = :conversation_id;
+
+-- name: base_on
+-- Beginnings of the current words become beginnings of a version, or the other way round.
+UPDATE message_versions SET base_id = :to WHERE message_id = :message_id AND length IS NOT NULL AND base_id IS :from;
+
+-- name: fill
+UPDATE message_versions SET length = NULL, base_id = NULL, body = :body WHERE version_id = :version_id;
+
+-- name: remove
+DELETE FROM message_versions WHERE version_id = :version_id;
+
+-- name: index
+INSERT INTO version_index (rowid, body, extra) VALUES (:version_id, :body, :extra);
+
+-- name: drop_index
+DELETE FROM version_index WHERE rowid = :version_id;
+
+-- name: set_words
+-- Its own event key stays when the new one is another row's.
+UPDATE messages SET content = :content, token_count = :tokens, identity_hash = :identity, large_content = :file_id,
+       openclaw_sender_metadata = coalesce(:sender, openclaw_sender_metadata),
+       stable_event_key = CASE WHEN :event_key IS NULL OR EXISTS (
+           SELECT 1 FROM messages o WHERE o.conversation_id = messages.conversation_id AND o.stable_event_key = :event_key)
+           THEN stable_event_key ELSE :event_key END
+ WHERE message_id = :message_id AND conversation_id = :conversation_id;
+
+-- name: set_extras
+INSERT INTO message_extras (message_id, fingerprint, digest, claimed, format, skeleton)
+VALUES (:message_id, :fingerprint, :digest, 1, :format, :skeleton)
+    ON CONFLICT (message_id) DO UPDATE SET
+       fingerprint = excluded.fingerprint, digest = excluded.digest, format = excluded.format, skeleton = excluded.skeleton;
+
+-- name: drop_parts
+DELETE FROM message_parts WHERE message_id = :message_id;
+
+-- name: count_tokens
+UPDATE ingest_state SET context_tokens = context_tokens + :more
+ WHERE conversation_id = :conversation_id
+   AND EXISTS (SELECT 1 FROM context_items WHERE conversation_id = :conversation_id AND message_id = :message_id);
+
+-- name: count_source_tokens
+-- Summaries count the tokens of the messages below them, once for each way down.
+WITH RECURSIVE above (id) AS (
+    SELECT summary_id FROM summary_messages WHERE message_id = :message_id
+    UNION ALL
+    SELECT p.summary_id FROM above JOIN summary_parents p ON p.parent_summary_id = above.id)
+UPDATE summaries SET source_message_token_count = max(0, source_message_token_count
+       + :more * (SELECT count(*) FROM above WHERE id = summaries.summary_id))
+ WHERE summary_id IN (SELECT id FROM above);

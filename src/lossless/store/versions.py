@@ -1,0 +1,388 @@
+"""Versions: what messages said before, and what hosts made of them. No wording is lost, none is stored twice.
+
+The row of a message has its current words. A version whose text is the beginning of another wording, as when a message
+is streamed, is kept as its length; any other as the columns from which its message is rebuilt.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from lossless.errors import ArchiveCorrupt, NotFound
+from lossless.model.identity import words_digest
+from lossless.model.index_text import extra_tokens
+from lossless.store import rows
+from lossless.store.index import digest as index_digest
+from lossless.store.index import indexed_text
+from lossless.store.rows import PartRow
+from lossless.store.skeleton import squeeze, to_json, unsqueeze
+from lossless.store.sql import load
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from lossless.model.conversations import Conversation
+    from lossless.model.messages import Json, Message, Role
+    from lossless.store.database import Database, Row
+    from lossless.store.index import SearchIndex
+    from lossless.store.messages import NewMessage
+    from lossless.store.search import Search
+
+_QUERIES = load("versions")
+_INSERT_PART = load("messages")["insert_part"]
+
+#: `earlier`: it was the row's current words; `lesser`: a host's reduction, which never was.
+Kind = Literal["earlier", "lesser"]
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One wording of a message that is not its current one."""
+
+    id: int
+    message_id: int
+    kind: Kind
+    digest: bytes
+    at: datetime
+    message: Message
+    #: How the original is made again, when payloads have left it.
+    recipe: Json = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """A message as columns, its role aside."""
+
+    content: str
+    parts: tuple[PartRow, ...]
+    skeleton: bytes | None
+    format: str | None
+    event_key: str | None
+    tokens: int
+
+    @classmethod
+    def of(cls, message: Message, notes: Mapping[int, Mapping[str, Json]] | None = None) -> Wording:
+        """The columns of a message, with what is noted about the payloads that have left it."""
+        packed = rows.pack(message)
+        parts = rows.noted(packed.parts, message.role, notes) if notes else packed.parts
+        format_ = None if message.format == "plain" else message.format
+        return cls(packed.content, parts, packed.skeleton, format_, message.event_key, message.tokens)
+
+    def message(self, role: Role) -> Message:
+        """The message; ValueError when it cannot be rebuilt."""
+        return rows.unpack(
+            role, self.content, self.tokens, self.parts, self.skeleton, self.format, self.event_key
+        )  # fmt: skip
+
+    def cut(self, length: int, tokens: int) -> Wording:
+        """The same with the beginning of its text only."""
+        content = self.content[:length]
+        parts = tuple(replace(part, text_content=content) if self._is_whole(part) else part for part in self.parts)
+        return replace(self, content=content, parts=parts, tokens=tokens)
+
+    def _is_whole(self, part: PartRow) -> bool:
+        return part.text_content == self.content
+
+    def begins(self, other: Wording, role: Role) -> bool:
+        """Whether `other` with a shorter text is this wording: nothing but what are no words is different."""
+        if len(self.content) >= len(other.content) or not other.content.startswith(self.content):
+            return False
+        if self._outline() != other._outline():
+            return False
+        mine, cut = self.message(role), other.cut(len(self.content), self.tokens).message(role)
+        return words_digest(mine) == words_digest(cut) and _content(mine) == _content(cut)
+
+    def _outline(self) -> list[tuple[object, ...]]:
+        return [
+            (part.ordinal, part.part_type, True if self._is_whole(part) else part.text_content, part.tool_call_id,
+             part.tool_name, part.tool_input, part.tool_output)
+            for part in self.parts
+        ]  # fmt: skip
+
+    def body(self) -> bytes:
+        """All of it but the tokens, as it is stored."""
+        parts = [
+            [part.ordinal, part.part_type, True if self._is_whole(part) else part.text_content, part.tool_call_id,
+             part.tool_name, part.tool_input, part.tool_output, part.metadata]
+            for part in self.parts
+        ]  # fmt: skip
+        skeleton = None if self.skeleton is None else unsqueeze(self.skeleton)
+        return squeeze(to_json([self.content, self.format, self.event_key, skeleton, *parts]))
+
+    @classmethod
+    def from_body(cls, body: bytes, tokens: int) -> Wording:
+        """What `body` was made of; ValueError when it is damaged."""
+        try:
+            content, format_, event_key, skeleton, *parts = json.loads(unsqueeze(body))
+            rows_ = tuple(
+                PartRow(n, type_, content if text is True else text, *more) for n, type_, text, *more in parts
+            )
+            return cls(content, rows_, None if skeleton is None else squeeze(skeleton), format_, event_key, tokens)
+        except (TypeError, UnicodeDecodeError) as error:
+            raise ValueError(f"a damaged version: {error}") from error
+
+    @property
+    def recipe(self) -> Json:
+        """How the original is made again, when payloads have left it."""
+        for part in self.parts:
+            if '"restore":' in part.metadata:
+                recipe: Json = json.loads(part.metadata).get("restore")
+                return recipe
+        return None
+
+
+def _content(message: Message) -> Json:
+    return None if message.body is None else message.body.get("content")
+
+
+@dataclass(frozen=True, slots=True)
+class VersionRow:
+    """A row of `message_versions`."""
+
+    id: int
+    message_id: int
+    digest: bytes
+    lesser: int
+    length: int | None
+    base_id: int | None
+    tokens: int
+    at: int
+    body: bytes | None
+
+
+class Versions:
+    """Reads and writes of versions, and of the words of a row that is revised."""
+
+    def __init__(self, database: Database, index: SearchIndex, search: Search) -> None:
+        self._db, self._index, self._search = database, index, search
+
+    # --- writing --------------------------------------------------------------------------------------
+
+    def keep(
+        self,
+        message_id: int,
+        message: Message,
+        digest: bytes,
+        kind: Kind,
+        now: datetime,
+        notes: Mapping[int, Mapping[str, Json]] | None = None,
+    ) -> bool:
+        """Add a wording of a message, in the caller's transaction; False when these words are there already.
+
+        `digest` is that of the words as they came, `message` may be without its payloads: `notes` then says how
+        they come back.
+        """
+        role, current = self._current(message_id)
+        if role != message.role:
+            raise ValueError(f"message {message_id} is of role {role}, not {message.role}")
+        if digest == words_digest(current.message(role)):
+            return False
+        return self._add(message_id, role, Wording.of(message, notes), digest, current, kind, now) is not None
+
+    def revise(
+        self,
+        conversation: Conversation,
+        message_id: int,
+        new: NewMessage,
+        now: datetime,
+        *,
+        digest: bytes | None = None,
+        notes: Mapping[int, Mapping[str, Json]] | None = None,
+        old_digest: bytes | None = None,
+    ) -> bool:
+        """Give a row other words, in the caller's transaction; the old wording becomes a version of it.
+
+        Row id, seq, role, time and entry id stay; all that follows from the words follows. False when the words are
+        the same, and only what is no words was taken over. `new.message` may be without its payloads: `notes` then
+        says how they come back, and `digest` is that of its words as they came; `old_digest` the same of the words
+        that the row has now.
+        """
+        role, old = self._current(message_id)
+        if role != new.message.role:
+            raise ValueError(f"message {message_id} is of role {role}, not {new.message.role}")
+        fresh = Wording.of(new.message, notes)
+        digest = digest or words_digest(new.message)
+        old_digest = old_digest or words_digest(old.message(role))
+        self._forget(message_id, role, digest, fresh)
+        is_other = digest != old_digest
+        if is_other:
+            self._retire(message_id, role, old, old_digest, fresh, now)
+        elif old != fresh:
+            self._fill(self._based(message_id, None), role, old, fresh)
+        self._write(conversation, message_id, new, fresh, old.tokens)
+        return is_other
+
+    def _retire(self, message_id: int, role: Role, old: Wording, digest: bytes, fresh: Wording, now: datetime) -> None:
+        """Make the current words a version; what was the beginning of them still is the beginning of something."""
+        begins = old.begins(fresh, role)
+        version_id = self._add(message_id, role, old, digest, fresh, "earlier", now)
+        if not begins:
+            self._db.run(_QUERIES["base_on"], {"message_id": message_id, "from": None, "to": version_id})
+        elif replace(old, content="", tokens=0) != replace(fresh, content="", tokens=0):
+            self._fill(self._based(message_id, None), role, old, fresh)
+
+    def _forget(self, message_id: int, role: Role, digest: bytes, fresh: Wording) -> None:
+        """Take out the version whose words become the current ones."""
+        known = self._db.row(_QUERIES["known"], {"message_id": message_id, "digest": digest})
+        if known is None:
+            return
+        found = {row.id: row for row in self._rows([message_id])}
+        version = found[known[0]]
+        based = [row for row in found.values() if row.base_id == version.id]
+        if based and version.body is not None:
+            self._fill(based, role, Wording.from_body(version.body, version.tokens), fresh)
+            self._db.run(_QUERIES["base_on"], {"message_id": message_id, "from": version.id, "to": None})
+        self._db.run(_QUERIES["drop_index"], {"version_id": version.id})
+        self._db.run(_QUERIES["remove"], {"version_id": version.id})
+
+    def _fill(self, based: Sequence[VersionRow], role: Role, old: Wording, fresh: Wording) -> None:
+        """Keep whole those beginnings of one wording that are none of another, which takes its place."""
+        for row in based:
+            assert row.length is not None
+            wording = old.cut(row.length, row.tokens)
+            if row.length > len(old.content) or not wording.begins(fresh, role):
+                self._db.run(_QUERIES["fill"], {"version_id": row.id, "body": wording.body()})
+                self._put_index(row.id, wording, role)
+
+    def _based(self, message_id: int, base_id: int | None) -> list[VersionRow]:
+        return [row for row in self._rows([message_id]) if row.length is not None and row.base_id == base_id]
+
+    def _add(
+        self,
+        message_id: int,
+        role: Role,
+        wording: Wording,
+        digest: bytes,
+        current: Wording,
+        kind: Kind,
+        now: datetime,
+    ) -> int | None:
+        begins = wording.begins(current, role)
+        row = self._db.row(
+            _QUERIES["add"],
+            {
+                "message_id": message_id, "digest": digest, "lesser": kind == "lesser",
+                "length": len(wording.content) if begins else None, "tokens": wording.tokens,
+                "at": int(now.timestamp()), "body": None if begins else wording.body(),
+            },
+        )  # fmt: skip
+        if row is None:
+            return None
+        if not begins:
+            self._put_index(row[0], wording, role)
+        return int(row[0])
+
+    def _put_index(self, version_id: int, wording: Wording, role: Role) -> None:
+        text = indexed_text(wording.content, wording.message(role))
+        if text.strip():
+            self._db.run(_QUERIES["index"], {"version_id": version_id, "body": text, "extra": extra_tokens(text)})
+
+    def _write(
+        self, conversation: Conversation, message_id: int, new: NewMessage, fresh: Wording, old_tokens: int
+    ) -> None:
+        """The row, its parts, what is known about it, and the indexes."""
+        place: dict[str, Any] = {"message_id": message_id, "conversation_id": conversation.id}
+        words = {
+            "content": fresh.content, "tokens": fresh.tokens, "identity": new.identity, "file_id": new.file_id,
+            "sender": new.sender, "event_key": new.event_key,
+        }  # fmt: skip
+        self._db.run(_QUERIES["set_words"], place | words)
+        if not self._db.changes():
+            raise NotFound("message", message_id)
+        text = indexed_text(fresh.content, new.message)
+        extras = {"fingerprint": new.fingerprint, "digest": index_digest(text), "format": fresh.format}
+        self._db.run(_QUERIES["set_extras"], {"message_id": message_id, "skeleton": fresh.skeleton, **extras})
+        self._db.run(_QUERIES["drop_parts"], {"message_id": message_id})
+        self._db.run_many(_INSERT_PART, rows.part_values(message_id, fresh.parts))
+        self._index.refill([(message_id, text)])
+        self._index.replace_upstream(message_id, fresh.content)
+        for said in self._search.texts.messages([message_id]):
+            self._search.trigrams.replace(message_id, f"{said.content}\n{said.called}")
+        if fresh.tokens != old_tokens:
+            more = place | {"more": fresh.tokens - old_tokens}
+            self._db.run(_QUERIES["count_tokens"], more)
+            self._db.run(_QUERIES["count_source_tokens"], {"message_id": message_id, "more": more["more"]})
+
+    # --- reading --------------------------------------------------------------------------------------
+
+    def of(self, message_id: int) -> tuple[Version, ...]:
+        """The versions of a message, oldest first; `ArchiveCorrupt` when one cannot be read back."""
+        return self.many([message_id]).get(message_id, ())
+
+    def many(self, message_ids: Sequence[int]) -> dict[int, tuple[Version, ...]]:
+        """The versions of several messages, by message; those without any are left out."""
+        found: defaultdict[int, list[VersionRow]] = defaultdict(list)
+        for row in self._rows(message_ids):
+            found[row.message_id].append(row)
+        return {id_: self._versions(id_, some) for id_, some in found.items()}
+
+    def _versions(self, message_id: int, found: Sequence[VersionRow]) -> tuple[Version, ...]:
+        role, current = self._current(message_id)
+        by_id = {row.id: row for row in found}
+        versions = []
+        for row in found:
+            try:
+                wording = _wording(row, by_id, current)
+                message = wording.message(role)
+            except ValueError as error:
+                raise unreadable(row.id, message_id, error) from error
+            at = datetime.fromtimestamp(row.at, UTC)
+            kind: Kind = "lesser" if row.lesser else "earlier"
+            versions.append(Version(row.id, message_id, kind, row.digest, at, message, wording.recipe))
+        return tuple(versions)
+
+    def digests(self, message_ids: Sequence[int]) -> dict[int, set[bytes]]:
+        """The digests of the versions of some messages; those without any are left out."""
+        found: dict[int, set[bytes]] = {}
+        for message_id, digest in self._db.rows(_QUERIES["digests"], {"ids": json.dumps(list(message_ids))}):
+            found.setdefault(message_id, set()).add(digest)
+        return found
+
+    def find(self, conversation_id: int, digests: Iterable[bytes]) -> dict[bytes, int]:
+        """Which of these words a message of a conversation once had, and the newest such message."""
+        asked = json.dumps([digest.hex() for digest in digests])
+        return dict(self._db.rows(_QUERIES["find"], {"conversation_id": conversation_id, "digests": asked}))
+
+    def count(self, conversation_id: int | None = None) -> int:
+        """How many versions a conversation has, or the archive."""
+        row = self._db.row(_QUERIES["count"], {"conversation_id": conversation_id})
+        return row[0] if row else 0
+
+    def _rows(self, message_ids: Sequence[int]) -> list[VersionRow]:
+        return [VersionRow(*row) for row in self._db.rows(_QUERIES["of"], {"ids": json.dumps(list(message_ids))})]
+
+    def _current(self, message_id: int) -> tuple[Role, Wording]:
+        row: Row | None = self._db.row(_QUERIES["wording"], {"message_id": message_id})
+        if row is None:
+            raise NotFound("message", message_id)
+        role, content, tokens, event_key, format_, skeleton = row
+        parts = tuple(
+            PartRow(*row[:-1], row[-1] or "{}")
+            for row in self._db.rows(_QUERIES["parts"], {"message_id": message_id})
+        )
+        return role, Wording(content, parts, skeleton, format_, event_key, tokens)
+
+
+def _wording(row: VersionRow, by_id: Mapping[int, VersionRow], current: Wording) -> Wording:
+    if row.body is not None:
+        return Wording.from_body(row.body, row.tokens)
+    if row.length is None:
+        raise ValueError("it has neither words nor a length")
+    if row.base_id is None:
+        base = current
+    else:
+        kept = by_id.get(row.base_id)
+        if kept is None or kept.body is None:
+            raise ValueError(f"the version {row.base_id}, of which it is the beginning, is not there")
+        base = Wording.from_body(kept.body, kept.tokens)
+    if not 0 <= row.length < len(base.content):
+        raise ValueError("it is longer than the words of which it is the beginning")
+    return base.cut(row.length, row.tokens)
+
+
+def unreadable(version_id: int, message_id: int, error: ValueError) -> ArchiveCorrupt:
+    return ArchiveCorrupt(f"version {version_id} of message {message_id} cannot be read back: {error}; {rows.DAMAGED}")
