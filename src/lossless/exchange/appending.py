@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless.errors import BadInput
 from lossless.ingest import events as incoming
+from lossless.ingest.match import overlap
 from lossless.ingest.plan import IngestPlan
 from lossless.ingest.run import write
 from lossless.ingest.window import system_head
@@ -86,9 +87,7 @@ def already(archive: Archive, conversation_id: int, events: Sequence[Event]) -> 
 
 def _overlap(rows: Sequence[TailRow], events: Sequence[Event]) -> int:
     """The most messages that these rows end with and a request begins with."""
-    there, said = [row.fingerprint for row in rows], [event.fingerprint for event in events]
-    most = min(len(there), len(said))
-    return next((n for n in range(most, 0, -1) if there[-n] == said[0] and there[-n:] == said[:n]), 0)
+    return overlap([event.fingerprint for event in events], [row.fingerprint for row in rows])[0]
 
 
 def _is_answered(archive: Archive, events: Iterable[Event], reply: Sequence[int]) -> bool:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from lossless.errors import BadMessage
 from lossless.ingest import events as incoming
 from lossless.ingest.events import Skip
-from lossless.ingest.plan import plan_append
+from lossless.ingest.plan import Known, plan_append
 from lossless.ingest.run import copies_in, count, plan_of_batch, report_of, without_copies, write
-from lossless.ingest.window import Window, ids_of, plan_aligned
+from lossless.ingest.window import Window, entry_ids_of, plan_aligned
 from lossless.model.identity import fingerprint
 from lossless.model.times import row_time
 from lossless.store.ingest_state import WITHOUT_IDS, WindowMark
@@ -75,7 +75,7 @@ def follow(
     events = without_copies(archive, conversation, batch.events, skips, follows=True)
     if len(skips) > len(batch.skips):
         batch = replace(batch, events=tuple(events), skips=tuple(skips))
-    known = archive.messages.known_entries(conversation.id, ids_of(events)[0])
+    known = archive.messages.known_entries(conversation.id, entry_ids_of(events))
     events, twins = _without_twins(archive, conversation, events, known)
     plan = plan_of_batch(archive, conversation, events, known)
     if twins:
@@ -107,20 +107,23 @@ def lay_over(
         plan = plan_aligned(archive, conversation.id, events, mark, in_use=in_use)
         if mark is not None and _is_of_another_time(archive, events, plan):
             plan = plan_aligned(archive, conversation.id, events, None)
-    known = archive.messages.known_entries(conversation.id, ids_of(plan.new)[0])
+    known = archive.messages.known_entries(conversation.id, entry_ids_of(plan.new))
     new, twins = _without_twins(archive, conversation, plan.new, known)
     if rewritten:
         new, more = _without_copies_of_the_second(archive, conversation, new, plan)
         twins += more
     stamps = {**dict(twins), **dict(plan.stamps)}
-    plan = replace(plan, new=tuple(new), stamps=tuple(stamps.items()), replayed=len(events) - len(new))
+    plan = replace(
+        plan, new=tuple(new), stamps=tuple(stamps.items()), replayed=len(events) - len(new), is_running=False
+    )
     return _adopting(archive, conversation, plan), replace(batch, events=tuple(events), skips=tuple(skips))
 
 
 def _all_of(archive: Archive, conversation: Conversation, after: int) -> WindowMark | None:
     """All that is stored, as if the host had shown it as its last window."""
     rows = [row for row in archive.messages.tail(conversation.id, _MOST_ROWS) if row.id > after]
-    return WindowMark(rows[0].id, rows[-1].id, len(rows), b"") if rows else None
+    ids = tuple(row.id for row in rows)
+    return WindowMark(ids[0], ids[-1], len(ids), b"", ids) if ids else None
 
 
 def _is_of_another_time(archive: Archive, events: Sequence[Event], plan: IngestPlan) -> bool:
@@ -138,8 +141,15 @@ def _adopting(archive: Archive, conversation: Conversation, plan: IngestPlan) ->
         return plan
     taken = {*plan.places, *plan.abandoned, *(row for row, _ in plan.stamps)}
     rows = [row for row in archive.messages.tail(conversation.id, _ADOPTION_ROWS) if row.id not in taken]
-    rest = plan_append(plan.new, {}, {}, [row for row in rows if row.entry_id is None], copies_in(archive))
-    return replace(plan, new=rest.new, stamps=plan.stamps + rest.stamps, replayed=plan.replayed + rest.replayed)
+    rest = plan_append(plan.new, Known({}, {}), [row for row in rows if row.entry_id is None], copies_in(archive))
+    return replace(
+        plan,
+        new=rest.new,
+        stamps=plan.stamps + rest.stamps,
+        versions=plan.versions + rest.versions,
+        likely=plan.likely + rest.likely,
+        replayed=plan.replayed + rest.replayed,
+    )
 
 
 def carry_out(
@@ -152,11 +162,11 @@ def carry_out(
     payloads: Payloads | None,
 ) -> AppendReport:
     """Store what was planned for a batch, and count it."""
-    appended = write(archive, conversation, plan, payloads, now)
+    appended, revised = write(archive, conversation, plan, payloads, now)
     window = Window((), batch.events, batch.skips, batch.size)
-    count(archive, conversation, plan, window, appended, now, fits=bool(appended.ids))
+    count(archive, conversation, plan, window, appended, now, fits=bool(appended.ids), revised=revised)
     replayed = len(batch.events) - len(appended.ids)
-    return report_of(conversation, plan, batch.skips, appended.ids, replayed)
+    return report_of(conversation, plan, batch.skips, appended.ids, replayed, revised)
 
 
 def _without_twins(

@@ -28,6 +28,9 @@ _OF_SHORTER, _OF_LONGER = 0.6, 0.25
 _OF_PIECES = 0.8
 #: Words, and single characters of scripts that put no space between them.
 _WORDS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
+#: What a translation leaves as it is: numbers, paths, identifiers.
+_NUMBER = re.compile(r"\d+")
+_NAMES = re.compile(r"\w*\d[\w.]*|\w+[_./]\w[\w./]*")
 #: Where a payload of a stored message was put into a file.
 _REFERENCE = re.compile(r"\[LCM (?:File|Tool Output|Raw Payload): file_|LCM file: file_")
 #: What a host writes for words that it took out: a label in brackets, stars, a sentence that says so.
@@ -39,11 +42,12 @@ _TAKEN_OUT = re.compile(
 )
 #: A line in which a host says that it has cut a text.
 _CUT_LINE = re.compile(
-    r"[^\n]{0,200}?(?:truncat|omitted|elided|cut off|left out|more (?:char|line|byte|token|word))[^\n]{0,200}", re.IGNORECASE
+    r"[^\n]{0,200}?(?:truncat|omitted|elided|cut off|left out|more (?:char|line|byte|token|word))[^\n]{0,200}",
+    re.IGNORECASE,
 )
 #: A host's word for messages that it does not show.
 _GAP = re.compile(
-    r"\W*(?:\d+ )?(?:earlier|previous|older|more|some|\d+)?[^\n]{0,60}(?:messages?|turns?|history|conversation|context)[^\n]{0,60}"
+    r"[^\n]{0,80}(?:messages?|turns?|history|conversation|context)[^\n]{0,60}"
     r"(?:omit|truncat|remov|drop|left out|hidden|trimm|skipp|elid)[^\n]{0,80}",
     re.IGNORECASE,
 )
@@ -118,6 +122,16 @@ def is_held(shown: Sequence[Message], row: Message) -> bool:
     return all(texts) and is_most and _follow_in(texts, row.content)
 
 
+def are_rewritten(pairs: Sequence[tuple[Message, Message]]) -> bool:
+    """Whether messages say what others say in other words, as a translation does: names and numbers stay the same."""
+    named = agreeing = 0
+    for stored, shown in pairs:
+        mine, theirs = set(_NAMES.findall(stored.content)), set(_NAMES.findall(shown.content))
+        named += bool(mine or theirs)
+        agreeing += bool(mine) and mine == theirs
+    return agreeing >= max(1, len(pairs) / 4) and agreeing >= 0.75 * named
+
+
 def brings_thinking(stored: Message, shown: Message) -> bool:
     """Whether a message thinks something else; a host that leaves thinking out only saves room."""
     theirs = [part.text for part in shown.parts if isinstance(part, Reasoning)]
@@ -138,6 +152,8 @@ def _text_likeness(mine: str, theirs: str) -> float:
     if mine in theirs or theirs in mine:
         short, long = sorted((mine, theirs), key=len)
         return 1.0 if _is_whole_in(short, long) else 0.6
+    if _LABEL.fullmatch(mine) and _LABEL.fullmatch(theirs):  # a notice that counts
+        mine, theirs = _NUMBER.sub("0", mine), _NUMBER.sub("0", theirs)
     first, second = Counter(_WORDS.findall(mine)), Counter(_WORDS.findall(theirs))
     shared, sizes = sum((first & second).values()), sorted((sum(first.values()), sum(second.values())))
     if not shared or shared < _OF_SHORTER * sizes[0] or shared < _OF_LONGER * sizes[1]:

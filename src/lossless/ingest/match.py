@@ -30,8 +30,14 @@ _MAX_CELLS = 65_536
 _MAX_COMPARED = 256
 #: How far from its place a message is compared in a long gap.
 _NEAR = 4
+#: So many messages at least must have been rewritten, all of them, to be known again.
+_LEAST_REWRITTEN = 4
+#: And no more than this may have been added to them at the same time.
+_MOST_ADDED = 2
 #: A user message, its answer, or both: a host that leaves out as little as this has deleted it.
 _EXCHANGES = (["user"], ["assistant"], ["user", "assistant"])
+
+_SPEAKERS = ("user", "assistant")
 
 #: Why a row leaves the context: deleted by its host, left behind on a branch, or shown for a while only.
 Cause: TypeAlias = Literal["removed", "branch", "transient"]
@@ -60,6 +66,9 @@ class Pair(Protocol):
 
     def is_lesser(self, shown: int, row: int) -> bool:
         """Whether a message is a row as its host has shortened, masked or replaced it."""
+
+    def are_rewritten(self, pairs: Sequence[tuple[int, int]]) -> bool:
+        """Whether messages say in other words, all of them, what rows say: names and numbers are the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +128,7 @@ def match(
     found = _Matching(shown, stored, pair, last, follows)
     found.find_anchors()
     found.fill_gaps()
+    found.find_moved_prompts()
     return found.result()
 
 
@@ -206,7 +216,7 @@ class _Matching:
     def _common_beginning(self) -> dict[int, int]:
         found: dict[int, int] = {}
         for n, (one, row) in enumerate(zip(self.shown, self.stored, strict=False)):
-            if one.mark != row.mark or n in self.rows or n in self.taken:
+            if one.mark != row.mark or n in self.rows or n in self.taken or not self.pair.may_be(n, n):
                 break
             found[n] = n
         return found
@@ -273,18 +283,14 @@ class _Matching:
         return len(shown_before) == w
 
     def _fill_all(self) -> None:
-        """Nothing is certain: a history of which every word was rewritten has the roles and about the lengths it had."""
+        """Nothing is certain: all that was shown before may have been written anew, as a translation is."""
         rows = sorted(self.last or ())
-        shown = list(range(len(self.shown)))
-        if len(rows) < SURE + 1 or len(shown) < len(rows):
-            self._fill_alike(shown, rows, left=False, right=False)
+        more = len(self.shown) - len(rows)
+        if len(rows) < _LEAST_REWRITTEN or not 0 <= more <= _MOST_ADDED or rows != list(range(len(self.stored))):
             return
-        if all(self.pair.may_be(w, s) for w, s in zip(shown, rows, strict=False)):
-            scores = [self.pair.likeness(w, s) for w, s in zip(shown, rows, strict=False)]
-            if sum(score > 0 for score in scores) >= len(rows) / 2:
-                self._pair_all(zip(shown, rows, strict=False), alike=True)
-                return
-        self._fill_alike(shown, rows, left=False, right=False)
+        pairs = [(n, s) for n, s in enumerate(rows)]
+        if all(self.pair.may_be(w, s) for w, s in pairs) and self.pair.are_rewritten(pairs):
+            self._pair_all(pairs, alike=True)
 
     def _free(self, first: int, end: int) -> list[int]:
         return [w for w in range(first + 1, end) if w not in self.rows]
@@ -376,6 +382,8 @@ class _Matching:
         if left and right and self._may_all_be(shown, rows):
             self._pair_all(zip(shown, rows, strict=True))
             return
+        self._fill_cut(shown, rows)
+        shown, rows = [w for w in shown if w not in self.rows], [s for s in rows if s not in self.taken]
         pairs = self._alike(shown, rows)
         self._pair_all(pairs, alike=True)
         ends = [(-1, -1), *pairs, (len(self.shown), len(self.stored))]
@@ -385,8 +393,6 @@ class _Matching:
             is_inside = (left or n > 0) and (right or n < len(ends) - 2)
             if pairs and is_inside and some and self._may_all_be(some, others):
                 self._pair_all(zip(some, others, strict=True))
-            elif some and others:
-                self._fill_cut(some, others)
 
     def _may_all_be(self, shown: list[int], rows: list[int]) -> bool:
         same = len(shown) == len(rows)
@@ -399,7 +405,7 @@ class _Matching:
                 self.alike.add(w)
 
     def _alike(self, shown: list[int], rows: list[int]) -> list[tuple[int, int]]:
-        """The pairs of alike messages in order with the highest likeness in all; near ones only where there are many."""
+        """The pairs of alike messages in order with the highest likeness in all; of many only near ones."""
         is_long = len(shown) * len(rows) > _MAX_COMPARED
         scores: dict[tuple[int, int], float] = {}
         for i, w in enumerate(shown):
@@ -422,7 +428,9 @@ class _Matching:
                 rows = [s for s in rows if s not in run]
         left = [w for w in shown if w not in self.rows]
         for s in rows:
-            parts = next((run for run in _runs(left) if self._is_shown_role(run, s) and self.pair.is_held(run, s)), None)
+            parts = next(
+                (run for run in _runs(left) if self._is_shown_role(run, s) and self.pair.is_held(run, s)), None
+            )
             if parts is not None:
                 self.cuts.update(parts)
                 self.rows.update(dict.fromkeys(parts, s))
@@ -430,12 +438,20 @@ class _Matching:
                 left = [w for w in left if w not in parts]
 
     def _is_role(self, rows: Sequence[int], w: int) -> bool:
-        return all(self.stored[s].role == self.shown[w].role for s in rows)
+        return self.shown[w].role in _SPEAKERS and all(self.stored[s].role == self.shown[w].role for s in rows)
 
     def _is_shown_role(self, shown: Sequence[int], s: int) -> bool:
-        return all(self.shown[w].role == self.stored[s].role for w in shown)
+        return self.stored[s].role in _SPEAKERS and all(self.shown[w].role == self.stored[s].role for w in shown)
 
     # -- what is left
+
+    def find_moved_prompts(self) -> None:
+        """A system message with the words that it had moves along, wherever it stands now."""
+        for w, one in enumerate(self.shown):
+            if one.role == "system" and w not in self.rows:
+                places = (n for n, row in enumerate(self.stored) if n not in self.taken and row.mark == one.mark)
+                if (s := next((n for n in places if self._was_shown(n)), None)) is not None:
+                    self._pair(w, s)
 
     def result(self) -> Match:
         ordered = _longest_chain(sorted((w, s) for w, s in self.rows.items() if w not in self.cuts))
@@ -443,8 +459,10 @@ class _Matching:
         moved = frozenset(w for w in self.rows if w not in in_order and w not in self.cuts)
         places = tuple(self.rows.get(n) for n in range(len(self.shown)))
         gone: dict[int, Cause] = {}
-        if self.rows:
-            matched = sorted({*(s for _, s in ordered), *(self.rows[w] for w in self.cuts)})
+        matched = sorted({*(s for _, s in ordered), *(self.rows[w] for w in self.cuts)})
+        if self.follows or self._begins_as_before():
+            matched.insert(0, -1)
+        if matched:
             self._find_gone(matched, gone)
         versions = frozenset(self.versions - self.cuts)
         likely = len(self.alike) + len(self.cuts)
@@ -466,24 +484,30 @@ class _Matching:
         said = [s for s in run if self.stored[s].role != "system"]
         if [self.stored[s].role for s in said] not in list(_EXCHANGES) or not set(said) <= set(seen):
             return
-        if any(self.pair.uses_tools(s) for s in said) or self._has_gap_mark(before, after):
+        if any(self.pair.uses_tools(s) for s in said) or self._saves_room(before, after):
             return
         gone.update((s, "removed") for s in said)
 
-    def _has_gap_mark(self, before: int, after: int) -> bool:
+    def _saves_room(self, before: int, after: int) -> bool:
+        """Whether the host says that it leaves something out here, or has done so before at this place."""
         first = max((w for w, s in self.rows.items() if s == before), default=-1)
         end = min((w for w, s in self.rows.items() if s == after), default=len(self.shown))
-        return any(w not in self.rows and self.pair.is_gap_mark(w) for w in range(first + 1, end))
+        if any(w not in self.rows and self.pair.is_gap_mark(w) for w in range(first + 1, end)):
+            return True
+        if first >= 0 and all(w in self.versions for w in range(first + 1)):  # notices that change as it moves on
+            return True
+        return self.last is not None and any(s not in self.last for s in range(before + 1, after))
 
     def _leave_behind(self, end: int, behind: Sequence[int], gone: dict[int, Cause]) -> None:
         """Rows behind the last one that is shown: left on a branch, if the host went on without them."""
-        last_shown = max(w for w, s in self.rows.items() if s == end)
+        last_shown = max((w for w, s in self.rows.items() if s == end), default=-1)
         further = [w for w in range(last_shown + 1, len(self.shown)) if w not in self.rows]
         goes_on = any(self.shown[w].role != "system" for w in further)
         is_edit = last_shown in self.versions and not self.pair.is_lesser(last_shown, end)
         if goes_on or (is_edit and last_shown == len(self.shown) - 1):
+            is_before = self.last is not None and end < min(self.last, default=0)  # it went back behind what was shown
             for s in behind:
-                if self.last is None or s in self.last:
+                if self.last is None or s in self.last or is_before:
                     gone[s] = "transient" if self.stored[s].role == "system" else "branch"
             return
         for s in behind:

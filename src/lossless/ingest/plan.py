@@ -90,50 +90,78 @@ def plan_append(
     row that came without an entry id may be adopted by an event with one, and the other way round, each once and in
     order. `is_copy` recognises one that a host has framed, redacted or shortened on one of the two ways.
     """
-    new: list[Event] = []
-    stamps: dict[int, str] = {}
-    claims: list[int] = []
-    versions: list[tuple[int, Event]] = []
-    entries: set[str] = set()
-    called = set(known.called_again)
-    cursor = 0
-    for n, event in enumerate(events):
-        entry_id = event.entry_id
-        row = None if entry_id is None else known.by_entry.get(entry_id)
-        if entry_id is not None and entry_id in entries:  # an id that was given twice names the first
-            event, row = replace(event, entry_id=None), None
-        elif row is not None and row.role == event.message.role:
-            if row.fingerprint != event.fingerprint:
-                versions.append((row.id, event))
-            continue
-        elif row is not None:  # another role is another message
-            event, row = replace(event, entry_id=None), None
-        if entry_id is not None:
-            entries.add(entry_id)
-        row = _by_event_key(event, known, called)
-        if row is None:
-            at = _adopt(event, adoptable, cursor)
-            if at is None and is_copy is not None:
-                at = _adopt_copy(events[n : n + 2], adoptable, cursor, is_copy)
-            if at is not None:
-                row, cursor = adoptable[at], at + 1
-                if row.fingerprint != event.fingerprint:
-                    versions.append((row.id, event))
-        if row is None:
-            called.update(part.id for part in event.message.tool_calls if part.id is not None)
-            new.append(event)
-        elif event.entry_id is None:
-            claims.append(row.id)
-        elif row.entry_id is None and row.id not in stamps:
-            stamps[row.id] = event.entry_id
+    batch = _Batch(known, adoptable, is_copy)
+    for n in range(len(events)):
+        batch.take(events[n : n + 2])
     return IngestPlan(
-        tuple(new),
-        tuple(stamps.items()),
-        tuple(claims),
-        tuple(versions),
-        replayed=len(events) - len(new),
-        likely=len([row for row, event in versions if event.entry_id is None or event.entry_id not in known.by_entry]),
+        tuple(batch.new),
+        tuple(batch.stamps.items()),
+        tuple(batch.claims),
+        tuple(batch.versions),
+        replayed=len(events) - len(batch.new),
+        likely=batch.likely,
     )
+
+
+class _Batch:
+    """A batch on its way into a plan, event by event."""
+
+    def __init__(self, known: Known, adoptable: Sequence[TailRow], is_copy: IsCopy | None) -> None:
+        self.new: list[Event] = []
+        self.stamps: dict[int, str] = {}
+        self.claims: list[int] = []
+        self.versions: list[tuple[int, Event]] = []
+        self.likely = 0
+        self._known, self._adoptable, self._is_copy = known, adoptable, is_copy
+        self._called = set(known.called_again)
+        self._cursor = 0
+
+    def take(self, two: Sequence[Event]) -> None:
+        """Decide about the first of two events."""
+        event = two[0]
+        row = None if event.entry_id is None else self._known.by_entry.get(event.entry_id)
+        if row is not None and row.role == event.message.role:
+            if row.fingerprint != event.fingerprint:
+                self.versions.append((row.id, event))
+            return
+        if row is not None:  # another role is another message
+            event = replace(event, entry_id=None)
+        row = _by_event_key(event, self._known, self._called) or self._adopted(event, two)
+        if row is None:
+            self._called.update(part.id for part in event.message.tool_calls if part.id is not None)
+            self.new.append(event)
+        elif event.entry_id is None:
+            self.claims.append(row.id)
+        elif row.entry_id is None:
+            self.stamps.setdefault(row.id, event.entry_id)
+
+    def _adopted(self, event: Event, two: Sequence[Event]) -> TailRow | None:
+        """The next row of the other producer that this event is."""
+        at = _adopt(event, self._adoptable, self._cursor)
+        if at is None and self._is_copy is not None:
+            at = _adopt_copy((event, *two[1:]), self._adoptable, self._cursor, self._is_copy)
+        if at is None:
+            return None
+        row, self._cursor = self._adoptable[at], at + 1
+        if row.fingerprint != event.fingerprint:
+            self.versions.append((row.id, event))
+            self.likely += 1
+        return row
+
+
+def with_own_ids(events: Sequence[Event]) -> list[Event]:
+    """Events of which each has an id of its own: one that was given twice names the first message."""
+    seen: set[str] = set()
+    found: list[Event] = []
+    for event in events:
+        if event.entry_id is not None and event.entry_id in seen:
+            event = replace(event, entry_id=f"{event.entry_id}~{event.fingerprint.hex()[:16]}")
+        if event.entry_id is not None and event.entry_id in seen:
+            event = replace(event, entry_id=None)
+        elif event.entry_id is not None:
+            seen.add(event.entry_id)
+        found.append(event)
+    return found
 
 
 def _by_event_key(event: Event, known: Known, called: Collection[str]) -> TailRow | None:
@@ -176,8 +204,9 @@ class Rows:
     rows: tuple[TailRow, ...]
     #: The ids of those that the last window showed, None when nobody knows.
     last: frozenset[int] | None = None
-    #: Whether the window begins where these rows begin.
+    #: Whether the window begins where these rows begin, and the seq of the row before them.
     follows: bool = False
+    after_seq: int = 0
     #: Rows of the window's entry ids, wherever they are.
     by_entry: Mapping[str, TailRow] | None = None
 
@@ -197,7 +226,10 @@ def plan_window(
     known = [stored.known(event) for event in events]
     place = {row.id: n for n, row in enumerate(stored.rows)}
     found = match(
-        [Shown(event.fingerprint, event.message.role, _place(row, place)) for event, row in zip(events, known, strict=True)],
+        [
+            Shown(event.fingerprint, event.message.role, None if row is None else place.get(row.id))
+            for event, row in zip(events, known, strict=True)
+        ],
         [Stored(row.fingerprint, row.role) for row in stored.rows],
         pair,
         last=None if stored.last is None else [n for n, row in enumerate(stored.rows) if row.id in stored.last],
@@ -208,10 +240,6 @@ def plan_window(
         rows[n] = rows[n] or row
     revived, ambiguous = _revive(events, rows, stored, hidden)
     return _plan(events, rows, stored, found, revived, ambiguous)
-
-
-def _place(row: TailRow | None, place: Mapping[int, int]) -> int | None:
-    return None if row is None else place.get(row.id)
 
 
 def _revive(
@@ -230,13 +258,13 @@ def _revive(
     gone = {row.id for row in there}
     free: defaultdict[bytes, list[TailRow]] = defaultdict(list)
     taken = {row.id for row in rows if row is not None}
-    for row in there:
-        if row.id not in taken:
-            free[row.fingerprint].append(row)
+    for one in there:
+        if one.id not in taken:
+            free[one.fingerprint].append(one)
     back: list[int] = []
     end = max((n for n, row in enumerate(rows) if row is not None), default=-1)
     for n in new:
-        before = next((row.seq for row in reversed(rows[:n]) if row is not None), 0)
+        before = next((row.seq for row in reversed(rows[:n]) if row is not None), stored.after_seq)
         some = [row for row in free[events[n].fingerprint] if _is_back(events[n], row)]
         after = [row for row in some if row.seq > before]
         row = after[0] if after else some[0] if some and n < end else None
@@ -264,7 +292,9 @@ def _plan(
     new = [n for n, row in enumerate(rows) if row is None]
     ids = [None if row is None else row.id for row in rows]
     shown = {id_ for id_ in ids if id_ is not None}
-    gone = {stored.rows[n].id: cause for n, cause in found.gone.items() if stored.rows[n].id not in shown}
+    gone: dict[int, str] = {
+        stored.rows[n].id: cause for n, cause in found.gone.items() if stored.rows[n].id not in shown
+    }
     if revived and not any(cause == "branch" for cause in gone.values()):
         gone |= _left_for(rows, stored, revived, shown)
     abandoned = tuple(id_ for id_, cause in gone.items() if cause == "branch")
@@ -318,6 +348,8 @@ def _cause(events: Sequence[Event], rows: Sequence[TailRow | None], stored: Rows
     if is_branch:
         return "branch"
     first = next((n for n, row in enumerate(rows) if row is not None), None)
+    if stored.follows:
+        return None
     if first is None:
         return "disjoint" if events and stored.rows else None
     row = rows[first]
@@ -325,9 +357,7 @@ def _cause(events: Sequence[Event], rows: Sequence[TailRow | None], stored: Rows
     return "host-summary" if first == 1 and at > 1 and events[0].message.role != "system" else None
 
 
-def _insertions(
-    events: Sequence[Event], ids: Sequence[int | None], placed: Collection[int]
-) -> tuple[Inserted, ...]:
+def _insertions(events: Sequence[Event], ids: Sequence[int | None], placed: Collection[int]) -> tuple[Inserted, ...]:
     """New and moved messages stand before what the window shows next; those behind all others at the end."""
     stable = [n for n, id_ in enumerate(ids) if id_ is not None and id_ not in placed]
     end = stable[-1] if stable else -1

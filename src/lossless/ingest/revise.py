@@ -66,9 +66,7 @@ def write_versions(
     return len(revised)
 
 
-def _is_current(
-    archive: Archive, plan: IngestPlan, stored: StoredMessage, message: NewMessage, words: bytes
-) -> bool:
+def _is_current(archive: Archive, plan: IngestPlan, stored: StoredMessage, message: NewMessage, words: bytes) -> bool:
     """Whether a row takes these words: those of a running session, or new ones under the row's own id."""
     if plan.is_running:
         return True

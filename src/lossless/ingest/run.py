@@ -12,7 +12,7 @@ from lossless.ingest import events as incoming
 from lossless.ingest import likeness
 from lossless.ingest.events import Skip
 from lossless.ingest.payloads import store
-from lossless.ingest.plan import IngestPlan, Known, plan_append
+from lossless.ingest.plan import IngestPlan, Known, plan_append, with_own_ids
 from lossless.ingest.preamble import write_preamble
 from lossless.ingest.prints import common, is_cut_short, may_have_moved, moved_on, prints_of
 from lossless.ingest.quiet import hide_quiet_turns
@@ -28,6 +28,7 @@ from lossless.ingest.window import (
     read_window,
     system_head,
 )
+from lossless.model.messages import Incoming
 from lossless.store.context import Change
 from lossless.store.ingest_state import WITH_IDS, WITHOUT_IDS, Counts, WindowMark
 from lossless.store.messages import Appended, NewMessage
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from lossless.ingest.payloads import Payloads
     from lossless.ingest.plan import IsCopy
     from lossless.model.conversations import Conversation, Session
-    from lossless.model.messages import Incoming, JsonObject, Message
+    from lossless.model.messages import JsonObject, Message
     from lossless.store.archive import Archive
     from lossless.store.messages import TailRow
 
@@ -109,6 +110,7 @@ def append(
     """Store messages that the host says are new; the same key with the same words, or the same entry id, is a no-op."""
     _check_names(session, key)
     events, skips = incoming.read(items)
+    events = with_own_ids(events)
     with archive.writing():
         conversation = archive.conversations.open(session, now)
         if key is not None and archive.ingest.has_key(conversation.id, key):
@@ -262,9 +264,9 @@ class _Reader:
 
     def grown(self, mark: WindowMark) -> Seen:
         """All of the last window, and then what is new."""
-        window = self._window(mark.length, follows=True)
+        window = self._window(mark.length)
         plan = plan_grown(self._archive, self._conversation.id, window.events)
-        if not window.size and not all(isinstance(item, Incoming) for item in self._items):
+        if not window.size and not self._has_ids():
             plan = replace(plan, ambiguous=may_have_moved(self._prints[_PRINT * self._head :]))
         rows = mark.rows if mark.rows is not None else (0,) * mark.length
         return Seen(window, plan, mark, self._prints, rows)
@@ -278,9 +280,9 @@ class _Reader:
         rows = mark.rows[mark.length - size :]
         if not size or 0 in rows:
             return None
-        window = self._window(self._head + size, follows=True)
+        window = self._window(self._head + size)
         plan = plan_grown(self._archive, self._conversation.id, window.events)
-        if not any(isinstance(item, Incoming) and item.entry_id is not None for item in self._items):
+        if not self._has_ids():
             plan = replace(plan, ambiguous=open_)
         return Seen(window, plan, mark, self._prints, (0,) * self._head + rows)
 
@@ -293,8 +295,8 @@ class _Reader:
         start, last = self._head + same, before + same
         if not same or max(len(self._items) - start, mark.length - last) > _MAX_REST:
             return None
-        window = self._window(start, follows=False)
-        followed = [row for row in mark.rows[last:] if row]
+        window = self._with_prompts(self._window(start))
+        followed = [row for row in mark.rows[last - 1 :] if row]
         known = frozenset(mark.rows)
         newer = [
             row
@@ -302,6 +304,8 @@ class _Reader:
             if row.id > (mark.last_id or 0) and row.id not in known
         ]
         rows = [*self._archive.messages.tail_rows(self._conversation.id, followed), *newer]
+        if not rows or rows[0].id != mark.rows[last - 1]:  # what it follows has left the context meanwhile
+            return None
         plan = plan_rest(self._archive, self._conversation.id, window.events, rows, mark)
         return Seen(window, plan, mark, self._prints, (0,) * self._head + mark.rows[before:last])
 
@@ -312,12 +316,19 @@ class _Reader:
         plan = plan_aligned(self._archive, self._conversation.id, window.events, mark)
         return Seen(window, plan, mark, self._prints, is_laid_over=True)
 
-    def _window(self, start: int, *, follows: bool) -> Window:
-        """The window from a message on, with its system prompts."""
+    def _has_ids(self) -> bool:
+        """Whether the host names its messages, so that a repeat is never in doubt."""
+        return any(isinstance(item, Incoming) and item.entry_id is not None for item in self._items)
+
+    def _window(self, start: int) -> Window:
+        """The window from a message on."""
         rest = read_window(self._archive, self._conversation.id, self._items[start:], self._timezone, max(1, start))
-        rest = self._without_copies(rest, follows=follows)
+        return self._without_copies(rest, follows=True)
+
+    def _with_prompts(self, rest: Window) -> Window:
+        """The rest of a window, and the system prompts that it begins with."""
         head = read_window(self._archive, self._conversation.id, self._items[: self._head], self._timezone)
-        return replace(rest, preamble=head.preamble, skips=(*head.skips, *rest.skips), size=len(self._items) - start)
+        return replace(rest, preamble=head.preamble, skips=(*head.skips, *rest.skips), size=rest.size + head.size)
 
     def _without_copies(self, window: Window, *, follows: bool) -> Window:
         skips = list(window.skips)
@@ -325,7 +336,9 @@ class _Reader:
         return replace(window, events=tuple(events), skips=tuple(skips)) if len(skips) > len(window.skips) else window
 
 
-def remember(archive: Archive, conversation_id: int, seen: Seen, length: int, ids: Sequence[int], now: datetime) -> None:
+def remember(
+    archive: Archive, conversation_id: int, seen: Seen, length: int, ids: Sequence[int], now: datetime
+) -> None:
     """Note what a window showed whose new rows are `ids`; an old one shown again does not replace a newer one."""
     fresh = iter(ids)
     rows = [*seen.rows, *[0] * (length - len(seen.rows))]
@@ -388,9 +401,22 @@ def write(
 def _store(
     archive: Archive, conversation: Conversation, plan: IngestPlan, payloads: Payloads | None, now: datetime
 ) -> Appended:
-    appended = store(archive, conversation, [_new(event, now) for event in plan.new], payloads, now)
+    new = _with_own_keys(archive, conversation, [_new(event, now) for event in plan.new])
+    appended = store(archive, conversation, new, payloads, now)
     hide_quiet_turns(archive, conversation, plan.new, appended.ids, now)
     return appended
+
+
+def _with_own_keys(archive: Archive, conversation: Conversation, new: list[NewMessage]) -> list[NewMessage]:
+    """Messages as they are stored: a call's id that another result has stays with that one."""
+    keys = [item.event_key for item in new if item.event_key is not None]
+    taken: set[str | None] = {*archive.messages.known_events(conversation.id, keys)} if keys else set()
+    for n, item in enumerate(new):
+        if item.event_key in taken:
+            new[n] = replace(item, event_key=None)
+        elif item.event_key is not None:
+            taken.add(item.event_key)
+    return new
 
 
 def _new(event: Event, now: datetime) -> NewMessage:
@@ -415,8 +441,9 @@ def _branch(
     placed = _place(archive, conversation, plan, appended.ids, now)
     after = archive.context.tokens(conversation.id)
     gone = (*plan.abandoned, *(id_ for id_, _ in plan.hidden))
-    cause = plan.cause if plan.abandoned or plan.revived else next((cause for _, cause in plan.hidden), plan.cause)
-    change = Change("branch", "sync", cause, gone, tuple({**dict.fromkeys(plan.revived), **dict.fromkeys(placed)}), None, before, after)
+    why = plan.cause if plan.abandoned or plan.revived else next((cause for _, cause in plan.hidden), plan.cause)
+    added = tuple(dict.fromkeys((*plan.revived, *placed)))
+    change = Change("branch", "sync", why, gone, added, None, before, after)
     archive.context.log(conversation.id, change, now)
     return appended
 
@@ -436,6 +463,7 @@ def _place(
             archive.context.insert_before(conversation.id, some, one.before, now)
         else:
             archive.context.reveal(conversation.id, some, now)
+            some = [id_ for id_ in some if id_ not in ids]
         placed += some
     return placed
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lossless.ingest import events as incoming
 from lossless.ingest import likeness
-from lossless.ingest.plan import IngestPlan, Known, Rows, plan_append, plan_window
+from lossless.ingest.plan import IngestPlan, Known, Rows, plan_append, plan_window, with_own_ids
 from lossless.ingest.synthetic import what_of_ours
 from lossless.model.messages import MADE_UP, Incoming, Message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime, tzinfo
+    from datetime import tzinfo
 
     from lossless.ingest.events import Event, Skip
     from lossless.model.messages import JsonObject
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Rows looked at beyond a window's own length when it is laid over the stored tail.
 _TAIL_MARGIN = 256
+#: A conversation that has so few messages more than a window could hold was shown whole, if nobody knows better.
+_FEW = 8
 #: How many messages of a window are looked up to find an old place, and how often a rare one is stored at most.
 _PROBES, _RARE = 32, 16
 
@@ -64,17 +66,12 @@ def read_window(
     """Decode a window without what we put into it: summaries, cues, stubs and pins are no part of what was said."""
     events, skips = incoming.read(window, first)
     kept: list[Event] = []
-    ids: set[str] = set()
     unreadable = len(skips)
-    for event in events:
+    for event in with_own_ids(events):
         if (what := what_of_ours(archive, conversation_id, event.message, timezone)) is not None:
             skips.append(incoming.Skip(event.index, what))
-            continue
-        if event.entry_id is not None and event.entry_id in ids:  # an id that was given twice names the first
-            event = replace(event, entry_id=None)
-        elif event.entry_id is not None:
-            ids.add(event.entry_id)
-        kept.append(event)
+        else:
+            kept.append(event)
     head = 0
     while first == 0 and head < len(kept) and kept[head].message.role == "system":
         head += 1
@@ -89,9 +86,12 @@ def plan_grown(archive: Archive, conversation_id: int, events: Sequence[Event]) 
 def plan_rest(
     archive: Archive, conversation_id: int, events: Sequence[Event], rows: Sequence[TailRow], mark: WindowMark
 ) -> IngestPlan:
-    """What follows the common beginning of a window and the last one, over `rows`, which followed it so far."""
+    """What follows the common beginning of a window and the last one.
+
+    `rows` are the last row of that beginning, and those that followed it so far.
+    """
     by_entry = archive.messages.known_entries(conversation_id, entry_ids_of(events))
-    stored = Rows(tuple(rows), frozenset(mark.rows or ()), follows=True, by_entry=by_entry)
+    stored = Rows(tuple(rows[1:]), frozenset(mark.rows or ()), True, rows[0].seq, by_entry)
     return plan_over(archive, conversation_id, events, stored)
 
 
@@ -109,22 +109,27 @@ def plan_aligned(
     """
     by_entry = archive.messages.known_entries(conversation_id, entry_ids_of(events))
 
-    def plan(rows: Sequence[TailRow]) -> IngestPlan:
+    def plan(rows: Sequence[TailRow], *, is_whole: bool) -> IngestPlan:
         in_place = in_order(rows, archive.context.ordinals(conversation_id, len(rows)))
-        older = sorted((row for row in by_entry.values() if row.seq < rows[0].seq), key=lambda row: row.seq) if rows else []
+        first = rows[0].seq if rows else 0
+        older = sorted((row for row in by_entry.values() if row.seq < first), key=lambda row: row.seq)
         last = None if mark is None else _shown_by(mark, in_place)
-        stored = Rows((*older, *in_place), last, by_entry=by_entry)
+        if mark is None and is_whole and len(rows) <= 2 * len(events) + _FEW:
+            last = frozenset(row.id for row in rows)
+        begins = is_whole and bool(rows and events) and _are_one(in_place[0], events[0])
+        stored = Rows((*older, *in_place), last, follows=begins and not older, by_entry=by_entry)
         return plan_over(archive, conversation_id, events, stored, in_use)
 
     limit = 2 * max(len(events), mark.length if mark else 0) + _TAIL_MARGIN
     rows = archive.messages.tail(conversation_id, limit)
-    found = plan(rows)
-    if not events or len(rows) < limit or _begins_among(rows, found):
+    is_whole = len(rows) < limit
+    found = plan(rows, is_whole=is_whole)
+    if not events or is_whole or _begins_among(rows, found):
         return found
     start = _older_start(archive, conversation_id, events)
     if start is None or start >= rows[0].seq:
         return found
-    return plan(archive.messages.run_from(conversation_id, start))
+    return plan(archive.messages.run_from(conversation_id, start), is_whole=start <= 1)
 
 
 def plan_over(
@@ -135,13 +140,18 @@ def plan_over(
     in_use: frozenset[str] = frozenset(),
 ) -> IngestPlan:
     """Match events with rows; those that left the context are looked up when they are asked for."""
-    first = min((row.seq for row in stored.rows), default=1) if stored.follows else 1
     return plan_window(
         events,
         stored,
         RowPair(archive, events, stored, in_use),
-        lambda: archive.messages.abandoned_from(conversation_id, first),
+        lambda: archive.messages.abandoned_from(conversation_id, stored.after_seq + 1),
     )
+
+
+def _are_one(row: TailRow, event: Event) -> bool:
+    """Whether words and ids agree."""
+    is_its = event.entry_id is None or row.entry_id is None or row.entry_id == event.entry_id
+    return row.fingerprint == event.fingerprint and is_its
 
 
 def _shown_by(mark: WindowMark, rows: Sequence[TailRow]) -> frozenset[int]:
@@ -196,6 +206,9 @@ class RowPair:
 
     def is_lesser(self, shown: int, row: int) -> bool:
         return likeness.is_reduction(self._load(row), self._events[shown].message)
+
+    def are_rewritten(self, pairs: Sequence[tuple[int, int]]) -> bool:
+        return likeness.are_rewritten([(self._load(row), self._events[shown].message) for shown, row in pairs])
 
     def _load(self, row: int) -> Message:
         if row not in self._loaded:

@@ -10,7 +10,7 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 from lossless.ingest import entries as ingest
-from lossless.ingest.same import is_edited, is_rewritten
+from lossless.ingest.likeness import is_reduction
 from lossless.lifecycle.retelling import Heard, retold
 from lossless.lifecycle.stream import id_of, messages_of, said, tokens_of
 from lossless.store.histories import PRINT, id_mark
@@ -224,7 +224,7 @@ def _copies(archive: Archive, entries: Iterable[Entry | BadLine], rows: Mapping[
     for n, entry in enumerate(said(entries)):
         if n in rows and (events := ingest.read(messages_of([entry])).events):
             stored = archive.messages.get(rows[n]).message
-            if is_rewritten(stored, events[0].message) and not is_edited(stored, events[0].message):
+            if is_reduction(stored, events[0].message):
                 yield n
 
 

@@ -30,6 +30,9 @@ class TranscriptReport:
     #: Rows that took over an entry id, from none or from one that is gone.
     stamped: int = 0
     abandoned: int = 0
+    #: Rows that have other words now, decisions by likeness, and repeats that may be missing.
+    revised: int = 0
+    likely: int = 0
     ambiguous: int = 0
     #: Messages that were left out because they were deleted for good.
     pruned: int = 0
@@ -51,6 +54,8 @@ class TranscriptReport:
             replayed=self.replayed + report.replayed,
             stamped=self.stamped + report.stamped,
             abandoned=self.abandoned + report.abandoned,
+            revised=self.revised + report.revised,
+            likely=self.likely + report.likely,
             ambiguous=self.ambiguous + report.ambiguous,
         )
 

@@ -145,12 +145,8 @@ class Transcribing(Desk):
                 return report
             entries = partial(read.path, lane)
         conversation = self.archive.conversations.get(report.conversation_id)
-        is_whole = not isinstance(read, Path)
-        is_same = before is None or before.path in ("", str(read if isinstance(read, Path) else read.state.path))
-        grown = take_grown(
-            Reread(self.archive, conversation, entries, is_whole, is_same, self._clock(), self._payloads)
-        )
-        return replace(report, status="stored", stored=report.stored + grown) if grown else report
+        grown = take_grown(Reread(self.archive, conversation, entries, self._clock(), self._payloads))
+        return replace(report, status="stored", revised=report.revised + grown) if grown else report
 
     def _without_heartbeats(self, report: TranscriptReport) -> TranscriptReport:
         """After a whole reading, hide old heartbeats where that is wanted."""

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from lossless import formats
 from lossless.errors import BadMessage
-from lossless.ingest.prints import prints_of
-from lossless.ingest.same import is_rewritten
-from lossless.ingest.walk import SURE
+from lossless.ingest.likeness import likeness
+from lossless.ingest.match import ALIKE, SURE
+from lossless.ingest.prints import pieces, prints_of
 from lossless.ingest.window import in_order, system_head
 from lossless.model.identity import fingerprint
 
@@ -59,7 +59,7 @@ class Request:
     @cached_property
     def prints(self) -> list[bytes]:
         """The messages as they came, in short."""
-        return _pieces(prints_of(self.said))
+        return pieces(prints_of(self.said))
 
     @cached_property
     def marks(self) -> list[bytes]:
@@ -80,7 +80,7 @@ class Stored:
     def prints(self) -> list[bytes]:
         """The messages of the last window, with its reply, as they came; its system prompts may be among them."""
         mark = self._archive.ingest.window(self._id)
-        return [] if mark is None or len(mark.chain) != _PRINT * mark.length else _pieces(mark.chain)
+        return [] if mark is None or len(mark.chain) != _PRINT * mark.length else pieces(mark.chain)
 
     def after_prompts(self, first: bytes) -> list[bytes]:
         """The last window from the message on that a request begins with; nothing when it began in another way."""
@@ -166,7 +166,7 @@ def _is_newest(request: Request, place: int, stored: Stored) -> bool:
     if place >= len(request.said) or place not in request.replies:
         return False
     copy, newest = _decoded(request.said[place]), stored.newest
-    return copy is not None and newest is not None and newest.role == "assistant" and is_rewritten(newest, copy)
+    return copy is not None and newest is not None and newest.role == "assistant" and likeness(newest, copy) >= ALIKE
 
 
 def _is_edited(request: Request, marks: Sequence[bytes]) -> bool:
@@ -182,10 +182,6 @@ def _common(one: Sequence[bytes], other: Sequence[bytes]) -> int:
     """How many messages two histories begin with alike."""
     size = min(len(one), len(other))
     return next((n for n in range(size) if one[n] != other[n]), size)
-
-
-def _pieces(prints: bytes) -> list[bytes]:
-    return [prints[n : n + _PRINT] for n in range(0, len(prints), _PRINT)]
 
 
 def _decoded(message: Raw) -> Message | None:

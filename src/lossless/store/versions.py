@@ -361,8 +361,8 @@ class Versions:
             raise NotFound("message", message_id)
         role, content, tokens, event_key, format_, skeleton = row
         parts = tuple(
-            PartRow(*row[:-1], row[-1] or "{}")
-            for row in self._db.rows(_QUERIES["parts"], {"message_id": message_id})
+            PartRow(*part[:-1], part[-1] or "{}")
+            for part in self._db.rows(_QUERIES["parts"], {"message_id": message_id})
         )
         return role, Wording(content, parts, skeleton, format_, event_key, tokens)
 
