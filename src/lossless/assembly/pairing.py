@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from lossless.assembly.parts import answers, open_calls, same_or_new, says_something, with_parts
+from lossless.formats.reading import is_minted
 from lossless.formats.synthetic import MISSING_RESULT
 from lossless.model.messages import Message, Opaque, Reasoning, Text, ToolCall, ToolResult
 
@@ -234,7 +235,10 @@ class _Found:
 def _choose_results(
     messages: Sequence[Message | None], owner: Mapping[str | None, int], broken: AbstractSet[str | None]
 ) -> dict[str | None, _Found]:
-    """One result for each call: a real one after it, else a real one before it, else a synthetic one."""
+    """One result for each call: the last real one after it, else a real one before it, else a synthetic one.
+
+    A later result under an id that hosts use again is that of another call, unless nothing was said in between.
+    """
     best: dict[str | None, tuple[int, _Found]] = {}
     for index, message in enumerate(messages):
         for result in answers(message) if message else ():
@@ -242,9 +246,16 @@ def _choose_results(
             if call is None or (index < call and result.call_id in broken):
                 continue
             rank = 2 if is_synthetic(result) else int(index < call)
-            if result.call_id not in best or rank < best[result.call_id][0]:
+            before = best[result.call_id][0] if result.call_id in best else rank + 1
+            is_later = rank == before == 0 and (is_minted(result.call_id) or _follows(messages, call, index))
+            if rank < before or is_later:
                 best[result.call_id] = rank, _Found(index, result)
     return {id: found for id, (_, found) in best.items()}
+
+
+def _follows(messages: Sequence[Message | None], call: int, index: int) -> bool:
+    """Whether there are only results between a call and a message."""
+    return all(message is None or answers(message) for message in messages[call + 1 : index])
 
 
 def _emit(

@@ -100,7 +100,12 @@ def result_key(call_ids: set[str]) -> str | None:
     if len(call_ids) != 1:
         return None
     (call_id,) = call_ids
-    return f"tool-result:{call_id}" if _STABLE_CALL_ID.fullmatch(call_id) else None
+    return f"tool-result:{call_id}" if is_minted(call_id) else None
+
+
+def is_minted(call_id: str | None) -> bool:
+    """Whether a provider made up the id of a call, so that no other call has it; hosts count theirs from one again."""
+    return call_id is not None and _STABLE_CALL_ID.fullmatch(call_id) is not None
 
 
 def _only_text(content: list[Any] | Raw) -> str | None:

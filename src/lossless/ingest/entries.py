@@ -13,7 +13,7 @@ from lossless.errors import BadMessage
 from lossless.ingest import events as incoming
 from lossless.ingest.events import Skip
 from lossless.ingest.plan import Known, plan_append
-from lossless.ingest.run import copies_in, count, plan_of_batch, report_of, without_copies, write
+from lossless.ingest.run import copies_in, count, plan_of_batch, prompts_there, report_of, without_copies, write
 from lossless.ingest.window import Window, entry_ids_of, plan_aligned
 from lossless.model.identity import fingerprint
 from lossless.model.times import row_time
@@ -141,6 +141,7 @@ def _adopting(archive: Archive, conversation: Conversation, plan: IngestPlan) ->
         return plan
     taken = {*plan.places, *plan.abandoned, *(row for row, _ in plan.stamps)}
     rows = [row for row in archive.messages.tail(conversation.id, _ADOPTION_ROWS) if row.id not in taken]
+    rows = [*prompts_there(archive, conversation), *rows]
     rest = plan_append(plan.new, Known({}, {}), [row for row in rows if row.entry_id is None], copies_in(archive))
     return replace(
         plan,

@@ -11,35 +11,41 @@ import unicodedata
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from lossless.formats.reading import is_minted
 from lossless.model.inbound import words_in_frame
+from lossless.model.js_json import stringify
 from lossless.model.messages import File, Opaque, Reasoning
 from lossless.store.skeleton import storable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lossless.model.messages import Message
+    from lossless.model.messages import Message, ToolCall
 
 #: Texts are compared by so many characters at most, so that the cost stays small whatever their length.
 _MAX_CHARS = 20_000
 #: Which share of the shorter text's words, and of the longer one's, two texts that are alike have in common.
 _OF_SHORTER, _OF_LONGER = 0.6, 0.25
+#: A text of so few characters may be said again at any time.
+_SHORT_CHARS = 16
 #: How much of a row's text the pieces have that it is shown in.
 _OF_PIECES = 0.8
+#: How much the messages of a translation differ in how much longer they have become.
+_SPREAD = 1.4
 #: Words, and single characters of scripts that put no space between them.
 _WORDS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
-#: What a translation leaves as it is: numbers, paths, identifiers.
 _NUMBER = re.compile(r"\d+")
-_NAMES = re.compile(r"\w*\d[\w.]*|\w+[_./]\w[\w./]*")
 #: Where a payload of a stored message was put into a file.
 _REFERENCE = re.compile(r"\[LCM (?:File|Tool Output|Raw Payload): file_|LCM file: file_")
 #: What a host writes for words that it took out: a label in brackets, stars, a sentence that says so.
 _LABEL = re.compile(r"\[[^\[\]]{0,200}\]|<[^<>]{0,200}>|\{[^{}]{0,80}\}|\([^()]{0,120}\)|\*{3,}|█+|…|\.{3}")
 _TAKEN_OUT = re.compile(
     r"redact|mask|remov|omit|truncat|clear|hidden|elid|trimm|prun|compact|shorten|left out|cut off|snip|x{3,}"
-    r"|placeholder|persisted|more (?:char|line|byte|token|word)|no longer|not shown|\*{3}|█|…|\.{3}",
+    r"|placeholder|persisted|more (?:char|line|byte|token|word)|no longer|not shown|^(?:\*{3,}|█+|…|\.{3})$",
     re.IGNORECASE,
 )
+#: A text that was cut off with no more than dots has been this long.
+_LONG = 200
 #: A line in which a host says that it has cut a text.
 _CUT_LINE = re.compile(
     r"[^\n]{0,200}?(?:truncat|omitted|elided|cut off|left out|more (?:char|line|byte|token|word))[^\n]{0,200}",
@@ -50,6 +56,10 @@ _GAP = re.compile(
     r"[^\n]{0,80}(?:messages?|turns?|history|conversation|context)[^\n]{0,60}"
     r"(?:omit|truncat|remov|drop|left out|hidden|trimm|skipp|elid)[^\n]{0,80}",
     re.IGNORECASE,
+)
+#: What hosts put around a user's words: tagged blocks, and lines in brackets.
+_DECORATION = re.compile(
+    r"<([\w-]+)[^<>]*>.*?</\1>|^\[[^\[\]\n]*\][ \t]*$|^\[[^\[\]\n]*\][ \t]", re.DOTALL | re.MULTILINE
 )
 #: Characters that nobody sees, and the colours of a terminal.
 _UNSEEN = re.compile(r"[\u00ad\u200b\u200e\u200f\u2060\ufeff]|\x1b\[[0-9;]*[A-Za-z]")
@@ -73,7 +83,7 @@ def likeness(stored: Message, shown: Message) -> float:
         return 0.0
     if _results(stored) and set(_results(stored)) & set(_results(shown)):
         return 1.0
-    if _calls(stored) and set(_calls(stored)) & set(_calls(shown)):
+    if stored.tool_calls and {_call(part) for part in stored.tool_calls} & {_call(part) for part in shown.tool_calls}:
         return 1.0
     if stored.role == "user":
         mine, theirs = words_in_frame(stored.content), words_in_frame(shown.content)
@@ -81,9 +91,16 @@ def likeness(stored: Message, shown: Message) -> float:
             theirs or shown.content
         ).strip():
             return 1.0
+    if stored.role == "assistant" and stored.content and shown.content.startswith(stored.content):
+        return 1.0
     if _REFERENCE.search(stored.content):
         return 0.75
     return _text_likeness(_plain(stored.content), _plain(shown.content))
+
+
+def is_short(message: Message) -> bool:
+    """Whether a message says so little that others may say the same."""
+    return len(message.content) <= _SHORT_CHARS and not any(is_minted(part.id) for part in message.tool_calls)
 
 
 def is_reduction(stored: Message, shown: Message, *, stands_for_several: bool = False) -> bool:
@@ -123,16 +140,14 @@ def is_held(shown: Sequence[Message], row: Message) -> bool:
 
 
 def are_rewritten(pairs: Sequence[tuple[Message, Message]]) -> bool:
-    """Whether messages say what others say in other words, as a translation does: names and numbers stay the same."""
-    named = agreeing = 0
-    for stored, shown in pairs:
-        mine, theirs = set(_NAMES.findall(stored.content)), set(_NAMES.findall(shown.content))
-        named += bool(mine or theirs)
-        agreeing += bool(mine) and mine == theirs
-    return agreeing >= max(1, len(pairs) / 4) and agreeing >= 0.75 * named
+    """Whether messages say what others say in other words, as a translation does: each is about as much longer."""
+    sizes = [(len(stored.content), len(shown.content)) for stored, shown in pairs]
+    ratios = [theirs / mine for mine, theirs in sizes if mine > _SHORT_CHARS and theirs > _SHORT_CHARS]
+    are_both = all((mine > _SHORT_CHARS) == (theirs > _SHORT_CHARS) or max(mine, theirs) < 40 for mine, theirs in sizes)
+    return are_both and len(ratios) > 1 and max(ratios) <= _SPREAD * min(ratios)
 
 
-def brings_thinking(stored: Message, shown: Message) -> bool:
+def thinks_otherwise(stored: Message, shown: Message) -> bool:
     """Whether a message thinks something else; a host that leaves thinking out only saves room."""
     theirs = [part.text for part in shown.parts if isinstance(part, Reasoning)]
     return bool(theirs) and theirs != [part.text for part in stored.parts if isinstance(part, Reasoning)]
@@ -142,6 +157,11 @@ def _calls(message: Message) -> list[str]:
     return [part.id for part in message.tool_calls if part.id is not None]
 
 
+def _call(part: ToolCall) -> tuple[str | None, str, str]:
+    """A call with its arguments; the id alone may be used again."""
+    return part.id, part.name, stringify(part.input)
+
+
 def _results(message: Message) -> list[str]:
     return [part.call_id for part in message.tool_results if part.call_id is not None]
 
@@ -149,9 +169,12 @@ def _results(message: Message) -> list[str]:
 def _text_likeness(mine: str, theirs: str) -> float:
     if not mine or not theirs:
         return 0.0
-    if mine in theirs or theirs in mine:
-        short, long = sorted((mine, theirs), key=len)
-        return 1.0 if _is_whole_in(short, long) else 0.6
+    bare = _undecorated(mine), _undecorated(theirs)
+    if bare[0] == bare[1] != "":
+        return 1.0
+    short, long = sorted((mine, theirs), key=len)
+    if short in long and _is_whole_in(short, long):
+        return 1.0
     if _LABEL.fullmatch(mine) and _LABEL.fullmatch(theirs):  # a notice that counts
         mine, theirs = _NUMBER.sub("0", mine), _NUMBER.sub("0", theirs)
     first, second = Counter(_WORDS.findall(mine)), Counter(_WORDS.findall(theirs))
@@ -161,9 +184,17 @@ def _text_likeness(mine: str, theirs: str) -> float:
     return 0.5 + 0.4 * shared / sizes[1]
 
 
+def _undecorated(text: str) -> str:
+    """A text without what hosts put around it: tagged blocks, and lines in brackets."""
+    return "\n".join(_DECORATION.sub("", text).split())
+
+
 def _is_whole_in(short: str, long: str) -> bool:
-    """Whether a text stands in another one at its beginning, its end, or on lines of its own."""
-    return long.startswith(short) or long.endswith(short) or f"\n{short}\n" in long
+    """Whether a text stands in another one on lines of its own, or is more than a word or two at either end of it."""
+    if f"\n{short}\n" in f"\n{long}\n":
+        return True
+    is_end = long.startswith(short) or long.endswith(short)
+    return is_end and (len(_WORDS.findall(short)) > 2 or len(long) < 2 * len(short))
 
 
 def _plain(text: str) -> str:
@@ -199,6 +230,8 @@ def _is_label(text: str, whole: str) -> bool:
 def _is_marked_part(mine: str, theirs: str) -> bool:
     """Whether a text is another one with marks in the place of words: what stands beside the marks is all its own."""
     marks = [found for found in _LABEL.finditer(theirs) if _TAKEN_OUT.search(found[0]) and found[0] not in mine]
+    if all(found[0] in ("…", "...") for found in marks) and len(mine) < _LONG:
+        marks = []
     if not marks:
         start = next((n for n, (one, other) in enumerate(zip(mine, theirs, strict=False)) if one != other), len(theirs))
         found = _CUT_LINE.match(theirs, start)

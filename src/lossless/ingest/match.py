@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: From here on two messages are alike.
 ALIKE = 0.5
+#: And from here on where nothing else speaks for it.
+VERY_ALIKE = 0.85
 #: So many equal messages in a row are no coincidence.
 SURE = 3
 #: Between two anchors no more pairs than this are compared with each other; beyond it only near ones are.
@@ -30,10 +32,8 @@ _MAX_CELLS = 65_536
 _MAX_COMPARED = 256
 #: How far from its place a message is compared in a long gap.
 _NEAR = 4
-#: So many messages at least must have been rewritten, all of them, to be known again.
-_LEAST_REWRITTEN = 4
-#: And no more than this may have been added to them at the same time.
-_MOST_ADDED = 2
+#: So few messages may all have changed.
+_FEW = 4
 #: A user message, its answer, or both: a host that leaves out as little as this has deleted it.
 _EXCHANGES = (["user"], ["assistant"], ["user", "assistant"])
 
@@ -78,6 +78,8 @@ class Shown:
     mark: bytes
     role: str
     known: int | None = None
+    #: Whether it says so little that others may say the same.
+    is_short: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,7 @@ def match(
     found = _Matching(shown, stored, pair, last, follows)
     found.find_anchors()
     found.fill_gaps()
-    found.find_moved_prompts()
+    found.find_moved()
     return found.result()
 
 
@@ -202,7 +204,7 @@ class _Matching:
         if self.follows:
             anchors |= self._common_beginning()
         landmarks = self._landmarks(anchors)
-        anchors |= {w: s for w, s in landmarks.items() if self._was_shown(s) or self._is_in_run(w, s)}
+        anchors |= {w: s for w, s in landmarks.items() if self._is_anchor(w, s)}
         self.chain = _longest_chain(sorted(anchors.items()))
         if not self.chain:
             self.chain = self._overlap_by_marks()
@@ -210,7 +212,7 @@ class _Matching:
             self._pair(w, s)
         for w, s in (anchors | landmarks).items():  # what crosses the chain has been moved within what is shown
             is_within = self._was_shown(s) or (bool(self.chain) and s > self.chain[0][1])
-            if w not in self.rows and is_within and s not in self.taken:
+            if w not in self.rows and is_within and s not in self.taken and not self.shown[w].is_short:
                 self._pair(w, s)
 
     def _common_beginning(self) -> dict[int, int]:
@@ -234,6 +236,10 @@ class _Matching:
             if s is not None and self.pair.may_be(w, s):
                 found[w] = s
         return found
+
+    def _is_anchor(self, w: int, s: int) -> bool:
+        """Whether a landmark is no coincidence: it is in a run, or was shown before and says more than a word."""
+        return self._is_in_run(w, s) or (self._was_shown(s) and not self.shown[w].is_short)
 
     def _was_shown(self, s: int) -> bool:
         return self.last is not None and s in self.last
@@ -283,14 +289,24 @@ class _Matching:
         return len(shown_before) == w
 
     def _fill_all(self) -> None:
-        """Nothing is certain: all that was shown before may have been written anew, as a translation is."""
+        """Nothing is certain. What is shown may begin with the first message in other words, or be all rewritten.
+
+        Only if all that is stored was shown before: else a window that has moved on too far would look like that.
+        """
         rows = sorted(self.last or ())
-        more = len(self.shown) - len(rows)
-        if len(rows) < _LEAST_REWRITTEN or not 0 <= more <= _MOST_ADDED or rows != list(range(len(self.stored))):
+        if not rows or not self.shown or rows != list(range(len(self.stored))):
             return
-        pairs = [(n, s) for n, s in enumerate(rows)]
-        if all(self.pair.may_be(w, s) for w, s in pairs) and self.pair.are_rewritten(pairs):
+        pairs = [(n, s) for n, s in enumerate(rows[: len(self.shown)])]
+        most = max(_FEW, len(rows))
+        is_all = len(rows) > 1 and 0 <= len(self.shown) - len(rows) <= most
+        if is_all and all(self.pair.may_be(w, s) for w, s in pairs) and self.pair.are_rewritten(pairs):
             self._pair_all(pairs, alike=True)
+            return
+        likeness = self.pair.likeness(0, rows[0]) if self.pair.may_be(0, rows[0]) else 0.0
+        if likeness >= (ALIKE if len(rows) < _FEW else VERY_ALIKE):
+            self._pair_all(pairs[:1], alike=True)
+            self.chain = pairs[:1]
+            self.fill_gaps()
 
     def _free(self, first: int, end: int) -> list[int]:
         return [w for w in range(first + 1, end) if w not in self.rows]
@@ -303,6 +319,8 @@ class _Matching:
         if not shown or not rows:
             return
         equal = self._equal_in_order(shown, rows, left=left)
+        if not right:
+            equal = self._without_late_words(equal)
         for w, s in equal:
             self._pair(w, s)
         ends = [(-1, -1), *equal, (len(self.shown), len(self.stored))]
@@ -329,6 +347,15 @@ class _Matching:
                 kept.append((w, s))
                 next_w, next_s = w, s
         return kept[::-1]
+
+    def _without_late_words(self, pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Where nothing certain follows, a word or two behind something new are new as well, or have moved."""
+        kept: list[tuple[int, int]] = []
+        for w, s in pairs:
+            is_next = w == 0 or w - 1 in self.rows or (bool(kept) and kept[-1][0] == w - 1)
+            if is_next or not self.shown[w].is_short:
+                kept.append((w, s))
+        return kept
 
     def _common(self, shown: list[int], rows: list[int], *, from_left: bool) -> list[tuple[int, int]]:
         """A longest common subsequence; of equally long ones that which lies nearest to the anchor."""
@@ -445,13 +472,25 @@ class _Matching:
 
     # -- what is left
 
-    def find_moved_prompts(self) -> None:
-        """A system message with the words that it had moves along, wherever it stands now."""
+    def find_moved(self) -> None:
+        """What was shown before, within what is shown now, has moved; whether it is a repeat content cannot tell.
+
+        A system message with the words that it had moves along, wherever it stands now.
+        """
+        first = -1 if self.follows else min(self.taken, default=len(self.stored))
         for w, one in enumerate(self.shown):
-            if one.role == "system" and w not in self.rows:
-                places = (n for n, row in enumerate(self.stored) if n not in self.taken and row.mark == one.mark)
-                if (s := next((n for n in places if self._was_shown(n)), None)) is not None:
-                    self._pair(w, s)
+            if w in self.rows:
+                continue
+            places = (n for n, row in enumerate(self.stored) if n not in self.taken and row.mark == one.mark)
+            is_system = one.role == "system"
+            within = (n for n in places if self._was_shown(n) and (is_system or n > first) and self._has_moved(w, n))
+            if (s := next(within, None)) is not None:
+                self._pair(w, s)
+                self.ambiguous += not is_system
+
+    def _has_moved(self, w: int, s: int) -> bool:
+        """Whether nothing speaks against it; the result of another call with the same id and words does."""
+        return self.pair.may_be(w, s) and (self.shown[w].role != "tool" or self.pair.likeness(w, s) >= ALIKE)
 
     def result(self) -> Match:
         ordered = _longest_chain(sorted((w, s) for w, s in self.rows.items() if w not in self.cuts))

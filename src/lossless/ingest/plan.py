@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from lossless.ingest.likeness import is_short
 from lossless.ingest.match import Match, Shown, Stored, match
 from lossless.model.messages import MADE_UP
 
@@ -59,6 +60,10 @@ class IngestPlan:
     insertions: tuple[Inserted, ...] = ()
     #: The rows of events that have one, by `Event.index`; only where there are insertions.
     rows_by_event: Mapping[int, int] = field(default_factory=dict)
+
+
+#: Tells whether an event has other words than its row; thinking is not in a fingerprint.
+HasOtherWords: TypeAlias = "Callable[[Event, TailRow], bool]"
 
 
 class IsCopy(Protocol):
@@ -217,7 +222,11 @@ class Rows:
 
 
 def plan_window(
-    events: Sequence[Event], stored: Rows, pair: Pair, hidden: Callable[[], Sequence[TailRow]]
+    events: Sequence[Event],
+    stored: Rows,
+    pair: Pair,
+    hidden: Callable[[], Sequence[TailRow]],
+    has_other_words: HasOtherWords,
 ) -> IngestPlan:
     """What of a window is new, which rows have other words now, and which are no longer in it.
 
@@ -227,7 +236,7 @@ def plan_window(
     place = {row.id: n for n, row in enumerate(stored.rows)}
     found = match(
         [
-            Shown(event.fingerprint, event.message.role, None if row is None else place.get(row.id))
+            Shown(event.fingerprint, event.message.role, place.get(row.id) if row else None, is_short(event.message))
             for event, row in zip(events, known, strict=True)
         ],
         [Stored(row.fingerprint, row.role) for row in stored.rows],
@@ -239,7 +248,7 @@ def plan_window(
     for n, row in enumerate(known):
         rows[n] = rows[n] or row
     revived, ambiguous = _revive(events, rows, stored, hidden)
-    return _plan(events, rows, stored, found, revived, ambiguous)
+    return _plan(events, rows, stored, found, revived, ambiguous, has_other_words)
 
 
 def _revive(
@@ -288,6 +297,7 @@ def _plan(
     found: Match,
     revived: frozenset[int],
     ambiguous: int,
+    has_other_words: HasOtherWords,
 ) -> IngestPlan:
     new = [n for n, row in enumerate(rows) if row is None]
     ids = [None if row is None else row.id for row in rows]
@@ -307,7 +317,7 @@ def _plan(
         versions=tuple(
             (row.id, event)
             for n, (event, row) in enumerate(zip(events, rows, strict=True))
-            if row is not None and row.fingerprint != event.fingerprint and n not in found.cuts
+            if row is not None and n not in found.cuts and has_other_words(event, row)
         ),
         cuts=tuple((row.id, events[n]) for n in sorted(found.cuts) if (row := rows[n]) is not None),
         abandoned=abandoned,

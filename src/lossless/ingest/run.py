@@ -31,7 +31,7 @@ from lossless.ingest.window import (
 from lossless.model.messages import Incoming
 from lossless.store.context import Change
 from lossless.store.ingest_state import WITH_IDS, WITHOUT_IDS, Counts, WindowMark
-from lossless.store.messages import Appended, NewMessage
+from lossless.store.messages import Appended, NewMessage, TailRow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from lossless.model.conversations import Conversation, Session
     from lossless.model.messages import JsonObject, Message
     from lossless.store.archive import Archive
-    from lossless.store.messages import TailRow
 
 #: How many of the newest rows a producer may adopt from the other one.
 _ADOPTION_ROWS, _FEW_ROWS = 256, 16
@@ -96,6 +95,8 @@ class Seen:
     rows: tuple[int, ...] = ()
     #: Whether all of the window was laid over the rows.
     is_laid_over: bool = False
+    #: Whether the last window began with system prompts, and this one with what followed them.
+    has_lost_prompts: bool = False
 
 
 def append(
@@ -162,7 +163,19 @@ def plan_of_batch(
         by_entry = archive.messages.known_entries(conversation.id, entry_ids)
     by_event = archive.messages.known_events(conversation.id, event_keys_of(events))
     again = archive.messages.called_after(conversation.id, {key: row.id for key, row in by_event.items()})
+    if any(event.message.role == "system" for event in events):
+        adoptable = [*prompts_there(archive, conversation), *adoptable]
     return plan_append(events, Known(by_entry, by_event, again), adoptable, copies_in(archive))
+
+
+def prompts_there(archive: Archive, conversation: Conversation) -> list[TailRow]:
+    """The system prompts that the context begins with, for a producer that brings them, too."""
+    there, _ = archive.context.preamble(conversation.id)
+    known = archive.messages.entry_ids([prompt.message_id for prompt in there])
+    return [
+        TailRow(prompt.message_id, prompt.fingerprint, known.get(prompt.message_id), False, "system", 0, True)
+        for prompt in there
+    ]
 
 
 def _unclaimed(archive: Archive, conversation: Conversation) -> list[TailRow]:
@@ -211,12 +224,15 @@ def sync(
             return _blocked(archive, conversation, plan, window, cap, now)
         is_first = newest is None and archive.messages.newest_id(conversation.id) is None
         is_all = whole and seen.is_laid_over
-        prompts = write_preamble(archive, conversation, window.preamble, now, is_first=is_first, is_all=is_all)
+        prompts = write_preamble(
+            archive, conversation, window.preamble, now, is_first=is_first, is_all=is_all or seen.has_lost_prompts
+        )
+        plan = replace(plan, versions=(*plan.versions, *prompts.changed)) if prompts.changed else plan
         if is_all:
             plan = only_shown(archive, conversation, window, plan, now)
         said, revised = write(archive, conversation, plan, payloads, now)
-        appended = prompts + said
-        remember(archive, conversation.id, replace(seen, plan=plan), len(items), said.ids, now)
+        appended = prompts.appended + said
+        remember(archive, conversation.id, replace(seen, plan=plan), len(items), (prompts.ids, said.ids), now)
         count(archive, conversation, plan, window, appended, now, fits=True, revised=revised)
         _remember_key(archive, conversation, key, window.events, now)
     replayed = len(items) - len(appended.ids) - len(window.skips)
@@ -274,29 +290,31 @@ class _Reader:
     def moved_on(self, mark: WindowMark, *, is_newest: bool) -> Seen | None:
         """The end of the last window, behind the same prompts, and then what is new."""
         start = _PRINT * self._head
-        if not is_newest or mark.rows is None or mark.chain[:start] != self._prints[:start]:
+        if not is_newest or mark.rows is None or _prompts(mark) != self._head:
+            return None
+        if mark.chain[:start] != self._prints[:start]:
             return None
         size, open_ = moved_on(self._prints[start:], mark.chain[start:])
         rows = mark.rows[mark.length - size :]
-        if not size or 0 in rows:
+        if not size or min(rows) <= 0:
             return None
         window = self._window(self._head + size)
         plan = plan_grown(self._archive, self._conversation.id, window.events)
         if not self._has_ids():
             plan = replace(plan, ambiguous=open_)
-        return Seen(window, plan, mark, self._prints, (0,) * self._head + rows)
+        return Seen(window, plan, mark, self._prints, mark.rows[: self._head] + rows)
 
     def rest(self, mark: WindowMark) -> Seen | None:
         """What follows the common beginning, compared with what followed it in the last window and was stored since."""
         if mark.rows is None:
             return None
-        before = next((n for n, row in enumerate(mark.rows) if row), mark.length)
+        before = _prompts(mark)
         same = common(self._prints[_PRINT * self._head :], mark.chain[_PRINT * before :])
         start, last = self._head + same, before + same
         if not same or max(len(self._items) - start, mark.length - last) > _MAX_REST:
             return None
         window = self._with_prompts(self._window(start))
-        followed = [row for row in mark.rows[last - 1 :] if row]
+        followed = list(dict.fromkeys(row for row in mark.rows[last - 1 :] if row > 0))
         known = frozenset(mark.rows)
         newer = [
             row
@@ -307,7 +325,9 @@ class _Reader:
         if not rows or rows[0].id != mark.rows[last - 1]:  # what it follows has left the context meanwhile
             return None
         plan = plan_rest(self._archive, self._conversation.id, window.events, rows, mark)
-        return Seen(window, plan, mark, self._prints, (0,) * self._head + mark.rows[before:last])
+        has_lost = not self._head and min(mark.rows) < 0
+        rows_before = (0,) * self._head + mark.rows[before:last]
+        return Seen(window, plan, mark, self._prints, rows_before, has_lost_prompts=has_lost)
 
     def laid_over(self, mark: WindowMark | None) -> Seen:
         """All of it, laid over the rows."""
@@ -336,15 +356,30 @@ class _Reader:
         return replace(window, events=tuple(events), skips=tuple(skips)) if len(skips) > len(window.skips) else window
 
 
+def _prompts(mark: WindowMark) -> int:
+    """How many messages the last window began with that have no place in the order of what was said."""
+    return next((n for n, row in enumerate(mark.rows or ()) if row > 0), mark.length)
+
+
 def remember(
-    archive: Archive, conversation_id: int, seen: Seen, length: int, ids: Sequence[int], now: datetime
+    archive: Archive,
+    conversation_id: int,
+    seen: Seen,
+    length: int,
+    ids: tuple[Sequence[int], Sequence[int]],
+    now: datetime,
 ) -> None:
-    """Note what a window showed whose new rows are `ids`; an old one shown again does not replace a newer one."""
-    fresh = iter(ids)
+    """Note what a window showed; an old one shown again does not replace a newer one.
+
+    `ids` are the rows of its prompts, which are noted as negative numbers, and its new rows.
+    """
+    prompts, fresh = ids[0], iter(ids[1])
     rows = [*seen.rows, *[0] * (length - len(seen.rows))]
+    for event, id_ in zip(seen.window.preamble, prompts, strict=False):
+        rows[event.index] = -id_
     for event, place in zip(seen.window.events, seen.plan.places or [None] * len(seen.plan.new), strict=True):
         rows[event.index] = next(fresh) if place is None else place
-    said = [row for row in rows if row]
+    said = [row for row in rows if row > 0]
     if not said:
         return
     before, plan, last = seen.before, seen.plan, max(said)

@@ -11,7 +11,7 @@ from lossless.ingest import events as incoming
 from lossless.ingest import likeness
 from lossless.ingest.plan import IngestPlan, Known, Rows, plan_append, plan_window, with_own_ids
 from lossless.ingest.synthetic import what_of_ours
-from lossless.model.messages import MADE_UP, Incoming, Message
+from lossless.model.messages import MADE_UP, Incoming, Message, Reasoning
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -145,7 +145,15 @@ def plan_over(
         stored,
         RowPair(archive, events, stored, in_use),
         lambda: archive.messages.abandoned_from(conversation_id, stored.after_seq + 1),
+        lambda event, row: _has_other_words(archive, event, row),
     )
+
+
+def _has_other_words(archive: Archive, event: Event, row: TailRow) -> bool:
+    if row.fingerprint != event.fingerprint:
+        return True
+    thinks = any(isinstance(part, Reasoning) for part in event.message.parts)
+    return thinks and likeness.thinks_otherwise(archive.messages.get(row.id).message, event.message)
 
 
 def _are_one(row: TailRow, event: Event) -> bool:
@@ -187,7 +195,7 @@ class RowPair:
 
     def likeness(self, shown: int, row: int) -> float:
         event = self._events[shown]
-        if event.message.role == "system":
+        if event.message.role == "system" or (event.message.role == "tool" and not self._is_same_call(shown, row)):
             return 0.0
         return likeness.likeness(self._load(row), event.message)
 
@@ -209,6 +217,15 @@ class RowPair:
 
     def are_rewritten(self, pairs: Sequence[tuple[int, int]]) -> bool:
         return likeness.are_rewritten([(self._load(row), self._events[shown].message) for shown, row in pairs])
+
+    def _is_same_call(self, shown: int, row: int) -> bool:
+        """Whether two results are of one call: ids are used again, so the message that makes the call must agree."""
+        mine = next((self._load(n) for n in range(row, -1, -1) if self._rows[n].role == "assistant"), None)
+        before = (self._events[n].message for n in range(shown, -1, -1))
+        theirs = next((message for message in before if message.role == "assistant"), None)
+        if mine is None or theirs is None:
+            return mine is theirs
+        return not mine.tool_calls or not theirs.tool_calls or likeness.likeness(mine, theirs) == 1.0
 
     def _load(self, row: int) -> Message:
         if row not in self._loaded:

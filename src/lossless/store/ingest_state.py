@@ -51,7 +51,8 @@ class WindowMark:
     length: int
     #: Eight bytes for each of its messages.
     chain: bytes
-    #: The row of each of its messages, 0 for one that has no place in the order of what was said; None when unknown.
+    #: The row of each of its messages, with a minus for a system prompt at its head, 0 for what is not stored; None
+    #: when nobody knows.
     rows: tuple[int, ...] | None = None
 
 
@@ -172,13 +173,13 @@ class IngestMemory:
 def _packed(rows: Sequence[int]) -> bytes:
     """Row ids as runs: where each begins, and how long it is. Most windows are one or two."""
     runs: list[int] = []
-    following = -1
+    following: int | None = None
     for id_ in rows:
-        if id_ == following or (not id_ and runs and not runs[-2]):
+        if runs and (id_ == following or (not id_ and not runs[-2])):
             runs[-1] += 1
         else:
             runs += [id_, 1]
-        following = id_ + 1 if id_ else -1
+        following = id_ + 1 if id_ and id_ != -1 else None
     return pack(f"<{len(runs)}q", *runs)
 
 

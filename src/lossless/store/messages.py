@@ -163,6 +163,11 @@ class Messages:
         found = self._db.rows(_QUERIES["tail"], {"conversation_id": conversation_id, "limit": limit})
         return self._tail_rows(found[::-1])
 
+    def entry_ids(self, message_ids: Sequence[int]) -> dict[int, str]:
+        """The entry ids of those of some messages that have one."""
+        found = self._db.rows(_QUERIES["entry_ids"], {"ids": json.dumps(list(message_ids))}) if message_ids else []
+        return dict(found)
+
     def tail_rows(self, conversation_id: int, message_ids: Sequence[int]) -> list[TailRow]:
         """Those of some messages that are visible, in the order asked for."""
         place = {"conversation_id": conversation_id, "ids": json.dumps(list(message_ids))}

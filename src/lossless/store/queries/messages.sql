@@ -74,6 +74,10 @@ SELECT m.message_id, x.fingerprint, m.transcript_entry_id, coalesce(x.claimed, 1
                     WHERE h.conversation_id = m.conversation_id AND h.item = m.message_id AND h.cause IN ('branch', 'superseded', 'removed', 'transient'))
  ORDER BY m.seq DESC LIMIT :limit;
 
+-- name: entry_ids
+SELECT message_id, transcript_entry_id FROM messages
+ WHERE message_id IN (SELECT value FROM json_each(:ids)) AND transcript_entry_id IS NOT NULL;
+
 -- name: tail_rows
 -- Those of some rows that are visible, as alignment needs them.
 SELECT m.message_id, x.fingerprint, m.transcript_entry_id, coalesce(x.claimed, 1), m.role, m.seq
