@@ -1,0 +1,59 @@
+"""How many messages of a call content alone cannot place: the most that `ambiguous` may say.
+
+Without ids, a window is explained by an overlap: the last rows are its first messages. Overlaps of several lengths
+may explain it, if what one of them calls new may well be said again; their difference is undecidable. Where the host
+has changed, moved or left out something there is no plain overlap: then each message that may well be said again is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.hosts_fuzz.calls import Call, Shown
+    from tests.hosts_fuzz.rules import Expected, Unit
+
+
+def undecidable(before: Expected, call: Call) -> int:
+    """Asked before `before` takes the call."""
+    if call.verb == "restart" or all(one.entry_id is not None for one in call.shown):
+        return _without_stored_ids(before, call)
+    told: dict[object, set[str]] = {}
+    for unit in before.units:
+        told.setdefault(unit.words.said, set()).update(unit.atoms)
+    for one in call.shown:
+        told.setdefault(one.words.said, set()).update(one.atoms)
+    again = [one.words.is_short or len(told[one.words.said]) > 1 for one in call.shown]
+    begin = 1 if call.shown and call.shown[0].words.role == "system" else 0
+    body, again = list(call.shown[begin:]), again[begin:]
+    if call.verb == "sync" and _is_overlap(before, body):
+        return _overlaps([unit for unit in before.context if unit.words.role != "system"], body, again)
+    return sum(again)
+
+
+def _without_stored_ids(before: Expected, call: Call) -> int:
+    """With ids on both sides nothing is open; rows that came without an id may be told from repeats by place only."""
+    bare = {unit.words.said for unit in before.units if not unit.has_id}
+    return sum(one.words.said in bare and one.words.is_short for one in call.shown)
+
+
+def _is_overlap(before: Expected, body: list[Shown]) -> bool:
+    """Whether the truth is a plain overlap: the newest rows in their words, then only new messages."""
+    known = [unit for one in body if (unit := before.unit(one)) is not None]
+    rows = [unit for unit in before.context if unit.words.role != "system"]
+    if any(unit is not None for unit in map(before.unit, body[len(known) :])):
+        return False
+    words = [one.words.said for one in body[: len(known)]]
+    return rows[len(rows) - len(known) :] == known and [unit.words.said for unit in known] == words
+
+
+def _overlaps(rows: list[Unit], body: list[Shown], again: list[bool]) -> int:
+    stored, window = [unit.words.said for unit in rows], [one.words.said for one in body]
+    lengths = range(min(len(stored), len(window)), -1, -1)
+    longest = next(n for n in lengths if stored[len(stored) - n :] == window[:n])
+    shortest = longest
+    for length in range(longest):
+        if stored[len(stored) - length :] == window[:length] and all(again[length:longest]):
+            shortest = length
+            break
+    return longest - shortest
