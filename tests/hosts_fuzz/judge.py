@@ -81,7 +81,9 @@ def hidden(rows: Sequence[Row]) -> list[Problem]:
 def context(expected: Expected, messages: Sequence[Any], ambiguous: int) -> list[Problem]:
     """The prompt is the expected context in its order; what is open may be missing."""
     prompt = [words for message in messages for words in read(message) if not _is_filler(words)]
-    due = [(unit, _is_due(expected, unit, ambiguous)) for unit in expected.context if not _is_outdone(expected, unit)]
+    floating = {unit.words.said for unit in expected.units if unit.floating}
+    prompt = [words for words in prompt if words.said not in floating]
+    due = [(unit, _is_due(expected, unit, ambiguous)) for unit in expected.context if _may_be_shown(expected, unit)]
     if any(unit.regrouped for unit in expected.units):
         return _once(due, prompt)
     if expected.unordered:
@@ -127,14 +129,14 @@ def _is_paired(units: list[Unit], unit: Unit) -> bool:
     return True
 
 
-def _is_outdone(expected: Expected, unit: Unit) -> bool:
-    """Of two results of one call the last one stands in the prompt."""
+def _may_be_shown(expected: Expected, unit: Unit) -> bool:
+    """Of two results of one call the last one stands in the prompt; the host's own summary is not looked at."""
     units = expected.context
     place = units.index(unit)
     following = units[place + 1] if place + 1 < len(units) else None
     if unit.words.role != "tool" or following is None:
-        return False
-    return following.words.role == "tool" and following.words.answers == unit.words.answers
+        return not unit.floating
+    return following.words.role != "tool" or following.words.answers != unit.words.answers
 
 
 def _compared(due: list[tuple[Piece, bool]], prompt: list[Piece]) -> list[Problem]:

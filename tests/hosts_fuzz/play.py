@@ -177,14 +177,28 @@ def shrink(opened: Stage, run: Run, what: str) -> Run:
         fewer = replace(run, calls=run.calls[:place] + run.calls[place + 1 :])
         run = fewer if fails(fewer) else run
         place -= 1
-    marked = {atom for call in run.calls for one in call.shown if one.reduced or one.regrouped for atom in one.atoms}
-    for atom in dict.fromkeys(atom for call in run.calls for one in call.shown for atom in one.atoms):
-        if atom in marked or min(len(call.shown) for call in run.calls) <= _FEWEST:
+    for group in _groups(run):
+        if min(len(call.shown) for call in run.calls if call.shown) - len(group) < _FEWEST:
             continue
-        calls = [replace(call, shown=tuple(o for o in call.shown if atom not in o.atoms)) for call in run.calls]
-        fewer = replace(run, calls=tuple(call for call in calls if call.shown or call.verb == "restart"))
-        run = fewer if fewer.calls and fails(fewer) else run
+        calls = [replace(call, shown=tuple(o for o in call.shown if group.isdisjoint(o.atoms))) for call in run.calls]
+        fewer = replace(run, calls=tuple(calls))
+        run = fewer if fails(fewer) else run
     return run
+
+
+def _groups(run: Run) -> list[set[str]]:
+    """Events that may be left out together: a call goes with its results, and what is reduced or regrouped stays."""
+    order = dict.fromkeys(one.atoms for call in run.calls for one in call.shown)
+    results = {one.atoms for call in run.calls for one in call.shown if one.words.role == "tool"}
+    changed = [one.atoms for call in run.calls for one in call.shown if one.reduced or one.regrouped]
+    marked = {atom for atoms in changed for atom in atoms}
+    groups: list[set[str]] = []
+    for atoms in order:
+        if groups and atoms in results:
+            groups[-1].update(atoms)
+        else:
+            groups.append(set(atoms))
+    return [group for group in groups if group.isdisjoint(marked)]
 
 
 def is_sane(run: Run) -> bool:

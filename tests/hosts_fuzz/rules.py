@@ -34,6 +34,8 @@ class Unit:
     transient: bool = False
     #: It was shown as a part or together with others: which of the forms the prompt has is open.
     regrouped: bool = False
+    #: The host's own summary of what it left out: in the prompt or not, and wherever it stands there.
+    floating: bool = False
     #: It has an entry id that the archive has seen.
     has_id: bool = False
 
@@ -125,6 +127,8 @@ class Expected:
         if head and len(covered) > 1:
             for unit in (*body[:head], *covered):
                 unit.state = EITHER
+            for unit in body[:head]:
+                unit.floating = True
 
 
 def _runs(old: list[Unit], here: set[Unit]) -> list[list[int]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import apsw
 
+from tests.hosts_fuzz.formats import read
 from tests.hosts_fuzz.words import Words
 
 if TYPE_CHECKING:
@@ -85,10 +86,8 @@ class Reader:
 
 
 def _pieces(version: Any) -> frozenset[tuple[str, str]]:
-    """The words of a version, whose message is read like any other."""
-    message = getattr(version, "message", version)
-    text = getattr(message, "content", None)
-    return frozenset({("text", str(text))}) if text else frozenset()
+    """The words of a version, whose message is read as a host would."""
+    return frozenset(piece for words in read(version.message.original) for piece in words.pieces)
 
 
 def _arguments(given: str) -> str:
