@@ -29,6 +29,19 @@ class Decorating(Host):
         return f"[Mon 2026-01-05 09:{count % 60:02d} UTC]\n{text}"
 
 
+class DecoratingSliding(Decorating):
+    """The same with the last messages only."""
+
+    kind = "time before, sliding"
+
+    def begin(self) -> None:
+        super().begin()
+        self.size = self.random.randint(8, 14)
+
+    def view(self, path: list[Event]) -> list[Shown]:
+        return super().view(path)[-self.size :]
+
+
 class Documents(Decorating):
     """Retrieved documents in front of the newest message, others each time."""
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from tests.hosts_fuzz.calls import sync
 from tests.hosts_fuzz.host import Host
+from tests.hosts_fuzz.words import sentence
 from tests.hosts_fuzz.world import Event
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from random import Random
 
-    from tests.hosts_fuzz.calls import Call
+    from tests.hosts_fuzz.calls import Call, Shown
 
 
 def edited(random: Random, text: str) -> str:
@@ -50,6 +51,37 @@ class Editing(Host):
     def places(self) -> list[int]:
         path = self.world.path
         return [place for place, event in enumerate(path) if event.words.role in ("user", "assistant")]
+
+
+class EditsSliding(Editing):
+    """Shows the last messages only, and edits one of them: a version by likeness and place."""
+
+    kind = "edits, sliding"
+
+    def begin(self) -> None:
+        super().begin()
+        self.size = self.random.randint(8, 14)
+
+    def places(self) -> list[int]:
+        return [place for place in super().places() if place >= len(self.world.path) - self.size + 4]
+
+    def view(self, path: list[Event]) -> list[Shown]:
+        return self.plain(path[-self.size :])
+
+
+class AddsToNewest(Host):
+    """Adds to its newest user message while no answer has come: a beginning, then the whole, one row."""
+
+    kind = "adds to newest"
+
+    def calls(self) -> Iterator[Call]:
+        for call in super().calls():
+            yield call
+            if call.shown[-1].words.role == "user" and self.random.random() < 0.5:
+                last = self.world.path[-1]
+                text = f"{last.words.text}\n\n{sentence(self.random, self.world.token())}"
+                self.world.path[-1] = Event(last.atom, replace(last.words, text=text))
+                yield sync(self.view(self.world.path))
 
 
 class EditsById(Editing):

@@ -129,6 +129,8 @@ def _make(opened: Stage, session: lossless.Session, run: Run, call: Call, played
         report = opened.engine.bootstrap(session, items, fold=False)
     elif call.verb == "append":
         report = opened.engine.append(session, items, key=call.key)
+    elif run.seed % 3 == 0:
+        report = opened.engine.after_turn(session, window=items, key=call.key, budget=_BUDGET).append
     else:
         report = opened.engine.sync(session, items, key=call.key)
     for name in ("ambiguous", "likely", "revised"):

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 class Batches(Host):
-    """Hands over what is new, with ids or under keys, and at times again: the same key or ids twice is a no-op."""
+    """Hands over what is new, with ids or under keys, and at times again: the same key with the same words is a no-op.
+
+    The same key with other words is stored, as these are new.
+    """
 
     kind = "batches"
 
@@ -29,7 +32,8 @@ class Batches(Host):
             self.world.reply()
             fresh = [shown(event, with_id=self.ids) for event in self.world.path[done:]]
             done = len(self.world.path)
-            made.append(Call("append", tuple(fresh), None if self.ids else f"turn-{turn}"))
+            key = f"turn-{turn if self.random.random() < 0.9 else max(0, turn - 1)}"
+            made.append(Call("append", tuple(fresh), None if self.ids else key))
             yield made[-1]
             if self.random.random() < 0.3:
                 yield self.random.choice(made)

@@ -6,7 +6,7 @@
 - Missing behind the last shown one: it leaves if the host went on differently. If it shows nothing after it, the
   host may have gone back or may show an old window: nothing is demanded (`EITHER`).
 - An unknown head in place of two or more rows is the host's own summary: a row, never a version.
-- Missing in front: the window slid, all stays. The system prompt is no anchor.
+- Missing in front: the window slid, all stays. The system prompt is no anchor; with nothing else in common, all stays.
 - The order is the host's.
 """
 
@@ -53,14 +53,13 @@ class Expected:
     #: The order of the context is open: history was read that is older than it.
     unordered: bool = False
     _of: dict[str, Unit] = field(default_factory=dict)
-    _keys: set[str] = field(default_factory=set)
+    _batches: set[tuple[str | None, tuple[Shown, ...]]] = field(default_factory=set)
 
     def take(self, call: Call) -> list[Unit]:
         """Account for a call; the units that it shows, in order."""
-        if call.key is not None and call.key in self._keys:
+        if call.key is not None and (call.key, call.shown) in self._batches:
             return []
-        if call.key is not None:
-            self._keys.add(call.key)
+        self._batches.add((call.key, call.shown))
         listed: list[Unit] = []
         for one in call.shown:
             (self.loose if one.regrouped else self.wordings).update(one.words.pieces)
@@ -108,9 +107,10 @@ class Expected:
         here = set(listed)
         old = self.context
         places = [place for place, unit in enumerate(old) if unit in here]
-        body = [place for place in places if old[place].words.role != "system"] or places
+        body = [place for place in places if old[place].words.role != "system"]
         first, last = (body[0], body[-1]) if body else (len(old), -1)
-        went_on = bool(listed) and (not body or listed[-1] is not old[last]) and bool(body)
+        spoken = [unit for unit in listed if unit.words.role != "system"]
+        went_on = bool(body) and spoken[-1] is not old[last]
         for run in _runs(old, here):
             for place in run:
                 old[place].state = _state_of(old, run, place, (first, last), went_on=went_on)

@@ -2,7 +2,8 @@
 
 Without ids, a window is explained by an overlap: the last rows are its first messages. Overlaps of several lengths
 may explain it, if what one of them calls new may well be said again; their difference is undecidable. Where the host
-has changed, moved or left out something there is no plain overlap: then each message that may well be said again is.
+has changed, moved or left out something there is no plain overlap: then each message that may well be said again is,
+and each that comes back into the context.
 """
 
 from __future__ import annotations
@@ -28,7 +29,13 @@ def undecidable(before: Expected, call: Call) -> int:
     body, again = list(call.shown[begin:]), again[begin:]
     if call.verb == "sync" and _is_overlap(before, body):
         return _overlaps([unit for unit in before.context if unit.words.role != "system"], body, again)
-    return sum(again)
+    return sum(again) + sum(_comes_back(before, one) for one, open_ in zip(body, again, strict=True) if not open_)
+
+
+def _comes_back(before: Expected, one: Shown) -> bool:
+    """A message that had left the context: the host is back where it was, or the same was said once more."""
+    unit = before.unit(one)
+    return unit is not None and unit not in before.context
 
 
 def _without_stored_ids(before: Expected, call: Call) -> int:
