@@ -146,8 +146,8 @@ def _state_of(old: list[Unit], run: list[int], place: int, ends: tuple[int, int]
     unit, (first, last) = old[place], ends
     if unit.transient and last >= 0:
         return GONE
-    if place < first:
-        return unit.state
+    if place < first:  # a prompt that is no longer shown at the head was cut off with what is old, or taken back
+        return EITHER if unit.words.role == "system" and unit.state == KEEP else unit.state
     if place > last:
         return GONE if went_on else EITHER
     rest = [old[other].words for other in run if not old[other].transient]

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _MAX_CHARS = 20_000
 #: Which share of the shorter text's words, and of the longer one's, two texts that are alike have in common.
 _OF_SHORTER, _OF_LONGER = 0.6, 0.25
+#: So many words, all of them in a text that is not twice as long, are no coincidence.
+_SEVERAL = 4
 #: A text of so few characters may be said again at any time.
 _SHORT_CHARS = 16
 #: How much of a row's text the pieces have that it is shown in.
@@ -181,6 +183,10 @@ def _text_likeness(mine: str, theirs: str) -> float:
     shared, sizes = sum((first & second).values()), sorted((sum(first.values()), sum(second.values())))
     if not shared or shared < _OF_SHORTER * sizes[0] or shared < _OF_LONGER * sizes[1]:
         return 0.4 * shared / max(1, sizes[1])
+    if (
+        shared == sizes[0] >= _SEVERAL and 2 * shared >= sizes[1]
+    ):  # words were taken out, put in or set in another order
+        return 0.9
     return 0.5 + 0.4 * shared / sizes[1]
 
 

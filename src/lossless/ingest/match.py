@@ -34,6 +34,8 @@ _MAX_COMPARED = 256
 _NEAR = 4
 #: So few messages may all have changed.
 _FEW = 4
+#: A window does not begin with more than this that is not stored, before it goes on with the newest row.
+_HEAD = 3
 #: A user message, its answer, or both: a host that leaves out as little as this has deleted it.
 _EXCHANGES = (["user"], ["assistant"], ["user", "assistant"])
 
@@ -194,6 +196,7 @@ class _Matching:
         self.versions: set[int] = set()
         self.cuts: set[int] = set()
         self.alike: set[int] = set()
+        self.strayed: set[int] = set()
         self.ambiguous = 0
 
     # -- anchors
@@ -206,8 +209,8 @@ class _Matching:
         landmarks = self._landmarks(anchors)
         anchors |= {w: s for w, s in landmarks.items() if self._is_anchor(w, s)}
         self.chain = _longest_chain(sorted(anchors.items()))
-        if not self.chain:
-            self.chain = self._overlap_by_marks()
+        if not self.chain and not self.follows:
+            self.chain = self._overlap_by_marks() or self._newest_again(landmarks)
         for w, s in self.chain:
             self._pair(w, s)
         for w, s in (anchors | landmarks).items():  # what crosses the chain has been moved within what is shown
@@ -262,6 +265,28 @@ class _Matching:
             return []
         return [(n, start + n) for n in range(size)]
 
+    def _newest_again(self, landmarks: Mapping[int, int]) -> list[tuple[int, int]]:
+        """The newest row alone, at the head of what is shown: said in a word or two, or in a host's frame."""
+        newest = len(self.stored) - 1
+        if newest < 0 or not self.shown or not self._was_shown(newest):
+            return []
+        head = next((w for w in range(min(_HEAD, len(self.shown))) if landmarks.get(w) == newest), None)
+        if head is not None:
+            self.ambiguous += 1
+            return [(head, newest)]
+        for size in range(1, min(_FEW, len(self.shown), len(self.stored)) + 1):
+            pairs = [(n, len(self.stored) - size + n) for n in range(size)]
+            if all(self._is_almost(w, s) for w, s in pairs) and not all(self.shown[w].is_short for w, _ in pairs):
+                self.alike.update(w for w, s in pairs if self.shown[w].mark != self.stored[s].mark)
+                return pairs
+        return []
+
+    def _is_almost(self, w: int, s: int) -> bool:
+        """Whether a message is a row in the same words, or in a host's frame."""
+        if w in self.rows or s in self.taken or not self.pair.may_be(w, s):
+            return False
+        return self._is_equal(w, s) or (not self.shown[w].is_short and self.pair.likeness(w, s) >= VERY_ALIKE)
+
     def _pair(self, w: int, s: int, *, version: bool = False) -> None:
         self.rows[w] = s
         self.taken.add(s)
@@ -299,7 +324,8 @@ class _Matching:
         pairs = [(n, s) for n, s in enumerate(rows[: len(self.shown)])]
         most = max(_FEW, len(rows))
         is_all = len(rows) > 1 and 0 <= len(self.shown) - len(rows) <= most
-        if is_all and all(self.pair.may_be(w, s) for w, s in pairs) and self.pair.are_rewritten(pairs):
+        is_all = is_all and all(self.pair.may_be(w, s) for w, s in pairs)
+        if is_all and (len(self.shown) == len(rows) >= _FEW or self.pair.are_rewritten(pairs)):
             self._pair_all(pairs, alike=True)
             return
         likeness = self.pair.likeness(0, rows[0]) if self.pair.may_be(0, rows[0]) else 0.0
@@ -320,7 +346,7 @@ class _Matching:
             return
         equal = self._equal_in_order(shown, rows, left=left)
         if not right:
-            equal = self._without_late_words(equal)
+            equal = self._without_late_words(equal, shown[0] - rows[0])
         for w, s in equal:
             self._pair(w, s)
         ends = [(-1, -1), *equal, (len(self.shown), len(self.stored))]
@@ -328,7 +354,9 @@ class _Matching:
             is_left, is_right = left or n > 0, right or n < len(ends) - 2
             some = [one for one in shown if w < one < next_w]
             others = [one for one in rows if s < one < next_s]
-            self._fill_alike(some, others, left=is_left, right=is_right)
+            is_sure = right or (is_right and not self.shown[next_w].is_short)
+            is_sure = is_sure or (is_right and all(self.shown[one].role == "system" for one in some))
+            self._fill_alike(some, others, left=is_left, right=is_sure)
 
     def _equal_in_order(self, shown: list[int], rows: list[int], *, left: bool) -> list[tuple[int, int]]:
         """Equal messages in their order, as many as there are; those next to the anchor win.
@@ -348,12 +376,15 @@ class _Matching:
                 next_w, next_s = w, s
         return kept[::-1]
 
-    def _without_late_words(self, pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Where nothing certain follows, a word or two behind something new are new as well, or have moved."""
+    def _without_late_words(self, pairs: list[tuple[int, int]], offset: int) -> list[tuple[int, int]]:
+        """Where nothing certain follows, a word or two behind something new are new as well, or have moved.
+
+        Unless they stand as far behind what is certain as they did.
+        """
         kept: list[tuple[int, int]] = []
         for w, s in pairs:
             is_next = w == 0 or w - 1 in self.rows or (bool(kept) and kept[-1][0] == w - 1)
-            if is_next or not self.shown[w].is_short:
+            if is_next or w - s == offset or not self.shown[w].is_short:
                 kept.append((w, s))
         return kept
 
@@ -438,7 +469,8 @@ class _Matching:
         for i, w in enumerate(shown):
             for j, s in enumerate(rows):
                 is_near = abs(i - j) <= _NEAR or abs((len(shown) - i) - (len(rows) - j)) <= _NEAR
-                if (is_near or not is_long) and self.pair.may_be(w, s):
+                is_other = self.shown[w].mark != self.stored[s].mark
+                if is_other and (is_near or not is_long) and self.pair.may_be(w, s):
                     score = self.pair.likeness(w, s)
                     if score >= ALIKE:
                         scores[i, j] = score
@@ -487,13 +519,15 @@ class _Matching:
             if (s := next(within, None)) is not None:
                 self._pair(w, s)
                 self.ambiguous += not is_system
+                self.strayed.add(w)
 
     def _has_moved(self, w: int, s: int) -> bool:
         """Whether nothing speaks against it; the result of another call with the same id and words does."""
         return self.pair.may_be(w, s) and (self.shown[w].role != "tool" or self.pair.likeness(w, s) >= ALIKE)
 
     def result(self) -> Match:
-        ordered = _longest_chain(sorted((w, s) for w, s in self.rows.items() if w not in self.cuts))
+        sure = {w: s for w, s in self.rows.items() if w not in self.cuts and w not in self.strayed}
+        ordered = _longest_chain(sorted(sure.items()))
         in_order = {w for w, _ in ordered}
         moved = frozenset(w for w in self.rows if w not in in_order and w not in self.cuts)
         places = tuple(self.rows.get(n) for n in range(len(self.shown)))
@@ -540,7 +574,7 @@ class _Matching:
     def _leave_behind(self, end: int, behind: Sequence[int], gone: dict[int, Cause]) -> None:
         """Rows behind the last one that is shown: left on a branch, if the host went on without them."""
         last_shown = max((w for w, s in self.rows.items() if s == end), default=-1)
-        further = [w for w in range(last_shown + 1, len(self.shown)) if w not in self.rows]
+        further = [w for w in range(last_shown + 1, len(self.shown)) if w not in self.rows or w in self.strayed]
         goes_on = any(self.shown[w].role != "system" for w in further)
         is_edit = last_shown in self.versions and not self.pair.is_lesser(last_shown, end)
         if goes_on or (is_edit and last_shown == len(self.shown) - 1):

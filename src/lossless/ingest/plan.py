@@ -218,7 +218,7 @@ class Rows:
     def known(self, event: Event) -> TailRow | None:
         """The row that an entry id says an event is; another role is another row."""
         row = (self.by_entry or {}).get(event.entry_id) if event.entry_id is not None else None
-        return None if row is None or row.is_preamble or row.role != event.message.role else row
+        return None if row is None or row.role != event.message.role else row
 
 
 def plan_window(
@@ -312,7 +312,7 @@ def _plan(
     is_open = not all(_is_hosts(event.entry_id) for event in events)
     return IngestPlan(
         tuple(_storable(events[n], stored) for n in new),
-        stamps=_stamps(events, rows),
+        stamps=_stamps(events, rows, stored.by_entry or {}),
         claims=_claims(events, rows),
         versions=tuple(
             (row.id, event)
@@ -387,12 +387,16 @@ def _is_hosts(entry_id: str | None) -> bool:
     return entry_id is not None and not entry_id.startswith(MADE_UP)
 
 
-def _stamps(events: Sequence[Event], rows: Sequence[TailRow | None]) -> tuple[tuple[int, str], ...]:
-    """Rows without an id are adopted; rows whose id is gone from the window take the new one."""
+def _stamps(
+    events: Sequence[Event], rows: Sequence[TailRow | None], by_entry: Mapping[str, TailRow]
+) -> tuple[tuple[int, str], ...]:
+    """Rows without an id are adopted; rows whose id is gone from the window take the new one, if it is free."""
     there = {event.entry_id for event in events}
     stamps: dict[int, str] = {}
     for event, row in zip(events, rows, strict=True):
-        if row is not None and event.entry_id is not None and (row.entry_id is None or row.entry_id not in there):
+        if row is None or event.entry_id is None or event.entry_id in by_entry:
+            continue
+        if row.entry_id is None or row.entry_id not in there:
             stamps.setdefault(row.id, event.entry_id)
     return tuple(stamps.items())
 

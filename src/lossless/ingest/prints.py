@@ -80,7 +80,7 @@ def moved_on(now: bytes, before: bytes) -> tuple[int, int]:
     It is not one that has moved on when it begins as the one before did, or when what follows was in that, too.
     """
     size, open_ = overlap(pieces(now), pieces(before))
-    if not size or size <= common(now, before):
+    if not size or size < common(now, before):
         return 0, 0
     shown, last = pieces(now), pieces(before)
     rest = shown[size:]

@@ -114,7 +114,7 @@ def append(
     events = with_own_ids(events)
     with archive.writing():
         conversation = archive.conversations.open(session, now)
-        if key is not None and archive.ingest.has_key(conversation.id, key):
+        if key is not None and archive.ingest.has_key(conversation.id, key, _payload(events)):
             return AppendReport(conversation.id, replayed=len(events), skipped=tuple(skips))
         events = without_copies(archive, conversation, events, skips, follows=True)
         plan = plan_of_batch(archive, conversation, events)
@@ -325,6 +325,8 @@ class _Reader:
         if not rows or rows[0].id != mark.rows[last - 1]:  # what it follows has left the context meanwhile
             return None
         plan = plan_rest(self._archive, self._conversation.id, window.events, rows, mark)
+        if not window.events and not self._has_ids() and self._ends_short():
+            plan = replace(plan, ambiguous=1)  # an old window again, or an answer that was asked for again in a word
         has_lost = not self._head and min(mark.rows) < 0
         rows_before = (0,) * self._head + mark.rows[before:last]
         return Seen(window, plan, mark, self._prints, rows_before, has_lost_prompts=has_lost)
@@ -339,6 +341,10 @@ class _Reader:
     def _has_ids(self) -> bool:
         """Whether the host names its messages, so that a repeat is never in doubt."""
         return any(isinstance(item, Incoming) and item.entry_id is not None for item in self._items)
+
+    def _ends_short(self) -> bool:
+        events, _ = incoming.read(self._items[-1:])
+        return bool(events) and likeness.is_short(events[0].message)
 
     def _window(self, start: int) -> Window:
         """The window from a message on."""
@@ -538,8 +544,12 @@ def _remember_key(
     archive: Archive, conversation: Conversation, key: str | None, events: Sequence[Event], now: datetime
 ) -> None:
     if key is not None:
-        payload = hashlib.sha256(b"".join(event.fingerprint for event in events)).hexdigest()
-        archive.ingest.remember_key(conversation, key, entry_ids_of(events), len(events), payload, now)
+        archive.ingest.remember_key(conversation, key, entry_ids_of(events), len(events), _payload(events), now)
+
+
+def _payload(events: Sequence[Event]) -> str:
+    """The digest of what a batch says."""
+    return hashlib.sha256(b"".join(event.fingerprint for event in events)).hexdigest()
 
 
 def report_of(

@@ -189,9 +189,10 @@ class RowPair:
 
     def may_be(self, shown: int, row: int) -> bool:
         event, stored = self._events[shown], self._rows[row]
-        if event.message.role != stored.role or not self._may_have_id(shown, stored):
+        is_equal = event.fingerprint == stored.fingerprint
+        if event.message.role != stored.role or not self._may_have_id(shown, stored, is_equal=is_equal):
             return False
-        return event.fingerprint == stored.fingerprint or likeness.may_be(self._load(row), event.message)
+        return is_equal or likeness.may_be(self._load(row), event.message)
 
     def likeness(self, shown: int, row: int) -> float:
         event = self._events[shown]
@@ -232,15 +233,18 @@ class RowPair:
             self._loaded[row] = self._archive.messages.get(self._rows[row].id).message
         return self._loaded[row]
 
-    def _may_have_id(self, shown: int, row: TailRow) -> bool:
+    def _may_have_id(self, shown: int, row: TailRow, *, is_equal: bool) -> bool:
         """Whether a row with another id may be this event: its own is gone for good, as its host wrote all anew.
 
-        Otherwise a new id is a new event, a genuine repeat.
+        Otherwise a new id is a new event, a genuine repeat; and one that is known is the row that has it.
         """
         mine, theirs = row.entry_id, self._events[shown].entry_id
-        if mine is None or theirs is None or mine == theirs or mine.startswith(MADE_UP) or theirs.startswith(MADE_UP):
+        known = self._stored.known(self._events[shown])
+        if known is not None:
+            return known.id == row.id
+        if mine is None or theirs is None or mine.startswith(MADE_UP) or theirs.startswith(MADE_UP):
             return True
-        if mine in self._in_use:
+        if mine in self._in_use or not is_equal:
             return False
         newest = self._newest_known[shown]
         return row.seq > newest if newest else self._is_written_anew

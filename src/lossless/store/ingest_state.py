@@ -119,10 +119,11 @@ class IngestMemory:
     def set_context_tokens(self, conversation_id: int, tokens: int) -> None:
         self._db.run(_QUERIES["set_context_tokens"], {"conversation_id": conversation_id, "tokens": tokens})
 
-    def has_key(self, conversation_id: int, key: str) -> bool:
-        """Whether a batch with this key was stored already, by us or by upstream."""
-        if self._db.row(_QUERIES["turn_key"], {"conversation_id": conversation_id, "key": key}):
-            return True
+    def has_key(self, conversation_id: int, key: str, payload_hash: str | None = None) -> bool:
+        """Whether a batch with this key, and with these words where they are known, was stored, by us or upstream."""
+        row = self._db.row(_QUERIES["turn_key"], {"conversation_id": conversation_id, "key": key})
+        if row is not None:
+            return payload_hash is None or row[0] in (0, _short(payload_hash))
         return self._advancements() and self._db.row(_QUERIES["known_advancement"], {"key": key}) is not None
 
     def remember_key(
@@ -136,6 +137,7 @@ class IngestMemory:
     ) -> None:
         """Record a batch's key; where upstream's table of turn advancements is there, in it as well."""
         values = {"conversation_id": conversation.id, "key": key, "count": count, "now": row_time(now)}
+        values["digest"] = _short(payload_hash)
         self._db.run(_QUERIES["remember_key"], values)
         if entries and self._advancements():
             self._db.run(
@@ -168,6 +170,11 @@ class IngestMemory:
         if self._has_advancements is None:
             self._has_advancements = self._db.row(_QUERIES["has_advancements"]) is not None
         return self._has_advancements
+
+
+def _short(payload_hash: str) -> int:
+    """A digest as a number that a column can hold; never 0."""
+    return int(payload_hash[:15], 16) + 1
 
 
 def _packed(rows: Sequence[int]) -> bytes:

@@ -32,7 +32,7 @@ KNOWN_STEPS = {
 }
 
 #: Columns that tables of ours were given later.
-_LATER = {"ingest_state": ("revised", "likely")}
+_LATER = {"ingest_state": ("revised", "likely"), "turn_keys": ("digest",)}
 
 _QUERIES = load("migrate")
 

@@ -28,10 +28,11 @@ INSERT INTO ingest_state (conversation_id, blocked_at, blocked_reason) VALUES (:
        blocked_at = coalesce(blocked_at, excluded.blocked_at), blocked_reason = excluded.blocked_reason;
 
 -- name: turn_key
-SELECT message_count FROM turn_keys WHERE conversation_id = :conversation_id AND turn_key = :key;
+SELECT digest FROM turn_keys WHERE conversation_id = :conversation_id AND turn_key = :key;
 
 -- name: remember_key
-INSERT INTO turn_keys (conversation_id, turn_key, message_count, at) VALUES (:conversation_id, :key, :count, :now);
+INSERT OR IGNORE INTO turn_keys (conversation_id, turn_key, message_count, at, digest)
+VALUES (:conversation_id, :key, :count, :now, :digest);
 
 -- name: window
 SELECT first_message_id, last_message_id, length, chain FROM last_windows WHERE conversation_id = :conversation_id;
@@ -50,7 +51,7 @@ INSERT OR IGNORE INTO turn_advancements
 VALUES (:key, :payload_hash, :session_id, :session_key, :first_entry, :last_entry, :count);
 
 -- name: known_advancement
-SELECT message_count FROM turn_advancements WHERE advancement_key = :key;
+SELECT payload_hash FROM turn_advancements WHERE advancement_key = :key;
 
 -- name: has_advancements
 SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'turn_advancements';

@@ -89,6 +89,7 @@ CREATE TABLE IF NOT EXISTS turn_keys (
     turn_key        TEXT NOT NULL,
     message_count   INTEGER NOT NULL,
     at              TEXT NOT NULL,
+    digest          INTEGER NOT NULL DEFAULT 0,  -- of what was said; 0 when it is not known
     PRIMARY KEY (conversation_id, turn_key)
 ) WITHOUT ROWID;
 
