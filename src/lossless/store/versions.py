@@ -96,6 +96,12 @@ class Wording:
         mine, cut = self.message(role), other.cut(len(self.content), self.tokens).message(role)
         return words_digest(mine) == words_digest(cut) and _content(mine) == _content(cut)
 
+    @property
+    def shape(self) -> Json:
+        """Where the text stands in the original; wordings of one shape and outline are cut alike."""
+        shape: Json = None if self.skeleton is None else json.loads(unsqueeze(self.skeleton)).get("content")
+        return shape
+
     def _outline(self) -> list[tuple[object, ...]]:
         return [
             (part.ordinal, part.part_type, True if self._is_whole(part) else part.text_content, part.tool_call_id,
@@ -222,7 +228,7 @@ class Versions:
         version_id = self._add(message_id, role, old, digest, fresh, "earlier", now)
         if not begins:
             self._db.run(_QUERIES["base_on"], {"message_id": message_id, "from": None, "to": version_id})
-        elif replace(old, content="", tokens=0) != replace(fresh, content="", tokens=0):
+        elif old.shape != fresh.shape:
             self._fill(self._based(message_id, None), role, old, fresh)
 
     def _forget(self, message_id: int, role: Role, digest: bytes, fresh: Wording) -> None:
@@ -360,10 +366,7 @@ class Versions:
         if row is None:
             raise NotFound("message", message_id)
         role, content, tokens, event_key, format_, skeleton = row
-        parts = tuple(
-            PartRow(*row[:-1], row[-1] or "{}")
-            for row in self._db.rows(_QUERIES["parts"], {"message_id": message_id})
-        )
+        parts = tuple(PartRow(*part) for part in self._db.rows(_QUERIES["parts"], {"message_id": message_id}))
         return role, Wording(content, parts, skeleton, format_, event_key, tokens)
 
 

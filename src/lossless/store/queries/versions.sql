@@ -5,7 +5,7 @@ SELECT m.role, m.content, m.token_count, m.stable_event_key, x.format, x.skeleto
   FROM messages m LEFT JOIN message_extras x USING (message_id) WHERE m.message_id = :message_id;
 
 -- name: parts
-SELECT ordinal, part_type, text_content, tool_call_id, tool_name, tool_input, tool_output, metadata
+SELECT ordinal, part_type, text_content, tool_call_id, tool_name, tool_input, tool_output, coalesce(metadata, '{}')
   FROM message_parts WHERE message_id = :message_id ORDER BY ordinal;
 
 -- name: add
