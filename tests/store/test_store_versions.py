@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+import apsw
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,8 @@ import lossless
 from lossless import formats
 from lossless.doctor import reindexing
 from lossless.model.identity import fingerprint, identity_hash, words_digest
+from lossless.store.archive import Archive
+from lossless.store.ingest_state import Counts
 from lossless.store.messages import NewMessage
 from lossless.store.retention import Retention
 from lossless.testing.strategies import MESSAGES, hostile_text
@@ -25,7 +28,6 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import DrawFn
 
-    from lossless.store.archive import Archive
     from lossless.store.versions import Kind
 
 Body = dict[str, Any]
@@ -287,3 +289,24 @@ def test_summaries_over_a_revised_message_are_stale(tmp_path: Path) -> None:
         with archive.writing():
             archive.summaries.clear_stale(marked)
         assert archive.summaries.stale(conversation) == {}
+
+
+def test_an_archive_of_before_is_brought_up_in_place(tmp_path: Path) -> None:
+    path = tmp_path / "lcm.db"
+    with open_engine(path) as engine:
+        message_id = first(engine, {"role": "user", "content": "The ferry leaves at nine"})
+    connection = apsw.Connection(str(path))
+    for table in ("message_versions", "stale_summaries", "version_index"):
+        connection.execute(f"DROP TABLE {table}")
+    for column in ("revised", "likely"):
+        connection.execute(f"ALTER TABLE ingest_state DROP COLUMN {column}")
+    connection.close()
+    with Archive.open(path, read_only=True) as archive:
+        assert (archive.versions.of(message_id), archive.ingest.state(1).revised) == ((), 0)
+    with open_engine(path) as engine:
+        with engine.archive.writing():
+            engine.archive.ingest.count(1, Counts(1, replayed=1, revised=2, likely=1), NOW)
+        assert revise(engine.archive, message_id, {"role": "user", "content": "No ferry today"})
+        state = engine.archive.ingest.state(1)
+        assert (state.revised, state.likely) == (2, 1)
+        assert engine.verify().ok

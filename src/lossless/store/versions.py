@@ -304,6 +304,11 @@ class Versions:
         """Whether there is a version at all."""
         return self._db.row(_QUERIES["any"]) is not None
 
+    @property
+    def lacks_index(self) -> bool:
+        """Whether there are versions and none of them is indexed, as in a file that was made for lossless-claw."""
+        return self._db.row(_QUERIES["lacks_index"]) is not None
+
     def drop_gone(self, limit: int = _BATCH) -> int:
         """Take out index rows whose version is gone, at most so many; returns how many. Needs a transaction."""
         gone = self._db.rows(_QUERIES["gone"], {"limit": limit})
@@ -322,18 +327,22 @@ class Versions:
 
     def put(self, message_id: int, values: Sequence[Mapping[str, Any]]) -> None:
         """Versions of another archive's message under numbers of this one, indexed; in the caller's transaction."""
-        ids: dict[Any, int] = {}
         role, _ = self._current(message_id)
-        for one in sorted(values, key=lambda one: one.get("length") is not None):
-            base = one.get("base_id")
-            values_ = {name: one.get(name) for name in VERSION} | {"message_id": message_id, "base_id": ids.get(base)}
-            row = None if base is not None and base not in ids else self._db.row(_QUERIES["put"], values_)
+        ids: dict[Any, int] = {}
+        for one in values:
+            row = self._db.row(_QUERIES["put"], {name: one.get(name) for name in VERSION} | {"message_id": message_id})
             if row is None:
                 continue
             ids[one.get("version_id")] = row[0]
             if one.get("body") is not None:
                 with suppress(ValueError):
                     self._put_index(row[0], Wording.from_body(one["body"], one["tokens"]), role)
+        based = [
+            (ids.get(one["base_id"], one["base_id"]), ids[one["version_id"]])
+            for one in values
+            if one.get("base_id") is not None and one["version_id"] in ids
+        ]
+        self._db.run_many(_QUERIES["set_base"], based)
 
     def _rows(self, message_ids: Sequence[int]) -> list[VersionRow]:
         return [VersionRow(*row) for row in self._db.rows(_QUERIES["of"], {"ids": json.dumps(list(message_ids))})]

@@ -84,7 +84,8 @@ UPDATE summaries SET source_message_token_count = max(0, source_message_token_co
  WHERE summary_id IN (SELECT id FROM above);
 
 -- name: messages
-SELECT DISTINCT message_id FROM message_versions WHERE message_id > :after ORDER BY message_id LIMIT :limit;
+SELECT DISTINCT v.message_id FROM message_versions v JOIN messages m USING (message_id)
+ WHERE v.message_id > :after ORDER BY v.message_id LIMIT :limit;
 
 -- name: any
 SELECT 1 FROM message_versions LIMIT 1;
@@ -116,9 +117,16 @@ SELECT v.version_id, m.role, v.tokens, v.body FROM message_versions v JOIN messa
  ORDER BY v.version_id LIMIT :limit;
 
 -- name: put
-INSERT INTO message_versions (message_id, digest, lesser, length, base_id, tokens, at, body)
-VALUES (:message_id, :digest, :lesser, :length, :base_id, :tokens, :at, :body)
+INSERT INTO message_versions (message_id, digest, lesser, length, tokens, at, body)
+VALUES (:message_id, :digest, :lesser, :length, :tokens, :at, :body)
     ON CONFLICT DO NOTHING RETURNING version_id;
+
+-- name: set_base
+UPDATE message_versions SET base_id = ? WHERE version_id = ?;
 
 -- name: sizes
 SELECT id, sz FROM version_index_docsize WHERE id IN (SELECT value FROM json_each(:ids));
+
+-- name: lacks_index
+SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM version_index_docsize)
+   AND EXISTS (SELECT 1 FROM message_versions WHERE body IS NOT NULL AND length(body) > 0);
