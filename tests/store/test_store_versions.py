@@ -310,3 +310,15 @@ def test_an_archive_of_before_is_brought_up_in_place(tmp_path: Path) -> None:
         state = engine.archive.ingest.state(1)
         assert (state.revised, state.likely) == (2, 1)
         assert engine.verify().ok
+
+
+def test_versions_go_with_their_conversation(tmp_path: Path) -> None:
+    with open_engine(tmp_path / "lcm.db") as engine:
+        ids = [first(engine, {"role": "user", "content": f"The ferry {n} leaves at nine"}) for n in range(2)]
+        for message_id in ids:
+            revise(engine.archive, message_id, {"role": "user", "content": "No boat today"})
+        with engine.archive.writing():
+            Retention(engine.archive.database).delete([engine.archive.messages.get(ids[0]).conversation_id], NOW)
+        assert engine.archive.versions.count() == 1
+        assert engine.archive.database.row("SELECT count(*) FROM version_index") == (1,)
+        assert engine.verify().ok

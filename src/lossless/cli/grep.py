@@ -163,8 +163,8 @@ def item_of(hit: Finding) -> dict[str, Any]:
         "matches": [list(match) for match in hit.matches],
     }
     if hit.kind == "message":
-        more = {"seq": hit.seq, "role": hit.role, "summarizedIn": hit.summary_id, "version": hit.version}
-        return item | more
+        version = {} if hit.version is None else {"version": hit.version}
+        return item | {"seq": hit.seq, "role": hit.role, "summarizedIn": hit.summary_id} | version
     if hit.kind == "summary":
         kind = "condensed" if hit.depth else "leaf"
         return item | {"summaryId": hit.id, "depth": hit.depth, "kind": kind}
