@@ -10,7 +10,9 @@ import apsw
 import pytest
 
 import lossless
+from lossless import formats
 from lossless.model.context import MessageItem
+from lossless.model.identity import words_digest
 from lossless.model.summaries import NewSummary
 from lossless.store.archive import Archive
 from lossless.store.context import Change
@@ -220,6 +222,15 @@ DAMAGE: dict[str, tuple[str, ...]] = {
     "pins": ("UPDATE pins SET message_id = 999", "UPDATE pins SET message_id = NULL", "UPDATE pins SET at = 'noon'"),
     "token_factors": ("UPDATE token_factors SET ratio = -1",),
     "stubborn_chunks": ("UPDATE stubborn_chunks SET chunk = ''", "UPDATE stubborn_chunks SET kind = 'odd'"),
+    "message_versions": (
+        "UPDATE message_versions SET body = NULL",
+        "UPDATE message_versions SET body = zeroblob(9)",
+        "UPDATE message_versions SET digest = zeroblob(16)",
+        "UPDATE message_versions SET digest = x'00'",
+        "UPDATE message_versions SET message_id = 999",
+    ),
+    "version_index": ("DELETE FROM version_index", "DELETE FROM message_versions"),
+    "stale_summaries": ("UPDATE stale_summaries SET message_id = 999 WHERE message_id = 2",),
     "archive_state": ("UPDATE archive_state SET value = 'newest' WHERE name = 'schema'",),
 }
 
@@ -242,6 +253,10 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         fold(engine.archive, "sum_a", 1, 3)
         fold(engine.archive, "sum_b", 2, 4)
         fold(engine.archive, "sum_top", 1, 3, depth=1)
+        lesser = formats.decode({"role": "user", "content": "[message cleared]"})
+        with engine.archive.writing():
+            engine.archive.versions.keep(2, lesser, words_digest(lesser), "lesser", CLOCK())
+            engine.archive.summaries.mark_stale([2, 3], CLOCK())
         database = engine.archive.database
         for statement in OTHERS.split(";\n"):
             database.run(statement)

@@ -11,7 +11,7 @@ from lossless.errors import ArchiveCorrupt, ArchiveError, BadInput, NotFound
 from lossless.files.intercept import restored
 from lossless.files.keep import reader
 from lossless.files.place import lies_at
-from lossless.model.identity import fingerprint, identity_hash
+from lossless.model.identity import fingerprint, identity_hash, words_digest
 from lossless.model.messages import ToolResult
 from lossless.store.index import digest, indexed_text
 from lossless.store.skeleton import storable
@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from lossless.model.messages import Json, Message, StoredMessage
     from lossless.store.archive import Archive
     from lossless.store.checks import Derived, Offender
+    from lossless.store.versions import Version
 
 Severity = Literal["error", "warning"]
+_PAGE = 500
 _NOT_INDEXED = "not indexed yet; `lcm doctor reindex --apply` does it"
 
 
@@ -73,6 +75,7 @@ def verify(archive: Archive, progress: Callable[[int], None] | None = None, vaul
             progress(len(page))
     problems.extend(unindexed.without(_summary_texts(archive)))
     problems.extend(unindexed.problems())
+    problems.extend(_versions(archive, vault))
     problems.extend(_upstream_index(archive))
     problems.extend(_shrinking(archive))
     problems.extend(_reachability(archive))
@@ -200,6 +203,43 @@ def _check_intercepted(
         return
     if derived.fingerprint != fingerprint(original):
         yield Problem("parts", "message_parts", str(stored.id), "with its file put back it is not what was stored")
+
+
+def _versions(archive: Archive, vault: Vault | None) -> Iterator[Problem]:
+    """Earlier and lesser wordings: each is rebuilt, has the words that were kept, and is findable."""
+    whole: list[tuple[int, str]] = []
+    for version in archive.versions.each():
+        if isinstance(version, ArchiveCorrupt):
+            yield Problem("versions", "message_versions", "", str(version))
+            continue
+        yield from _check_version(archive, version, vault)
+        if version.is_whole:
+            whole.append((version.id, version.indexed))
+        if len(whole) == _PAGE:
+            yield from _version_index(archive, whole)
+            whole = []
+    yield from _version_index(archive, whole)
+
+
+def _version_index(archive: Archive, texts: list[tuple[int, str]]) -> Iterator[Problem]:
+    return _readable_index("version_index", (_problem("index", one) for one in archive.checks.version_rows(texts)))
+
+
+def _check_version(archive: Archive, version: Version, vault: Vault | None) -> Iterator[Problem]:
+    name = f"{version.id} of message {version.message_id}"
+    if version.digest == words_digest(version.message):
+        return
+    if version.recipe is not None and vault is None:
+        return
+    if version.recipe is not None and vault is not None:
+        try:
+            original = restored(version.message, version.recipe, reader(archive.files, vault), formats.decode)
+        except (NotFound, ArchiveError) as error:
+            yield Problem("files", "large_files", name, f"its original cannot be made again: {error}", "warning")
+            return
+        if version.digest == words_digest(original):
+            return
+    yield Problem("versions", "message_versions", name, "its words are not those that were kept")
 
 
 def _check_original(stored: StoredMessage) -> Iterator[Problem]:

@@ -110,7 +110,7 @@ class Expected:
         body = [place for place in places if old[place].words.role != "system"]
         first, last = (body[0], body[-1]) if body else (len(old), -1)
         spoken = [unit for unit in listed if unit.words.role != "system"]
-        went_on = bool(body) and spoken[-1] is not old[last]
+        went_on = bool(body) and spoken[-1] is not old[last] and not _looks_old(spoken, old, last)
         for run in _runs(old, here):
             for place in run:
                 old[place].state = _state_of(old, run, place, (first, last), went_on=went_on)
@@ -129,6 +129,12 @@ class Expected:
                 unit.state = EITHER
             for unit in body[:head]:
                 unit.floating = True
+
+
+def _looks_old(spoken: list[Unit], old: list[Unit], last: int) -> bool:
+    """Whether what follows the last known message says just what followed it before: it looks like an old window."""
+    fresh = [unit.words for unit in spoken[spoken.index(old[last]) + 1 :]]
+    return fresh == [unit.words for unit in old[last + 1 : last + 1 + len(fresh)]]
 
 
 def _runs(old: list[Unit], here: set[Unit]) -> list[list[int]]:

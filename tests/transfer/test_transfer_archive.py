@@ -10,13 +10,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lossless
+from lossless import formats
 from lossless.errors import BadInput
 from lossless.model.context import SummaryItem
+from lossless.model.identity import fingerprint, identity_hash, words_digest
 from lossless.model.summaries import NewSummary
 from lossless.store.archive import Archive
+from lossless.store.messages import NewMessage
+from lossless.store.versions import Version
 from lossless.transfer.archive_file import import_archive
 from lossless.transfer.archive_lines import is_archive
 from lossless.transfer.lossless_claw import ImportOptions
+from lossless.verify import verify
 
 from .claws import rows, run
 from .moves import bring, nothing_new, said, to_file, vault
@@ -33,6 +38,27 @@ TABLES = (
     "focus_brief_sources",
     "conversation_compaction_maintenance", "conversation_compaction_telemetry", "conversation_bootstrap_state",
 )  # fmt: skip
+
+
+def reword(engine: lossless.Engine, message_id: int, *texts: str) -> None:
+    """Give a message other words, one after the other, and keep what a host might make of it."""
+    archive, now = engine.archive, datetime(2026, 5, 2, tzinfo=UTC)
+    conversation = archive.conversations.get(archive.messages.get(message_id).conversation_id)
+    with archive.writing():
+        for text in texts:
+            said = formats.decode({"role": "user", "content": text})
+            new = NewMessage(said, identity_hash("user", text), fingerprint(said), now)
+            archive.versions.revise(conversation, message_id, new, now)
+        cleared = formats.decode({"role": "user", "content": "[cleared]"})
+        archive.versions.keep(message_id, cleared, words_digest(cleared), "lesser", now)
+
+
+def wordings(path: Path) -> list[tuple[Any, ...]]:
+    """All versions of an archive: whose, kind, digest, time and text, in their order."""
+    with Archive.open(path) as archive:
+        found = [one for one in archive.versions.each() if isinstance(one, Version)]
+        assert verify(archive).ok
+    return [(one.message_id, one.kind, one.digest, one.at, one.message) for one in found]
 
 
 def fill(path: Path) -> None:
@@ -58,6 +84,7 @@ def fill(path: Path) -> None:
             now = datetime(2026, 5, 2, tzinfo=UTC)
             engine.archive.summaries.insert(1, leaves, NewSummary("sum_top", 1, "wind", 1, "model-a"), now)
             engine.archive.context.replace(1, leaves, "sum_top", now)
+        reword(engine, 3, "line", "line 2 of", "line 2 of weather")
         engine.pin(SESSION, "never forget 🦀")
         engine.new(SESSION)
         window = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
@@ -97,6 +124,8 @@ def test_everything_comes_back(full: Path, target: Path, tmp_path: Path, beside:
     for name in TABLES:
         assert table(target, name) == table(full, name), name
         assert table(full, name) or name.startswith("conversation_"), name
+    assert wordings(target) == wordings(full)
+    assert [one[1] for one in wordings(target)] == ["earlier", "earlier", "earlier", "lesser"]
     assert rows(target, "SELECT content FROM pins") == [("never forget 🦀",)]
     log = "SELECT conversation_id, at, action, cause, removed, added FROM context_log ORDER BY conversation_id, log_id"
     assert rows(target, log) == rows(full, log)

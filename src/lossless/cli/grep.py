@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from lossless.store.listings import Span
     from lossless.store.texts import Place as TextPlace
 
-_START = re.compile(r"(scan\.)?(any\.)?(?:offset:([0-9]{1,9})|message:([1-9][0-9]{0,17})|summary:(.+))", re.ASCII)
+_START = re.compile(
+    r"(scan\.)?(any\.)?(?:(?:versions\.)?offset:([0-9]{1,9})|message:([1-9][0-9]{0,17})|summary:(.+))", re.ASCII
+)
 
 
 @click.command("grep", cls=Command)
@@ -118,6 +120,7 @@ def _moment(text: str | None) -> datetime | None:
 def _place(start: Start) -> Place:
     """Where the next page begins, as a cursor of this list holds it."""
     marks = f"{'scan.' if start.is_scan else ''}{'any.' if start.is_any else ''}"
+    marks += "versions." if start.is_version else ""
     if start.place is None:
         return Place("", f"{marks}offset:{start.offset}")
     at, what, id_ = start.place
@@ -133,7 +136,8 @@ def _start(place: Place | None) -> Start | None:
     found = _START.fullmatch(str(place.id))
     if found is None or (found[3] is None) == (place.at == ""):
         raise bad("--cursor", "it was changed; take one from `pagination.nextCursor`")
-    return Start(int(found[3] or 0), _text_place(place.at, found[4], found[5]), bool(found[1]), bool(found[2]))
+    text_place, is_version = _text_place(place.at, found[4], found[5]), "versions.offset:" in found[0]
+    return Start(int(found[3] or 0), text_place, bool(found[1]), bool(found[2]), is_version and found[3] is not None)
 
 
 def _text_place(at: str, message: str | None, summary: str | None) -> TextPlace | None:
@@ -159,7 +163,8 @@ def item_of(hit: Finding) -> dict[str, Any]:
         "matches": [list(match) for match in hit.matches],
     }
     if hit.kind == "message":
-        return item | {"seq": hit.seq, "role": hit.role, "summarizedIn": hit.summary_id}
+        version = {} if hit.version is None else {"version": hit.version}
+        return item | {"seq": hit.seq, "role": hit.role, "summarizedIn": hit.summary_id} | version
     if hit.kind == "summary":
         kind = "condensed" if hit.depth else "leaf"
         return item | {"summaryId": hit.id, "depth": hit.depth, "kind": kind}

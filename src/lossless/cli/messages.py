@@ -124,4 +124,13 @@ def _more(archive: Archive, message_id: int) -> dict[str, Any]:
             "summarizedIn": standing.leaf_id,
             "hiddenCause": standing.hidden_cause,
         },
+        "versions": [
+            {
+                "kind": version.kind,
+                "at": version.at,
+                "content": version.message.content,
+                "original": version.message.original,
+            }
+            for version in archive.versions.of(message_id)
+        ],
     }

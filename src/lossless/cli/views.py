@@ -234,6 +234,11 @@ def messages_show(screen: Screen, data: Data) -> None:
     for call in data["toolCalls"]:
         said = call["input"] if isinstance(call["input"], str) else json.dumps(call["input"], ensure_ascii=False)
         screen.prose(f"{call['name']} {said}")
+    for version in data["versions"]:
+        screen.gap()
+        kind = "Said before" if version["kind"] == "earlier" else "As the host shortened it"
+        screen.line(styled(f"{kind}, kept {screen.time(version['at'])}", "bold"))
+        screen.prose(version["content"] or "(no text)")
 
 
 def summaries_list(screen: Screen, data: Data) -> None:

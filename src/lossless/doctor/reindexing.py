@@ -59,6 +59,8 @@ def apply(
         archive.index.renew_upstream()
     dropped = _stepwise(work, archive.index.drop_gone)
     dropped += _stepwise(work, archive.index.drop_gone_summaries)
+    dropped += _stepwise(work, archive.versions.drop_gone)
+    _stepwise(work, archive.versions.refill)
     messages = _fill(work, passages=False) + _fill(work, passages=True)
     summaries = _summaries(work)
     more = _catch_up(work)

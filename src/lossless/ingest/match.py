@@ -210,7 +210,9 @@ class _Matching:
         anchors |= {w: s for w, s in landmarks.items() if self._is_anchor(w, s)}
         self.chain = _longest_chain(sorted(anchors.items()))
         if not self.chain and not self.follows:
-            self.chain = self._overlap_by_marks() or self._newest_again(landmarks)
+            self.chain = self._overlap_by_marks() or self._newest_again()
+        elif all(self.shown[w].is_short for w, _ in self.chain if w not in self.rows) and not self.follows:
+            self.ambiguous += sum(w not in self.rows for w, _ in self.chain)
         for w, s in self.chain:
             self._pair(w, s)
         for w, s in (anchors | landmarks).items():  # what crosses the chain has been moved within what is shown
@@ -265,12 +267,12 @@ class _Matching:
             return []
         return [(n, start + n) for n in range(size)]
 
-    def _newest_again(self, landmarks: Mapping[int, int]) -> list[tuple[int, int]]:
+    def _newest_again(self) -> list[tuple[int, int]]:
         """The newest row alone, at the head of what is shown: said in a word or two, or in a host's frame."""
         newest = len(self.stored) - 1
         if newest < 0 or not self.shown or not self._was_shown(newest):
             return []
-        head = next((w for w in range(min(_HEAD, len(self.shown))) if landmarks.get(w) == newest), None)
+        head = next((w for w in range(_HEAD) if self._is_equal(w, newest) and self.pair.may_be(w, newest)), None)
         if head is not None:
             self.ambiguous += 1
             return [(head, newest)]

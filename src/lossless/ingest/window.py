@@ -246,27 +246,15 @@ class RowPair:
             return True
         if mine in self._in_use or not is_equal:
             return False
-        newest = self._newest_known[shown]
-        return row.seq > newest if newest else self._is_written_anew
-
-    @cached_property
-    def _newest_known(self) -> list[int]:
-        """For each event the newest row that an id before it names."""
-        newest = 0
-        found: list[int] = []
-        for event in self._events:
-            found.append(newest)
-            row = self._stored.known(event)
-            newest = max(newest, row.seq if row is not None else 0)
-        return found
+        return self._is_written_anew
 
     @cached_property
     def _is_written_anew(self) -> bool:
-        """Whether all that was shown last is there again in the same words, and not just one text repeated."""
+        """Whether all that was shown last under ids that are gone is there in the same words, and not one text repeated."""
         last = self._stored.last
         if last is None:
             return False
-        before = Counter(row.fingerprint for row in self._rows if row.id in last)
+        before = Counter(row.fingerprint for row in self._rows if row.id in last and row.entry_id not in self._in_use)
         return len(before) > 1 and before <= Counter(event.fingerprint for event in self._events)
 
 

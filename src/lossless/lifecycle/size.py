@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 #: Rows of the report and the tables that they count, in the order in which they are shown.
 _ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("messages", ("messages", "message_extras", "message_parts")),
+    ("messages", ("messages", "message_extras", "message_parts", "message_versions")),
     ("summaries", ("summaries", "summary_messages", "summary_parents", "summary_extras")),
-    ("full-text index", ("message_index", "summary_index", "message_passages")),
+    ("full-text index", ("message_index", "summary_index", "version_index", "message_passages")),
     ("trigram index", ("message_trigrams",)),
     ("lossless-claw's search index", ("messages_fts", "summaries_fts")),
 )

@@ -125,7 +125,8 @@ def _hit_details(hit: Finding) -> dict[str, Any]:
     if hit.kind == "summary":
         return details | {"depth": hit.depth, "kind": "condensed" if hit.depth else "leaf", "summaryId": hit.id}
     if hit.kind == "message":
-        return details | {"seq": hit.seq, "role": hit.role, "coveredBy": hit.summary_id}
+        version = {} if hit.version is None else {"version": hit.version}
+        return details | {"seq": hit.seq, "role": hit.role, "coveredBy": hit.summary_id} | version
     return details | {"fileName": hit.name, "line": hit.line, "offset": hit.offset}
 
 

@@ -190,6 +190,7 @@ def _message(
         before[0] if before else None,
         after[0] if after else None,
         _text_page(name, said(stored.message), request.cursor, room),
+        archive.versions.of(message_id),
     )
 
 

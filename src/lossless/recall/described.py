@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from lossless.model.summaries import Summary
     from lossless.recall.file_page import FilePage
     from lossless.store.lineage import Node
+    from lossless.store.versions import Version
 
 #: How many ids or parts are listed before they are only counted.
 _MOST_LISTED, _MOST_LINES, _MOST_SUMMARY_CHARS = 64, 40, 8_000
+_VERSION_CHARS = 400
 
 BudgetSource: TypeAlias = Literal["request", "delegated_grant_remaining", "config_default"]
 
@@ -151,6 +153,8 @@ class MessageDescription:
     before: int | None
     after: int | None
     page: TextPage
+    #: What it said before, or as a host shortened it, oldest first.
+    versions: tuple[Version, ...] = ()
 
     @property
     def id(self) -> str:
@@ -172,6 +176,11 @@ class MessageDescription:
             lines += [f"- {part_line(part)}" for part in message.parts[:_MOST_LINES]]
             if len(message.parts) > _MOST_LINES:
                 lines.append(f"- and {len(message.parts) - _MOST_LINES} more")
+        if self.versions:
+            lines.append("versions (no longer what it says)")
+            lines += [_version_line(version) for version in self.versions[-_MOST_LINES:]]
+            if len(self.versions) > _MOST_LINES:
+                lines.append(f"- and {len(self.versions) - _MOST_LINES} older ones")
         return "\n".join([*lines, "content", self.page.text, *_rest(self.page)])
 
     @property
@@ -192,6 +201,11 @@ class MessageDescription:
                 "summaryId": self.leaf,
                 "before": self.before,
                 "after": self.after,
+                "versions": [
+                    {"kind": version.kind, "at": state_time(version.at), "content": _cut(version.message.content)}
+                    for version in self.versions[-_MOST_LINES:]
+                ],
+                "versionCount": len(self.versions),
             },
             "cursor": self.page.cursor,
         }
@@ -337,6 +351,14 @@ def _rest(page: TextPage) -> list[str]:
 
 def _next(cursor: str) -> str:
     return f'cursor="{cursor}"'
+
+
+def _version_line(version: Version) -> str:
+    return f"- {version.kind} {moment(version.at)}: {' '.join(_cut(version.message.content).split())}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _VERSION_CHARS else text[:_VERSION_CHARS] + "…"
 
 
 def _ref(message_id: int | None) -> str:

@@ -53,6 +53,8 @@ class Finding:
     name: str | None = None
     line: int | None = None
     offset: int | None = None
+    #: Where the words stand only in a version of the message: `earlier` or `lesser`.
+    version: str | None = None
 
     @property
     def reference(self) -> str:
@@ -70,12 +72,15 @@ class Start:
     is_scan: bool = False
     #: Whether one of the words is enough.
     is_any: bool = False
+    #: Whether only versions are left, behind so many of them.
+    is_version: bool = False
 
     @property
     def cursor(self) -> str:
         """As an opaque word."""
         at, what, id_ = self.place or (0, "", 0)
         fields = {"o": self.offset, "a": at, "w": what, "i": id_, "s": self.is_scan, "y": self.is_any}
+        fields |= {"v": True} if self.is_version else {}
         return cursors.encode("grep", fields)
 
 
@@ -86,7 +91,7 @@ def start_at(cursor: str) -> Start:
     if not 0 <= fields["o"] < _LARGEST or abs(fields["a"]) >= _LARGEST:
         raise cursors.spoilt()
     if not what:
-        return Start(fields["o"], None, fields["s"], fields["y"])
+        return Start(fields["o"], None, fields["s"], fields["y"], fields.get("v") is True)
     if what == "message" and type(id_) is int and 0 < id_ < _LARGEST:
         place = Place(fields["a"], "message", id_)
     elif what == "summary" and isinstance(id_, str):

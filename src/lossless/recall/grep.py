@@ -9,6 +9,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Literal, get_args
 
 from lossless.errors import BadInput
@@ -18,6 +19,7 @@ from lossless.recall.dates import time_asked_about
 from lossless.recall.found import NOTHING, Finding, Findings, Snippet, Start, best_snippet, snippet_around, start_at
 from lossless.recall.rank import Span
 from lossless.recall.scope import GrepMode, SearchIn, Sort
+from lossless.recall.versions import VersionSearch
 from lossless.store.search import FEW, MOST_UNREAD, UNWRITABLE
 from lossless.store.skeleton import storable
 from lossless.store.texts import AnyText, MessageText, Place, Where
@@ -55,6 +57,8 @@ class Means:
     vault: Vault | None = None
     #: The part of the time that one text may take.
     share: float = scan.SHARE
+    #: Whether words are looked for that stand only in versions of messages, behind all others.
+    versions: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +105,38 @@ def grep(
     request = checked(request)
     start = start_at(cursor) if isinstance(cursor, str) else cursor
     where = Where(scope.conversation_ids, _milliseconds(request.since), _milliseconds(request.before))
-    asked = _Asked(archive, scope, request, where, start, means or Means())
+    asked = _Asked(archive, scope, request, where, start, means or Means(versions=False))
     if request.search_in == "files":
         return _in_files(asked)
+    if start is not None and start.is_version:
+        return _among_versions(asked, asked.findings((), start.offset, None, None, truncated=False), start.offset)
     if request.mode == "regex":
-        return _scanned(replace(asked, request=replace(request, sort="recency")), _regex(asked))
-    return _by_words(asked, now)
+        found = _scanned(replace(asked, request=replace(request, sort="recency")), _regex(asked))
+    else:
+        found = _by_words(asked, now)
+    is_last = not found.truncated and not (request.mode == "full_text" and start is not None and start.is_scan)
+    wants_them = asked.means.versions and request.search_in != "summaries"
+    return _among_versions(asked, found, 0) if is_last and wants_them else found
+
+
+def _among_versions(asked: _Asked, found: Findings, offset: int) -> Findings:
+    """Findings with the messages behind them of which only a version has it."""
+    request, means = asked.request, asked.means
+    if request.mode == "regex":
+        search = VersionSearch.expression(asked.archive, asked.where, _regex(asked), means.seconds)
+    else:
+        seconds = min(_LOOK_SECONDS, means.seconds)
+        search = VersionSearch.words(asked.archive, asked.where, request.pattern[:MAX_CHARS], seconds)
+    room = request.limit - len(found.hits)
+    known = {hit.id for hit in found.hits if hit.matches}
+    more = list(islice((hit for hit in search.hits() if hit.id not in known), offset, offset + room + 1))
+    if not more:
+        return found
+    rest = Start(offset + room, is_version=True) if len(more) > room else found.next
+    hint = None if found.hint == NOTHING else found.hint
+    shown = {hit.id for hit in more[:room]}
+    hits = [*(hit for hit in found.hits if hit.id not in shown), *more[:room]]
+    return asked.findings(hits, found.total + len(more), hint, rest, truncated=len(more) > room)
 
 
 def checked(request: GrepRequest) -> GrepRequest:

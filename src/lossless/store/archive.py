@@ -89,6 +89,9 @@ class Archive:
             archive = cls(database)
             with suppress(errors.ArchiveCorrupt):  # of the search index, say: it can be made anew only when it is open
                 archive.catch_up(limit=_AT_OPEN)
+                if archive.versions.lacks_index:
+                    with archive.writing():
+                        archive.versions.refill(limit=_AT_OPEN)
         except BaseException:
             database.close()
             raise

@@ -128,6 +128,9 @@ class BundleWriter:
             ],
         )  # fmt: skip
         self._put_parts(session_id, messages)
+        for message in messages:
+            if versions := message.get("versions"):
+                self._archive.versions.put(message["message_id"], versions)
         ids = [message["message_id"] for message in messages]
         self._archive.index.add_texts(zip(ids, texts, strict=True))
         if "messages_fts" in self._archive.index.upstream:

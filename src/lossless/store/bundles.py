@@ -34,6 +34,7 @@ _KEY = (
     "token_count", "content",
 )  # fmt: skip
 EXTRAS = ("fingerprint", "claimed", "preamble", "format", "skeleton")
+VERSION = ("version_id", "digest", "lesser", "length", "base_id", "tokens", "at", "body")
 PART = (
     "part_id", "message_id", "session_id", "part_type", "ordinal", "text_content", "is_ignored", "is_synthetic",
     "tool_call_id", "tool_name", "tool_status", "tool_input", "tool_output", "tool_error", "tool_title", "patch_hash",
@@ -203,9 +204,20 @@ class BundleReader:
 
     def _with_parts(self, page: list[Values]) -> list[Values]:
         parts = self._parts([message["message_id"] for message in page])
+        versions = self._versions([message["message_id"] for message in page])
         for message in page:
             message["parts"] = parts.get(message["message_id"], [])
+            if message["message_id"] in versions:
+                message["versions"] = versions[message["message_id"]]
         return page
+
+    def _versions(self, ids: list[MessageId]) -> dict[MessageId, list[Values]]:
+        found: defaultdict[MessageId, list[Values]] = defaultdict(list)
+        columns = ("message_id", *VERSION)
+        for row in self._db.rows(_QUERIES["versions"], {"ids": json.dumps(ids)}):
+            values = dict(zip(columns, row, strict=True))
+            found[values.pop("message_id")].append(values)
+        return found
 
     def _parts(self, ids: list[MessageId]) -> dict[MessageId, list[Values]]:
         found: defaultdict[MessageId, list[Values]] = defaultdict(list)

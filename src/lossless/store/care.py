@@ -17,10 +17,10 @@ _QUERIES = load("care")
 
 #: Which tables and indexes belong to which row of the size report.
 _ROOM = {
-    "messages": ("messages", "message_extras", "message_parts"),
+    "messages": ("messages", "message_extras", "message_parts", "message_versions"),
     "summaries": ("summaries", "summary_messages", "summary_parents", "summary_extras"),
     "context": ("context_items", "context_log", "hidden_items"),
-    "search index": ("message_index", "summary_index", "message_passages"),
+    "search index": ("message_index", "summary_index", "version_index", "message_passages"),
     "upstream's search index": ("messages_fts", "summaries_fts"),
 }
 

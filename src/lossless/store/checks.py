@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
 from dataclasses import dataclass, replace
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from lossless.store.database import Database
 
-_QUERIES = load("verify")
+_QUERIES, _VERSIONS = load("verify"), load("versions")
 _PAGE = 500
 _ONE_IN = 20
 _WRONG_ROW = "its row in the index is not made of its text"
@@ -129,6 +130,16 @@ class Checks:
                 yield Offender("message_index", id_, "the row of one of its passages is not made of its text")
         heads = [(derived.message_id, some[0][1]) for (derived, _), some in zip(texts, pieces, strict=True) if some]
         yield from self._unfound("message_index", heads)
+
+    def version_rows(self, texts: Sequence[tuple[int, str]]) -> Iterator[Offender]:
+        """Versions whose rows in the index are not made of their text."""
+        ids = json.dumps([version_id for version_id, _ in texts])
+        sizes: dict[int, bytes] = dict(self._db.rows(_VERSIONS["sizes"], {"ids": ids}))
+        for (version_id, text), expected in zip(texts, _token_counts([text for _, text in texts]), strict=True):
+            if sizes.get(version_id) != (expected if index_pieces(text) else None):
+                detail = _WRONG_ROW if version_id in sizes else "it is missing from the index"
+                yield Offender("version_index", str(version_id), detail)
+        yield from self._unfound("version_index", [row for row in texts if row[0] in sizes])
 
     def _unfound(self, table: str, rows: Sequence[tuple[int, str]]) -> Iterator[Offender]:
         """Of the index rows that are there, one in twenty: those that search does not find by their own words."""

@@ -21,6 +21,7 @@ from lossless.store.bundles import (
     PART,
     PRUNED,
     SUMMARY,
+    VERSION,
     own_columns,
 )
 from lossless.store.sql import load, schema
@@ -36,7 +37,9 @@ if TYPE_CHECKING:
 _QUERIES = load("claw")
 _INDEX, _MIGRATE, _SUMMARIES = load("index"), load("migrate"), load("summaries")
 #: Those of our own statements that make tables of what conversations are; indexes of words are made when it is opened.
-_KEPT = re.compile(rf"(?:EXISTS|ON) (?:{'|'.join(('message_extras', 'former_summaries', PRUNED, *OURS))})\b")
+_KEPT = re.compile(
+    rf"(?:EXISTS|ON) (?:{'|'.join(('message_extras', 'message_versions', 'former_summaries', PRUNED, *OURS))})\b"
+)
 
 
 class ClawFile:
@@ -86,6 +89,8 @@ class ClawFile:
             if self._ours:
                 extras = [message for message in page if message["fingerprint"] is not None]
                 self._insert("message_extras", ("message_id", *EXTRAS), extras)
+                versions = [one | {"message_id": row["message_id"]} for row in page for one in row.get("versions", ())]
+                self._insert("message_versions", ("message_id", *VERSION), versions)
         self._put_summaries(bundle, mine)
         items = [item | mine for item in bundle.context]
         self._insert("context_items", ("conversation_id", *CONTEXT), items)

@@ -89,6 +89,8 @@ class Copying:
         self._db.run(_QUERIES["lend_index"])
         self._db.run(_QUERIES["delete_messages"], {"ids": ids})
         self._db.run(_QUERIES["return_index"])
+        while self._archive.versions.drop_gone():
+            pass
 
     def take_out(self, conversation_id: int, summary_ids: Sequence[str]) -> None:
         """Take summaries out of a context."""

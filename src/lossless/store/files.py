@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,7 +15,7 @@ from lossless.store.database import Database
 from lossless.store.foreign import text
 from lossless.store.listings import Page, Place
 from lossless.store.scope import numbers
-from lossless.store.skeleton import to_json
+from lossless.store.skeleton import to_json, unsqueeze
 from lossless.store.sql import load
 from lossless.store.texts import Where
 
@@ -146,6 +147,9 @@ class Files:
         found: set[str] = set()
         for (said,) in self._db.stream(_QUERIES["mentions"]):
             found.update(file_ids_in(said if isinstance(said, str) else ""))
+        for (body,) in self._db.stream(_QUERIES["version_bodies"]):
+            with suppress(ValueError):
+                found.update(file_ids_in(unsqueeze(body)))
         return frozenset(found)
 
     def orphans(self) -> list[StoredFile]:

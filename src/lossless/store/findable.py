@@ -31,7 +31,7 @@ class Findable:
 
     def damaged(self) -> tuple[str, ...]:
         """Our full-text tables that are damaged, or that do not find what they hold; quick, as it takes samples."""
-        return tuple(table for table in ("message_index", "summary_index") if self._is_damaged(table))
+        return tuple(table for table in ("message_index", "summary_index", "version_index") if self._is_damaged(table))
 
     def _is_damaged(self, table: str) -> bool:
         try:

@@ -158,7 +158,7 @@ class SearchIndex:
 
     def empty(self) -> None:
         """Make our full-text tables anew, without a row; needs a transaction."""
-        for query in ("drop_message_index", "drop_summary_index", "drop_all_passages"):
+        for query in ("drop_message_index", "drop_summary_index", "drop_version_index", "drop_all_passages"):
             self._db.run(_QUERIES[query])
         for statement in split_script(schema("additions")):
             if statement.startswith("CREATE VIRTUAL TABLE "):

@@ -122,8 +122,11 @@ class IngestMemory:
     def has_key(self, conversation_id: int, key: str, payload_hash: str | None = None) -> bool:
         """Whether a batch with this key, and with these words where they are known, was stored, by us or upstream."""
         row = self._db.row(_QUERIES["turn_key"], {"conversation_id": conversation_id, "key": key})
+        if row is not None and payload_hash is not None and row[0] not in (0, _short(payload_hash)):
+            again = {"conversation_id": conversation_id, "key": _with_words(key, payload_hash)}
+            return self._db.row(_QUERIES["turn_key"], again) is not None
         if row is not None:
-            return payload_hash is None or row[0] in (0, _short(payload_hash))
+            return True
         return self._advancements() and self._db.row(_QUERIES["known_advancement"], {"key": key}) is not None
 
     def remember_key(
@@ -139,6 +142,8 @@ class IngestMemory:
         values = {"conversation_id": conversation.id, "key": key, "count": count, "now": row_time(now)}
         values["digest"] = _short(payload_hash)
         self._db.run(_QUERIES["remember_key"], values)
+        if not self._db.changes():  # the key was used before, with other words
+            self._db.run(_QUERIES["remember_key"], values | {"key": _with_words(key, payload_hash)})
         if entries and self._advancements():
             self._db.run(
                 _QUERIES["advancement"],
@@ -170,6 +175,11 @@ class IngestMemory:
         if self._has_advancements is None:
             self._has_advancements = self._db.row(_QUERIES["has_advancements"]) is not None
         return self._has_advancements
+
+
+def _with_words(key: str, payload_hash: str) -> str:
+    """The name of a batch whose key was used before with other words."""
+    return f"{key}\0{payload_hash[:32]}"
 
 
 def _short(payload_hash: str) -> int:

@@ -144,6 +144,7 @@ class Retention:
     def _unindex(self, ids: dict[str, str]) -> None:
         self._db.run(_QUERIES["unindex_passages"], ids | {"base": PASSAGE_BASE})
         self._db.run(_QUERIES["unindex_messages"], ids)
+        self._db.run(_QUERIES["unindex_versions"], ids)
         self._db.run(_QUERIES["unindex_summaries"], ids)
         for (table,) in self._db.rows(_QUERIES["search_tables"]):
             self._db.run(_QUERIES[table], ids)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,14 +17,15 @@ from lossless.errors import ArchiveCorrupt, NotFound
 from lossless.model.identity import words_digest
 from lossless.model.index_text import extra_tokens
 from lossless.store import rows
+from lossless.store.bundles import VERSION
 from lossless.store.index import digest as index_digest
-from lossless.store.index import indexed_text
+from lossless.store.index import index_pieces, indexed_text
 from lossless.store.rows import PartRow
-from lossless.store.skeleton import squeeze, to_json, unsqueeze
 from lossless.store.sql import load
+from lossless.store.wording import Wording
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from lossless.model.conversations import Conversation
     from lossless.model.messages import Json, Message, Role
@@ -31,9 +33,12 @@ if TYPE_CHECKING:
     from lossless.store.index import SearchIndex
     from lossless.store.messages import NewMessage
     from lossless.store.search import Search
+    from lossless.store.texts import Where
 
 _QUERIES = load("versions")
 _INSERT_PART = load("messages")["insert_part"]
+
+_BATCH = 500
 
 #: `earlier`: it was the row's current words; `lesser`: a host's reduction, which never was.
 Kind = Literal["earlier", "lesser"]
@@ -51,92 +56,13 @@ class Version:
     message: Message
     #: How the original is made again, when payloads have left it.
     recipe: Json = None
-
-
-@dataclass(frozen=True, slots=True)
-class Wording:
-    """A message as columns, its role aside."""
-
-    content: str
-    parts: tuple[PartRow, ...]
-    skeleton: bytes | None
-    format: str | None
-    event_key: str | None
-    tokens: int
-
-    @classmethod
-    def of(cls, message: Message, notes: Mapping[int, Mapping[str, Json]] | None = None) -> Wording:
-        """The columns of a message, with what is noted about the payloads that have left it."""
-        packed = rows.pack(message)
-        parts = rows.noted(packed.parts, message.role, notes) if notes else packed.parts
-        format_ = None if message.format == "plain" else message.format
-        return cls(packed.content, parts, packed.skeleton, format_, message.event_key, message.tokens)
-
-    def message(self, role: Role) -> Message:
-        """The message; ValueError when it cannot be rebuilt."""
-        return rows.unpack(
-            role, self.content, self.tokens, self.parts, self.skeleton, self.format, self.event_key
-        )  # fmt: skip
-
-    def cut(self, length: int, tokens: int) -> Wording:
-        """The same with the beginning of its text only."""
-        content = self.content[:length]
-        parts = tuple(replace(part, text_content=content) if self._is_whole(part) else part for part in self.parts)
-        return replace(self, content=content, parts=parts, tokens=tokens)
-
-    def _is_whole(self, part: PartRow) -> bool:
-        return part.text_content == self.content
-
-    def begins(self, other: Wording, role: Role) -> bool:
-        """Whether `other` with a shorter text is this wording: nothing but what are no words is different."""
-        if len(self.content) >= len(other.content) or not other.content.startswith(self.content):
-            return False
-        if self._outline() != other._outline():
-            return False
-        mine, cut = self.message(role), other.cut(len(self.content), self.tokens).message(role)
-        return words_digest(mine) == words_digest(cut) and _content(mine) == _content(cut)
-
-    def _outline(self) -> list[tuple[object, ...]]:
-        return [
-            (part.ordinal, part.part_type, True if self._is_whole(part) else part.text_content, part.tool_call_id,
-             part.tool_name, part.tool_input, part.tool_output)
-            for part in self.parts
-        ]  # fmt: skip
-
-    def body(self) -> bytes:
-        """All of it but the tokens, as it is stored."""
-        parts = [
-            [part.ordinal, part.part_type, True if self._is_whole(part) else part.text_content, part.tool_call_id,
-             part.tool_name, part.tool_input, part.tool_output, part.metadata]
-            for part in self.parts
-        ]  # fmt: skip
-        skeleton = None if self.skeleton is None else unsqueeze(self.skeleton)
-        return squeeze(to_json([self.content, self.format, self.event_key, skeleton, *parts]))
-
-    @classmethod
-    def from_body(cls, body: bytes, tokens: int) -> Wording:
-        """What `body` was made of; ValueError when it is damaged."""
-        try:
-            content, format_, event_key, skeleton, *parts = json.loads(unsqueeze(body))
-            rows_ = tuple(
-                PartRow(n, type_, content if text is True else text, *more) for n, type_, text, *more in parts
-            )
-            return cls(content, rows_, None if skeleton is None else squeeze(skeleton), format_, event_key, tokens)
-        except (TypeError, UnicodeDecodeError) as error:
-            raise ValueError(f"a damaged version: {error}") from error
+    #: Whether it has index entries of its own; what is the beginning of another wording is found with that.
+    is_whole: bool = True
 
     @property
-    def recipe(self) -> Json:
-        """How the original is made again, when payloads have left it."""
-        for part in self.parts:
-            if '"restore":' in part.metadata:
-                recipe: Json = json.loads(part.metadata).get("restore")
-                return recipe
-        return None
-
-
-def _content(message: Message) -> Json:
-    return None if message.body is None else message.body.get("content")
+    def indexed(self) -> str:
+        """The text that search looks at."""
+        return indexed_text(self.message.content, self.message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +148,7 @@ class Versions:
         version_id = self._add(message_id, role, old, digest, fresh, "earlier", now)
         if not begins:
             self._db.run(_QUERIES["base_on"], {"message_id": message_id, "from": None, "to": version_id})
-        elif replace(old, content="", tokens=0) != replace(fresh, content="", tokens=0):
+        elif old.shape != fresh.shape:
             self._fill(self._based(message_id, None), role, old, fresh)
 
     def _forget(self, message_id: int, role: Role, digest: bytes, fresh: Wording) -> None:
@@ -276,10 +202,12 @@ class Versions:
             self._put_index(row[0], wording, role)
         return int(row[0])
 
-    def _put_index(self, version_id: int, wording: Wording, role: Role) -> None:
+    def _put_index(self, version_id: int, wording: Wording, role: Role) -> bool:
         text = indexed_text(wording.content, wording.message(role))
-        if text.strip():
-            self._db.run(_QUERIES["index"], {"version_id": version_id, "body": text, "extra": extra_tokens(text)})
+        if not index_pieces(text):
+            return False
+        self._db.run(_QUERIES["index"], {"version_id": version_id, "body": text, "extra": extra_tokens(text)})
+        return True
 
     def _write(
         self, conversation: Conversation, message_id: int, new: NewMessage, fresh: Wording, old_tokens: int
@@ -323,17 +251,24 @@ class Versions:
     def _versions(self, message_id: int, found: Sequence[VersionRow]) -> tuple[Version, ...]:
         role, current = self._current(message_id)
         by_id = {row.id: row for row in found}
-        versions = []
-        for row in found:
-            try:
-                wording = _wording(row, by_id, current)
-                message = wording.message(role)
-            except ValueError as error:
-                raise unreadable(row.id, message_id, error) from error
-            at = datetime.fromtimestamp(row.at, UTC)
-            kind: Kind = "lesser" if row.lesser else "earlier"
-            versions.append(Version(row.id, message_id, kind, row.digest, at, message, wording.recipe))
-        return tuple(versions)
+        return tuple(_version(row, by_id, role, current) for row in found)
+
+    def each(self, batch: int = _BATCH) -> Iterator[Version | ArchiveCorrupt]:
+        """Every version of the archive; in place of one that cannot be read back, the reason."""
+        after = 0
+        while ids := [row[0] for row in self._db.rows(_QUERIES["messages"], {"after": after, "limit": batch})]:
+            found: defaultdict[int, list[VersionRow]] = defaultdict(list)
+            for row in self._rows(ids):
+                found[row.message_id].append(row)
+            for message_id, some in found.items():
+                role, current = self._current(message_id)
+                by_id = {row.id: row for row in some}
+                for row in some:
+                    try:
+                        yield _version(row, by_id, role, current)
+                    except ArchiveCorrupt as error:
+                        yield error
+            after = ids[-1]
 
     def digests(self, message_ids: Sequence[int]) -> dict[int, set[bytes]]:
         """The digests of the versions of some messages; those without any are left out."""
@@ -352,6 +287,63 @@ class Versions:
         row = self._db.row(_QUERIES["count"], {"conversation_id": conversation_id})
         return row[0] if row else 0
 
+    # --- searching ------------------------------------------------------------------------------------
+
+    def having(self, match: str, where: Where, limit: int) -> list[int]:
+        """Messages of a scope of which a version matches, best first."""
+        values = where.values | {"match": match, "limit": limit}
+        return list(dict.fromkeys(row[0] for row in self._db.rows(_QUERIES["having"], values)))
+
+    def newest(self, where: Where, below: int | None = None, limit: int = _BATCH) -> list[int]:
+        """Messages of a scope that have versions with texts of their own, newest first, below an id."""
+        values = where.values | {"below": below, "limit": limit}
+        return [row[0] for row in self._db.rows(_QUERIES["newest"], values)]
+
+    @property
+    def any(self) -> bool:
+        """Whether there is a version at all."""
+        return self._db.row(_QUERIES["any"]) is not None
+
+    @property
+    def lacks_index(self) -> bool:
+        """Whether there are versions and none of them is indexed, as in a file that was made for lossless-claw."""
+        return self._db.row(_QUERIES["lacks_index"]) is not None
+
+    def drop_gone(self, limit: int = _BATCH) -> int:
+        """Take out index rows whose version is gone, at most so many; returns how many. Needs a transaction."""
+        gone = self._db.rows(_QUERIES["gone"], {"limit": limit})
+        self._db.run_many(_QUERIES["drop_index"], [{"version_id": row[0]} for row in gone])
+        return len(gone)
+
+    def refill(self, limit: int = _BATCH) -> int:
+        """Index versions that have lost their row in the index, some; returns how many. Needs a transaction."""
+        after, filled = 0, 0
+        while filled < limit and (found := self._db.rows(_QUERIES["lost"], {"after": after, "limit": limit})):
+            for version_id, role, tokens, body in found:
+                after = version_id
+                with suppress(ValueError):
+                    filled += self._put_index(version_id, Wording.from_body(body, tokens), role)
+        return filled
+
+    def put(self, message_id: int, values: Sequence[Mapping[str, Any]]) -> None:
+        """Versions of another archive's message under numbers of this one, indexed; in the caller's transaction."""
+        role, _ = self._current(message_id)
+        ids: dict[Any, int] = {}
+        for one in values:
+            row = self._db.row(_QUERIES["put"], {name: one.get(name) for name in VERSION} | {"message_id": message_id})
+            if row is None:
+                continue
+            ids[one.get("version_id")] = row[0]
+            if one.get("body") is not None:
+                with suppress(ValueError):
+                    self._put_index(row[0], Wording.from_body(one["body"], one["tokens"]), role)
+        based = [
+            (ids.get(one["base_id"], one["base_id"]), ids[one["version_id"]])
+            for one in values
+            if one.get("base_id") is not None and one["version_id"] in ids
+        ]
+        self._db.run_many(_QUERIES["set_base"], based)
+
     def _rows(self, message_ids: Sequence[int]) -> list[VersionRow]:
         return [VersionRow(*row) for row in self._db.rows(_QUERIES["of"], {"ids": json.dumps(list(message_ids))})]
 
@@ -360,10 +352,7 @@ class Versions:
         if row is None:
             raise NotFound("message", message_id)
         role, content, tokens, event_key, format_, skeleton = row
-        parts = tuple(
-            PartRow(*part[:-1], part[-1] or "{}")
-            for part in self._db.rows(_QUERIES["parts"], {"message_id": message_id})
-        )
+        parts = tuple(PartRow(*part) for part in self._db.rows(_QUERIES["parts"], {"message_id": message_id}))
         return role, Wording(content, parts, skeleton, format_, event_key, tokens)
 
 
@@ -382,6 +371,18 @@ def _wording(row: VersionRow, by_id: Mapping[int, VersionRow], current: Wording)
     if not 0 <= row.length < len(base.content):
         raise ValueError("it is longer than the words of which it is the beginning")
     return base.cut(row.length, row.tokens)
+
+
+def _version(row: VersionRow, by_id: Mapping[int, VersionRow], role: Role, current: Wording) -> Version:
+    try:
+        wording = _wording(row, by_id, current)
+        message = wording.message(role)
+    except ValueError as error:
+        raise unreadable(row.id, row.message_id, error) from error
+    at = datetime.fromtimestamp(row.at, UTC)
+    is_whole = row.body is not None
+    kind: Kind = "lesser" if row.lesser else "earlier"
+    return Version(row.id, row.message_id, kind, row.digest, at, message, wording.recipe, is_whole)
 
 
 def unreadable(version_id: int, message_id: int, error: ValueError) -> ArchiveCorrupt:

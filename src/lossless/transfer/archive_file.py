@@ -249,7 +249,8 @@ def _pages(path: Path, block: Block) -> Iterator[list[Values]]:
         if type_ == "message":
             values.pop("original", None)
             parts = [row_of(restore(part)) for part in values["parts"]]
-            page.append(_with(row_of(values), (*MESSAGE, *EXTRAS)) | {"parts": parts})
+            versions = {"versions": values.pop("versions")} if "versions" in values else {}
+            page.append(_with(row_of(values), (*MESSAGE, *EXTRAS)) | {"parts": parts} | versions)
         elif page and type_ != "conversation":
             break
         if len(page) == _PAGE:

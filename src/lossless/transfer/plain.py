@@ -37,4 +37,6 @@ def _encode(value: object) -> object:
 def _decode(value: Any) -> Any:
     if isinstance(value, dict) and list(value) == [_BYTES]:
         return base64.b64decode(value[_BYTES]) if isinstance(value[_BYTES], str) else None
+    if isinstance(value, list):
+        return [restore(item) if isinstance(item, dict) else item for item in value]
     return value

@@ -35,7 +35,7 @@ def difference(written: Bundle, back: Bundle, files: Sequence[Values], *, ours: 
         return "its context"
     if list(map(_plain, written.summaries)) != list(map(_plain, back.summaries)):
         return "its summaries"
-    return _different_message(written, back, () if ours else EXTRAS)
+    return _different_message(written, back, () if ours else (*EXTRAS, "versions"))
 
 
 def _different_message(written: Bundle, back: Bundle, but: Collection[str]) -> str | None:

@@ -17,6 +17,10 @@ SELECT m.message_id, m.seq, m.role, m.content, m.token_count, m.identity_hash, m
   FROM messages m LEFT JOIN message_extras x ON x.message_id = m.message_id
  WHERE m.conversation_id = :conversation_id ORDER BY m.seq, m.message_id;
 
+-- name: versions
+SELECT message_id, version_id, digest, lesser, length, base_id, tokens, at, body FROM message_versions
+ WHERE message_id IN (SELECT value FROM json_each(:ids)) ORDER BY message_id, version_id;
+
 -- name: summaries
 -- One without a conversation of its own belongs to that of its messages.
 SELECT summary_id, kind, depth, content, token_count, earliest_at, latest_at, descendant_count, descendant_token_count,

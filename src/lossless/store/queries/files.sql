@@ -66,6 +66,9 @@ SELECT content FROM pins WHERE instr(coalesce(content, ''), 'file_') > 0
 UNION ALL
 SELECT content FROM focus_briefs WHERE instr(content, 'file_') > 0;
 
+-- name: version_bodies
+SELECT body FROM message_versions WHERE body IS NOT NULL;
+
 -- name: notes
 SELECT message_id, metadata FROM message_parts
  WHERE message_id IN (SELECT value FROM json_each(:ids)) AND instr(coalesce(metadata, ''), '"restore":') > 0

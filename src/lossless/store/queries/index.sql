@@ -65,6 +65,9 @@ DROP TABLE IF EXISTS message_index;
 -- name: drop_summary_index
 DROP TABLE IF EXISTS summary_index;
 
+-- name: drop_version_index
+DROP TABLE IF EXISTS version_index;
+
 -- name: drop_all_passages
 DELETE FROM message_passages;
 

@@ -71,6 +71,11 @@ DELETE FROM message_index WHERE rowid IN (
 DELETE FROM message_index WHERE rowid IN (
     SELECT message_id FROM messages WHERE conversation_id IN (SELECT value FROM json_each(:ids)));
 
+-- name: unindex_versions
+DELETE FROM version_index WHERE rowid IN (
+    SELECT version_id FROM message_versions JOIN messages USING (message_id)
+     WHERE conversation_id IN (SELECT value FROM json_each(:ids)));
+
 -- name: unindex_summaries
 DELETE FROM summary_index WHERE rowid IN (
     SELECT index_id FROM summary_extras JOIN summaries USING (summary_id)

@@ -55,6 +55,21 @@ SELECT m.message_id, 'what was worked out about it is gone' FROM messages m
 SELECT p.passage_id, 'it lies outside its message' FROM message_passages p LEFT JOIN messages m USING (message_id)
  WHERE m.message_id IS NULL OR p.start < 0 OR p.length <= 0;
 
+-- name: message_versions.rows
+SELECT v.version_id, 'it has no message' FROM message_versions v LEFT JOIN messages m USING (message_id)
+ WHERE m.message_id IS NULL
+UNION ALL
+SELECT version_id, 'its digest has the wrong size' FROM message_versions WHERE length(digest) <> 16;
+
+-- name: version_index.rows
+SELECT d.id, 'it is in the index but not in the archive' FROM version_index_docsize d
+ WHERE NOT EXISTS (SELECT 1 FROM message_versions v WHERE v.version_id = d.id AND v.body IS NOT NULL);
+
+-- name: stale_summaries.rows
+SELECT t.summary_id, 'it or the message that was revised below it is gone' FROM stale_summaries t
+  LEFT JOIN summaries s USING (summary_id) LEFT JOIN messages m USING (message_id)
+ WHERE s.summary_id IS NULL OR m.message_id IS NULL;
+
 -- name: message_index.rows
 SELECT d.id, 'it is in the index but not in the archive' FROM message_index_docsize d
   LEFT JOIN messages m ON m.message_id = d.id

@@ -5,7 +5,7 @@ SELECT m.role, m.content, m.token_count, m.stable_event_key, x.format, x.skeleto
   FROM messages m LEFT JOIN message_extras x USING (message_id) WHERE m.message_id = :message_id;
 
 -- name: parts
-SELECT ordinal, part_type, text_content, tool_call_id, tool_name, tool_input, tool_output, metadata
+SELECT ordinal, part_type, text_content, tool_call_id, tool_name, tool_input, tool_output, coalesce(metadata, '{}')
   FROM message_parts WHERE message_id = :message_id ORDER BY ordinal;
 
 -- name: add
@@ -82,3 +82,51 @@ WITH RECURSIVE above (id) AS (
 UPDATE summaries SET source_message_token_count = max(0, source_message_token_count
        + :more * (SELECT count(*) FROM above WHERE id = summaries.summary_id))
  WHERE summary_id IN (SELECT id FROM above);
+
+-- name: messages
+SELECT DISTINCT v.message_id FROM message_versions v JOIN messages m USING (message_id)
+ WHERE v.message_id > :after ORDER BY v.message_id LIMIT :limit;
+
+-- name: any
+SELECT 1 FROM message_versions LIMIT 1;
+
+-- name: having
+SELECT v.message_id FROM (SELECT rowid AS r, bm25(version_index) AS b FROM version_index WHERE version_index MATCH :match) t
+  JOIN message_versions v ON v.version_id = t.r JOIN messages m USING (message_id)
+ WHERE (:conversations IS NULL OR m.conversation_id IN (SELECT value FROM json_each(:conversations)))
+   AND (:since IS NULL OR unixepoch(m.created_at, 'subsec') * 1000 >= :since)
+   AND (:before IS NULL OR unixepoch(m.created_at, 'subsec') * 1000 < :before)
+ ORDER BY t.b, v.version_id DESC LIMIT :limit;
+
+-- name: newest
+SELECT DISTINCT v.message_id FROM message_versions v JOIN messages m USING (message_id)
+ WHERE v.body IS NOT NULL AND (:below IS NULL OR v.message_id < :below)
+   AND (:conversations IS NULL OR m.conversation_id IN (SELECT value FROM json_each(:conversations)))
+   AND (:since IS NULL OR unixepoch(m.created_at, 'subsec') * 1000 >= :since)
+   AND (:before IS NULL OR unixepoch(m.created_at, 'subsec') * 1000 < :before)
+ ORDER BY v.message_id DESC LIMIT :limit;
+
+-- name: gone
+SELECT d.id FROM version_index_docsize d
+ WHERE NOT EXISTS (SELECT 1 FROM message_versions v WHERE v.version_id = d.id AND v.body IS NOT NULL) LIMIT :limit;
+
+-- name: lost
+SELECT v.version_id, m.role, v.tokens, v.body FROM message_versions v JOIN messages m USING (message_id)
+ WHERE v.version_id > :after AND v.body IS NOT NULL
+   AND NOT EXISTS (SELECT 1 FROM version_index_docsize d WHERE d.id = v.version_id)
+ ORDER BY v.version_id LIMIT :limit;
+
+-- name: put
+INSERT INTO message_versions (message_id, digest, lesser, length, tokens, at, body)
+VALUES (:message_id, :digest, :lesser, :length, :tokens, :at, :body)
+    ON CONFLICT DO NOTHING RETURNING version_id;
+
+-- name: set_base
+UPDATE message_versions SET base_id = ? WHERE version_id = ?;
+
+-- name: sizes
+SELECT id, sz FROM version_index_docsize WHERE id IN (SELECT value FROM json_each(:ids));
+
+-- name: lacks_index
+SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM version_index_docsize)
+   AND EXISTS (SELECT 1 FROM message_versions WHERE body IS NOT NULL AND length(body) > 0);
