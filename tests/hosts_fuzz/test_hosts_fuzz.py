@@ -18,42 +18,8 @@ from tests.hosts_fuzz.words import Words, sentence
 
 RUNS = 4
 #: Kinds that the matcher does not yet serve as it must. A kind that passes must be taken off the list.
-NOT_YET = frozenset(
-    {
-        "streaming",
-        "leaves out tool rounds",
-        "leaves out once",
-        "cuts results",
-        "clears results",
-        "own placeholder",
-        "time before",
-        "time before, sliding",
-        "documents",
-        "reminders",
-        "trailing system",
-        "comes and goes",
-        "edits",
-        "edits, sliding",
-        "adds to newest",
-        "edits by id",
-        "edits several",
-        "edits first",
-        "edits system",
-        "edits and cuts off",
-        "reorders",
-        "translates",
-        "two tabs",
-        "merges",
-        "splits",
-        "batches and windows",
-        "transcript later",
-        "pending results",
-        "two results",
-    }
-)
 
-
-@pytest.mark.parametrize("kind", [pytest.param(k, marks=pytest.mark.xfail) if k in NOT_YET else k for k in KINDS])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_host_loses_and_doubles_nothing(kind: str) -> None:
     with stage() as opened:
         for seed in range(RUNS):

@@ -511,7 +511,7 @@ class _Matching:
 
         A system message with the words that it had moves along, wherever it stands now.
         """
-        first = -1 if self.follows else min(self.taken, default=len(self.stored))
+        first = -1 if self.follows else min(self.taken, default=len(self.stored)) - _NEAR
         for w, one in enumerate(self.shown):
             if w in self.rows:
                 continue

@@ -250,7 +250,7 @@ class RowPair:
 
     @cached_property
     def _is_written_anew(self) -> bool:
-        """Whether all that was shown last under ids that are gone is there in the same words, and not one text repeated."""
+        """Whether all that was shown last under ids that are gone is there in the same words, and not just one text."""
         last = self._stored.last
         if last is None:
             return False

@@ -133,12 +133,12 @@ class Versions:
         fresh = Wording.of(new.message, notes)
         digest = digest or words_digest(new.message)
         old_digest = old_digest or words_digest(old.message(role))
-        self._forget(message_id, role, digest, fresh)
         is_other = digest != old_digest
         if is_other:
             self._retire(message_id, role, old, old_digest, fresh, now)
         elif old != fresh:
             self._fill(self._based(message_id, None), role, old, fresh)
+        self._forget(message_id, role, digest, fresh)
         self._write(conversation, message_id, new, fresh, old.tokens)
         return is_other
 
