@@ -137,6 +137,8 @@ class Asking(ABC):
         timeout_seconds: float | None = None,
     ) -> ToolResult:
         """One answer to a question across summaries, with citations; without a model, the evidence itself."""
+        from lossless.recall.scope import Caller
+
         args: dict[str, object] = {
             "prompt": prompt,
             "query": query or ("" if ids else prompt),
@@ -148,7 +150,7 @@ class Asking(ABC):
             args["conversationId"] = conversation_id
         if timeout_seconds is not None:
             args["timeoutMs"] = int(timeout_seconds * 1000)
-        return self.call_tool("lcm_expand_query", args, session=session)
+        return self.toolbox.call("lcm_expand_query", args, Caller(session, in_turn=False))
 
     @property
     def toolbox(self) -> Toolbox:
