@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from datetime import UTC
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput
 from lossless.model.conversations import Conversation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
     from zoneinfo import ZoneInfo
 
@@ -81,6 +81,22 @@ class Asking(ABC):
         most = self.settings.recall_max_tokens if max_tokens is None else max_tokens
         where = self._scope(session, conversation_id, everything=all_conversations)
         return recall(self.archive, where, question, most, self._here())
+
+    def sql(
+        self,
+        query: str,
+        params: Sequence[object] | Mapping[str, object] = (),
+        *,
+        limit: int = 1000,
+        seconds: float = 5.0,
+    ) -> list[dict[str, Any]]:
+        """The rows of a `SELECT` over the archive's tables, for looking at them beside an open engine.
+
+        Nothing can be written by it. `BadInput` for a query with more rows, or that takes longer.
+        """
+        from lossless.store.select import select
+
+        return select(self.archive.database, query, params, limit, seconds)
 
     def describe(
         self,
