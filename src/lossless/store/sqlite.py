@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,7 +14,7 @@ from weakref import WeakSet, WeakValueDictionary
 import apsw
 
 from lossless import errors
-from lossless.paths import expanded
+from lossless.paths import expanded, new_private_file
 from lossless.store.second_library import guard
 
 if TYPE_CHECKING:
@@ -176,6 +176,9 @@ class SqliteDatabase:
 
     def _open_file(self, flags: int) -> apsw.Connection:
         """The file; one to be read in a folder where nothing can be made beside it is taken as it lies."""
+        if flags & apsw.SQLITE_OPEN_CREATE and not self._is_memory:
+            with suppress(OSError):  # it is there, or SQLite says what is wrong; the log beside it gets the same mode
+                new_private_file(self.path)
         connection = apsw.Connection(self.path, flags=flags, statementcachesize=256)
         if self.read_only and not self._is_memory:
             try:
@@ -317,6 +320,8 @@ class SqliteDatabase:
 
     def backup_to(self, target: str) -> None:
         """Copy the live database into a new file through SQLite's own backup."""
+        with suppress(OSError):
+            new_private_file(target)
         destination = apsw.Connection(target)
         try:
             with destination.backup("main", self.connection(), "main") as copy:
