@@ -114,7 +114,7 @@ class SqliteDatabase:
     def __init__(self, path: str, *, read_only: bool = False, busy_timeout_ms: int = BUSY_TIMEOUT_MS) -> None:
         self.path = path if path == ":memory:" else str(expanded(path).absolute())
         self.read_only = read_only
-        self._busy_timeout_ms = busy_timeout_ms
+        self.busy_timeout_ms = busy_timeout_ms
         self._is_memory = path == ":memory:"
         self._local = _Thread()
         self._shared: _Handle | None = None
@@ -161,7 +161,7 @@ class SqliteDatabase:
         flags = apsw.SQLITE_OPEN_READONLY if self.read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
         try:
             connection = self._open_file(flags)
-            connection.set_busy_timeout(self._busy_timeout_ms)
+            connection.set_busy_timeout(self.busy_timeout_ms)
             # Without this a query over a table with partial indexes is prepared anew for every binding.
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
             for pragma in _PRAGMAS:
@@ -200,7 +200,7 @@ class SqliteDatabase:
             return
         try:
             connection = self._open_file(apsw.SQLITE_OPEN_READONLY)
-            connection.set_busy_timeout(self._busy_timeout_ms)
+            connection.set_busy_timeout(self.busy_timeout_ms)
         except apsw.Error as error:
             raise refused(error, self.path) from error
         try:
