@@ -290,3 +290,50 @@ def test_events_are_read_wherever_they_are_cut() -> None:
         assert [event.data for event in events] == [{"type": "a", "text": "ä€😀"}, None, {"b": 1}, None]
         assert [event.is_done for event in events] == [False, False, False, True]
         assert b"".join(event.raw for event in events) + reader.rest() == whole
+
+
+HEAD = f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nx-lossless-token: {TOKEN}\r\n"
+
+
+@pytest.mark.parametrize("sent", ["", "POST /v1", HEAD, f"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n{HEAD}"])
+def test_a_request_whose_head_never_ends_is_closed(engine: lossless.Engine, sent: str) -> None:
+    with Provider() as provider, proxied(engine, provider, head_seconds=0.2) as url, _connected(url) as client:
+        client.sendall(sent.encode())
+        assert _until_closed(client).count(b"HTTP/1.1") == sent.startswith("GET")
+
+
+def test_a_request_whose_body_never_ends_is_answered_and_closed(engine: lossless.Engine) -> None:
+    with Provider() as provider, proxied(engine, provider, body_seconds=0.2) as url, _connected(url) as client:
+        client.sendall(f"{HEAD}content-length: 100\r\n\r\n{{".encode())
+        answer = _until_closed(client)
+        assert b" 408 " in answer
+        assert b"paused" in answer
+        assert not provider.requests
+    assert said(engine) == []
+
+
+def test_a_slow_request_that_comes_is_served(engine: lossless.Engine) -> None:
+    body = json.dumps(BODY).encode()
+    with Provider() as provider, proxied(engine, provider, head_seconds=20.0) as url, _connected(url) as client:
+        for piece in (
+            HEAD.encode()[:9],
+            HEAD.encode()[9:],
+            b"connection: close\r\n",
+            b"content-length: %d\r\n\r\n" % len(body),
+        ):
+            client.sendall(piece)
+        client.sendall(body[:5])
+        client.sendall(body[5:])
+        assert b" 200 " in _until_closed(client)
+        assert len(provider.requests) == 1
+
+
+def _connected(url: str) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1])), timeout=30)
+
+
+def _until_closed(client: socket.socket) -> bytes:
+    received = b""
+    while chunk := client.recv(65536):
+        received += chunk
+    return received

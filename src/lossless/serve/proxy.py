@@ -19,6 +19,7 @@ from lossless.exchange.chat_completions import ChatCompletions
 from lossless.exchange.messages_api import MessagesApi
 from lossless.exchange.responses_api import ResponsesApi
 from lossless.exchange.turn import Keeping
+from lossless.serve.half_open import BODY_SECONDS, whole_body
 from lossless.serve.proxy_access import ANTHROPIC_URL, HISTORY_HEADER, OPENAI_URL, SESSION_HEADER, TOKEN_HEADER, Refused
 from lossless.serve.proxy_bodies import read_body, rewritten
 from lossless.serve.proxy_json import Lists
@@ -75,6 +76,8 @@ class Options:
     tools: Tools = "auto"
     #: Seconds to wait for a provider to say anything.
     timeout: float = 600.0
+    #: Seconds that the body of a request may pause.
+    body_seconds: float = BODY_SECONDS
     #: What requests bring whose session is named and that do not say it themselves.
     history: History = "window"
 
@@ -111,7 +114,12 @@ class Proxy:
         if isinstance(granted, Refused):
             return failure(provider, granted.status, granted.reason)
         target = self._target(request, provider)
-        content = await request.body()
+        try:
+            content = await whole_body(request, self._options.body_seconds)
+        except TimeoutError:
+            answer = failure(provider, 408, f"the request paused for more than {self._options.body_seconds:g} s")
+            answer.headers["connection"] = "close"
+            return answer
         if target.dialect is None or request.method != "POST":
             return self._passed(request, target, granted, content)
         try:
