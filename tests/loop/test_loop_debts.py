@@ -356,3 +356,25 @@ def test_reading_only_never_pays(tmp_path: Path) -> None:
             assert reader.assemble(SESSION, budget=BUDGET).messages
             assert reader.settle()
         assert changes(engine) == written
+
+
+def test_a_sweep_that_lossless_claw_did_not_finish_is_seen_and_paid(tmp_path: Path) -> None:
+    """It takes the debt off before it starts: after a kill the row says that it runs, and that nothing is owed."""
+    clock, model = VirtualClock(), Scripted()
+    with open_engine(tmp_path / "lcm.db", model, clock) as engine:
+        engine.after_turn(SESSION, new_messages=talk(SOFT), budget=BUDGET)
+        started = clock().isoformat().replace("+00:00", "Z")
+        with engine.archive.writing():
+            engine.archive.database.run(
+                "UPDATE conversation_compaction_maintenance SET pending = 0, running = 1, last_started_at = ?",
+                (started,),
+            )
+        assert engine.archive.debts.pending(now=clock()) == []  # it may still be at work
+        assert engine.pay_debts() == []
+        clock.advance(minutes=11)
+        assert engine.archive.debts.pending(now=clock()) == [conversation_id(engine)]
+        assert [id_ for id_, _ in engine.pay_debts()] == [conversation_id(engine)]
+        assert summaries(engine)
+        owed = debt(engine)
+        assert (owed["pending"], owed["running"]) == (False, False)
+        assert engine.verify().ok

@@ -100,6 +100,15 @@ def is_due(debt: Debt, now: datetime, *, emergency: bool = False) -> bool:
     return emergency and 0 < debt.retry_attempts < MAX_FORCED_ATTEMPTS
 
 
+def left_behind(debt: Debt, now: datetime, longest: timedelta) -> Debt:
+    """The debt as it is owed: lossless-claw takes it off when it starts to pay, so a killed sweep is only running."""
+    if debt.pending or not debt.running:
+        return debt
+    begun = debt.last_started_at
+    is_alive = begun is not None and now - longest <= begun <= now
+    return debt if is_alive else replace(debt, pending=True, running=False, reason=debt.reason or THRESHOLD)
+
+
 def start(debt: Debt, now: datetime) -> Debt:
     """A worker begins to pay; it keeps the new revision to see, at the end, whether more was asked."""
     return _stamped(replace(debt, running=True, last_started_at=now), now)
