@@ -378,3 +378,16 @@ def test_a_sweep_that_lossless_claw_did_not_finish_is_seen_and_paid(tmp_path: Pa
         owed = debt(engine)
         assert (owed["pending"], owed["running"]) == (False, False)
         assert engine.verify().ok
+
+
+def test_a_sweep_leaves_no_gaps_in_the_context(tmp_path: Path) -> None:
+    with open_engine(tmp_path / "lcm.db") as engine:
+        engine.append(SESSION, talk(HARD))
+        assert engine.compact(SESSION, budget=BUDGET).summary_ids
+        before = engine.assemble(SESSION, budget=BUDGET).messages
+        ordinals = [item.ordinal for item in engine.archive.context.items(conversation_id(engine))]
+        assert ordinals == list(range(len(ordinals)))
+        assert not engine.archive.context.close_gaps(conversation_id(engine))
+        engine.append(SESSION, talk(2, first=HARD))
+        assert engine.assemble(SESSION, budget=BUDGET).messages[: len(before)] == before
+        assert engine.verify().ok
