@@ -340,7 +340,7 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
     ) -> list[tuple[int, CompactionReport | None]]:
         """Pay what is due in all conversations; what `lcm worker` does. `progress` hears of each one."""
         done = []
-        for conversation_id in self.archive.debts.pending():
+        for conversation_id in self.archive.debts.pending(now=self._clock()):
             report = self._pay(conversation_id, may_ask_model=may_ask_model)
             done.append((conversation_id, report))
             if progress:

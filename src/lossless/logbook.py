@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from lossless.model.times import state_time
-from lossless.paths import expanded
+from lossless.paths import expanded, private_folder
 from lossless.settings.setting import without_passwords
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def _shown(value: object) -> str:
 def _make_folder(folder: Path, *, is_ours: bool) -> None:
     """The folder, for its owner alone; one in the shared temporary folder that is somebody else's is refused."""
     if not folder.is_dir():
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(folder)
     if is_ours and hasattr(os, "getuid"):
         status = os.lstat(folder)
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():

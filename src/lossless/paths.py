@@ -9,3 +9,27 @@ from pathlib import Path
 def expanded(path: str | os.PathLike[str]) -> Path:
     """The path with a leading `~` or `~name` replaced; as it is where nobody has that name."""
     return Path(os.path.expanduser(path))
+
+
+def private_folder(folder: Path) -> None:
+    """Make a folder, and those above it that are missing, for their owner alone, whatever the umask."""
+    if folder.is_dir():
+        return
+    private_folder(folder.parent)
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        if not folder.is_dir():
+            raise
+        return
+    folder.chmod(0o700)
+
+
+def new_private_file(path: str | os.PathLike[str], mode: int = 0o600) -> None:
+    """Make an empty file, for its owner alone, whatever the umask; `FileExistsError` when there is one."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode & 0o700)
+    try:
+        if hasattr(os, "fchmod"):
+            os.fchmod(handle, mode)
+    finally:
+        os.close(handle)

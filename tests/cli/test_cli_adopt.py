@@ -103,7 +103,7 @@ def test_apply_frees_the_room_and_keeps_everything(lcm: Lcm, theirs: Path) -> No
     assert data["backupPath"] == str(backup)
     assert set(TABLES) <= tables(backup)
     if os.name == "posix":
-        assert backup.stat().st_mode & 0o777 == 0o640
+        assert backup.stat().st_mode & 0o777 == 0o600
     assert lcm("messages", "list", "--session-key", "k").data == before
     assert lcm("verify").data["ok"] is True
     again = lcm("adopt", "--apply").data

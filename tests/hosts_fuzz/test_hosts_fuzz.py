@@ -17,7 +17,6 @@ from tests.hosts_fuzz.undecidable import undecidable
 from tests.hosts_fuzz.words import Words, sentence
 
 RUNS = 4
-#: Kinds that the matcher does not yet serve as it must. A kind that passes must be taken off the list.
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_host_loses_and_doubles_nothing(kind: str) -> None:

@@ -30,11 +30,11 @@ def test_names_of_breakers_and_scopes() -> None:
 
 
 def test_the_fifth_refusal_opens_the_breaker_for_half_an_hour() -> None:
-    assert guard.breaker_allows(failed(4), START)
+    assert guard.breaker_allows(failed(4), START, BreakerLimits())
     state = failed(5)
-    assert not guard.breaker_allows(state, START)
-    assert not guard.breaker_allows(state, START + 29 * MINUTE)
-    assert guard.breaker_allows(state, START + 30 * MINUTE)
+    assert not guard.breaker_allows(state, START, BreakerLimits())
+    assert not guard.breaker_allows(state, START + 29 * MINUTE, BreakerLimits())
+    assert guard.breaker_allows(state, START + 30 * MINUTE, BreakerLimits())
 
 
 def test_people_are_told_half_way_and_at_the_opening() -> None:
@@ -49,7 +49,7 @@ def test_any_success_closes_it() -> None:
 def test_one_refusal_after_the_pause_opens_it_again() -> None:
     later = START + 31 * MINUTE
     state = guard.breaker_after_failure(failed(5), later, BreakerLimits())
-    assert not guard.breaker_allows(state, later + 29 * MINUTE)
+    assert not guard.breaker_allows(state, later + 29 * MINUTE, BreakerLimits())
 
 
 def test_a_refusal_names_the_breaker_and_its_end() -> None:
@@ -65,7 +65,7 @@ def test_a_breaker_is_open_exactly_after_that_many_refusals_in_a_row(story: list
     for succeeded in story:
         row = 0 if succeeded else row + 1
         state = guard.breaker_after_success(state) if succeeded else guard.breaker_after_failure(state, START, limits)
-    assert guard.breaker_allows(state, START) is (row < threshold)
+    assert guard.breaker_allows(state, START, BreakerLimits()) is (row < threshold)
 
 
 @dataclass
@@ -195,3 +195,44 @@ def test_old_rows_change_no_decision(story: list[tuple[guard.CallResult | None, 
         whole = guard.spend_state(ledger.scope, ledger.rows, ledger.now, ledger.limits)
         assert guard.spend_state(ledger.scope, recent, ledger.now, ledger.limits) == whole
         ledger.call(result)
+
+
+YEARS = timedelta(days=3652)
+_CLOCKS = st.tuples(st.sampled_from([YEARS, -YEARS, timedelta(0)]), st.integers(0, 20))
+
+
+@given(st.lists(st.tuples(_CLOCKS, st.sampled_from(["call", "fail", "reset"])), max_size=60))
+def test_a_clock_that_jumps_years_and_back_locks_nobody_out(story: list[tuple[tuple[timedelta, int], str]]) -> None:
+    """After it all, on a clock that is right again, the longest pause is as long as the limits say, and they hold."""
+    spend, breaker, time = SpendLimits(max_calls=3), BreakerLimits(threshold=2), START
+    entries: list[SpendEntry] = []
+    state = BreakerState(KEY)
+    for (jump, minutes), what in story:
+        time += minutes * MINUTE
+        now = time + jump
+        if what == "reset":
+            entries.append(guard.reset("s", now))
+        elif what == "fail":
+            state = guard.breaker_after_failure(state, now, breaker)
+        else:
+            answer = guard.reserve("s", entries, now, spend)
+            entries += [answer.entry] if answer.entry is not None else []
+    later = time + max(spend.backoff, breaker.cooldown)
+    assert guard.breaker_allows(state, later, breaker)
+    steady = [entry for entry in entries if entry.at >= guard.entries_since(later, spend)]
+    answers = []
+    for _ in range(spend.max_calls + 1):
+        answer = guard.reserve("s", steady, later, spend)
+        steady += [answer.entry] if answer.entry is not None else []
+        answers.append(isinstance(answer, Slot))
+    assert answers[0]
+    assert not answers[-1]
+
+
+def test_a_breaker_and_a_back_off_of_the_future_are_over_when_the_clock_is_right_again() -> None:
+    state = guard.breaker_after_failure(BreakerState(KEY, 9), START + YEARS, BreakerLimits())
+    assert not guard.breaker_allows(state, START + YEARS, BreakerLimits())
+    assert guard.breaker_allows(state, START, BreakerLimits())
+    entries = [guard.open_backoff("s", START + YEARS, SpendLimits())]
+    assert isinstance(guard.reserve("s", entries, START + YEARS, SpendLimits()), Refusal)
+    assert isinstance(guard.reserve("s", entries, START, SpendLimits()), Slot)

@@ -356,3 +356,38 @@ def test_reading_only_never_pays(tmp_path: Path) -> None:
             assert reader.assemble(SESSION, budget=BUDGET).messages
             assert reader.settle()
         assert changes(engine) == written
+
+
+def test_a_sweep_that_lossless_claw_did_not_finish_is_seen_and_paid(tmp_path: Path) -> None:
+    """It takes the debt off before it starts: after a kill the row says that it runs, and that nothing is owed."""
+    clock, model = VirtualClock(), Scripted()
+    with open_engine(tmp_path / "lcm.db", model, clock) as engine:
+        engine.after_turn(SESSION, new_messages=talk(SOFT), budget=BUDGET)
+        started = clock().isoformat().replace("+00:00", "Z")
+        with engine.archive.writing():
+            engine.archive.database.run(
+                "UPDATE conversation_compaction_maintenance SET pending = 0, running = 1, last_started_at = ?",
+                (started,),
+            )
+        assert engine.archive.debts.pending(now=clock()) == []  # it may still be at work
+        assert engine.pay_debts() == []
+        clock.advance(minutes=11)
+        assert engine.archive.debts.pending(now=clock()) == [conversation_id(engine)]
+        assert [id_ for id_, _ in engine.pay_debts()] == [conversation_id(engine)]
+        assert summaries(engine)
+        owed = debt(engine)
+        assert (owed["pending"], owed["running"]) == (False, False)
+        assert engine.verify().ok
+
+
+def test_a_sweep_leaves_no_gaps_in_the_context(tmp_path: Path) -> None:
+    with open_engine(tmp_path / "lcm.db") as engine:
+        engine.append(SESSION, talk(HARD))
+        assert engine.compact(SESSION, budget=BUDGET).summary_ids
+        before = engine.assemble(SESSION, budget=BUDGET).messages
+        ordinals = [item.ordinal for item in engine.archive.context.items(conversation_id(engine))]
+        assert ordinals == list(range(len(ordinals)))
+        assert not engine.archive.context.close_gaps(conversation_id(engine))
+        engine.append(SESSION, talk(2, first=HARD))
+        assert engine.assemble(SESSION, budget=BUDGET).messages[: len(before)] == before
+        assert engine.verify().ok

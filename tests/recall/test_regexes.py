@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import re
+import subprocess
+import sys
 import time
 from importlib.util import find_spec
 
@@ -11,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lossless.errors import BadPattern
-from lossless.recall.regexes import MAX_CHARS, Regex, shape_of
+from lossless.recall.regexes import MAX_CHARS, MAX_WRITTEN_OUT, Regex, shape_of, written_out
 
 
 @pytest.mark.parametrize(
@@ -143,3 +146,79 @@ def test_the_linear_engine_must_be_installed() -> None:
             Regex("a+b", "re2")
     else:
         assert Regex("a+b", "re2").find("xaab", 1.0) == (1, 4)
+
+
+_REPEATED = [
+    "a{30000000}",
+    "(?:a{1000}){1000}",
+    "((((((a{10}){10}){10}){10}){10}){10}){10}",
+    "[a-z]{3000000}?",
+    r"\X{1000000}",
+    "(?x) a {3000000 }",
+    "(?V1)[a--b]{3000000}",
+    "(?|(a{3000000})|b)",
+    "(?=a{3000000})",
+    "(?r)(?P<n>a){3000000}",
+    "(?:abc){e<=3}{3000000}",
+    "a{999999999999999999999999}",
+]
+
+
+@pytest.mark.parametrize("pattern", _REPEATED)
+def test_a_pattern_that_would_fill_the_memory_is_refused(pattern: str) -> None:
+    with pytest.raises(BadPattern, match="20,000"):
+        Regex(pattern)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
+        r"(?:\d{4}-\d{2}-\d{2}T\d{2}:\d{2}){20}",
+        "za{0,30000000}",
+        ".{1,5000}b{2,}",
+        "x{1000}",
+    ],
+)
+def test_repeats_of_a_usual_size_are_searched_for(pattern: str) -> None:
+    assert written_out(pattern) <= MAX_WRITTEN_OUT
+    assert Regex(pattern).find("nothing of it", 1.0) is None
+
+
+_COMPILES = """
+import resource, sys
+from lossless.errors import BadPattern
+from lossless.recall.regexes import Regex
+Regex("a")
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for pattern in sys.argv[1:]:
+    try:
+        Regex(pattern)
+    except BadPattern:
+        pass
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no measure of a process's memory")
+def test_no_pattern_takes_much_memory_to_compile() -> None:
+    """Nested repeats, sets and alternations by a seeded generator, and those just below the bound."""
+    chance = random.Random(7)
+
+    def pattern(depth: int) -> str:
+        atom = chance.choice(["a", "é", "[a-f0-9]", r"\d", r"\p{L}", ".", "(?i:ß)", r"\bx", "|".join("abcdefgh")])
+        inner = atom if depth == 0 else "".join(pattern(depth - 1) for _ in range(chance.randint(1, 3)))
+        opened = chance.choice(["(?:", "(", "(?>", "(?="])
+        least = chance.choice([0, 1, 2, 10, 300, 20_000, 3_000_000])
+        return f"{opened}{inner}){{{least}{chance.choice(['', ',', f',{least + 5}'])}}}{chance.choice(['', '?', '+'])}"
+
+    hard = [
+        f"a{{{MAX_WRITTEN_OUT}}}",
+        f"(?:[a-z]){{{MAX_WRITTEN_OUT // 2}}}",
+        "(?i)" + "|".join(["äöüß"] * 700),
+        "a|" * 1900,
+    ]
+    hard += ["(?:a?)" * 600, "(" * 900 + "a" + ")" * 900, "(?:" * 60 + "a" + "){2}" * 60]
+    tried = [text for _ in range(400) if len(text := pattern(chance.randint(0, 3))) <= MAX_CHARS]
+    done = subprocess.run([sys.executable, "-c", _COMPILES, *hard, *tried], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 150

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import socket
 import stat
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import anthropic
 import httpx2
 import openai
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.datastructures import Headers
 from starlette.requests import Request as HttpRequest
 
 import lossless
@@ -72,7 +77,46 @@ def test_whose_key_is_used() -> None:
     assert keys(x_api_key=TOKEN) == {}
     assert keys(x_api_key=TOKEN, authorization="Bearer other") == {"authorization": "Bearer other"}
     assert keys(x_lossless_token=TOKEN, authorization="Bearer sk") == {"authorization": "Bearer sk"}
+    assert keys(x_lossless_token=TOKEN, authorization=f"Bearer {TOKEN}:sk") == {"authorization": "Bearer sk"}
+    assert keys(x_api_key=TOKEN, authorization=f"Bearer\t{TOKEN}:sk") == {"authorization": "Bearer sk"}
     assert isinstance(access.check({"host": "[", "x-lossless-token": TOKEN}), Refused)
+
+
+_PLACES = ["authorization", "x-api-key", "api-key", "x-lossless-token", "x-goog-api-key", "cookie", "user-agent"]
+_PLACES += ["proxy-authorization", "x-custom", "referer"]
+_WORDS = [TOKEN, f"Bearer {TOKEN}", f"{TOKEN}:sk-1", f"Bearer {TOKEN}:{TOKEN}", f"sk-1:{TOKEN}", f"a={TOKEN}; b=1"]
+_WORDS += [f"Basic {base64.b64encode(f'me:{TOKEN}'.encode()).decode()}", f"Bearer sk-1, Bearer {TOKEN}", "Bearer sk-1"]
+_WORDS += [TOKEN.replace("-", "%2D"), "sk-1", "", f"bearer\t{TOKEN}", f"{TOKEN}{TOKEN}", f"  {TOKEN}  "]
+
+
+@given(st.lists(st.tuples(st.sampled_from(_PLACES), st.sampled_from(_WORDS)), min_size=1, max_size=6))
+def test_the_token_is_passed_on_in_no_combination_of_headers(pairs: list[tuple[str, str]]) -> None:
+    raw = [(b"host", b"localhost"), *((name.encode(), value.encode()) for name, value in pairs)]
+    granted = Access(TOKEN).check(Headers(raw=raw))
+    if isinstance(granted, Refused):
+        return
+    for name, value in granted.headers:
+        packed = base64.b64decode(value.removeprefix("Basic ") + "===") if value.startswith("Basic ") else b""
+        assert TOKEN not in unquote(value) + packed.decode("latin-1"), (name, value)
+    own = {value for name, value in pairs if name in ("authorization", "x-api-key", "api-key")}
+    assert all(value in own | {"sk-1", "Bearer sk-1"} for value in granted.key_headers.values())
+
+
+@pytest.mark.parametrize("path", [f"/v1/models?key={TOKEN}", f"/v1/{TOKEN.replace('-', '%2d')}"])
+def test_the_token_in_the_address_is_refused(engine: lossless.Engine, path: str) -> None:
+    with Provider() as provider, proxied(engine, provider) as url:
+        answer = post(url + path, json=BODY, headers=GOOD)
+        assert answer.status_code == 400
+        assert "address" in answer.text
+        assert not provider.requests
+
+
+def test_the_token_reaches_no_provider_however_it_is_sent(engine: lossless.Engine) -> None:
+    with Provider() as provider, proxied(engine, provider) as url:
+        for extra in ({"authorization": f"Bearer {TOKEN}:sk"}, {"x-api-key": TOKEN}, {"cookie": f"t={TOKEN}"}):
+            assert post(url + CHAT, json=BODY, headers=GOOD | extra).status_code == 200
+        assert len(provider.requests) == 3
+        assert TOKEN not in json.dumps([request.headers for request in provider.requests])
 
 
 def test_a_key_of_the_proxys_own(engine: lossless.Engine) -> None:
@@ -246,3 +290,50 @@ def test_events_are_read_wherever_they_are_cut() -> None:
         assert [event.data for event in events] == [{"type": "a", "text": "ä€😀"}, None, {"b": 1}, None]
         assert [event.is_done for event in events] == [False, False, False, True]
         assert b"".join(event.raw for event in events) + reader.rest() == whole
+
+
+HEAD = f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nx-lossless-token: {TOKEN}\r\n"
+
+
+@pytest.mark.parametrize("sent", ["", "POST /v1", HEAD, f"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n{HEAD}"])
+def test_a_request_whose_head_never_ends_is_closed(engine: lossless.Engine, sent: str) -> None:
+    with Provider() as provider, proxied(engine, provider, head_seconds=0.2) as url, _connected(url) as client:
+        client.sendall(sent.encode())
+        assert _until_closed(client).count(b"HTTP/1.1") == sent.startswith("GET")
+
+
+def test_a_request_whose_body_never_ends_is_answered_and_closed(engine: lossless.Engine) -> None:
+    with Provider() as provider, proxied(engine, provider, body_seconds=0.2) as url, _connected(url) as client:
+        client.sendall(f"{HEAD}content-length: 100\r\n\r\n{{".encode())
+        answer = _until_closed(client)
+        assert b" 408 " in answer
+        assert b"paused" in answer
+        assert not provider.requests
+    assert said(engine) == []
+
+
+def test_a_slow_request_that_comes_is_served(engine: lossless.Engine) -> None:
+    body = json.dumps(BODY).encode()
+    with Provider() as provider, proxied(engine, provider, head_seconds=20.0) as url, _connected(url) as client:
+        for piece in (
+            HEAD.encode()[:9],
+            HEAD.encode()[9:],
+            b"connection: close\r\n",
+            b"content-length: %d\r\n\r\n" % len(body),
+        ):
+            client.sendall(piece)
+        client.sendall(body[:5])
+        client.sendall(body[5:])
+        assert b" 200 " in _until_closed(client)
+        assert len(provider.requests) == 1
+
+
+def _connected(url: str) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1])), timeout=30)
+
+
+def _until_closed(client: socket.socket) -> bytes:
+    received = b""
+    while chunk := client.recv(65536):
+        received += chunk
+    return received

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from contextlib import nullcontext
 from datetime import UTC, datetime
@@ -14,6 +13,7 @@ import click
 from lossless.cli.commands import Command
 from lossless.cli.output import shape
 from lossless.errors import ArchiveCorrupt, ArchiveDenied
+from lossless.paths import new_private_file
 from lossless.store.adopt import alone, reclaim, survey
 from lossless.store.archive import Archive
 
@@ -83,12 +83,12 @@ def _catch_up(invocation: Invocation, archive: Archive) -> None:
 
 
 def _backup(archive: Archive) -> Path:
-    """A copy beside the file, as private as the file itself."""
+    """A copy beside the file, for its owner alone."""
     source = Path(archive.path)
     name = f"{source.name}.adopt-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}.bak"
     target = source.with_name(name)
     try:
-        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, source.stat().st_mode & 0o777))
+        new_private_file(target)
     except OSError as error:
         raise ArchiveDenied(f"no backup can be made at {str(target)!r}: {error.strerror}") from error
     try:

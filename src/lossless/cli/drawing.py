@@ -33,7 +33,7 @@ def write_picture(file: Path, text: str, archive: str, *, overwrite: bool) -> No
         if _is_special(file):
             file.write_text(text, encoding="utf-8")
             return
-        with placed(file, overwrite=overwrite, source=archive, mode=0o666) as beside:
+        with placed(file, overwrite=overwrite, source=archive, is_private=False) as beside:
             beside.write_text(text, encoding="utf-8")
             check_written(beside, hashlib.sha256(text.encode()).hexdigest())
     except (OSError, ArchiveError) as error:

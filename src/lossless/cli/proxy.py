@@ -131,6 +131,7 @@ def _serve(invocation: Invocation, access: Access, options: Options, port: int, 
     import uvicorn
 
     from lossless.engine import open_engine
+    from lossless.serve.half_open import protocol
     from lossless.serve.proxy import proxy_app
 
     with open_engine(invocation.file_path, invocation.loaded.settings) as engine, _listening() as listening:
@@ -144,7 +145,7 @@ def _serve(invocation: Invocation, access: Access, options: Options, port: int, 
             ) from error
         app = proxy_app(engine, access, options)
         quiet: dict[str, Any] = {"log_level": "critical", "access_log": False, "server_header": False}
-        server = uvicorn.Server(uvicorn.Config(app, ws="none", date_header=False, **quiet))
+        server = uvicorn.Server(uvicorn.Config(app, http=protocol(), ws="none", date_header=False, **quiet))
         ready(f"http://127.0.0.1:{listening.getsockname()[1]}")
         with suppress(KeyboardInterrupt):
             server.run(sockets=[listening])

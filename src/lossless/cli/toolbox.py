@@ -45,7 +45,7 @@ class Reach:
         found = target.need(archive)
         if target.conversation_id is not None or is_subagent_key(target.session_key):
             return Caller(), {"conversationId": found.id}
-        return Caller(Session(key=target.session_key, id=target.session_id)), {}
+        return Caller(Session(key=target.session_key, id=target.session_id), in_turn=False), {}
 
 
 def reaching(function: F) -> F:

@@ -27,6 +27,8 @@ OPERATOR_IGNORED: Final = "operator-ignored"
 MAX_FORCED_ATTEMPTS = 3
 _FIRST_BACKOFF = timedelta(minutes=5)
 _LONGEST_BACKOFF = timedelta(minutes=30)
+#: A pause of a model may be longer by its settings, but no debt waits for more than this.
+_LONGEST_WAIT = timedelta(days=1)
 
 #: How a drain came out. Only `done` and `exhausted` clear the debt, and only `failed` makes it back off: refused
 #: credentials are the breaker's.
@@ -93,9 +95,18 @@ def is_due(debt: Debt, now: datetime, *, emergency: bool = False) -> bool:
     """
     if not debt.pending:
         return False
-    if debt.next_attempt_after is None or debt.next_attempt_after <= now:
-        return True
+    if debt.next_attempt_after is None or not now < debt.next_attempt_after <= now + _LONGEST_WAIT:
+        return True  # one that is to wait longer was put off before the clock went back
     return emergency and 0 < debt.retry_attempts < MAX_FORCED_ATTEMPTS
+
+
+def left_behind(debt: Debt, now: datetime, longest: timedelta) -> Debt:
+    """The debt as it is owed: lossless-claw takes it off when it starts to pay, so a killed sweep is only running."""
+    if debt.pending or not debt.running:
+        return debt
+    begun = debt.last_started_at
+    is_alive = begun is not None and now - longest <= begun <= now
+    return debt if is_alive else replace(debt, pending=True, running=False, reason=debt.reason or THRESHOLD)
 
 
 def start(debt: Debt, now: datetime) -> Debt:

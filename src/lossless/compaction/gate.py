@@ -58,7 +58,7 @@ class ArchiveGate:
             if not self.is_wanted():
                 raise Stale("another worker took this conversation over")
             state = self._breaker(key)
-            if not guard.breaker_allows(state, now):
+            if not guard.breaker_allows(state, now, self.breaker):
                 raise guard.breaker_refusal(state)
             answer = guard.reserve(self.scope, self._entries(now), now, self.spend)
             if isinstance(answer, guard.Slot):
@@ -76,7 +76,7 @@ class ArchiveGate:
             return None
         now = self.clock()
         states = [self._breaker(guard.breaker_key(one.provider, one.model)) for one in candidates]
-        if not any(guard.breaker_allows(state, now) for state in states):
+        if not any(guard.breaker_allows(state, now, self.breaker) for state in states):
             return "breaker open"
         spent = guard.spend_state(self.scope, self._entries(now), now, self.spend)
         return None if spent.backoff_until is None else "spend backoff"

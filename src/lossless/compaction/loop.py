@@ -23,6 +23,7 @@ from lossless.compaction.trigger import (
 )
 from lossless.model.context import framed
 from lossless.model.times import parse_time
+from lossless.store.debts import LONGEST_SWEEP
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -130,7 +131,9 @@ class Loop:
     def debt(self, conversation_id: int) -> debts.Debt:
         """What a conversation owes."""
         values = self.archive.debts.get(conversation_id)
-        return debts.Debt(conversation_id) if values is None else debts.Debt(conversation_id, **values)
+        if values is None:
+            return debts.Debt(conversation_id)
+        return debts.left_behind(debts.Debt(conversation_id, **values), self.clock(), LONGEST_SWEEP)
 
     def _put(self, debt: debts.Debt) -> None:
         values = asdict(debt)

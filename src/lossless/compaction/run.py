@@ -156,6 +156,9 @@ def _compact(job: Job, chain: Chain, sweeping: _Sweeping, crew: Crew | None) -> 
         again = _begin(job, deadline, job.stop_at)
         again.summary_ids, again.calls, again.failure = sweeping.summary_ids, sweeping.calls, sweeping.failure
         sweeping = again
+    if sweeping.summary_ids:
+        with job.archive.writing():
+            job.archive.context.close_gaps(job.conversation_id)
     return _concluded(job, chain, sweeping, before)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from lossless.files.durable import flush
+from lossless.paths import private_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -95,7 +96,7 @@ def _put(source: Path, target: Path, names: set[str], touched: list[Path]) -> se
     there = names & _payloads(source) if names else set()
     if not there:
         return there
-    target.mkdir(mode=0o700, parents=True, exist_ok=True)
+    private_folder(target)
     touched.append(target)
     before, after = f"{source}{os.sep}", f"{target}{os.sep}"
     for name in there:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.errors import ArchiveDenied, ArchiveError, ArchiveFull, BadInput, NotFound
-from lossless.paths import expanded
+from lossless.paths import expanded, private_folder
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
@@ -94,8 +94,7 @@ class Vault:
     def _make_folder(self, folder: Path) -> None:
         if folder.is_dir():
             return
-        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder.mkdir(mode=0o700, exist_ok=True)
+        private_folder(folder)
         _flush_folder(self.root)
 
     def _is_there(self, folder: _Folder, name: str, data: bytes) -> bool:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from lossless.errors import ArchiveCorrupt, ArchiveDenied, ArchiveError, ArchiveFull, BadInput, NotAnArchive, NotFound
 from lossless.files import copies
 from lossless.files.durable import flush
+from lossless.paths import new_private_file, private_folder
 from lossless.store import adopt
 from lossless.store.archive import Archive
 from lossless.store.copies import copy_to, open_readable, replace_with
@@ -92,6 +93,7 @@ def make(
     now: datetime | None = None,
     progress: Callable[[int], None] | None = None,
     vault: Vault | None = None,
+    mode: int = 0o600,
 ) -> Backup:
     """Copy an archive that may be in use into `target`; whole, durable and private when this returns.
 
@@ -105,7 +107,7 @@ def make(
     sweep_leftovers(target)
     beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
-        os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _mode_of(archive.path)))
+        new_private_file(beside, mode)
         copy_to(archive.database, str(beside), progress, name=str(target))
         flush(beside)
         kept = frozenset() if vault is None else copies.keep_with(target, archive.files.listed(), vault)
@@ -236,8 +238,8 @@ def _counts(database: SqliteDatabase) -> Counts | None:
 
 def _put_in_place(source: Path, place: Path, progress: Callable[[int], None] | None) -> None:
     with Archive.open(source, read_only=True) as archive:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        make(archive, place, replace=True, progress=progress)
+        private_folder(place.parent)
+        make(archive, place, replace=True, progress=progress, mode=_mode_of(place))
 
 
 def _replace_damaged(
@@ -247,6 +249,7 @@ def _replace_damaged(
     aside = backup_path(str(place), "damaged", now)
     try:
         shutil.copy2(place, aside)
+        aside.chmod(0o600)
         for ending in ("-wal", "-shm"):
             with suppress(FileNotFoundError):
                 os.replace(f"{place}{ending}", f"{aside}{ending}")
@@ -266,8 +269,8 @@ def sweep_leftovers(target: Path) -> None:
                 entry.unlink(missing_ok=True)
 
 
-def _mode_of(path: str) -> int:
-    """As private as the archive; whoever makes a copy of a read-only one may write it."""
+def _mode_of(path: Path) -> int:
+    """Who may use the archive in whose place a backup goes; a new one is its owner's alone."""
     try:
         return os.stat(path).st_mode & 0o777 | 0o600
     except OSError:

@@ -22,6 +22,10 @@ SPEND = "spend"
 BREAKER_OPEN_TEXT = "summary provider circuit breaker is open"
 
 
+#: How far the clocks of two programs may be apart. What is later was written before the clock went back.
+_SKEW = timedelta(minutes=1)
+
+
 # The breaker: refused credentials, again and again.
 
 
@@ -67,9 +71,11 @@ def breaker_after_success(state: BreakerState) -> BreakerState:
     return BreakerState(state.key)
 
 
-def breaker_allows(state: BreakerState, now: datetime) -> bool:
-    """Whether the model may be asked now."""
-    return state.open_until is None or now >= state.open_until
+def breaker_allows(state: BreakerState, now: datetime, limits: BreakerLimits) -> bool:
+    """Whether the model may be asked now. A pause that is too long was written before the clock went back."""
+    if state.open_until is None or now >= state.open_until:
+        return True
+    return state.open_until > now + limits.cooldown + _SKEW
 
 
 def breaker_refusal(state: BreakerState) -> GuardOpen:
@@ -153,9 +159,14 @@ def entries_since(now: datetime, limits: SpendLimits) -> datetime:
 
 
 def spend_state(scope: str, entries: Iterable[SpendEntry], now: datetime, limits: SpendLimits) -> SpendState:
-    """Where `scope` stands by its ledger, oldest entry first; all before its last reset is forgiven."""
+    """Where `scope` stands by its ledger, oldest entry first; all before its last reset is forgiven.
+
+    Entries of the future, from before the clock went back, count for nothing.
+    """
     since_reset: list[SpendEntry] = []
     for entry in entries:
+        if entry.at > now + _SKEW:
+            continue
         if entry.scope == scope and entry.kind == "reset":
             since_reset.clear()
         elif entry.scope == scope:

@@ -65,6 +65,8 @@ class Means:
     strategy: Strategy = "auto"
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     monotonic: Callable[[], float] = time.monotonic
+    #: The messages that ask; they are not cited.
+    asking: frozenset[int] = frozenset()
 
 
 def answer(means: Means, question: Question, scope: Scope, caller: Caller) -> Answer:
@@ -148,6 +150,8 @@ def _part(work: _Work) -> Part:
     if isinstance(outcome, Failure):
         return Part(id_, "failed", ids, failure=outcome, elapsed_ms=elapsed, strategy=strategy)
     reply, dropped = settled(work.means.archive, _scope(work), outcome)
+    asking = {f"msg#{message_id}" for message_id in work.means.asking}
+    reply = replace(reply, cited_ids=tuple(cited for cited in reply.cited_ids if cited not in asking))
     return Part(id_, "success", ids, reply, elapsed_ms=elapsed, strategy=strategy, dropped=dropped)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from datetime import UTC
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput
 from lossless.model.conversations import Conversation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
     from zoneinfo import ZoneInfo
 
@@ -82,6 +82,22 @@ class Asking(ABC):
         where = self._scope(session, conversation_id, everything=all_conversations)
         return recall(self.archive, where, question, most, self._here())
 
+    def sql(
+        self,
+        query: str,
+        params: Sequence[object] | Mapping[str, object] = (),
+        *,
+        limit: int = 1000,
+        seconds: float = 5.0,
+    ) -> list[dict[str, Any]]:
+        """The rows of a `SELECT` over the archive's tables, for looking at them beside an open engine.
+
+        Nothing can be written by it. `BadInput` for a query with more rows, or that takes longer.
+        """
+        from lossless.store.select import select
+
+        return select(self.archive.database, query, params, limit, seconds)
+
     def describe(
         self,
         id: str,
@@ -137,6 +153,8 @@ class Asking(ABC):
         timeout_seconds: float | None = None,
     ) -> ToolResult:
         """One answer to a question across summaries, with citations; without a model, the evidence itself."""
+        from lossless.recall.scope import Caller
+
         args: dict[str, object] = {
             "prompt": prompt,
             "query": query or ("" if ids else prompt),
@@ -148,7 +166,7 @@ class Asking(ABC):
             args["conversationId"] = conversation_id
         if timeout_seconds is not None:
             args["timeoutMs"] = int(timeout_seconds * 1000)
-        return self.call_tool("lcm_expand_query", args, session=session)
+        return self.toolbox.call("lcm_expand_query", args, Caller(session, in_turn=False))
 
     @property
     def toolbox(self) -> Toolbox:

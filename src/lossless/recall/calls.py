@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput, GrantError, LosslessError, NotFound
@@ -11,6 +11,7 @@ from lossless.model.conversations import Session
 from lossless.model.times import state_time
 from lossless.recall import answer as answering
 from lossless.recall import candidates
+from lossless.recall.asker import asking_messages
 from lossless.recall.delegate import Used
 from lossless.recall.describe import DescribeRequest, describe
 from lossless.recall.expand import ExpandRequest, expand
@@ -209,7 +210,8 @@ def call_expand_query(box: Toolbox, args: Arguments, caller: Caller) -> ToolResu
         if not caller.is_delegated:
             raise
         scope = Scope("grant", ())
-    found = answering.answer(_means(box, caller), question, scope, caller)
+    asks = (question.prompt, question.query or "")
+    found = answering.answer(_means(box, caller, asks), question, scope, caller)
     details = found.details | ({"warning": scope.warning} if scope.warning else {})
     return ToolResult(_bounded_json(found, details), details, is_error=found.error is not None)
 
@@ -224,7 +226,11 @@ def _bounded_json(found: Answer, details: dict[str, Any]) -> str:
     return json.dumps(rest | {"answer": found.text[: max(0, room)]}, ensure_ascii=False)
 
 
-def _means(box: Toolbox, caller: Caller) -> answering.Means:
+def _means(box: Toolbox, caller: Caller, questions: tuple[str, ...]) -> answering.Means:
+    """What answering works with. Readers are not shown the message that asks."""
+    asking = _asking(box, caller)
+    box = replace(box, asking=asking, questions=questions)
+
     def tools(task: Task) -> Use:
         reader = Caller(Session(key=task.session_key), task.grant_id, caller.host_has_subagents)
 
@@ -243,7 +249,12 @@ def _means(box: Toolbox, caller: Caller) -> answering.Means:
         box.settings.expand_query_strategy,
         box.clock,
         box.monotonic,
+        asking,
     )
+
+
+def _asking(box: Toolbox, caller: Caller) -> frozenset[int]:
+    return box.asking | (asking_messages(box.archive, caller.session) if caller.in_turn else frozenset())
 
 
 # --- lcm_recall -----------------------------------------------------------------------------------
@@ -252,7 +263,7 @@ def _means(box: Toolbox, caller: Caller) -> answering.Means:
 def call_recall(box: Toolbox, args: Arguments, caller: Caller) -> ToolResult:
     scope = _scope(box, args, caller)
     most = args["maxTokens"] or box.settings.recall_max_tokens
-    found = recall(box.archive, scope, args["question"], most, box.clock())
+    found = recall(box.archive, scope, args["question"], most, box.clock(), _asking(box, caller))
     evidence = [
         {"id": item.reference, "conversationId": item.conversation_id, "seq": item.seq, "role": item.role,
          "createdAt": state_time(item.created_at), "text": item.text, "summaryId": item.summary_id}

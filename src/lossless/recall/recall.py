@@ -9,6 +9,7 @@ from lossless.model.senders import sender_name
 from lossless.model.times import from_epoch
 from lossless.model.tokens import estimate_tokens
 from lossless.recall import wordsearch
+from lossless.recall.asker import is_asked_by
 from lossless.recall.dates import time_asked_about
 from lossless.recall.evidence import (
     Evidence,
@@ -47,13 +48,16 @@ _LEAST_TOKENS = 24
 _NOTHING = "Nothing in scope holds any of this."
 
 
-def recall(archive: Archive, scope: Scope, question: str, max_tokens: int, now: datetime) -> Recalled:
+def recall(
+    archive: Archive, scope: Scope, question: str, max_tokens: int, now: datetime, asking: frozenset[int] = frozenset()
+) -> Recalled:
     """The evidence for a question within so many tokens: short quotations from many messages, best first.
 
-    Times in the question are read against `now`, those in the evidence against the day they were said.
+    Times in the question are read against `now`, those in the evidence against the day they were said. The message
+    that asks is no evidence: one of `asking`, and the newest of its conversation when it says the same.
     """
     spoken = time_asked_about(question[:MAX_CHARS], now)
-    ranking = _ranked(archive, scope, question, spoken, now)
+    ranking = _ranked(archive, scope, question, spoken, now, asking)
     note = _note(question, spoken) if ranking.texts else _NOTHING
     leaves = archive.summaries.covering([text.id for text, _ in ranking.texts])
     packed = _Packing(question, note, scope, max_tokens)
@@ -82,7 +86,9 @@ class _Ranking:
     weights: Sequence[float]
 
 
-def _ranked(archive: Archive, scope: Scope, question: str, spoken: SpokenTime | None, now: datetime) -> _Ranking:
+def _ranked(
+    archive: Archive, scope: Scope, question: str, spoken: SpokenTime | None, now: datetime, asking: frozenset[int]
+) -> _Ranking:
     texts = archive.search.texts
     span = None if spoken is None else Span(spoken.since.timestamp(), spoken.before.timestamp())
     words = wordsearch.words_of(archive, question, Where(scope.conversation_ids), "messages")
@@ -91,7 +97,9 @@ def _ranked(archive: Archive, scope: Scope, question: str, spoken: SpokenTime | 
     if not scores:
         hits = grep(archive, scope, GrepRequest(question, search_in="messages", limit=_MOST), now).hits
         scores = {hit.id: hit.score for hit in hits if isinstance(hit.id, int)}
-    ranked = [(text, scores[text.id]) for text in texts.messages(scores)]
+    found_texts = texts.messages(scores)
+    gone = asking | is_asked_by(archive, (question,), ((text.id, text.conversation_id) for text in found_texts))
+    ranked = [(text, scores[text.id]) for text in found_texts if text.id not in gone]
     return _Ranking(ranked, words.finder, found.weights or (1.0,) * len(words.query.terms))
 
 

@@ -16,6 +16,8 @@ from lossless.errors import BadPattern
 from lossless.recall.sieve import Sieve
 
 MAX_CHARS = 4000
+#: Compiling writes a repeat out as often as it must match at least: so many letters and sets take about 20 MB.
+MAX_WRITTEN_OUT = 20_000
 #: A pattern that calls itself, or a part of it, fills the memory before the time is over.
 _RECURSION = re.compile(r"\(\?(?:R|[+-]?\d+|&\w+|P>\w+)\)")
 _MIN_NEEDED = 3
@@ -24,6 +26,7 @@ _STEPS = 4_000_000
 _REPEATS = (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT)
 _ONE_LETTER = (sre.LITERAL, sre.NOT_LITERAL, sre.IN, sre.ANY)
 _WILD = (sre.GROUPREF, sre.GROUPREF_EXISTS, sre.ASSERT, sre.ASSERT_NOT, sre.ATOMIC_GROUP)
+_LEAST = re.compile(r"\{\s*(\d+)")
 #: What only the `regex` library gives a meaning: fuzzy matches in braces, and classes with names.
 _FOREIGN = re.compile(r"\{(?!\d*(?:,\d*)?\})|\[:")
 
@@ -39,6 +42,8 @@ class Regex:
         if _RECURSION.search(pattern):
             raise BadPattern(pattern, "patterns that call themselves are not supported")
         self.pattern = pattern
+        if engine != "re2" and written_out(pattern) > MAX_WRITTEN_OUT:
+            raise BadPattern(pattern, f"its repeats must match more than {MAX_WRITTEN_OUT:,} letters; ask for fewer")
         self._linear: Any = _re2(pattern) if engine == "re2" else None
         self._compiled = None if engine == "re2" else _compile(pattern)
         self.shape = shape_of(pattern)
@@ -102,6 +107,46 @@ def _re2(pattern: str) -> Any:
 # --- what can be known of a pattern without running it --------------------------------------------
 
 
+def written_out(pattern: str) -> int:
+    """At most how many letters and sets a pattern has once its repeats are written out.
+
+    >>> written_out("(?:ab{3}){9000}"), written_out("(?:a{1000}){1000}"), written_out("a{30000000}")
+    (36000, 1000000, 30000000)
+    """
+    most = len(pattern)
+    for least in _LEAST.finditer(pattern):
+        most *= max(1, int(least[1][:12]))
+    if most <= MAX_WRITTEN_OUT or _FOREIGN.search(pattern):
+        return most
+    parsed = _parsed(pattern)
+    return most if parsed is None or parsed.state.flags & re.VERBOSE else _size(parsed)
+
+
+def _size(parsed: Any) -> int:
+    total = 0
+    for kind, value in parsed:
+        if kind in _REPEATS:
+            total += max(1, value[0]) * _size(value[2])
+        elif kind is sre.BRANCH:
+            total += 1 + sum(map(_size, value[1]))
+        elif kind is sre.IN:
+            total += len(value)
+        else:  # a group, a look around, a condition: what is inside of it
+            inside = value if isinstance(value, tuple) else (value,)
+            total += 1 + sum(_size(part) for part in inside if isinstance(part, _parser.SubPattern))
+    return total
+
+
+def _parsed(pattern: str) -> Any:
+    """The pattern as the standard library reads it; None when it cannot."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return _parser.parse(pattern)
+    except (re.error, RecursionError, OverflowError):
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
     """What everything that a pattern matches holds, and how long a text it cannot get lost in."""
@@ -123,11 +168,8 @@ def shape_of(pattern: str) -> Shape:
     """
     if _FOREIGN.search(pattern):
         return Shape()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            parsed = _parser.parse(pattern)
-    except (re.error, RecursionError, OverflowError):
+    parsed = _parsed(pattern)
+    if parsed is None:
         return Shape()
     walk = _Walk(bool(parsed.state.flags & re.IGNORECASE))
     walk.through(parsed)

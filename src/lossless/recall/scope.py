@@ -35,6 +35,8 @@ class Caller:
     grant_id: str | None = None
     #: Whether its host can send sub-agents, so that it need not read large texts itself.
     host_has_subagents: bool = False
+    #: Whether it asks on behalf of its session's turn, whose newest user message then is the one that asks.
+    in_turn: bool = True
 
     @property
     def name(self) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from lossless.errors import LosslessError
 from lossless.recall import calls
 from lossless.recall.arguments import Parameter, read_arguments, schema_of
+from lossless.recall.asker import without_asking
 from lossless.recall.calls import ToolResult, error_result, refusal
 from lossless.recall.file_page import DEFAULT_BYTES, MAX_BYTES, MIN_BYTES, from_vault
 from lossless.recall.grep import Means, grep
@@ -236,13 +237,17 @@ class Toolbox:
     #: The host's own sub-agents.
     delegate: Delegate | None = None
     monotonic: Callable[[], float] = time.monotonic
+    #: For those who read on behalf of a question: the messages that ask it, and its words. They do not find them.
+    asking: frozenset[int] = frozenset()
+    questions: tuple[str, ...] = ()
 
     @property
     def grep(self) -> Grep:
         """The search that the tools use, within the time that the settings give it."""
         settings = self.settings
         means = Means(settings.regex_timeout_ms / 1000, settings.trigram_index, settings.regex_engine, self.vault)
-        return partial(grep, means=means)
+        search = partial(grep, means=means)
+        return without_asking(search, self.asking, self.questions) if self.asking or self.questions else search
 
     @property
     def open_file(self) -> OpenFile | None:

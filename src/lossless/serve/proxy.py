@@ -19,6 +19,7 @@ from lossless.exchange.chat_completions import ChatCompletions
 from lossless.exchange.messages_api import MessagesApi
 from lossless.exchange.responses_api import ResponsesApi
 from lossless.exchange.turn import Keeping
+from lossless.serve.half_open import BODY_SECONDS, whole_body
 from lossless.serve.proxy_access import ANTHROPIC_URL, HISTORY_HEADER, OPENAI_URL, SESSION_HEADER, TOKEN_HEADER, Refused
 from lossless.serve.proxy_bodies import read_body, rewritten
 from lossless.serve.proxy_json import Lists
@@ -60,7 +61,6 @@ _OURS = frozenset(
 #: What a page may read of an answer's head.
 _SHOWN = ["x-lossless-session", NOT_KEPT_HEADER, SHORTENED_HEADER, OVER_HEADER, "x-lossless-error"]
 _SHOWN += ["retry-after", "x-request-id", "request-id"]
-_KEYS = frozenset(("authorization", "x-api-key", "api-key"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,8 @@ class Options:
     tools: Tools = "auto"
     #: Seconds to wait for a provider to say anything.
     timeout: float = 600.0
+    #: Seconds that the body of a request may pause.
+    body_seconds: float = BODY_SECONDS
     #: What requests bring whose session is named and that do not say it themselves.
     history: History = "window"
 
@@ -108,11 +110,16 @@ class Proxy:
     async def serve(self, request: Request) -> Response:
         """One request: kept and made to fit when it is a conversation, passed on as it is when not."""
         provider = _provider(request)
-        granted = self._access.check(request.headers)
+        granted = self._access.check(request.headers, str(request.url))
         if isinstance(granted, Refused):
             return failure(provider, granted.status, granted.reason)
         target = self._target(request, provider)
-        content = await request.body()
+        try:
+            content = await whole_body(request, self._options.body_seconds)
+        except TimeoutError:
+            answer = failure(provider, 408, f"the request paused for more than {self._options.body_seconds:g} s")
+            answer.headers["connection"] = "close"
+            return answer
         if target.dialect is None or request.method != "POST":
             return self._passed(request, target, granted, content)
         try:
@@ -170,13 +177,12 @@ class Proxy:
         self, request: Request, target: _Target, granted: Granted, content: bytes, is_same: bool = True
     ) -> httpx2.Request:
         """The request as the provider gets it: the client's headers, without what is meant for us."""
-        gone = _OURS | _KEYS if is_same else _OURS | _KEYS | {"content-encoding"}
-        kept = [(name, value) for name, value in request.headers.items() if name not in gone]
-        keys = granted.key_headers
+        gone = _OURS if is_same else _OURS | {"content-encoding"}
+        kept = [(name, value) for name, value in granted.headers if name not in gone]
         own = self._options.keys.get(target.provider)
-        if not keys and own:
-            keys = {"authorization": f"Bearer {own}"} if target.provider == "openai" else {"x-api-key": own}
-        headers = [*kept, *keys.items(), ("accept-encoding", "identity")]
+        if not granted.key_headers and own:
+            kept.append(("authorization", f"Bearer {own}") if target.provider == "openai" else ("x-api-key", own))
+        headers = [*kept, ("accept-encoding", "identity")]
         return self._client.build_request(request.method, target.url, headers=headers, content=content)
 
 

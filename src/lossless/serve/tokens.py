@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.errors import BadInput
+from lossless.paths import private_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +34,7 @@ def token(file: Path | None = None, env: Mapping[str, str] = os.environ) -> tupl
         return _long_enough(given, VARIABLE), f"${VARIABLE}"
     place = file or token_file(env)
     try:
-        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(place.parent)
         _make(place)
         if os.name == "posix" and stat.S_IMODE(place.stat().st_mode) & 0o077:
             raise BadInput(f"others can read the token in {str(place)!r}: chmod 600 it, or delete it to get a new one")

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lossless import errors
-from lossless.paths import expanded
+from lossless.paths import expanded, private_folder
 from lossless.settings.setting import without_passwords
 from lossless.store import migrate
 from lossless.store.beside import Beside
@@ -171,7 +171,7 @@ def _check_place(path: str, *, read_only: bool) -> None:
         if read_only and not place.exists():
             raise errors.NoArchive(path)
         if not read_only:
-            place.absolute().parent.mkdir(parents=True, exist_ok=True)
+            private_folder(place.absolute().parent)
     except OSError as error:
         raise errors.ArchiveDenied(f"archive {path!r}: {_why(place.absolute().parent, error)}") from error
 

@@ -159,7 +159,7 @@ class BundleReader:
             self.keys(conversation["conversation_id"]),
             lambda: self.messages(conversation["conversation_id"]),
             self.summaries(conversation["conversation_id"]),
-            _dicts(CONTEXT, self._db.rows(_select("context_items", CONTEXT, "ordinal"), place)),
+            _dense(_dicts(CONTEXT, self._db.rows(_select("context_items", CONTEXT, "ordinal"), place))),
             tables,
         )
 
@@ -275,6 +275,11 @@ def own_columns(database: Database, table: str) -> tuple[str, ...]:
 
 def _select(table: str, columns: tuple[str, ...], order: str) -> str:
     return f"SELECT {', '.join(columns)} FROM {table} WHERE conversation_id = :conversation_id ORDER BY {order}"
+
+
+def _dense(items: list[Values]) -> list[Values]:
+    """Context items without gaps: lossless-claw 1.0 cannot compact across one."""
+    return [item | {"ordinal": ordinal} for ordinal, item in enumerate(items)]
 
 
 def _dicts(columns: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> list[Values]:

@@ -27,6 +27,8 @@ _PAGE = 512
 _TOKENS = 4
 #: A context does not begin with more system prompts than this.
 _MAX_PREAMBLE = 64
+#: A context with more items keeps the gaps in its numbers: numbering 5,000 anew takes about 45 ms.
+_MOST_RENUMBERED = 5_000
 #: Of so many conversations it is remembered how much lies before what was read last.
 _MOST_PASSED = 1_024
 
@@ -234,6 +236,18 @@ class Context:
         )
         self._forget_tokens(conversation_id)
         return first
+
+    def close_gaps(self, conversation_id: int) -> bool:
+        """Number the items from 0 without gaps, unless there are very many; True when any had another number.
+
+        lossless-claw 1.0 cannot compact across a gap.
+        """
+        count, newest = self._db.row(_QUERIES["span"], {"conversation_id": conversation_id}) or (0, -1)
+        if newest + 1 == count or count > _MOST_RENUMBERED:
+            return False
+        self._db.run(_QUERIES["close_gaps"], {"conversation_id": conversation_id})
+        self._db.run(_QUERIES["shift_back"], {"conversation_id": conversation_id})
+        return True
 
     def _find_run(self, conversation_id: int, first: int, last: int, wanted: list[int | str]) -> tuple[int, int] | None:
         there = self._db.rows(_QUERIES["range"], {"conversation_id": conversation_id, "first": first, "last": last})

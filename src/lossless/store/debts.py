@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from lossless.model.times import state_time
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from lossless.store.database import Database
 
 _QUERIES = load("debts")
+#: A sweep that was started longer ago is dead, whoever started it.
+LONGEST_SWEEP = timedelta(minutes=10)
 _COLUMNS = (
     "pending", "requested_at", "reason", "running", "last_started_at", "last_finished_at", "last_failure_summary",
     "token_budget", "current_token_count", "projected_token_count", "raw_tokens_outside_tail", "context_threshold",
@@ -63,9 +65,11 @@ class Debts:
         row = {name: _plain(values[name]) for name in _COLUMNS}
         self._db.run(_QUERIES["put"], row | {"conversation_id": conversation_id})
 
-    def pending(self, *, archived: bool = False) -> list[int]:
-        """Conversations that owe a sweep, the longest waiting first."""
-        return [row[0] for row in self._db.rows(_QUERIES["pending"], {"all": archived})]
+    def pending(self, *, archived: bool = False, now: datetime | None = None) -> list[int]:
+        """Conversations that owe a sweep, the longest waiting first; one that another program left half done, too."""
+        days = LONGEST_SWEEP / timedelta(days=1)
+        values = {"all": archived, "now": state_time(now or datetime.now(UTC)), "longest_days": days}
+        return [row[0] for row in self._db.rows(_QUERIES["pending"], values)]
 
     def observe(self, conversation_id: int, seen: Observation, tokens: int, now: datetime) -> None:
         """Record what a provider reported; for people to see, never to decide by."""

@@ -158,6 +158,11 @@ class Messages:
         """The newest message that is no system prompt or notice at the head of a window."""
         return _id(self._db.row(_QUERIES["newest_said"], {"conversation_id": conversation_id}))
 
+    def newest_users(self, conversation_ids: Iterable[int]) -> dict[int, int]:
+        """The newest user message of each conversation that has one."""
+        found = self._db.rows(_QUERIES["newest_users"], {"ids": json.dumps(list(conversation_ids))})
+        return {conversation_id: id_ for conversation_id, id_ in found if id_ is not None}
+
     def tail(self, conversation_id: int, limit: int) -> list[TailRow]:
         """The newest visible messages, oldest first."""
         found = self._db.rows(_QUERIES["tail"], {"conversation_id": conversation_id, "limit": limit})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import time
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -33,6 +34,8 @@ KNOWN_STEPS = {
 
 #: Columns that tables of ours were given later.
 _LATER = {"ingest_state": ("revised", "likely"), "turn_keys": ("digest",)}
+#: Seconds between two tries at a file that another process is making.
+_PAUSE = 0.01
 
 _QUERIES = load("migrate")
 
@@ -151,8 +154,20 @@ def check_is_archive(database: Database) -> bool:
 def migrate(database: SqliteDatabase) -> None:
     """Bring a file to the current shape under an exclusive lock, all or nothing; twice is a no-op.
 
-    Raises `SchemaUnknown` for a file that a newer program has changed in ways that we do not know.
+    Raises `SchemaUnknown` for a file that a newer program has changed in ways that we do not know. While another
+    process turns the log of a new file on, SQLite refuses without waiting: then this waits.
     """
+    until = time.monotonic() + database.busy_timeout_ms / 1000
+    while True:
+        try:
+            return _migrate(database)
+        except errors.ArchiveLocked:
+            if time.monotonic() >= until:
+                raise
+            time.sleep(_PAUSE)
+
+
+def _migrate(database: SqliteDatabase) -> None:
     check_is_archive(database)
     _refuse_unknown(database, read_shape(database))
     database.use_wal()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import ArchiveCorrupt, ArchiveDenied, NotAnArchive
-from lossless.paths import expanded
+from lossless.paths import expanded, private_folder
 from lossless.store.foreign import text
 from lossless.store.sql import load
 from lossless.store.sqlite import SqliteDatabase
@@ -47,7 +47,7 @@ class RemnicFile:
         is_there = place.exists()
         try:
             if not read_only:
-                place.parent.mkdir(parents=True, exist_ok=True)
+                private_folder(place.parent)
         except OSError as error:
             raise ArchiveDenied(f"{str(place.parent)!r} cannot be used: {error.strerror}") from error
         memory = read_only and not is_there

@@ -44,6 +44,8 @@ _RAW_TYPES = {
     "anthropic": ("thinking", "tool_use", "tool_result"),
     "openai-responses": ("reasoning", "function_call", "function_call_output"),
 }
+#: Where a signed block has its words.
+_WORDS = {"reasoning": "thinking", "text": "text"}
 _ORIGINAL_ROLES = {"tool": "toolResult"}
 _CALL_TYPES = ("tool_use", "toolCall", "function_call")
 _RESULT_TYPES = ("tool_result", "toolResult", "function_call_output")
@@ -84,7 +86,7 @@ def pack(message: Message) -> PackedMessage:
         body = message.original
     if body is None:
         return PackedMessage(content, rows, None)
-    texts = {row.ordinal: row.text_content for row in rows if row.text_content is not None}
+    texts = _texts(rows)
     inputs = {n: part.input for n, part in enumerate(message.parts) if isinstance(part, ToolCall)}
     raws = {n: part.raw for n, part in enumerate(message.parts) if isinstance(part, File | Opaque)}
     signatures = {n: part.signature for n, part in enumerate(message.parts) if isinstance(part, Reasoning)}
@@ -101,6 +103,8 @@ def _part_rows(message: Message, content: str) -> tuple[PartRow, ...]:
         if identity.response_model is not None:
             first["responseModelId"] = identity.response_model
     if not message.parts:
+        if isinstance(signature := _block(message, 0).get("textSignature"), str):
+            return (_signed_text(0, content, signature, first),)
         if identity is None:
             return ()
         return (_row(0, "text", first | {_IN_CONTENT: True}),)
@@ -122,16 +126,47 @@ def _row(ordinal: int, part_type: str, metadata: dict[str, Any], **columns: str 
     )
 
 
+def _texts(rows: Sequence[PartRow]) -> dict[int, str]:
+    """The words of parts by their places: in a column of their own, or inside of their block where that is signed."""
+    found = {row.ordinal: row.text_content for row in rows if row.text_content is not None}
+    for row in rows:
+        if row.text_content is None and row.part_type in _WORDS and '"raw"' in row.metadata:
+            raw = _object(row.metadata).get("raw")
+            words = raw.get(_WORDS[row.part_type]) if isinstance(raw, dict) else None
+            found |= {row.ordinal: words} if isinstance(words, str) else {}
+    return found
+
+
+def _block(message: Message, ordinal: int) -> dict[str, Any]:
+    """The block that a part was read from, where the original has one for each part."""
+    content = (message.body or {}).get("content")
+    block = content[ordinal] if isinstance(content, list) and len(content) == max(1, len(message.parts)) else None
+    return block if isinstance(block, dict) else {}
+
+
+def _signed_text(ordinal: int, text: str, signature: str, head: dict[str, Any]) -> PartRow:
+    raw = {"type": "text", "text": storable(text), "textSignature": signature}
+    return _row(ordinal, "text", head | {"rawType": "text", "raw": raw})
+
+
 def _part_row(ordinal: int, part: Part, head: dict[str, Any], message: Message, content: str) -> PartRow:
     thinking, call, result = _RAW_TYPES.get(message.format, ("thinking", "toolCall", "toolResult"))
     match part:
         case Text(text):
+            if isinstance(signature := _block(message, ordinal).get("textSignature"), str):
+                return _signed_text(ordinal, text, signature, head)
             if len(message.parts) == 1 and storable(text) == content:
                 return _row(ordinal, "text", head | {_IN_CONTENT: True})
             return _row(ordinal, "text", head, text=storable(text))
         case Reasoning(text, signature):
-            signed = {} if signature is None else {"raw": {"type": thinking, "thinkingSignature": signature}}
-            return _row(ordinal, "reasoning", head | {"rawType": thinking} | signed, text=storable(text))
+            if signature is None:
+                return _row(ordinal, "reasoning", head | {"rawType": thinking}, text=storable(text))
+            # lossless-claw gives this block back as it is, so the words are in it, and only there
+            block = _block(message, ordinal)
+            is_redacted = block.get("redacted") is True or block.get("type") == "redacted_thinking"
+            kept = {"type": thinking, "thinking": storable(text), "thinkingSignature": signature}
+            told = head | {"rawType": thinking, "raw": kept | ({"redacted": True} if is_redacted else {})}
+            return _row(ordinal, "reasoning", told)
         case ToolCall(id_, name, input_):
             return _row(
                 ordinal,
@@ -181,8 +216,10 @@ def unpack_part(row: PartRow, metadata: dict[str, Any], content: str) -> Part:
     """A part from its row, whoever wrote it: an unreadable one is kept as opaque."""
     raw = metadata.get("raw")
     if row.part_type == "reasoning":
-        signature = raw.get("thinkingSignature") or raw.get("signature") if isinstance(raw, dict) else None
-        return Reasoning(row.text_content or "", signature if isinstance(signature, str) else None)
+        block = raw if isinstance(raw, dict) else {}
+        signature = block.get("thinkingSignature") or block.get("signature")
+        words = row.text_content if row.text_content is not None else block.get("thinking")
+        return Reasoning(words if isinstance(words, str) else "", signature if isinstance(signature, str) else None)
     kind, is_told = metadata.get("rawType"), metadata.get("originalRole") in _RESULT_ROLES
     is_result = kind in _RESULT_TYPES or (is_told and kind not in _CALL_TYPES)
     if is_result and row.part_type in ("text", "tool"):
@@ -195,7 +232,10 @@ def unpack_part(row: PartRow, metadata: dict[str, Any], content: str) -> Part:
     if row.part_type == "tool":
         return ToolCall(row.tool_call_id, row.tool_name or UNNAMED, _json(row.tool_input))
     if row.part_type == "text":
-        return Text(content if metadata.get(_IN_CONTENT) else row.text_content or "")
+        if metadata.get(_IN_CONTENT):
+            return Text(content)
+        words = raw.get("text") if row.text_content is None and isinstance(raw, dict) else row.text_content
+        return Text(words if isinstance(words, str) else "")
     if row.part_type == "file" and isinstance(raw, dict):
         mime = metadata.get("mime") or raw.get("mimeType") or raw.get("media_type")
         return File(raw, mime if isinstance(mime, str) else None, metadata.get("name"))
@@ -256,7 +296,7 @@ def unpack(
     metadata = [_metadata(row.metadata) for row in rows]
     parts = tuple([unpack_part(row, known, content) for row, known in zip(rows, metadata, strict=True)])
     identity = _identity(metadata[0]) if rows and "modelProvider" in metadata[0] else None
-    if len(parts) == 1 and metadata[0].get(_IN_CONTENT) and isinstance(parts[0], Text):
+    if len(parts) == 1 and isinstance(parts[0], Text) and rows[0].text_content is None and parts[0].text == content:
         parts = ()
     body = None if skeleton is None else restore(unsqueeze(skeleton), _kept(content, rows, parts))
     return Message(role, content, parts, format or "plain", body, tokens=tokens, event_key=event_key, identity=identity)
@@ -312,7 +352,7 @@ def unreadable(message_id: int, error: ValueError) -> ArchiveCorrupt:
 
 
 def _kept(content: str, rows: Sequence[PartRow], parts: tuple[Part, ...]) -> Kept:
-    texts = {row.ordinal: row.text_content for row in rows if row.text_content is not None}
+    texts = _texts(rows)
     inputs = {row.ordinal: part.input for row, part in zip(rows, parts, strict=False) if isinstance(part, ToolCall)}
     raws = {row.ordinal: part.raw for row, part in zip(rows, parts, strict=False) if isinstance(part, File | Opaque)}
     thoughts = ((row.ordinal, part) for row, part in zip(rows, parts, strict=False) if isinstance(part, Reasoning))

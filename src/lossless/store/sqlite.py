@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet, WeakValueDictionary
@@ -13,7 +14,8 @@ from weakref import WeakSet, WeakValueDictionary
 import apsw
 
 from lossless import errors
-from lossless.paths import expanded
+from lossless.paths import expanded, new_private_file
+from lossless.store.second_library import guard
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -112,16 +114,20 @@ class SqliteDatabase:
     def __init__(self, path: str, *, read_only: bool = False, busy_timeout_ms: int = BUSY_TIMEOUT_MS) -> None:
         self.path = path if path == ":memory:" else str(expanded(path).absolute())
         self.read_only = read_only
-        self._busy_timeout_ms = busy_timeout_ms
+        self.busy_timeout_ms = busy_timeout_ms
         self._is_memory = path == ":memory:"
         self._local = _Thread()
         self._shared: _Handle | None = None
         self._handles: WeakSet[_Handle] = WeakSet()
         self._handles_guard = threading.Lock()
         self._closed = False
+        #: The process that has used it last; a fork that never does holds no lock of it.
+        self._pid = 0
         #: Run on each new connection, e.g. to stand in for tables that a read-only file lacks.
         self.prepare: list[str] = []
         self._set_locks()
+        if not self._is_memory:
+            _keep_second_library_out()
         self.connection()
         _databases.add(self)
 
@@ -151,10 +157,11 @@ class SqliteDatabase:
         return handle, connection
 
     def _connect(self) -> apsw.Connection:
+        self._pid = os.getpid()
         flags = apsw.SQLITE_OPEN_READONLY if self.read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
         try:
             connection = self._open_file(flags)
-            connection.set_busy_timeout(self._busy_timeout_ms)
+            connection.set_busy_timeout(self.busy_timeout_ms)
             # Without this a query over a table with partial indexes is prepared anew for every binding.
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
             for pragma in _PRAGMAS:
@@ -169,6 +176,9 @@ class SqliteDatabase:
 
     def _open_file(self, flags: int) -> apsw.Connection:
         """The file; one to be read in a folder where nothing can be made beside it is taken as it lies."""
+        if flags & apsw.SQLITE_OPEN_CREATE and not self._is_memory:
+            with suppress(OSError):  # it is there, or SQLite says what is wrong; the log beside it gets the same mode
+                new_private_file(self.path)
         connection = apsw.Connection(self.path, flags=flags, statementcachesize=256)
         if self.read_only and not self._is_memory:
             try:
@@ -180,6 +190,28 @@ class SqliteDatabase:
                 place = f"{Path(self.path).as_uri()}?immutable=1"
                 connection = apsw.Connection(place, flags=flags | apsw.SQLITE_OPEN_URI, statementcachesize=256)
         return connection
+
+    @contextmanager
+    def aside(self) -> Iterator[apsw.Connection]:
+        """A connection for a single query, which may be given rules of its own; what lies in memory has only one."""
+        if self._is_memory:
+            with self._writer.lock:
+                yield self.connection()
+            return
+        try:
+            connection = self._open_file(apsw.SQLITE_OPEN_READONLY)
+            connection.set_busy_timeout(self.busy_timeout_ms)
+        except apsw.Error as error:
+            raise refused(error, self.path) from error
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether this process has the file open."""
+        return not self._closed and not self._is_memory and self._pid == os.getpid()
 
     def use_wal(self) -> None:
         """Turn the write-ahead log on; the file itself remembers it, so nobody else's may be asked."""
@@ -288,6 +320,8 @@ class SqliteDatabase:
 
     def backup_to(self, target: str) -> None:
         """Copy the live database into a new file through SQLite's own backup."""
+        with suppress(OSError):
+            new_private_file(target)
         destination = apsw.Connection(target)
         try:
             with destination.backup("main", self.connection(), "main") as copy:
@@ -324,6 +358,13 @@ def _roll_back(connection: Any) -> None:
 # locks, and its writes would be lost once the parent closes the file: so no connection is open in a fork.
 
 _databases: WeakSet[SqliteDatabase] = WeakSet()
+
+
+@cache
+def _keep_second_library_out() -> None:
+    guard(lambda: [database.path for database in list(_databases) if database.is_in_use])
+
+
 #: Busy during a fork. The parent goes on with them; the child must not even close them.
 _left_open: list[_Handle] = []
 

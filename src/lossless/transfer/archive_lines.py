@@ -82,7 +82,7 @@ def is_archive(path: Path) -> bool:
 
 def line_of(type_: str, values: Values) -> bytes:
     """One line of the file."""
-    return (dump({"type": type_} | values) + "\n").encode()
+    return (dump({"type": type_} | values) + "\n").encode("utf-8", "backslashreplace")  # half a character as its escape
 
 
 def survey(path: Path, progress: Callable[[int], None] | None = None) -> Survey:

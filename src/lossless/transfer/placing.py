@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.errors import ArchiveCorrupt, ArchiveDenied, ArchiveError, ArchiveFull, BadInput
-from lossless.paths import expanded
+from lossless.paths import expanded, new_private_file, private_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,18 +25,21 @@ _BESIDE = ("-journal", "-wal", "-shm")
 
 @contextmanager
 def placed(
-    target: str | Path, *, overwrite: bool = False, source: str | Path | None = None, mode: int = 0o600
+    target: str | Path, *, overwrite: bool = False, source: str | Path | None = None, is_private: bool = True
 ) -> Iterator[Path]:
     """A path beside `target` to write to; when the block ends well it takes the place of `target`, durably.
 
-    By `mode` it is for the owner only, as archives are. `source`, which is being read, is never replaced.
+    What is private is for the owner only, as archives are. `source`, which is being read, is never replaced.
     """
     place = final_place(target)
     check_free(place, overwrite=overwrite, source=source)
     with _refusing(place):
-        place.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(place.parent)
         beside = place.with_name(f".{place.name}.{secrets.token_hex(6)}.tmp")
-        os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
+        if is_private:
+            new_private_file(beside)
+        else:
+            os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
     try:
         with _refusing(place):
             yield beside
@@ -63,9 +66,9 @@ def placed_folder(target: str | Path, *, overwrite: bool = False) -> Iterator[Pa
         is_new = not folder.exists()
         if not is_new and not overwrite and any(folder.iterdir()):
             raise BadInput(f"folder {str(folder)!r} is not empty; choose another, or say that files may be overwritten")
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(folder.parent)
         beside = (folder.parent if is_new else folder) / f".{folder.name}.{secrets.token_hex(6)}.tmp"
-        beside.mkdir()
+        private_folder(beside)
     try:
         with _refusing(folder):
             yield beside

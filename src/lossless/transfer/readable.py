@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless.errors import ArchiveCorrupt
-from lossless.paths import expanded
+from lossless.paths import expanded, new_private_file
 from lossless.store.bundle_writer import BundleWriter
 from lossless.store.bundles import BundleReader
 from lossless.store.sources import texts_of
@@ -65,6 +65,8 @@ class _Page:
         self._path, self._digest = path, hashlib.sha256()
 
     def __enter__(self) -> _Page:
+        if not self._path.exists():
+            new_private_file(self._path)
         self._file = self._path.open("wb")
         return self
 

@@ -81,6 +81,17 @@ UPDATE context_items SET ordinal = -1 - ordinal - :by WHERE conversation_id = :c
 -- name: shift_back
 UPDATE context_items SET ordinal = -1 - ordinal WHERE conversation_id = :conversation_id AND ordinal < 0;
 
+-- name: span
+-- How many items a context has, and the ordinal that the newest has.
+SELECT count(*), coalesce(max(ordinal), -1) FROM context_items WHERE conversation_id = :conversation_id;
+
+-- name: close_gaps
+-- Every item at its place, through numbers below zero, as places are unique.
+UPDATE context_items SET ordinal = -1 - place
+  FROM (SELECT rowid AS id, row_number() OVER (ORDER BY ordinal) - 1 AS place FROM context_items
+         WHERE conversation_id = :conversation_id) dense
+ WHERE context_items.rowid = dense.id AND conversation_id = :conversation_id AND ordinal <> place;
+
 -- name: ordinals
 SELECT message_id, ordinal FROM context_items
  WHERE conversation_id = :conversation_id AND message_id IS NOT NULL ORDER BY ordinal DESC LIMIT :limit;

@@ -58,6 +58,12 @@ SELECT DISTINCT m.message_id
 -- name: newest
 SELECT message_id FROM messages WHERE conversation_id = :conversation_id ORDER BY seq DESC LIMIT 1;
 
+-- name: newest_users
+-- The newest user message of each conversation.
+SELECT c.value, (SELECT m.message_id FROM messages m
+                  WHERE m.conversation_id = c.value AND m.role = 'user' ORDER BY m.seq DESC LIMIT 1)
+  FROM json_each(:ids) c;
+
 -- name: newest_said
 -- What stands at the head of windows has no place in the order of what was said.
 SELECT m.message_id FROM messages m LEFT JOIN message_extras x USING (message_id)
