@@ -23,9 +23,7 @@ def token_file(env: Mapping[str, str] = os.environ) -> Path:
     return Path(state) / "lossless" / "mcp-token"
 
 
-def token(
-    file: Path | None = None, env: Mapping[str, str] = os.environ, variable: str = VARIABLE
-) -> tuple[str, str]:
+def token(file: Path | None = None, env: Mapping[str, str] = os.environ, variable: str = VARIABLE) -> tuple[str, str]:
     """The token, and where it came from; a file that is not there is made.
 
     Raises BadInput for a token that is too short, and for a file that others can read.
