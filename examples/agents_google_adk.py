@@ -46,7 +46,7 @@ async def main(folder: str) -> None:
     texts = ["The Aurora lies at quay seventeen.", *said, "Where did the Aurora lie?"]
     with lossless.open(f"{folder}/lcm.db", SETTINGS) as engine:
         clerk = LlmAgent(name="clerk", model=Clerk(model="clerk"))
-        app = App(name="port", root_agent=clerk, plugins=[LosslessPlugin(engine, budget=2_500)])
+        app = App(name="port", root_agent=clerk, plugins=[LosslessPlugin(engine, budget=4_000)])
         runner = InMemoryRunner(app=app)
         session = await runner.session_service.create_session(app_name="port", user_id="me", session_id="ferry")
         answer = ""

@@ -46,7 +46,7 @@ def main(folder: str) -> None:
     said = [text for text in told if len(text) > 120][:60]
     config: Any = {"configurable": {"thread_id": "ferry"}}
     with lossless.open(f"{folder}/lcm.db", SETTINGS) as engine:
-        keeping = LosslessMiddleware(engine, budget=2_500)
+        keeping = LosslessMiddleware(engine, budget=4_000)
         agent = create_agent(Clerk(), middleware=[keeping], checkpointer=InMemorySaver())
         for text in ["The Aurora lies at quay seventeen.", *said, "Where did the Aurora lie?"]:
             state: Any = agent.invoke({"messages": [{"role": "user", "content": text}]}, config)

@@ -31,7 +31,7 @@ def main(folder: str) -> None:
     said = [text for text in told if len(text) > 120][:60]
     history: list[ModelMessage] = []
     with lossless.open(f"{folder}/lcm.db", SETTINGS) as engine:
-        agent = Agent(FunctionModel(model), capabilities=[Lossless(engine, budget=2_500)])
+        agent = Agent(FunctionModel(model), capabilities=[Lossless(engine, budget=4_000)])
         for text in ["The Aurora lies at quay seventeen.", *said, "Where did the Aurora lie?"]:
             result = agent.run_sync(text, message_history=history, conversation_id="ferry")
             history = result.all_messages()

@@ -22,7 +22,7 @@ from lossless.ingest.events import Skip, is_encodable
 from lossless.ingest.run import AppendReport
 from lossless.lifecycle.transcribing import Transcribing
 from lossless.lifecycle.upkeep import Upkeep
-from lossless.llm.calibration import Calibration, budget_in_estimate, factor, observe
+from lossless.llm.calibration import Calibration, budget_in_estimate, factor, observe, observe_refusal
 from lossless.model.messages import ModelIdentity
 from lossless.recall.asking import Asking
 from lossless.recall.delegate import Model
@@ -192,11 +192,15 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
             self.archive.debts.observe(id_, seen, tokens, now)
             sent = self._sent.pop(id_, tokens if tokens <= situation.budget else 0)
             if seen.model and seen.prompt_tokens:
-                known = self._calibration(seen.model)
-                after = observe(known, sent, seen.prompt_tokens)
-                if after is not known:
-                    guards = self.archive.guards
-                    guards.set_factor(after.model, after.ratio, after.spread, after.observations, now)
+                self.learn(seen.model, sent, seen.prompt_tokens)
+
+    def learn(self, model: str, estimated: int, reported: int, *, refused: bool = False) -> None:
+        """Record how many tokens a model's provider counted in a prompt of so many by our estimate, or refused."""
+        known = self._calibration(model)
+        after = (observe_refusal if refused else observe)(known, estimated, reported)
+        if after is not known:
+            with self.archive.writing():
+                self.archive.guards.set_factor(model, after.ratio, after.spread, after.observations, self._clock())
 
     def _calibration(self, model: str) -> Calibration:
         known = self.archive.guards.factor(model)
@@ -241,10 +245,10 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         return made
 
     def capacity(
-        self, session: Session | Conversation, *, budget: int | None = None, model: ModelIdentity | None = None
+        self, session: Session | Conversation, *, budget: int | None = None, model: ModelIdentity | str | None = None
     ) -> int:
         """How many tokens, by our estimate, a prompt may have: the capped budget, by the model's own count."""
-        name = None if model is None else f"{model.provider}/{model.model}"
+        name = f"{model.provider}/{model.model}" if isinstance(model, ModelIdentity) else model
         situation = self._situation(session, budget, model=name)
         capped = self.loop.policy(situation).capped(situation.budget)
         return capped if name is None else budget_in_estimate(capped, self._calibration(name))

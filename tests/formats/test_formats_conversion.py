@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lossless.formats import FORMATS, decode, encode
+from lossless.formats.anthropic import tool_id
 from lossless.model.messages import Message, Reasoning, Text, ToolCall, ToolResult
 
 from .shapes import Body, golden, words
@@ -204,7 +205,7 @@ def test_ids_fit_the_format_and_still_pair() -> None:
     call = Message("assistant", "", (ToolCall("call_1|fc_2", "f", "{}"),))
     result = Message("tool", "x", (ToolResult("call_1|fc_2", "f", "x"),))
     answer, back = encode([call, result], "anthropic")
-    assert answer["content"][0]["id"] == back["content"][0]["tool_use_id"] == "call_1_fc_2"
+    assert answer["content"][0]["id"] == back["content"][0]["tool_use_id"] == tool_id("call_1|fc_2")
 
 
 @pytest.mark.parametrize(

@@ -217,3 +217,29 @@ def test_a_large_paste_is_whole_while_it_fits_and_then_a_reference(path: Path) -
 
 def test_the_example(tmp_path: Path) -> None:
     assert run_example("agents_pydantic_ai", tmp_path).startswith("At quay seventeen.")
+
+
+def test_the_tokenizer_of_a_model_is_learned_from_its_usage_and_its_refusals(engine: lossless.Engine) -> None:
+    is_refused = [False]
+
+    def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        if is_refused[0]:
+            raise RuntimeError("prompt is too long: 912345 tokens > 200000 maximum")
+        made = ModelResponse([TextPart("Noted.")])
+        made.usage.input_tokens = 2 * len(str(messages)) // 4
+        return made
+
+    agent = Agent(FunctionModel(model, model_name="m-1"), capabilities=[Lossless(engine, budget=200_000)])
+    history: list[ModelMessage] = []
+    for n in range(6):
+        result = agent.run_sync(f"{n}: {talk(40)}", message_history=history, conversation_id="c")
+        history = result.all_messages()
+    ratio, _, count = engine.archive.guards.factor("m-1") or (0.0, 0.0, 0)
+    assert count == 6
+    assert ratio > 1
+    is_refused[0] = True
+    with pytest.raises(RuntimeError, match="too long"):
+        agent.run_sync("once more", message_history=history, conversation_id="c")
+    after = engine.archive.guards.factor("m-1")
+    assert after is not None
+    assert after[0] > ratio

@@ -138,6 +138,8 @@ def test_a_token_is_made_for_its_owner_alone(tmp_path: Path) -> None:
     assert read_token(place) == (token, where)
     assert read_token(None, {"XDG_STATE_HOME": str(tmp_path)})[1] == str(tmp_path / "lossless" / "proxy-token")
     assert read_token(None, {"LCM_PROXY_TOKEN": TOKEN}) == (TOKEN, "$LCM_PROXY_TOKEN")
+    with pytest.raises(BadInput, match=r"the token in \$LCM_PROXY_TOKEN must have"):
+        read_token(None, {"LCM_PROXY_TOKEN": "short"})
     with pytest.raises(BadInput, match="colon"):
         read_token(None, {"LCM_PROXY_TOKEN": f"{TOKEN}:x"})
     place.chmod(0o644)

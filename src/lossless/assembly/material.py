@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lossless.assembly import render, stubs
 from lossless.assembly.candidates import Policy
+from lossless.assembly.parts import unlike_ours
 from lossless.assembly.payloads import payloads_of_turn
 from lossless.assembly.shorten import shortened
 from lossless.errors import ArchiveCorrupt
@@ -49,6 +50,8 @@ class Material:
     files: Mapping[str, tuple[int, str]]
     #: Messages of the newest turn that have payloads, by ordinal: whole, or None where that is too much.
     payloads: Mapping[int, Message | None]
+    #: Where the newest user message stands; it and what follows stay as they are.
+    newest_turn: int = 0
 
     @property
     def answered(self) -> frozenset[str]:
@@ -90,7 +93,11 @@ class Material:
         if stored.file_id is not None and stored.file_id in self.files and stored.message.tool_results:
             size, summary = self.files[stored.file_id]
             return stubs.stub_file(stored.message, stored.file_id, size, summary)
-        return _with_its_format(stored.message)
+        return self._as_past(item, _with_its_format(stored.message))
+
+    def _as_past(self, item: MessageItem, message: Message) -> Message:
+        """A message before the newest turn, such that nothing in it can be taken for a summary, pin or quotation."""
+        return message if item.ordinal >= self.newest_turn else unlike_ours(message)
 
     def exact(self, item: MessageItem, message: Message, request: Request) -> Message:
         """A message as it came, where it came in the format that is asked for."""
@@ -99,7 +106,7 @@ class Material:
         is_whole = self.payloads.get(item.ordinal) is message
         if known.skeleton is None or not is_own or is_whole or known.file_id in self.files:
             return message
-        return _with_its_format(known.exact())
+        return self._as_past(item, _with_its_format(known.exact()))
 
     def formed(self, kept: Kept, message: Message, request: Request) -> Message:
         """A message in the form in which it was chosen."""
@@ -155,6 +162,7 @@ def read(archive: Archive, conversation_id: int, request: Request, vault: Vault 
         archive.beside.newcomers(conversation_id, brief.id) if brief else frozenset(),
         archive.beside.files(file_ids) if file_ids else {},
         payloads_of_turn(archive, items, vault, whole.capacity),
+        items[newest_user_index(items) or 0].ordinal if items else 0,
     )
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from operator import is_
 from typing import TYPE_CHECKING
 
+from lossless.formats.synthetic import escape_ours, looks_like_ours
 from lossless.model.messages import File, Message, Opaque, Reasoning, Text, ToolCall, ToolResult
 from lossless.model.tokens import estimate_tokens
 
@@ -26,6 +28,20 @@ def with_parts(message: Message, parts: Iterable[Part], *, role: Role | None = N
         body=None,
         tokens=sum(map(part_tokens, kept)),
     )
+
+
+def unlike_ours(message: Message) -> Message:
+    """The message, with what looks like a block of ours escaped; the same when there is nothing like it."""
+    if not (message.parts or looks_like_ours(message.content)):
+        return message
+    if not message.parts:
+        return replace(message, content=escape_ours(message.content), body=None, tokens=-1)
+    parts = tuple(
+        replace(part, text=escape_ours(part.text))
+        if isinstance(part, Text | ToolResult) and looks_like_ours(part.text) else part
+        for part in message.parts
+    )  # fmt: skip
+    return message if all(map(is_, parts, message.parts)) else with_parts(message, parts)
 
 
 def part_tokens(part: Part) -> int:

@@ -220,11 +220,12 @@ def _with_cue(
     """Quote, behind the stable prefix, what the prompt names and the context does not show."""
     if search is None or not request.cue or not request.prompt:
         return messages, 0
+    prompt = clean_text(request.prompt)
     shown = "\n".join(message.content for message in messages)
     asked = newest_user(messages)
-    before = "\n".join(m.content for n, m in enumerate(messages) if n != asked or request.prompt not in m.content)
+    before = "\n".join(m.content for n, m in enumerate(messages) if n != asked or prompt not in m.content)
     snippets = []
-    for term in cue_terms(request.prompt, before):
+    for term in cue_terms(prompt, before):
         for where, text in search(term):
             snippet = cue_snippet(text, term)
             if snippet is not None and snippet not in shown:

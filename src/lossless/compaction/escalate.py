@@ -41,6 +41,21 @@ ISOLATED_NOTE = "[Summarised without the context before it]"
 
 _MODES: tuple[Mode, ...] = ("normal", "aggressive")
 _FENCE = re.compile(r"```[\w-]*\n(.*)\n```", re.DOTALL)
+#: More than any summary has: what a model says beyond it is not even read.
+_MOST_CHARS = 400_000
+#: An answer up to this length that begins like this is no summary, but the word that there will be none.
+_REFUSAL_CHARS = 600
+_REFUSAL = re.compile(
+    r"""(?: (?:i['’]?m\ |i\ am\ )? (?:very\ |so\ )? (?:sorry|afraid) | (?:my\ |i\ )? apolog\w+ | unfortunately
+          | as\ an\ ai\b [^.,]{0,40} )?
+        [\s,.:;–—-]* (?:but\ |however,?\ |that\ )?
+        i (?:\ am|['’]m)? [ ]
+        (?: (?:must\ |have\ to\ )? (?:decline|refuse)\b
+          | (?:can\ ?not|can['’]?t|couldn['’]?t|won['’]?t|will\ not|unable|not\ able|not\ allowed|do\ not|don['’]t)\b
+            [^.\n]{0,80} \b (?:help|assist|comply|summari[sz]e|provide|do\ th(?:at|is)|continue|process|engage|fulfil\w*
+                              |complete|discuss|share|create|produce)\b )""",
+    re.IGNORECASE | re.VERBOSE,
+)
 _SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’)\]]*(?=\s|$)|\n")
 
 
@@ -195,9 +210,11 @@ def capped(text: str, target_tokens: int, factor: float) -> str | None:
 def tidied(answer: Answer) -> str:
     """An answer as a summary: no reasoning, no fence, no orders to a model, the last line in its place.
 
-    Empty when nothing else is left.
+    Empty when nothing else is left, and when the model refused.
     """
-    text = without_reasoning(answer.text).strip()
+    text = without_reasoning(answer.text[:_MOST_CHARS]).strip()
+    if is_refusal(text):
+        return ""
     if fence := _FENCE.fullmatch(text):
         text = fence[1].strip()
     body, expand = _parted(without_overrides(text))
@@ -206,6 +223,15 @@ def tidied(answer: Answer) -> str:
     if not body.replace(DIRECTIVE_OMITTED, "").strip():
         return ""
     return f"{body}\n{expand or EXPAND + NOTHING_ELSE}"
+
+
+def is_refusal(text: str) -> bool:
+    """Whether a model says that it will not summarise, instead of doing so.
+
+    >>> is_refusal("I'm sorry, but I can't help with that."), is_refusal("Anna said: I can't help with the move.")
+    (True, False)
+    """
+    return len(text) <= _REFUSAL_CHARS and _REFUSAL.match(text) is not None
 
 
 def _ask_model(job: _Job, ask: Ask, on_failure: OnFailure) -> _Attempt:

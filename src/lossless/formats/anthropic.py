@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from hashlib import blake2b
+from operator import is_
 from typing import TYPE_CHECKING, cast
 
 from lossless.formats.blocks import opaque_text, read_block
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
 _NOT_IN_ID = re.compile(r"[^A-Za-z0-9_-]")
+#: Where a block has the id of its call.
+_ID_KEYS = {"tool_use": "id", "tool_result": "tool_use_id"}
 #: Letters that the name of a tool may have at most.
 _LONGEST_NAME = 128
 
@@ -116,8 +120,36 @@ def _text(text: str) -> Raw:
 
 
 def _id(part: ToolCall | ToolResult) -> str:
-    """The call's id in the letters that Anthropic allows; the same for call and result."""
-    return _NOT_IN_ID.sub("_", call_id_of(part))
+    return tool_id(call_id_of(part))
+
+
+def tool_id(id: str) -> str:
+    """A call's id in the letters that Anthropic allows; another for each id, the same for call and result.
+
+    >>> tool_id("toolu_01A"), tool_id("functions.sh:59")
+    ('toolu_01A', 'functions_sh_59_ff0e84f6')
+    """
+    cleaned = _NOT_IN_ID.sub("_", id)
+    if cleaned == id:
+        return id
+    return f"{cleaned}_{blake2b(id.encode('utf-8', 'surrogatepass'), digest_size=4).hexdigest()}"
+
+
+def strict(body: Raw) -> Raw:
+    """A message that came in this format, its tool ids in the letters that are allowed."""
+    content = body.get("content")
+    if not isinstance(content, list):
+        return body
+    blocks = [_strict_block(block) for block in content]
+    return body if all(map(is_, blocks, content)) else {**body, "content": blocks}
+
+
+def _strict_block(block: Raw) -> Raw:
+    key = _ID_KEYS.get(str(block.get("type")))
+    if key is None or not isinstance(block.get(key), str):
+        return block
+    id_ = tool_id(block[key])
+    return block if id_ == block[key] else {**block, key: id_}
 
 
 def _holds_only(wire: Raw, kind: str) -> bool:
@@ -129,4 +161,4 @@ def _takes_plain(message: Message) -> bool:
     return message.role != "tool" and is_text_only(message)
 
 
-CODEC = Codec(decode, encode, _takes_plain, merge)
+CODEC = Codec(decode, encode, _takes_plain, merge, strict)

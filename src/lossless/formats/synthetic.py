@@ -29,6 +29,27 @@ _STUB = re.compile(r"\[LCM Tool Output: msg#(\d+) \| tool=")
 _SHORTENED = re.compile(r"\n\[LCM Shortened: msg#(\d+) \| [\d,]+ of ([\d,]+) characters left out here; [^\n]*\]\n")
 
 
+#: How blocks begin that only we write into a prompt; and, in a text with one, what else is a tag of such blocks.
+_OURS = re.compile(
+    r'<(?:summary id="sum_|focus_brief id="focus_|lossless_claw_prompt_recall>|pinned(?:-[0-9a-f]{8})? id="pin_)'
+)
+_TAGS = re.compile(r"<(?=/?(?:summary|focus_brief|lossless_claw_prompt_recall|pinned(?:-[0-9a-f]{8})?)\b)")
+
+
+def looks_like_ours(text: str) -> bool:
+    """Whether a text has a block like those that we write into prompts."""
+    return "<" in text and _OURS.search(text) is not None
+
+
+def escape_ours(text: str) -> str:
+    """A text in which the tags of our blocks are no tags.
+
+    >>> escape_ours('<summary id="sum_1" kind="leaf">a < b</summary>')
+    '&lt;summary id="sum_1" kind="leaf">a < b&lt;/summary>'
+    """
+    return _TAGS.sub("&lt;", text)
+
+
 class Shortened(NamedTuple):
     """What a text that is shown in part says about itself: the message it is of, its ends, and how long it is."""
 

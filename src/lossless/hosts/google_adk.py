@@ -43,6 +43,8 @@ class LosslessPlugin(BasePlugin):
         self._sent: dict[tuple[str, str], list[Any]] = {}
         #: What is sent beside the contents, by agent, in tokens.
         self._beside: dict[str, int] = {}
+        #: The model of each agent.
+        self._model: dict[str, str | None] = {}
 
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
         """Keep what the request says, and fit it; the session's events stay as they are."""
@@ -54,7 +56,8 @@ class LosslessPlugin(BasePlugin):
         llm_request.append_tools([RecallTool(self, tool) for tool in self._windows.tools])
         beside = _beside(llm_request.config)
         self._beside[callback_context.agent_name] = beside
-        fitting = await asyncio.to_thread(self._windows.fit, _session(callback_context), said, beside)
+        self._model[callback_context.agent_name] = model = llm_request.model or None
+        fitting = await asyncio.to_thread(self._windows.fit, _session(callback_context), said, beside, model)
         if fitting is not None:
             llm_request.contents = given_back(self._windows, fitting)
 
@@ -67,8 +70,14 @@ class LosslessPlugin(BasePlugin):
         counted = llm_response.usage_metadata
         tokens = counted.prompt_token_count if counted else None
         beside = self._beside.get(callback_context.agent_name, 0)
-        shown = window(self._windows, said)
-        await asyncio.to_thread(self._windows.turn, _session(callback_context), shown, tokens, beside)
+        shown, model = window(self._windows, said), self._model.get(callback_context.agent_name)
+        await asyncio.to_thread(self._windows.turn, _session(callback_context), shown, tokens, beside, model)
+
+    async def on_model_error_callback(self, *, callback_context: Any, llm_request: Any, error: Exception) -> None:
+        """Learn from a request that was too long; the error stays what it is."""
+        beside = self._beside.get(callback_context.agent_name, 0)
+        session, model = _session(callback_context), llm_request.model or None
+        await asyncio.to_thread(self._windows.refused, session, error, beside, model)
 
     async def after_run_callback(self, *, invocation_context: Any) -> None:
         """Forget the run's requests."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lossless.engine import Engine, open_engine
 from lossless.hosts.extras import extra
+from lossless.hosts.growth import Growth
 from lossless.hosts.joined import parted
 from lossless.hosts.window import Raw, answer_as_json, beside_of, tokens_of, told
 from lossless.model.conversations import Session
@@ -27,7 +28,7 @@ class LosslessEngine(ContextEngine):
     def __init__(self, archive: str | Path | Engine | None = None) -> None:
         self._archive = None if isinstance(archive, Engine) else archive
         self._engine = archive if isinstance(archive, Engine) else None
-        self._session = Session(key="hermes")
+        self._session, self._growth = Session(key="hermes"), Growth()
 
     @property
     def name(self) -> str:
@@ -72,8 +73,7 @@ class LosslessEngine(ContextEngine):
 
     def should_compress(self, prompt_tokens: int | None = None) -> bool:
         """Whether the prompt has grown over the threshold."""
-        tokens = self.last_prompt_tokens if prompt_tokens is None else prompt_tokens
-        return bool(self.threshold_tokens) and tokens >= self.threshold_tokens
+        return 0 < self.threshold_tokens <= (self.last_prompt_tokens if prompt_tokens is None else prompt_tokens)
 
     def should_compress_preflight(self, messages: list[Raw]) -> bool:
         """The same by an estimate, before a request."""
@@ -85,10 +85,10 @@ class LosslessEngine(ContextEngine):
     ) -> list[Raw]:  # fmt: skip
         """Keep the messages, fold what is old, and give back what fits beside the host's own prompt and tools."""
         self._keep(messages)
-        beside = beside_of(messages, current_tokens)
-        budget = max(self.threshold_tokens - beside, self.threshold_tokens // 4) or None  # at least a quarter
+        budget = max(self.threshold_tokens - beside_of(messages, current_tokens), self.threshold_tokens // 4) or None
         self.engine.compact(self._session, budget=budget, force=force)
-        made = self.engine.assemble(self._session, budget=budget, prompt=focus_topic, allow_trailing_assistant=True)
+        asked: Raw = {"prompt": focus_topic, "model": self._growth.model, "allow_trailing_assistant": True}
+        made = self.engine.assemble(self._session, budget=budget, **asked)
         self.compression_count += 1
         return told(made)
 
@@ -102,16 +102,17 @@ class LosslessEngine(ContextEngine):
         size = self.context_length or self.engine.settings.default_token_budget
         return answer_as_json(self.engine, self._session, name, args, size)
 
-    def update_model(self, model: str, context_length: int, *_: Any, **__: Any) -> None:  # noqa: ARG002
+    def update_model(self, model: str, context_length: int, *_: Any, **__: Any) -> None:
         """Another model, another window."""
-        self.context_length = context_length
+        self._growth, self.context_length = Growth(model or None), context_length
         self.threshold_tokens = int(context_length * self.threshold_percent)
 
     def _keep(self, messages: list[Raw] | None) -> None:
         if messages:
             budget, tokens = self.context_length or None, self.last_prompt_tokens or None
-            window = parted(self.engine, self._session, messages)
-            self.engine.after_turn(self._session, window=window, budget=budget, observed_tokens=tokens)
+            window, model = parted(self.engine, self._session, messages), self._growth.model
+            self.engine.after_turn(self._session, window=window, budget=budget, observed_tokens=tokens, model=model)
+            self._growth.learn(self.engine, tokens_of(messages), tokens)
 
 
 def register(ctx: Any) -> None:

@@ -42,19 +42,29 @@ class LosslessMiddleware(AgentMiddleware):
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
         """Keep the messages, fit the request, keep the reply."""
         session = current_session()
-        response = handler(self._fitted(session, request))
+        fitted = self._fitted(session, request)
+        try:
+            response = handler(fitted)
+        except Exception as error:
+            self._refused(session, request, error)
+            raise
         self._keep(session, request, response)
         return response
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
         """The same for async agents."""
         session = current_session()
-        response = await handler(await asyncio.to_thread(self._fitted, session, request))
+        fitted = await asyncio.to_thread(self._fitted, session, request)
+        try:
+            response = await handler(fitted)
+        except Exception as error:
+            await asyncio.to_thread(self._refused, session, request, error)
+            raise
         await asyncio.to_thread(self._keep, session, request, response)
         return response
 
     def _fitted(self, session: Session, request: Any) -> Any:
-        fitting = self._windows.fit(session, self._window(request), _beside(request))
+        fitting = self._windows.fit(session, self._window(request), _beside(request), _model(request))
         system = request.system_message.text if request.system_message else ""
         policy = SystemMessage(f"{system}\n\n{RECALL_POLICY}".strip())
         if fitting is None:
@@ -65,11 +75,20 @@ class LosslessMiddleware(AgentMiddleware):
         replies = list(getattr(response, "result", None) or [response])
         counted = getattr(replies[0], "usage_metadata", None) or {}
         said = [*self._window(request), *chat(self._windows, replies)]
-        self._windows.turn(session, said, counted.get("input_tokens"), _beside(request))
+        self._windows.turn(session, said, counted.get("input_tokens"), _beside(request), _model(request))
+
+    def _refused(self, session: Session, request: Any, error: Exception) -> None:
+        self._windows.refused(session, error, _beside(request), _model(request))
 
     def _window(self, request: Any) -> list[Raw]:
         head = [request.system_message] if request.system_message else []
         return chat(self._windows, [*head, *request.messages])
+
+
+def _model(request: Any) -> str | None:
+    """The name of the model, as far as it has one."""
+    names = (getattr(request.model, name, None) for name in ("model_name", "model", "model_id"))
+    return next((name for name in names if isinstance(name, str) and name), None)
 
 
 def _beside(request: Any) -> int:

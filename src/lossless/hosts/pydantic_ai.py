@@ -54,7 +54,8 @@ class Lossless(AbstractCapability[Any]):
     async def prepare_model_request(self, ctx: RunContext[Any], request_context: ModelRequestContext) -> Any:
         """What the model sees: all of it while it fits; the history of the run stays as it is."""
         said = list(window(self.windows, request_context.messages))
-        fitting = await asyncio.to_thread(self.windows.fit, _session(ctx), said, _beside(request_context))
+        given = said, _beside(request_context), _model(request_context)
+        fitting = await asyncio.to_thread(self.windows.fit, _session(ctx), *given)
         if fitting is None:
             return request_context
         return replace(request_context, messages=given_back(self.windows, fitting))
@@ -69,8 +70,17 @@ class Lossless(AbstractCapability[Any]):
         """Keep the reply."""
         said = list(window(self.windows, [*ctx.messages, response]))
         counted, beside = response.usage.input_tokens, _beside(request_context)
-        await asyncio.to_thread(self.windows.turn, _session(ctx), said, counted, beside)
+        model = _model(request_context)
+        await asyncio.to_thread(self.windows.turn, _session(ctx), said, counted, beside, model)
         return response
+
+    async def on_model_request_error(
+        self, ctx: RunContext[Any], *, request_context: ModelRequestContext, error: Exception
+    ) -> ModelResponse:
+        """Learn from a request that was too long; the error stays what it is."""
+        beside, model = _beside(request_context), _model(request_context)
+        await asyncio.to_thread(self.windows.refused, _session(ctx), error, beside, model)
+        raise error
 
     def _tool(self, name: str, help: str, schema: Raw) -> Tool[Any]:
         async def call(ctx: RunContext[Any], **arguments: Any) -> str:
@@ -81,6 +91,10 @@ class Lossless(AbstractCapability[Any]):
 
 def _session(ctx: RunContext[Any]) -> Session:
     return named(ctx.conversation_id, "conversation_id=… to the run")
+
+
+def _model(request: ModelRequestContext) -> str | None:
+    return getattr(request.model, "model_name", None) or None
 
 
 def _beside(request: ModelRequestContext) -> int:

@@ -6,7 +6,7 @@ import json
 import secrets
 import sys
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from lossless.errors import BadInput, NotFound
 from lossless.exchange.answers import answer, recalled
 from lossless.exchange.fitting import shows_all, window_tokens
 from lossless.exchange.room import recall_tokens, room
+from lossless.llm.calibration import refused_tokens
 from lossless.model.conversations import Session
 from lossless.model.tokens import estimate_tokens
 from lossless.recall.tools import TOOLS
@@ -48,35 +49,55 @@ class Windows:
     kind: str
     #: Tokens that a prompt may have; else the setting `defaultTokenBudget`.
     budget: int | None = None
+    #: What the last request of each session had, by our estimate, until its reply is there.
+    sent: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         checked_budget(self.budget)
 
-    def fit(self, session: Session, window: Sequence[Raw], beside: int = 0) -> tuple[Message, ...] | None:
+    def fit(
+        self, session: Session, window: Sequence[Raw], beside: int = 0, model: str | None = None
+    ) -> tuple[Message, ...] | None:
         """Store what the window adds, and the messages to send instead of it; None when it is sent as it is.
 
-        So many tokens are sent `beside` it: system prompts that are not in it, and tools.
+        So many tokens are sent `beside` it: system prompts that are not in it, and tools. What is known about the
+        tokenizer of the `model` is kept to.
         """
         there = room(self.size, beside=beside)
-        report = self.engine.after_turn(session, window=window, budget=there.budget, whole=True).append
+        report = self.engine.after_turn(session, window=window, budget=there.budget, model=model, whole=True).append
         if report.conversation_id is None or report.blocked is not None:
             return None
-        capacity = self.engine.capacity(report.conversation or session, budget=there.budget)
-        if shows_all(self.engine, report, window) and window_tokens(window) <= capacity:
+        capacity = self.engine.capacity(report.conversation or session, budget=there.budget, model=model)
+        self.sent[session.name] = window_tokens(window)
+        if shows_all(self.engine, report, window) and self.sent[session.name] <= capacity:
             tell(there.over, there.why_over)
             return None
         try:
-            made = self.engine.assemble(session, budget=there.budget, allow_trailing_assistant=True)
+            made = self.engine.assemble(session, budget=there.budget, model=model, allow_trailing_assistant=True)
         except NotFound:
             return None
+        self.sent[session.name] = made.tokens
         tell(there.over + made.receipt.over, there.why_over or made.receipt.why_over)
         return self._kept_together(self._with_references(made))
 
-    def turn(self, session: Session, window: Sequence[Raw], prompt_tokens: int | None = None, beside: int = 0) -> None:
-        """Store a window that ends with a reply, and see whether it is time to fold."""
+    def turn(
+        self, session: Session, window: Sequence[Raw], prompt_tokens: int | None = None, beside: int = 0,
+        model: str | None = None,
+    ) -> None:  # fmt: skip
+        """Store a window that ends with a reply, learn from what was counted, and see whether it is time to fold."""
         there, observed = room(self.size, beside=beside), max((prompt_tokens or 0) - beside, 0)
-        seen = observed or None
-        self.engine.after_turn(session, window=window, budget=there.budget, observed_tokens=seen, whole=True)
+        sent, seen = self.sent.pop(session.name, 0), observed or None
+        if model and observed:
+            self.engine.learn(model, sent, observed)
+        self.engine.after_turn(
+            session, window=window, budget=there.budget, observed_tokens=seen, model=model, whole=True
+        )
+
+    def refused(self, session: Session, error: BaseException, beside: int = 0, model: str | None = None) -> None:
+        """A request failed: where it was too long by the provider's count, the next one is shorter."""
+        found, sent = refused_tokens(str(error)), self.sent.pop(session.name, 0)
+        if model and found is not None:
+            self.engine.learn(model, sent, found[0] - beside, refused=True)
 
     @property
     def size(self) -> int:

@@ -31,6 +31,8 @@ _LONE_CLOSE = re.compile(r"(?<![`'\"])</(?:think|thinking|reasoning)>(?![`'\"])"
 _STOP_KEYS = ("finish_reason", "stop_reason", "finishReason", "stopReason")
 _INCOMPLETE = frozenset({"length", "max_tokens", "max_output_tokens", "model_length", "incomplete"})
 _MAX_DEPTH = 12
+#: More than any answer that is asked for has: what goes beyond it is not even read.
+_MOST_CHARS = 500_000
 
 
 def answer_text(response: object) -> str:
@@ -50,7 +52,7 @@ def _fragments(value: object, depth: int) -> Iterator[str]:
     if depth > _MAX_DEPTH:
         return
     if isinstance(value, str):
-        yield value
+        yield value[:_MOST_CHARS]
     elif isinstance(value, Mapping):
         if not _is_aside(value):
             yield from _first_with_text(value, depth)

@@ -22,6 +22,12 @@ class MessageItem:
     role: Role
     tokens: int
     seq: int
+    #: The estimate for budgets (`model.budget`); `tokens` where none is known.
+    budget_tokens: int = -1
+
+    def __post_init__(self) -> None:
+        if self.budget_tokens < 0:
+            object.__setattr__(self, "budget_tokens", self.tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,12 @@ class SummaryItem:
     summary_id: str
     depth: int
     tokens: int
+    #: The estimate for budgets (`model.budget`); `tokens` where none is known.
+    budget_tokens: int = -1
+
+    def __post_init__(self) -> None:
+        if self.budget_tokens < 0:
+            object.__setattr__(self, "budget_tokens", self.tokens)
 
 
 ContextItem: TypeAlias = MessageItem | SummaryItem
@@ -47,6 +59,11 @@ FRAME_TOKENS = 10
 def token_sum(items: Iterable[ContextItem]) -> int:
     """How many tokens the items have together, as they are stored."""
     return sum(item.tokens for item in items)
+
+
+def budget_sum(items: Iterable[ContextItem]) -> int:
+    """How many tokens the items have together, by the estimate for budgets."""
+    return sum(item.budget_tokens for item in items)
 
 
 def prompt_tokens(items: Sequence[ContextItem]) -> int:

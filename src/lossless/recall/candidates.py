@@ -84,7 +84,8 @@ def _named(archive: Archive, scope: Scope, summary_ids: Sequence[str]) -> Iterab
 
 def _message_backed(archive: Archive, grep: Grep, scope: Scope, query: str, now: datetime) -> list[Candidate]:
     hits = grep(archive, scope, _search(query, "messages"), now).hits
-    message_ids = [hit.id for hit in hits if isinstance(hit.id, int)]
+    echoes = archive.search.echoes(hit.id for hit in hits if isinstance(hit.id, int))
+    message_ids = [hit.id for hit in hits if isinstance(hit.id, int) and hit.id not in echoes]
     leaves = archive.summaries.covering(message_ids)
     return [
         Candidate(
@@ -94,7 +95,7 @@ def _message_backed(archive: Archive, grep: Grep, scope: Scope, query: str, now:
             is_message_backed=hit.id in leaves,
         )
         for hit in hits
-        if isinstance(hit.id, int)
+        if isinstance(hit.id, int) and hit.id not in echoes
     ]
 
 

@@ -108,7 +108,7 @@ class Findings:
     request: GrepRequest
     scope: Scope
     hits: tuple[Finding, ...] = ()
-    #: How many there are, as far as they were counted.
+    #: How many match, as far as they were counted; what stands beside them is not counted.
     total: int = 0
     #: What the caller should know about how the pattern was read, or what was left out.
     hint: str | None = None

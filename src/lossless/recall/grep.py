@@ -78,6 +78,8 @@ class _Asked:
         """The result, with the summaries above what was found."""
         archive = self.archive
         ids = [hit.id for hit in found if isinstance(hit.id, int)]
+        echoes = archive.search.echoes(ids) if ids else ()
+        found = sorted(found, key=lambda hit: hit.id in echoes)
         leaves = archive.summaries.covering(ids) if ids else {}
         hits = tuple(
             replace(hit, summary_id=leaves[hit.id]) if isinstance(hit.id, int) and hit.id in leaves else hit
@@ -236,7 +238,8 @@ def _by_words(asked: _Asked, now: datetime) -> Findings:
     found = page.found
     hint = words.query.hint or page.hint or _unread_hint(words) or (None if found or start else NOTHING)
     is_more = page.rest is not None or page.hint is not None
-    return asked.findings(found, max(page.total, len(found)), hint, page.rest or page.beyond, truncated=is_more)
+    total = max(page.total, sum(bool(hit.matches) for hit in found))
+    return asked.findings(found, total, hint, page.rest or page.beyond, truncated=is_more)
 
 
 def _unread_hint(words: Words) -> str | None:
@@ -292,7 +295,8 @@ def _ranked(words: Words, asked: _Asked, now: datetime) -> _Page:
         for hit, text in shown
     ]
     rest = Start(end) if len(ranked.hits) > end else None
-    return _Page(found, [text for _, text in shown], len(ranked.hits), rest)
+    total = sum(bool(hit.matched) for hit in ranked.hits)
+    return _Page(found, [text for _, text in shown], total, rest)
 
 
 def _newest(words: Words, asked: _Asked) -> _Page:

@@ -31,6 +31,8 @@ SESSION_GAP_SECONDS = 3600
 #: Between rows that do not follow each other, so does a slower pace than this for each message.
 SESSION_PACE_SECONDS = 600
 HYBRID_DECAY_PER_HOUR = 0.001
+#: The tier of messages that repeat what was found before: questions to recall tools, and their results.
+ECHO = 3
 #: Around how many of the best messages neighbours are looked at.
 NEIGHBOURS_OF = 60
 
@@ -68,7 +70,7 @@ class Hit:
     passage: int | None
     #: The terms in its own text, as they were asked.
     matched: tuple[str, ...]
-    #: 0 when all that was asked for is in its own text, 1 when what is required is, else 2.
+    #: 0 when all that was asked for is in its own text, 1 when what is required is, else 2; `ECHO` for an echo.
     tier: int
 
 

@@ -21,7 +21,7 @@ from lossless.recall.evidence import (
     opening_lines,
 )
 from lossless.recall.grep import MAX_CHARS, grep
-from lossless.recall.rank import Span
+from lossless.recall.rank import ECHO, Span
 from lossless.recall.scope import GrepRequest
 from lossless.recall.snippet import ELLIPSIS, best_window
 from lossless.store.texts import Where
@@ -93,10 +93,11 @@ def _ranked(
     span = None if spoken is None else Span(spoken.since.timestamp(), spoken.before.timestamp())
     words = wordsearch.words_of(archive, question, Where(scope.conversation_ids), "messages")
     found = wordsearch.ranked(words, _POOL, "relevance", now.timestamp(), span)
-    scores = {hit.id: hit.score for hit in found.hits[:_MOST] if isinstance(hit.id, int)}
+    scores = {hit.id: hit.score for hit in found.hits[:_MOST] if isinstance(hit.id, int) and hit.tier < ECHO}
     if not scores:
         hits = grep(archive, scope, GrepRequest(question, search_in="messages", limit=_MOST), now).hits
-        scores = {hit.id: hit.score for hit in hits if isinstance(hit.id, int)}
+        echoes = archive.search.echoes(hit.id for hit in hits if isinstance(hit.id, int))
+        scores = {hit.id: hit.score for hit in hits if isinstance(hit.id, int) and hit.id not in echoes}
     found_texts = texts.messages(scores)
     gone = asking | is_asked_by(archive, (question,), ((text.id, text.conversation_id) for text in found_texts))
     ranked = [(text, scores[text.id]) for text in found_texts if text.id not in gone]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lossless.model.index_text import PASSAGE_CHARS_DENSE, passages
 from lossless.recall.matching import Finder
 from lossless.recall.query import candidate_matches, understand
-from lossless.recall.rank import HYBRID_DECAY_PER_HOUR, Neighbour, missing_places, rank
+from lossless.recall.rank import ECHO, HYBRID_DECAY_PER_HOUR, Neighbour, missing_places, rank
 from lossless.recall.weigh import Candidate, Counts, weigh
 from lossless.store.search import keep_up, refresh
 from lossless.store.texts import MessageText, is_behind, is_stale, newest_first
@@ -108,12 +108,18 @@ def _ranked(words: Words, what: What, pool: int, sort: Sort, now: float, span: S
         texts = [*search.texts.summaries(ids), *_unread(words, what)]
     fresh = _fresh(words.archive, texts)
     candidates = [one for text, whole in fresh for one in _candidates(text, whole, starts.get(text.id, [None]))]  # type: ignore[arg-type]
-    weighed = weigh(query, candidates, Counts(search.size(where, what)[0], tuple(counts)))
+    echoes = search.echoes(text.id for text, _ in fresh if isinstance(text.id, int))
+    said = [one for one in candidates if one.id not in echoes]
+    rows = Counts(search.size(where, what)[0], tuple(counts))
+    weighed = weigh(query, said, rows)
     near = [
         Neighbour(id_, conversation_id, seq, (at or 0) / 1000, tokens)
         for id_, conversation_id, seq, at, tokens in search.neighbours(missing_places(weighed), where)
     ]
-    hits = rank(weighed, near, sort=sort, now=now, span=span)
+    hits = [hit for hit in rank(weighed, near, sort=sort, now=now, span=span) if hit.id not in echoes]
+    if echoes:
+        repeated = weigh(query, [one for one in candidates if one.id in echoes], rows)
+        hits += [replace(hit, tier=ECHO) for hit in rank(repeated, sort=sort, now=now, span=span)]
     return Ranked(tuple(hits), {text.id: text for text, _ in fresh}, weighed.weights)
 
 

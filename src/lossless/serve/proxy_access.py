@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from lossless.errors import BadInput
-from lossless.serve import tokens
 from lossless.serve.tokens import token, token_file
 
 if TYPE_CHECKING:
@@ -132,7 +131,7 @@ def read_token(path: Path | None = None, env: Mapping[str, str] = os.environ) ->
     """
     given = env.get(VARIABLE, "").strip()
     if given and path is None:
-        found, place = token(None, {tokens.VARIABLE: given})[0], f"${VARIABLE}"
+        found, place = token(None, env, VARIABLE)
     else:
         found, place = token(path or token_file(env).with_name("proxy-token"), {})
     if ":" in found:

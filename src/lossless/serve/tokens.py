@@ -24,14 +24,14 @@ def token_file(env: Mapping[str, str] = os.environ) -> Path:
     return Path(state) / "lossless" / "mcp-token"
 
 
-def token(file: Path | None = None, env: Mapping[str, str] = os.environ) -> tuple[str, str]:
+def token(file: Path | None = None, env: Mapping[str, str] = os.environ, variable: str = VARIABLE) -> tuple[str, str]:
     """The token, and where it came from; a file that is not there is made.
 
     Raises BadInput for a token that is too short, and for a file that others can read.
     """
-    given = env.get(VARIABLE, "").strip()
+    given = env.get(variable, "").strip()
     if given and file is None:
-        return _long_enough(given, VARIABLE), f"${VARIABLE}"
+        return _long_enough(given, f"${variable}"), f"${variable}"
     place = file or token_file(env)
     try:
         private_folder(place.parent)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from lossless.model.budget import message_budget_tokens
 from lossless.model.identity import fingerprint, part_id
 from lossless.store import rows
 from lossless.store.bundles import (
@@ -123,7 +124,7 @@ class BundleWriter:
             [
                 (message["message_id"], message["fingerprint"] or fingerprint(said), digest(text),
                  1 if message["claimed"] is None else message["claimed"], message["preamble"] or 0, message["format"],
-                 message["skeleton"])
+                 message["skeleton"], message_budget_tokens(said))
                 for message, said, text in zip(messages, read, texts, strict=True)
             ],
         )  # fmt: skip

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lossless.errors import Stale
-from lossless.model.context import ContextItem, MessageItem, SummaryItem, token_sum
+from lossless.model.budget import budget_tokens, message_budget_tokens
+from lossless.model.context import ContextItem, MessageItem, SummaryItem, budget_sum, token_sum
 from lossless.model.times import row_time, state_time
 from lossless.store.rows import PartRow, Sketch, sketch, time
 from lossless.store.sql import load
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
 _QUERIES = load("context")
 _INGEST = load("ingest")
 _PAGE = 512
-#: The column of an item's tokens.
-_TOKENS = 4
+#: The columns of an item's tokens, as the reference counts and for budgets.
+_TOKENS, _BUDGET = 4, 7
+#: Estimates that one read works out for rows of older versions, in items and in stored tokens; and how many are kept.
+_MOST_ESTIMATED, _MOST_ESTIMATED_TOKENS, _MOST_KEPT = 2_000, 500_000, 50_000
 #: A context does not begin with more system prompts than this.
 _MAX_PREAMBLE = 64
 #: A context with more items keeps the gaps in its numbers: numbering 5,000 anew takes about 45 ms.
@@ -77,6 +80,8 @@ class Newest:
     #: Older messages that were not read, and their tokens.
     unread: int
     unread_tokens: int
+    #: The same by the estimate for budgets.
+    unread_budget_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +96,7 @@ class _Passed:
     summaries: tuple[ContextItem, ...]
     messages: int
     tokens: int
+    budget_tokens: int
 
     @property
     def never_left_out(self) -> tuple[ContextItem, ...]:
@@ -108,10 +114,12 @@ class Context:
     def __init__(self, database: Database) -> None:
         self._db = database
         self._passed: dict[int, _Passed] = {}
+        #: Estimates of rows that have none, worked out once and stored with the next fold.
+        self._estimates: dict[int | str, int] = {}
 
     def items(self, conversation_id: int) -> list[ContextItem]:
         """The whole context in order."""
-        return [_item(row) for row in self._db.rows(_QUERIES["items"], {"conversation_id": conversation_id})]
+        return self._items(self._db.rows(_QUERIES["items"], {"conversation_id": conversation_id}))
 
     def newest_items(self, conversation_id: int, most_tokens: int) -> Newest:
         """The newest items that `most_tokens` can hold, at least back to the newest user message.
@@ -132,12 +140,12 @@ class Context:
         while len(rows) > 1 and rows[-1][0] < user and tokens - (rows[-1][_TOKENS] or 0) > most_tokens:
             tokens -= rows.pop()[_TOKENS] or 0
             is_whole = False
-        newest = [_item(row) for row in reversed(rows)]
+        newest = self._items(rows[::-1])
         if is_whole:
             return Newest(newest, 0, 0, 0)
         passed = self._before(conversation_id, newest[0])
         older, head = passed.never_left_out, passed.prompts
-        unread = passed.messages - len(head), passed.tokens - token_sum(head)
+        unread = passed.messages - len(head), passed.tokens - token_sum(head), passed.budget_tokens - budget_sum(head)
         return Newest([*older, *newest], len(older), *unread)
 
     def _before(self, conversation_id: int, item: ContextItem) -> _Passed:
@@ -161,27 +169,27 @@ class Context:
             return None
         ordinals = [*(item.ordinal for item in known.never_left_out), known.ordinal]
         place = {"conversation_id": conversation_id, "ordinals": json.dumps(ordinals)}
-        there = tuple(_item(row) for row in self._db.rows(_QUERIES["standing"], place))
+        there = tuple(self._items(self._db.rows(_QUERIES["standing"], place)))
         is_same = len(there) == len(ordinals) and there[:-1] == known.never_left_out
         return known if is_same and item_id(there[-1]) == known.item else None
 
     def _added_up(self, conversation_id: int, item: ContextItem, version: Row | None) -> _Passed:
         before = {"conversation_id": conversation_id, "first": -sys.maxsize, "ordinal": item.ordinal}
-        prompts = tuple(_item(row) for row in self._db.rows(_QUERIES["prompts_before"], before))
-        summaries = tuple(_item(row) for row in self._db.rows(_QUERIES["summaries_between"], before))
-        count, tokens = self._db.row(_QUERIES["messages_between"], before) or (0, 0)
-        return _Passed(version, item_id(item), item.ordinal, prompts, summaries, count, tokens)
+        prompts = tuple(self._items(self._db.rows(_QUERIES["prompts_before"], before)))
+        summaries = tuple(self._items(self._db.rows(_QUERIES["summaries_between"], before)))
+        count, tokens, budget = self._db.row(_QUERIES["messages_between"], before) or (0, 0, 0)
+        return _Passed(version, item_id(item), item.ordinal, prompts, summaries, count, tokens, budget)
 
     def _moved(self, conversation_id: int, known: _Passed, item: ContextItem) -> _Passed:
         """What lies before another item: the work follows how far it is away."""
         low, high = sorted((known.ordinal, item.ordinal))
         between = {"conversation_id": conversation_id, "first": low, "ordinal": high}
-        count, tokens = self._db.row(_QUERIES["messages_between"], between) or (0, 0)
+        count, tokens, budget = self._db.row(_QUERIES["messages_between"], between) or (0, 0, 0)
         if high == item.ordinal:
-            more = tuple(_item(row) for row in self._db.rows(_QUERIES["summaries_between"], between))
+            more = tuple(self._items(self._db.rows(_QUERIES["summaries_between"], between)))
             summaries = known.summaries + more
         else:
-            count, tokens = -count, -tokens
+            count, tokens, budget = -count, -tokens, -budget
             summaries = tuple(summary for summary in known.summaries if summary.ordinal < low)
         return replace(
             known,
@@ -190,7 +198,50 @@ class Context:
             summaries=summaries,
             messages=known.messages + count,
             tokens=known.tokens + tokens,
+            budget_tokens=known.budget_tokens + budget,
         )
+
+    def _items(self, rows: Sequence[Row]) -> list[ContextItem]:
+        """Rows as items; estimates that older versions did not store are worked out, newest first, so many a read."""
+        items = [_item(row) for row in rows]
+        lacking = [item for item, row in zip(items, rows, strict=True) if row[_BUDGET] is None]
+        if not lacking:
+            return items
+        self._estimate(lacking)
+        known = self._estimates
+        return [
+            replace(item, budget_tokens=known.get(item_id(item), item.tokens)) if row[_BUDGET] is None else item
+            for item, row in zip(items, rows, strict=True)
+        ]
+
+    def _estimate(self, lacking: Sequence[ContextItem]) -> None:
+        if len(self._estimates) > _MOST_KEPT:
+            self._estimates.clear()
+        wanted: list[int | str] = []
+        tokens = 0
+        for item in reversed(lacking):
+            if len(wanted) >= _MOST_ESTIMATED or tokens > _MOST_ESTIMATED_TOKENS:
+                break
+            if item_id(item) not in self._estimates:
+                wanted.append(item_id(item))
+                tokens += item.tokens
+        found = self.sketches([id_ for id_ in wanted if isinstance(id_, int)])
+        self._estimates |= {id_: message_budget_tokens(known.message) for id_, known in found.items()}
+        names = {"ids": json.dumps([id_ for id_ in wanted if isinstance(id_, str)])}
+        texts = self._db.rows(_QUERIES["summary_texts"], names)
+        self._estimates |= {id_: budget_tokens(text) for id_, text in texts if isinstance(text, str)}
+
+    def _keep_estimates(self) -> None:
+        """Store what was worked out for rows of older versions, in the caller's transaction."""
+        for id_, tokens in self._estimates.items():
+            query = "keep_message_estimate" if isinstance(id_, int) else "keep_summary_estimate"
+            self._db.run(_QUERIES[query], {"id": id_, "tokens": tokens})
+        self._estimates.clear()
+
+    def budget_tokens(self, conversation_id: int) -> int:
+        """The tokens of all items together by the estimate for budgets; the stored count where there is none yet."""
+        row = self._db.row(_QUERIES["budget_tokens"], {"conversation_id": conversation_id})
+        return row[0] if row else 0
 
     def sketches(self, message_ids: Sequence[int]) -> dict[int, Sketch]:
         """Messages by id, their originals not yet rebuilt; unknown ids are left out."""
@@ -235,6 +286,7 @@ class Context:
             },
         )
         self._forget_tokens(conversation_id)
+        self._keep_estimates()
         return first
 
     def close_gaps(self, conversation_id: int) -> bool:
@@ -401,7 +453,8 @@ class Context:
 
 
 def _item(row: Row) -> ContextItem:
-    ordinal, message_id, summary_id, role, tokens, seq, depth = row
+    ordinal, message_id, summary_id, role, tokens, seq, depth, budget = row
+    known = -1 if budget is None else budget
     if summary_id is not None:
-        return SummaryItem(ordinal, summary_id, depth or 0, tokens or 0)
-    return MessageItem(ordinal, message_id, role or "user", tokens or 0, seq or 0)
+        return SummaryItem(ordinal, summary_id, depth or 0, tokens or 0, known)
+    return MessageItem(ordinal, message_id, role or "user", tokens or 0, seq or 0, known)

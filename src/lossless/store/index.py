@@ -5,6 +5,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
+from lossless.model.budget import budget_tokens, message_budget_tokens
 from lossless.model.identity import fingerprint
 from lossless.model.index_text import INDEX_VERSION, extra_tokens, index_text_of, passages
 from lossless.model.messages import ToolCall
@@ -124,6 +125,7 @@ class SearchIndex:
             "message_id": message_id,
             "fingerprint": fingerprint(message),
             "digest": digest(text),
+            "budget_tokens": message_budget_tokens(message),
         }
         self._db.run(_QUERIES["set_extras"], values)
 
@@ -169,7 +171,8 @@ class SearchIndex:
         known = self._db.row(_QUERIES["summary_entry"], {"summary_id": summary_id})
         if known:
             self._db.run(_QUERIES["drop_summary_row"], {"rowid": known[0]})
-        row = self._db.row(_QUERIES["add_summary_extras"], {"summary_id": summary_id, "digest": digest(content)})
+        values = {"summary_id": summary_id, "digest": digest(content), "budget_tokens": budget_tokens(content)}
+        row = self._db.row(_QUERIES["add_summary_extras"], values)
         assert row is not None
         self._db.run(_QUERIES["add_summary"], (row[0], content, extra_tokens(content)))
 

@@ -309,7 +309,7 @@ def _wanted(ids: Sequence[int | str], *, whole: bool) -> dict[str, object]:
 
 
 def _item(row: Sequence[Any]) -> ContextItem:
-    ordinal, message_id, summary_id, role, tokens, seq, depth = row
+    ordinal, message_id, summary_id, role, tokens, seq, depth, budget = row
     if summary_id is not None:
-        return SummaryItem(ordinal, summary_id, depth or 0, tokens)
-    return MessageItem(ordinal, message_id, role or "user", tokens, seq or 0)
+        return SummaryItem(ordinal, summary_id, depth or 0, tokens, budget)
+    return MessageItem(ordinal, message_id, role or "user", tokens, seq or 0, budget)

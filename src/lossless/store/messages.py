@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lossless.errors import NotFound
+from lossless.model.budget import message_budget_tokens
 from lossless.model.identity import fingerprint
 from lossless.model.messages import MADE_UP
 from lossless.model.times import row_time
@@ -105,7 +106,8 @@ class Messages:
             _INSERT_EXTRAS,
             [
                 (first + n, item.fingerprint, digest(text), item.entry_id is None, item.is_preamble,
-                 None if item.message.format == "plain" else item.message.format, pack.skeleton)
+                 None if item.message.format == "plain" else item.message.format, pack.skeleton,
+                 message_budget_tokens(item.message))
                 for n, (item, pack, text) in enumerate(zip(new, packed, texts, strict=True))
             ],
         )  # fmt: skip

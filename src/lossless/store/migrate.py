@@ -32,8 +32,6 @@ KNOWN_STEPS = {
     "repairOpenClawMetadataIdentityState": 2,
 }
 
-#: Columns that tables of ours were given later.
-_LATER = {"ingest_state": ("revised", "likely"), "turn_keys": ("digest",)}
 #: Seconds between two tries at a file that another process is making.
 _PAUSE = 0.01
 
@@ -180,8 +178,9 @@ def _migrate(database: SqliteDatabase) -> None:
             database.run(_QUERIES["drop_old_key_index"])
             _create(database, schema("indexes"))
             _create(database, schema("additions"))
-            for table, column in _lacking(database):
-                database.run(f'ALTER TABLE "{table}" ADD COLUMN "{column}" INTEGER NOT NULL DEFAULT 0')
+            for table, columns in _lacking(database).items():
+                for column in columns:
+                    database.run(f'ALTER TABLE "{table}" ADD COLUMN {column.ddl}')
             _backfill(database)
             database.run(_QUERIES["set_state"], {"name": "schema", "value": SCHEMA_VERSION})
 
@@ -200,6 +199,29 @@ def expected_tables() -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(_expected().columns), _additions()
 
 
+#: Those of our own tables that have had columns added to them since they were first made.
+_GROWN = ("message_extras", "summary_extras")
+
+
+@cache
+def _own_columns() -> dict[str, dict[str, Column]]:
+    connection = apsw.Connection(":memory:")
+    for statement in split_script(schema("additions")):
+        if (created := _CREATED.match(statement)) and created[1] in _GROWN:
+            connection.execute(statement)
+    return {name: _columns(connection.execute(_QUERIES["columns"], {"table": name}).fetchall()) for name in _GROWN}
+
+
+def _lacking(database: Database) -> dict[str, list[Column]]:
+    """The columns that our own tables of an older file do not have yet."""
+    lacking = {}
+    for table, columns in _own_columns().items():
+        there = _columns(database.rows(_QUERIES["columns"], {"table": table}))
+        if there and (missing := [column for column in columns.values() if column.name not in there]):
+            lacking[table] = missing
+    return lacking
+
+
 def _is_current(database: SqliteDatabase) -> bool:
     tables = {name for name, _ in database.rows(_QUERIES["tables"])}
     expected = _expected()
@@ -216,14 +238,6 @@ def _is_current(database: SqliteDatabase) -> bool:
         and all(set(columns) <= set(shape.columns[table]) for table, columns in expected.columns.items())
         and all(steps.get(step, 0) >= known for step, known in KNOWN_STEPS.items())
     )
-
-
-def _lacking(database: Database) -> list[tuple[str, str]]:
-    """Columns that tables of ours in this file lack; a table that is not there lacks none."""
-    found = {table: {row[0] for row in database.rows(_QUERIES["columns"], {"table": table})} for table in _LATER}
-    return [
-        (table, name) for table, names in _LATER.items() if found[table] for name in names if name not in found[table]
-    ]
 
 
 def _refuse_unknown(database: SqliteDatabase, shape: Shape) -> None:
@@ -292,17 +306,19 @@ def stand_ins(database: SqliteDatabase) -> list[str]:
         if table not in tables:
             statements.append(_empty_table(table))
         elif missing := [column for column in columns.values() if column.name not in shape.columns[table]]:
-            lacking = ", ".join(f'{column.default or "NULL"} AS "{column.name}"' for column in missing)
-            statements.append(f'CREATE TEMP VIEW "{table}" AS SELECT rowid, *, {lacking} FROM main."{table}"')
-    for table in dict.fromkeys(table for table, _ in _lacking(database)):
-        lacking = ", ".join(f'0 AS "{column}"' for other, column in _lacking(database) if other == table)
-        statements.append(f'CREATE TEMP VIEW "{table}" AS SELECT rowid, *, {lacking} FROM main."{table}"')
+            statements.append(_filled_up(table, missing))
+    statements += [_filled_up(table, missing) for table, missing in _lacking(database).items()]
     additions = split_script(schema("additions"))
     for statement in additions:
         created = _CREATED.match(statement)
         if created and created[1] not in tables:
             statements.append(statement.replace(f"IF NOT EXISTS {created[1]}", f"temp.{created[1]}", 1))
     return statements
+
+
+def _filled_up(table: str, missing: list[Column]) -> str:
+    lacking = ", ".join(f'{column.default or "NULL"} AS "{column.name}"' for column in missing)
+    return f'CREATE TEMP VIEW "{table}" AS SELECT rowid, *, {lacking} FROM main."{table}"'
 
 
 def _empty_table(table: str) -> str:

@@ -27,6 +27,8 @@ FEW = 3000
 _CATCH_UP = 2000
 #: Rows without an index that one search looks at, the newest.
 MOST_UNREAD = 20_000
+#: So many messages may stand between a call and its result.
+_CALL_BEFORE = 64
 #: Why a search may be unable to write what it learned; it goes on without.
 UNWRITABLE = (ArchiveDenied, ArchiveFull, ArchiveLocked)
 
@@ -128,6 +130,11 @@ class Search:
     def having(self, match: str) -> list[int]:
         """All messages that match, in no order."""
         return [row[0] for row in self._db.rows(_QUERIES["having"], {"match": match, "base": PASSAGE_BASE})]
+
+    def echoes(self, message_ids: Iterable[int]) -> frozenset[int]:
+        """Those that only ask our recall tools, or are their answers: they repeat what was said elsewhere."""
+        asked = {"ids": json.dumps(list(message_ids)), "back": _CALL_BEFORE}
+        return frozenset(row[0] for row in self._db.rows(_QUERIES["echoes"], asked))
 
     def newest(self, match: str, where: Where, limit: int, start: Place | None = None) -> tuple[list[int], int | None]:
         """Messages that match, newest first, behind a place; and how many there are, None when that is unknown."""

@@ -228,3 +228,25 @@ def test_a_big_message_is_shown_once_in_its_own_turn(tmp_path: Path) -> None:
         assert made["estimatedTokens"] > 9000
         alone = plugin.call("assemble", sessionKey=KEY, messages=window, tokenBudget=128_000)
         assert "[LCM Raw Payload: file_" in str(alone["messages"][-1]["content"])
+
+
+def test_the_tokenizer_of_a_model_is_learned_from_how_its_prompts_grow(tmp_path: Path) -> None:
+    """Whatever OpenClaw's own system prompt and tools take."""
+    database, frame = tmp_path / "lcm.db", 17_000
+    window: list[dict[str, Any]] = []
+    with PluginEnd(database) as plugin:
+        for n in range(8):
+            said = {"role": "user", "content": f"turn {n}: " + "some words of a long message " * 200}
+            window.append(said)
+            made = plugin.call("assemble", sessionKey=KEY, messages=window, tokenBudget=200_000, model="fake/m-1")
+            usage = {"input": frame + 2 * made["estimatedTokens"], "output": 5, "cacheRead": 0, "cacheWrite": 0}
+            reply = {"role": "assistant", "content": [{"type": "text", "text": "Noted."}], "usage": usage}
+            window.append(reply)
+            plugin.call("commitTurn", sessionKey=KEY, advancementKey=f"turn-{n}", messages=[said, reply])
+    with lossless.open(database, lossless.Settings()) as engine:
+        rows = engine.archive.database.rows("SELECT model, ratio, observations FROM token_factors")
+    assert len(rows) == 1
+    model, ratio, count = rows[0]
+    assert model == "fake/m-1"
+    assert 1.9 < ratio < 2.1
+    assert count >= 5

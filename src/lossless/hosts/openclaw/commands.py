@@ -79,7 +79,9 @@ def _compact(bridge: Bridge, call: Call, session: Session, rest: str) -> str:
     report = bridge.engine.compact(
         session, budget=budget, force=True, instructions=rest, seconds=seconds, progress=lambda *_: call.check()
     )
-    made = f"{len(report.summary_ids)} summaries written" if report.compacted else "nothing folded"
+    count = len(report.summary_ids)
+    written = "1 summary written" if count == 1 else f"{count} summaries written"
+    made = written if report.compacted else "nothing folded"
     return f"{made}: {report.tokens_before:,} → {report.tokens_after:,} tokens ({reason_of(report)})."
 
 

@@ -63,7 +63,8 @@ def _repaired(bridge: Bridge, session: Session, *, is_sure: bool) -> str:
     if done is None and not refused:
         return "No summary of this conversation is broken."
     written = 0 if done is None else len(done.summary_ids)
-    return f"{written} summaries written anew, {len(refused)} left as they are."
+    summaries = "summary" if written == 1 else "summaries"
+    return f"{written} {summaries} written anew, {len(refused)} left as they are."
 
 
 def _repaired_other(bridge: Bridge, number: int, *, is_sure: bool) -> str:

@@ -40,6 +40,7 @@ def assemble(bridge: Bridge, call: Call) -> dict[str, Any]:
     if more:
         left = max(_LEAST_TOKENS, (budget or engine.settings.default_token_budget) - tokens_of(more))
         made = _made(bridge, conversation, params, left)
+    bridge.counted.sending(session, made.tokens + tokens_of(more))
     kept = len(made.messages) - stand_ins(made.messages, more)
     shown, twice = made.messages[:kept], made.messages[kept:]
     result: dict[str, Any] = {

@@ -36,13 +36,17 @@ def status_text(bridge: Bridge, session: Session) -> str:
         f"lossless {__version__} on OpenClaw {bridge.host.version or '(version unknown)'}",
         f"Archive: {archive.path}, {size:,} bytes",
         f"Kept: {counts.conversations} conversations, {counts.messages} messages, {counts.summaries} summaries",
-        f"Last stored: {live.last_stored_at or 'never'}; last compacted: {live.last_compacted_at or 'never'}",
+        f"Last stored: {_at(live.last_stored_at)}; last compacted: {_at(live.last_compacted_at)}",
         f"Seen {live.seen}, stored {live.stored}, replayed {live.replayed}, skipped {live.skipped}, "
         f"ambiguous {live.ambiguous}, revised {live.revised}, likely {live.likely}",
     ]
     lines += [f"Blocked: conversation {id_}: {reason}" for id_, _, reason in live.blocked]
     owed = f"{totals.pending} pending, {totals.running} running" if totals.pending + totals.running else "none"
     return "\n".join([*lines, f"Debt: {owed}", *_conversation_lines(bridge, row)])
+
+
+def _at(moment: datetime | None) -> str:
+    return "never" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _conversation_lines(bridge: Bridge, row: ConversationRow | None) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from lossless.compaction.observed import observation
 from lossless.errors import BadInput, LosslessError, NotFound
 from lossless.hosts.openclaw.peer import HostError
 from lossless.hosts.openclaw.reading import (
@@ -83,6 +84,7 @@ def after_turn(bridge: Bridge, call: Call) -> dict[str, Any]:
         key=words(params, "key"),
         heartbeat=_is_heartbeat(call),
     )
+    _learn(bridge, session, model.name, messages_of(params))
     return {"stored": report.append.stored + (report.transcript.stored if report.transcript else 0)}
 
 
@@ -116,7 +118,17 @@ def commit_turn(bridge: Bridge, call: Call) -> dict[str, Any]:
         key=key,
         heartbeat=_is_heartbeat(call),
     )
+    _learn(bridge, session, model.name, messages)
     return {"status": "committed"}
+
+
+def _learn(bridge: Bridge, session: Session, model: str | None, messages: Sequence[dict[str, Any]]) -> None:
+    """What the first answer of a turn says about the model's tokenizer: its usage counts the prompt that was made."""
+    usages = (one["usage"] for one in messages if isinstance(one.get("usage"), dict))
+    reported = next((observation(usage, model).prompt_tokens for usage in usages), None)
+    grown = bridge.counted.counted(session, model, reported)
+    if model is not None and grown is not None:
+        bridge.engine.learn(model, *grown)
 
 
 def _has_entries(bridge: Bridge, session: Session, entry_ids: Sequence[str | None]) -> bool:

@@ -2,10 +2,13 @@
 -- Ordinals only ever grow and may have gaps; order is all that matters.
 
 -- name: items
-SELECT c.ordinal, c.message_id, c.summary_id, m.role, coalesce(m.token_count, s.token_count), m.seq, s.depth
+SELECT c.ordinal, c.message_id, c.summary_id, m.role, coalesce(m.token_count, s.token_count), m.seq, s.depth,
+       coalesce(x.budget_tokens, y.budget_tokens)
   FROM context_items c
   LEFT JOIN messages m ON m.message_id = c.message_id
+  LEFT JOIN message_extras x ON x.message_id = c.message_id
   LEFT JOIN summaries s ON s.summary_id = c.summary_id
+  LEFT JOIN summary_extras y ON y.summary_id = c.summary_id
  WHERE c.conversation_id = :conversation_id
  ORDER BY c.ordinal;
 
@@ -14,6 +17,15 @@ SELECT coalesce(sum(coalesce(m.token_count, s.token_count)), 0), count(*)
   FROM context_items c
   LEFT JOIN messages m ON m.message_id = c.message_id
   LEFT JOIN summaries s ON s.summary_id = c.summary_id
+ WHERE c.conversation_id = :conversation_id;
+
+-- name: budget_tokens
+SELECT coalesce(sum(coalesce(x.budget_tokens, y.budget_tokens, m.token_count, s.token_count)), 0)
+  FROM context_items c
+  LEFT JOIN messages m ON m.message_id = c.message_id
+  LEFT JOIN message_extras x ON x.message_id = c.message_id
+  LEFT JOIN summaries s ON s.summary_id = c.summary_id
+  LEFT JOIN summary_extras y ON y.summary_id = c.summary_id
  WHERE c.conversation_id = :conversation_id;
 
 -- name: counts
@@ -137,10 +149,13 @@ SELECT p.message_id, p.tool_call_id FROM context_items c JOIN message_parts p ON
  WHERE c.conversation_id = :conversation_id AND p.tool_call_id IS NOT NULL;
 
 -- name: newest_items
-SELECT c.ordinal, c.message_id, c.summary_id, m.role, coalesce(m.token_count, s.token_count), m.seq, s.depth
+SELECT c.ordinal, c.message_id, c.summary_id, m.role, coalesce(m.token_count, s.token_count), m.seq, s.depth,
+       coalesce(x.budget_tokens, y.budget_tokens)
   FROM context_items c
   LEFT JOIN messages m ON m.message_id = c.message_id
+  LEFT JOIN message_extras x ON x.message_id = c.message_id
   LEFT JOIN summaries s ON s.summary_id = c.summary_id
+  LEFT JOIN summary_extras y ON y.summary_id = c.summary_id
  WHERE c.conversation_id = :conversation_id AND c.ordinal < :ordinal
  ORDER BY c.ordinal DESC LIMIT :limit;
 
@@ -149,19 +164,24 @@ SELECT c.ordinal FROM context_items c JOIN messages m USING (message_id)
  WHERE c.conversation_id = :conversation_id AND m.role = 'user' ORDER BY c.ordinal DESC LIMIT 1;
 
 -- name: summaries_between
-SELECT c.ordinal, NULL, c.summary_id, NULL, s.token_count, NULL, s.depth
-  FROM context_items c LEFT JOIN summaries s ON s.summary_id = c.summary_id
+SELECT c.ordinal, NULL, c.summary_id, NULL, s.token_count, NULL, s.depth, y.budget_tokens
+  FROM context_items c
+  LEFT JOIN summaries s ON s.summary_id = c.summary_id
+  LEFT JOIN summary_extras y ON y.summary_id = c.summary_id
  WHERE c.conversation_id = :conversation_id AND c.ordinal >= :first AND c.ordinal < :ordinal AND c.summary_id IS NOT NULL
  ORDER BY c.ordinal;
 
 -- name: messages_between
-SELECT count(*), coalesce(sum(m.token_count), 0) FROM context_items c JOIN messages m USING (message_id)
+SELECT count(*), coalesce(sum(m.token_count), 0), coalesce(sum(coalesce(x.budget_tokens, m.token_count)), 0)
+  FROM context_items c JOIN messages m USING (message_id)
+  LEFT JOIN message_extras x USING (message_id)
  WHERE c.conversation_id = :conversation_id AND c.ordinal >= :first AND c.ordinal < :ordinal;
 
 -- name: prompts_before
 -- The system prompts that a context begins with.
-SELECT c.ordinal, c.message_id, NULL, m.role, m.token_count, m.seq, NULL
+SELECT c.ordinal, c.message_id, NULL, m.role, m.token_count, m.seq, NULL, x.budget_tokens
   FROM context_items c JOIN messages m USING (message_id)
+  LEFT JOIN message_extras x USING (message_id)
  WHERE c.conversation_id = :conversation_id AND c.ordinal < :ordinal AND m.role = 'system'
    AND c.ordinal < coalesce((
        SELECT o.ordinal FROM context_items o LEFT JOIN messages n USING (message_id)
@@ -170,10 +190,13 @@ SELECT c.ordinal, c.message_id, NULL, m.role, m.token_count, m.seq, NULL
 
 -- name: standing
 -- The items at these ordinals, as they stand now.
-SELECT c.ordinal, c.message_id, c.summary_id, m.role, coalesce(m.token_count, s.token_count), m.seq, s.depth
+SELECT c.ordinal, c.message_id, c.summary_id, m.role, coalesce(m.token_count, s.token_count), m.seq, s.depth,
+       coalesce(x.budget_tokens, y.budget_tokens)
   FROM context_items c
   LEFT JOIN messages m ON m.message_id = c.message_id
+  LEFT JOIN message_extras x ON x.message_id = c.message_id
   LEFT JOIN summaries s ON s.summary_id = c.summary_id
+  LEFT JOIN summary_extras y ON y.summary_id = c.summary_id
  WHERE c.conversation_id = :conversation_id AND c.ordinal IN (SELECT value FROM json_each(:ordinals))
  ORDER BY c.ordinal;
 
@@ -181,6 +204,15 @@ SELECT c.ordinal, c.message_id, c.summary_id, m.role, coalesce(m.token_count, s.
 -- What is another after every change of a context but an append, whichever program made it.
 SELECT (SELECT max(log_id) FROM context_log WHERE conversation_id = :conversation_id),
        (SELECT rowid FROM summaries WHERE conversation_id = :conversation_id ORDER BY created_at DESC, rowid DESC LIMIT 1);
+
+-- name: summary_texts
+SELECT summary_id, content FROM summaries WHERE summary_id IN (SELECT value FROM json_each(:ids));
+
+-- name: keep_message_estimate
+UPDATE message_extras SET budget_tokens = :tokens WHERE message_id = :id;
+
+-- name: keep_summary_estimate
+UPDATE summary_extras SET budget_tokens = :tokens WHERE summary_id = :id;
 
 -- name: sketches
 SELECT m.message_id, m.role, m.content, m.token_count, m.stable_event_key, m.large_content, x.format, x.skeleton

@@ -72,17 +72,17 @@ DROP TABLE IF EXISTS version_index;
 DELETE FROM message_passages;
 
 -- name: set_extras
-INSERT INTO message_extras (message_id, fingerprint, digest, claimed, format, skeleton)
-VALUES (:message_id, :fingerprint, :digest, 1, NULL, NULL)
-    ON CONFLICT (message_id) DO UPDATE SET digest = excluded.digest;
+INSERT INTO message_extras (message_id, fingerprint, digest, claimed, format, skeleton, budget_tokens)
+VALUES (:message_id, :fingerprint, :digest, 1, NULL, NULL, :budget_tokens)
+    ON CONFLICT (message_id) DO UPDATE SET digest = excluded.digest, budget_tokens = excluded.budget_tokens;
 
 -- name: unindexed_summaries
 SELECT s.summary_id, s.content FROM summaries s LEFT JOIN summary_extras x USING (summary_id)
  WHERE x.summary_id IS NULL LIMIT :limit;
 
 -- name: add_summary_extras
-INSERT INTO summary_extras (summary_id, digest) VALUES (:summary_id, :digest)
-    ON CONFLICT (summary_id) DO UPDATE SET digest = excluded.digest
+INSERT INTO summary_extras (summary_id, digest, budget_tokens) VALUES (:summary_id, :digest, :budget_tokens)
+    ON CONFLICT (summary_id) DO UPDATE SET digest = excluded.digest, budget_tokens = excluded.budget_tokens
     RETURNING index_id;
 
 -- name: summary_entry

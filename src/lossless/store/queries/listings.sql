@@ -95,13 +95,16 @@ SELECT m.message_id FROM messages m
 
 -- name: newest_items
 -- The last :count items of each context, the newest first.
-SELECT c.conversation_id, c.ordinal, c.message_id, c.summary_id, m.role, coalesce(m.token_count, s.token_count, 0), m.seq, s.depth
+SELECT c.conversation_id, c.ordinal, c.message_id, c.summary_id, m.role, coalesce(m.token_count, s.token_count, 0), m.seq, s.depth,
+       coalesce(x.budget_tokens, y.budget_tokens, -1)
   FROM json_each(:ids) j
  CROSS JOIN context_items c ON c.conversation_id = j.value AND c.ordinal >= (
        SELECT min(ordinal) FROM (
            SELECT n.ordinal FROM context_items n WHERE n.conversation_id = j.value ORDER BY n.ordinal DESC LIMIT :count))
   LEFT JOIN messages m ON m.message_id = c.message_id
+  LEFT JOIN message_extras x ON x.message_id = c.message_id
   LEFT JOIN summaries s ON s.summary_id = c.summary_id
+  LEFT JOIN summary_extras y ON y.summary_id = c.summary_id
  ORDER BY c.conversation_id, c.ordinal DESC;
 
 -- name: summary_page

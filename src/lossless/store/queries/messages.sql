@@ -12,7 +12,8 @@ INSERT INTO messages (message_id, conversation_id, seq, role, content, token_cou
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: insert_extras
-INSERT INTO message_extras (message_id, fingerprint, digest, claimed, preamble, format, skeleton) VALUES (?, ?, ?, ?, ?, ?, ?);
+INSERT INTO message_extras (message_id, fingerprint, digest, claimed, preamble, format, skeleton, budget_tokens)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: insert_part
 INSERT INTO message_parts (part_id, message_id, session_id, part_type, ordinal, text_content, tool_call_id, tool_name,

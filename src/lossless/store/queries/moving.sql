@@ -23,8 +23,8 @@ SELECT (j.value ->> 1) || '.' || p.ordinal, j.value ->> 1, '', p.part_type, p.or
   FROM json_each(:places) j JOIN message_parts p ON p.message_id = j.value ->> 0;
 
 -- name: copy_extras
-INSERT INTO message_extras (message_id, fingerprint, digest, claimed, preamble, format, skeleton)
-SELECT j.value ->> 1, x.fingerprint, NULL, 1, 0, x.format, x.skeleton
+INSERT INTO message_extras (message_id, fingerprint, digest, claimed, preamble, format, skeleton, budget_tokens)
+SELECT j.value ->> 1, x.fingerprint, NULL, 1, 0, x.format, x.skeleton, x.budget_tokens
   FROM json_each(:places) j JOIN message_extras x ON x.message_id = j.value ->> 0;
 
 -- name: copy_hidden

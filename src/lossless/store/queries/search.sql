@@ -89,6 +89,19 @@ SELECT m.message_id, m.conversation_id, m.seq, CAST(round(unixepoch(m.created_at
  WHERE (:since IS NULL OR unixepoch(m.created_at, 'subsec') * 1000 >= :since)
    AND (:before IS NULL OR unixepoch(m.created_at, 'subsec') * 1000 < :before);
 
+-- name: echoes
+-- Those of some messages that do nothing but call our own recall tools, or bring their results: a result has the id of
+-- a call a little before it.
+SELECT m.message_id FROM json_each(:ids) w JOIN messages m ON m.message_id = w.value
+ WHERE EXISTS (SELECT 1 FROM message_parts p WHERE p.message_id = m.message_id AND (p.part_type = 'tool' OR p.tool_call_id IS NOT NULL))
+   AND NOT EXISTS (
+       SELECT 1 FROM message_parts p WHERE p.message_id = m.message_id AND (p.part_type = 'tool' OR p.tool_call_id IS NOT NULL)
+          AND coalesce(p.tool_name, '') NOT GLOB '*lcm_[a-z]*'
+          AND NOT EXISTS (
+              SELECT 1 FROM messages n JOIN message_parts q ON q.message_id = n.message_id
+               WHERE n.conversation_id = m.conversation_id AND n.seq BETWEEN m.seq - :back AND m.seq
+                 AND q.tool_call_id = p.tool_call_id AND q.tool_name GLOB '*lcm_[a-z]*'));
+
 -- name: disorder
 -- A message above :after that is older than the one stored before it.
 SELECT 1 FROM messages a

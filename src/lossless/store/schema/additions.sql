@@ -9,7 +9,8 @@ CREATE TABLE IF NOT EXISTS message_extras (
     claimed     INTEGER NOT NULL,  -- 1 once a producer without entry ids has brought it
     preamble    INTEGER NOT NULL DEFAULT 0,  -- 1 for a system prompt at the head of a window
     format      TEXT,              -- the codec it came through; NULL for plain
-    skeleton    BLOB               -- the original with references to content and parts, deflated; NULL when those say it all
+    skeleton    BLOB,              -- the original with references to content and parts, deflated; NULL when those say it all
+    budget_tokens INTEGER          -- the estimate for budgets; NULL until it is worked out
 );
 
 -- Passages of long messages beyond the first; the first has the message's own id in the index.
@@ -47,7 +48,8 @@ CREATE TABLE IF NOT EXISTS stale_summaries (
 CREATE TABLE IF NOT EXISTS summary_extras (
     index_id   INTEGER PRIMARY KEY,
     summary_id TEXT NOT NULL UNIQUE REFERENCES summaries (summary_id) ON DELETE CASCADE,
-    digest     BLOB NOT NULL
+    digest     BLOB NOT NULL,
+    budget_tokens INTEGER  -- the estimate for budgets; NULL until it is worked out
 );
 
 CREATE VIRTUAL TABLE IF NOT EXISTS message_index USING fts5 (

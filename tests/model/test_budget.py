@@ -1,0 +1,92 @@
+"""The estimate for budgets against what tokenizers counted of the same texts."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.token_texts import made_up
+from lossless.model.budget import PICTURE_TOKENS, budget_tokens, json_budget_tokens, message_budget_tokens
+from lossless.model.messages import File, Json, Message, Text, ToolCall, ToolResult
+from lossless.model.tokens import estimate_tokens
+
+#: Of the first 2,400 characters of each text: tokens by cl100k and by o200k.
+COUNTED = {
+    "English": (487, 484),
+    "logs": (1121, 1120),
+    "hex dump": (1517, 1516),
+    "hex": (1357, 1357),
+    "SHA-256": (1285, 1289),
+    "UUIDs": (1553, 1554),
+    "base64": (1722, 1638),
+    "base64 in lines": (1724, 1652),
+    "JSON": (1028, 1026),
+    "JSON, indented": (950, 948),
+    "numbers": (1121, 1121),
+    "Chinese": (2551, 1660),
+    "Japanese": (2180, 1643),
+    "Korean": (1881, 1151),
+    "Russian": (1085, 608),
+}
+TEXTS = {kind: text[:2_400] for kind, text in made_up().items()}
+
+
+@pytest.mark.parametrize("kind", COUNTED)
+def test_no_tokenizer_counts_more_than_the_estimate(kind: str) -> None:
+    assert max(COUNTED[kind]) <= 1.02 * budget_tokens(TEXTS[kind])
+
+
+def test_english_is_not_estimated_far_too_high() -> None:
+    assert min(COUNTED["English"]) >= 0.85 * budget_tokens(TEXTS["English"])
+
+
+def test_stored_counts_would_not_do() -> None:
+    short = {kind for kind, real in COUNTED.items() if max(real) > 1.5 * estimate_tokens(TEXTS[kind])}
+    assert short >= {"logs", "hex dump", "hex", "SHA-256", "UUIDs", "base64", "JSON", "numbers"}
+
+
+@given(st.text(), st.text())
+def test_it_is_never_more_than_bytes_and_never_nothing(one: str, other: str) -> None:
+    size = len(one.encode("utf-8", "surrogatepass"))
+    assert budget_tokens(one) <= size
+    assert (budget_tokens(one) > 0) == bool(one)
+    assert budget_tokens(one + "\n" + other) > 0
+
+
+def test_half_a_character_is_counted() -> None:
+    assert budget_tokens("\ud800 and more") > 0
+
+
+def test_pictures_cost_the_same_whatever_their_size() -> None:
+    def picture(size: int) -> Message:
+        block: dict[str, Json] = {
+            "type": "image",
+            "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0K" * size},
+        }
+        return Message("user", "See:", (Text("See:"), File(block, "image/png")))
+
+    assert message_budget_tokens(picture(100)) == message_budget_tokens(picture(100_000))
+    assert message_budget_tokens(picture(100)) == PICTURE_TOKENS + budget_tokens("See:")
+
+
+def test_binary_strings_of_unknown_blocks_have_their_own_price() -> None:
+    small = json_budget_tokens({"type": "audio", "data": "UklGRi" * 1_000})
+    assert PICTURE_TOKENS < small < 2 * PICTURE_TOKENS
+    words = "some words " * 1_000
+    assert json_budget_tokens({"type": "note", "text": words}) > budget_tokens(words)
+
+
+def test_calls_and_results_count_their_names_and_arguments() -> None:
+    call = Message("assistant", "", (ToolCall("call_1", "run", {"command": "ls -la /var/log"}),))
+    result = Message("tool", "a.log", (ToolResult("call_1", None, "a.log"),))
+    assert message_budget_tokens(call) > budget_tokens('{"command":"ls -la /var/log"}')
+    assert message_budget_tokens(result) > budget_tokens("a.log")
+
+
+def test_tool_schemas_are_counted_as_json() -> None:
+    schema: dict[str, Json] = {
+        "name": "read",
+        "input_schema": {"type": "object", "properties": {"path": {"type": "string"}}},
+    }
+    assert 20 <= json_budget_tokens(schema) <= 80

@@ -1,0 +1,95 @@
+"""The estimate for budgets beside the stored count: written with each message and summary, worked out for old rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import apsw
+
+import lossless
+from lossless.model.budget import budget_tokens, message_budget_tokens
+from lossless.model.context import MessageItem, SummaryItem, budget_sum
+from lossless.store.archive import Archive
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lossless.model.context import ContextItem
+
+HEX = " ".join(f"{n * 2654435761 % 2**32:08x}" for n in range(400))
+SESSION = lossless.Session(key="s")
+WINDOW: list[dict[str, Any]] = [
+    {"role": "user", "content": f"What is at {HEX}?"},
+    {"role": "assistant", "content": "", "tool_calls": [
+        {"id": "call_1", "type": "function", "function": {"name": "dump", "arguments": '{"path": "/var/log/a"}'}}]},
+    {"role": "tool", "tool_call_id": "call_1", "content": HEX},
+    {"role": "assistant", "content": "It is a table of numbers."},
+]  # fmt: skip
+
+
+def _filled(path: Path) -> None:
+    with lossless.open(path, background=False) as engine:
+        for n in range(6):
+            engine.append(SESSION, [{"role": "user", "content": f"turn {n}: {HEX}"}, *WINDOW[1:]])
+        engine.compact(SESSION, budget=2_000, force=True)
+
+
+def _items(engine: lossless.Engine) -> list[ContextItem]:
+    with engine.archive.reading():
+        return engine.archive.context.items(1)
+
+
+def test_messages_and_summaries_have_an_estimate_of_their_own(tmp_path: Path) -> None:
+    _filled(tmp_path / "lcm.db")
+    with lossless.open(tmp_path / "lcm.db", background=False) as engine:
+        items, archive = _items(engine), engine.archive
+        assert {type(item) for item in items} == {MessageItem, SummaryItem}
+        for item in items:
+            if isinstance(item, MessageItem):
+                stored = archive.messages.get(item.message_id).message
+                assert item.budget_tokens == message_budget_tokens(stored)
+                assert item.tokens == stored.tokens
+            else:
+                assert item.budget_tokens == budget_tokens(archive.summaries.get(item.summary_id).content)
+        assert any(item.budget_tokens > item.tokens for item in items)
+        assert archive.context.budget_tokens(1) == budget_sum(items)
+        newest = archive.context.newest_items(1, 10)
+        assert newest.unread_budget_tokens + budget_sum(newest.items) == budget_sum(items)
+
+
+def _made_older(path: Path) -> None:
+    """The file as a version without estimates has left it."""
+    connection = apsw.Connection(str(path))
+    for table in ("message_extras", "summary_extras"):
+        connection.execute(f"ALTER TABLE {table} DROP COLUMN budget_tokens")
+    connection.close()
+
+
+def test_an_older_archive_is_read_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "lcm.db"
+    _filled(path)
+    with lossless.open(path, background=False) as engine:
+        expected = _items(engine)
+    _made_older(path)
+    archive = Archive.open(path, read_only=True)
+    assert archive.context.items(1) == expected
+    archive.close()
+    with lossless.open(path, background=False) as engine:
+        assert _items(engine) == expected
+        assert engine.archive.database.rows("SELECT 1 FROM message_extras WHERE budget_tokens IS NOT NULL") == []
+
+
+def test_estimates_of_an_older_archive_are_stored_with_the_next_fold(tmp_path: Path) -> None:
+    path = tmp_path / "lcm.db"
+    _filled(path)
+    _made_older(path)
+    with lossless.open(path, background=False) as engine:
+        for n in range(12):
+            engine.append(SESSION, [{"role": "user", "content": f"later {n}: {HEX}"}, WINDOW[-1]])
+        engine.compact(SESSION, budget=2_000, force=True)
+    with lossless.open(path, background=False) as engine:
+        kept = [item for item in _items(engine) if isinstance(item, SummaryItem)]
+        rows = engine.archive.database.rows("SELECT summary_id, budget_tokens FROM summary_extras")
+        stored: dict[str, int] = dict(rows)
+        assert kept
+        assert all(stored[item.summary_id] == item.budget_tokens for item in kept)
