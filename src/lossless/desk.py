@@ -7,6 +7,7 @@ from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
+from lossless.compaction.history import learn, replied
 from lossless.compaction.loop import Loop, Situation
 from lossless.compaction.summariser import Summariser
 from lossless.compaction.trigger import Reason
@@ -14,14 +15,17 @@ from lossless.errors import BadInput, NotFound
 from lossless.files.place import vault_of
 from lossless.ingest.payloads import Payloads
 from lossless.model.conversations import Conversation, Session, matches_any
+from lossless.model.messages import ModelIdentity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
     from lossless.llm.base import Prompt
+    from lossless.model.history import HistoryBudget
     from lossless.settings import Settings
     from lossless.store.archive import Archive
+    from lossless.store.debts import Observation
 
 
 class Desk:
@@ -43,6 +47,8 @@ class Desk:
         takes = self.vault if settings.payloads_in_files else None
         self._payloads = Payloads(takes, settings.large_file_threshold_tokens) if takes else None
         self.loop = Loop(archive, settings, summariser or Summariser(settings, complete), clock)
+        #: Estimated tokens of the prompt that each conversation assembled last, to hold a provider's report against.
+        self._sent: dict[int, int] = {}
 
     def _find(self, session: Session | Conversation) -> Conversation | None:
         return session if isinstance(session, Conversation) else self.archive.conversations.find(session)
@@ -69,6 +75,52 @@ class Desk:
         )
         return replace(situation, model=model, window=context_window)
 
+    def history_budget(
+        self,
+        session: Session | Conversation,
+        *,
+        budget: int | None = None,
+        model: ModelIdentity | str | None = None,
+        beside: int | None = None,
+        reply: int | None = None,
+    ) -> HistoryBudget:
+        """How much of a prompt is the conversation's: `.tokens`, by our estimate, and what it was computed from."""
+        situation = self._situation(session, budget, model=name_of(model))
+        return self.loop.history(replace(situation, beside=beside, reply=reply))
+
+    def refused(
+        self,
+        session: Session | Conversation,
+        *,
+        prompt_tokens: int,
+        budget: int | None = None,
+        model: ModelIdentity | str | None = None,
+        beside: int | None = None,
+    ) -> None:
+        """Learn that a provider refused the last prompt as too long, by its own count of it."""
+        situation = self._situation(session, budget, model=name_of(model))
+        situation = replace(situation, beside=beside)
+        sent = self._sent.pop(situation.conversation.id, None)
+        with self.archive.writing():
+            learn(self.archive, situation, prompt_tokens, sent, self._clock(), was_refused=True)
+
+    def capacity(
+        self, session: Session | Conversation, *, budget: int | None = None, model: ModelIdentity | None = None
+    ) -> int:
+        """How many tokens, by our estimate, a prompt may have: `history_budget(…).tokens`."""
+        return self.history_budget(session, budget=budget, model=model).tokens
+
+    def _learn(self, situation: Situation, seen: Observation) -> None:
+        """Record what the provider reported, and what it says about its tokenizer."""
+        id_, now = situation.conversation.id, self._clock()
+        sent = self._sent.pop(id_, None)
+        with self.archive.writing():
+            self.archive.debts.observe(id_, seen, self.archive.context_tokens(id_), now)
+            if seen.prompt_tokens:
+                learn(self.archive, situation, seen.prompt_tokens, sent, now)
+            if seen.output_tokens:
+                replied(self.archive, id_, seen.output_tokens, now)
+
     def _no_writes(self, session: Session | Conversation) -> Reason | None:
         """Why nothing of this session is stored, or None."""
         if not self.settings.enabled:
@@ -80,6 +132,11 @@ class Desk:
         if stateless and matches_any(name, self.settings.stateless_session_patterns):
             return Reason.STATELESS
         return None
+
+
+def name_of(model: ModelIdentity | str | None) -> str | None:
+    """A model by its name."""
+    return f"{model.provider}/{model.model}" if isinstance(model, ModelIdentity) else model
 
 
 def session_of(who: Session | Conversation) -> Session:

@@ -37,6 +37,10 @@ NO_CALLS: Final[CallIds] = MappingProxyType({})
 #: How often a sweep plans again because the context changed under it.
 MAX_REPLANS = 2
 _RAW = -1
+#: Of the history budget, so much is the summaries' when the newest turn would take all of it.
+SUMMARY_SHARE = 0.15
+#: A turn that is too long is folded until the context takes this share of the budget, so that it is not folded often.
+_LONG_TURN_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +103,8 @@ class SweepState:
     #: On the caller's clock.
     deadline: float = inf
     leaf_only: bool = False
+    #: Whether the newest messages before the tail are folded however few they are.
+    takes_any: bool = False
     #: Passes that asked a summariser, whatever came of it.
     passes: int = 0
     folds: int = 0
@@ -122,21 +128,31 @@ def begin_sweep(
     now: float = 0.0,
     deadline: float = inf,
     remembered: Remembered | None = None,
+    until: int | None = None,
 ) -> SweepState:
     """A sweep that has not begun; it ends at its own deadline or at the operation's, whichever is sooner.
 
-    A tail that alone fills what the overhead leaves of the budget is kept only in part; but an overhead
-    counts for half the budget at most, so that a wrong observation cannot eat the tail.
+    A tail that alone fills what the overhead and the summaries leave of the budget, or what shall be left (`until`),
+    is kept only in part; but an overhead counts for half the budget at most, so that a wrong observation cannot eat
+    the tail.
     """
     room = max(1, decision.budget // 2, decision.budget - decision.overhead)
     user, tail = newest_user_index(context), _tail_start(context, policy, None)
-    tail_target = policy.threshold_tokens(room) if prompt_tokens(context[tail:]) >= room else None
+    most = min(room - int(SUMMARY_SHARE * room), room if until is None else until)
+    long_turn = user is not None and prompt_tokens(context[user:]) >= most
+    tail_target = None
+    if prompt_tokens(context[tail:]) >= most:
+        tail_target = int(_LONG_TURN_SHARE * room) if long_turn else policy.threshold_tokens(room)
+        tail_target = tail_target if until is None else min(tail_target, until)
+    limits = [limit for limit in (decision.stop_at, until) if limit is not None]
+    stop_at = min(limits) if limits else tail_target
     return SweepState(
         tokens=prompt_tokens(context),
         prefix_target=policy.prefix_target(decision.budget),
-        stop_at=tail_target if decision.stop_at is None else decision.stop_at,
+        stop_at=stop_at,
         tail_target=tail_target,
-        long_turn=tail_target is not None and user is not None and prompt_tokens(context[user:]) >= room,
+        long_turn=tail_target is not None and long_turn,
+        takes_any=until is not None,
         deadline=min(deadline, now + policy.sweep_deadline_ms / 1000),
         remembered=remembered or Remembered(),
     )
@@ -327,8 +343,15 @@ def _leaf_passes(
         chunks = _raw_chunks(context, run, policy.leaf_chunk_tokens, cuts)
         for start, stop in _untried(context, chunks, state.remembered):
             items = tuple(context[start:stop])
+            if _may_grow(context, run, stop) and not state.takes_any and token_sum(items) < policy.least_leaf_tokens:
+                continue
             target = policy.leaf_target(token_sum(items))
             yield start, Pass(items, depth=0, target_tokens=target, within_turn=run.within_turn)
+
+
+def _may_grow(context: Sequence[ContextItem], run: _Run, stop: int) -> bool:
+    """Whether a chunk is the newest of its run, and the messages after it will join the run one day."""
+    return stop == run.stop and stop < len(context) and isinstance(context[stop], MessageItem)
 
 
 def _raw_chunks(

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from lossless.compaction.summariser import Summariser
     from lossless.compaction.trigger import Chain, Decision, Outcome
     from lossless.model.context import ContextItem
+    from lossless.model.history import HistoryBudget
     from lossless.store.archive import Archive
 
 #: With less to extract than this, starting processes takes longer than they save.
@@ -65,6 +66,8 @@ class CompactionReport:
     until: str | None = None
     #: The code of the error with which a model failed; what was folded from then on was extracted.
     failure: str | None = None
+    #: What it was held against.
+    history: HistoryBudget | None = None
 
 
 def unchanged(reason: Reason, tokens: int = 0, *, ok: bool = True, stop: Stop | None = None) -> CompactionReport:
@@ -95,6 +98,8 @@ class Job:
     stop_at: int | None = None
     #: The context is too large whatever its count says: the first sweep folds all that it can.
     is_forced: bool = False
+    #: Do not wait for whoever works on the conversation: what they are about to write is stale then.
+    takes_over: bool = False
     #: Begin the window of calls anew, if there is something to fold.
     lifts_spend_limit: bool = False
     crew_tokens: int = CREW_TOKENS
@@ -133,7 +138,7 @@ def compact(job: Job, chain: Chain) -> CompactionReport:
     if not _next(job, sweeping, 1):
         return _concluded(job, after_round(chain, sweeping.state.tokens), sweeping, sweeping.stored_tokens)
     name, longest = lease_name(job.conversation_id), job.summariser.settings.summary_timeout_ms
-    with lease(job.archive, name, job.clock, longest) as prolong:
+    with lease(job.archive, name, job.clock, longest, takes_over=job.takes_over) as prolong:
         if not prolong():
             return unchanged(Reason.BUSY, sweeping.stored_tokens, stop="busy")
         job = replace(job, prolong=prolong)
@@ -181,9 +186,10 @@ def _begin(job: Job, deadline: float, stop_at: int | None) -> _Sweeping:
         frozenset(chunk for chunk, kind in known.items() if kind == "blank summary"),
     )
     now = time.monotonic()
-    state = plan.begin_sweep(context, job.policy, job.decision, now=now, deadline=deadline, remembered=remembered)
-    limits = [limit for limit in (state.stop_at, stop_at) if limit is not None]
-    state = replace(state, stop_at=min(limits, default=None))
+    state = plan.begin_sweep(
+        context, job.policy, job.decision, now=now, deadline=deadline, remembered=remembered, until=stop_at
+    )
+    state = replace(state, takes_any=job.is_forced or state.takes_any)
     if job.leaf_only:
         state = replace(state, leaf_only=True, stop_at=None)
     stop = plan.stop_reason(state, job.policy, now) or "nothing left"

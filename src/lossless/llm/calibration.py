@@ -56,6 +56,14 @@ def observe(record: Calibration, estimated: int, reported: int) -> Calibration:
     )
 
 
+def refused(record: Calibration, estimated: int, reported: int) -> Calibration:
+    """The record after a request was refused as too long: from now on the ratio is at least what it showed."""
+    if estimated < MIN_SAMPLE_TOKENS or reported <= 0:
+        return record
+    sample = min(max(reported / estimated, RATIO_MIN), RATIO_MAX)
+    return replace(record, ratio=max(record.ratio, sample), observations=record.observations + 1)
+
+
 def factor(record: Calibration) -> float:
     """What to multiply an estimate by before it is held against a budget: the ratio and a margin."""
     if not record.is_learned:
