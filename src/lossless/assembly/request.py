@@ -32,5 +32,7 @@ class Request:
     allow_trailing_assistant: bool = False
     #: Whether to quote what the prompt names and the context does not show.
     cue: bool = True
+    #: Whether the model has the recall tools, so that texts may point to them.
+    recall: bool = True
     #: What the budget was computed from.
     history: HistoryBudget | None = None

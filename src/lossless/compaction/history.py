@@ -1,4 +1,4 @@
-"""The history budget of a conversation: computed from all that is known, kept as a row, taught by what providers count."""
+"""The history budget of a conversation: computed from all that is known, kept as a row, taught by providers' counts."""
 
 from __future__ import annotations
 
