@@ -32,8 +32,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2)
     args = parser.parse_args()
     print(
-        f"{'outputs':9}{'budget':>8}{'prompts':>9}{'summary':>9}{'prefix':>8}{'over':>6}{'largest':>9}{'fold turns':>12}"
-        f"{'silent':>8}"
+        f"{'outputs':9}{'budget':>8}{'prompts':>9}{'summary':>9}{'prefix':>8}{'over':>6}{'largest':>9}"
+        f"{'fold turns':>12}{'silent':>8}"
     )
     for name, shape in SHAPES.items():
         for budget in BUDGETS:

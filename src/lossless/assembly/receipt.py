@@ -107,12 +107,14 @@ def receipt(
     extras: Mapping[str, int] | None = None,
     left_out: Sequence[tuple[str, str]] = (),
     repairs: Sequence[Repair] = (),
+    history: HistoryBudget | None = None,
+    unread: int = 0,
 ) -> Receipt:
     """The receipt for a choice; `extras` are tokens by kind beside it (pins, focus, cue, policy)."""
     beside = {kind: tokens for kind, tokens in (extras or {}).items() if tokens}
     return Receipt(
-        budget=policy.budget,
-        factor=policy.factor,
+        budget=policy.budget if history is None else history.window,
+        factor=policy.factor if history is None else history.factor,
         capacity=policy.capacity,
         tokens=chosen.tokens + sum(beside.values()),
         included=tuple((kept.candidate.id, kept.form) for kept in chosen.kept),
@@ -121,4 +123,6 @@ def receipt(
         shares=chosen.shares,
         repairs=tuple(repairs),
         sizes=tuple(kept.tokens for kept in chosen.kept),
+        history=history,
+        unread=unread,
     )

@@ -75,6 +75,7 @@ def assemble(
     rendered = {item.ordinal: material.rendered(item, request) for item in items}
     beside, dropped_pins = _beside(material, request)
     beside_tokens = sum(sent(message, request.format).tokens for message in beside)
+    is_capped = request.fresh_tail_max_tokens is not None
     policy = Policy(
         request.budget,
         tail_start=fresh_tail_start(items, request.fresh_tail_count, request.fresh_tail_max_tokens),
@@ -82,8 +83,8 @@ def assemble(
         factor=request.factor,
         is_prompt_aware=request.prompt_aware and bool(request.prompt),
         border=material.border,
-        keeps_tail=request.fresh_tail_max_tokens is None,
-        notice_tokens=NOTICE_TOKENS if request.budget >= _LEAST_FOR_NOTICE else 0,
+        keeps_tail=not is_capped,
+        notice_tokens=NOTICE_TOKENS if is_capped and request.budget >= _LEAST_FOR_NOTICE else 0,
     )
     desk = _Desk(material, request, items, rendered, beside)
     prompt, mending = desk.prompt(policy), 0
@@ -95,8 +96,16 @@ def assemble(
     left_out = [(pin.id, "no room among the pins") for pin in dropped_pins]
     left_out += [(summary_id, f"covered by {material.brief.id}") for summary_id in covered if material.brief]
     extras = {"pins and focus": beside_tokens, "cue": cue_tokens}
-    made = receipt(prompt.chosen, policy, extras=extras, left_out=left_out, repairs=prompt.repairs)
-    made = replace(made, tokens=prompt.tokens + cue_tokens, history=request.history, unread=material.unread)
+    made = receipt(
+        prompt.chosen,
+        policy,
+        extras=extras,
+        left_out=left_out,
+        repairs=prompt.repairs,
+        history=request.history,
+        unread=material.unread,
+    )
+    made = replace(made, tokens=prompt.tokens + cue_tokens)
     apart = [clean_text(message.content) for message in takewhile(lambda message: message.role == "system", final)]
     if not apart or not shape_of(request.format).system_apart:
         return Assembled(wire, made.tokens, made, parts=final)
@@ -134,7 +143,7 @@ class _Desk:
     def prompt(self, policy: Policy) -> _Prompt:
         """What fits, mended and measured."""
         chosen, kept, tokens = self._fitting(policy)
-        notice = self._notice(chosen, policy.limit - tokens)
+        notice = self._notice(chosen, policy.limit - tokens) if policy.notice_tokens else None
         if notice is not None:
             kept = _with_notice(chosen, kept, notice)
             tokens += self._sent(notice).tokens
@@ -150,7 +159,7 @@ class _Desk:
         return _Prompt(chosen, valid.messages, valid.repairs, self.wire(valid.messages), whole, whole - meant)
 
     def _notice(self, chosen: Chosen, room: int) -> Message | None:
-        """The line that says what is left out with nothing standing for it, if something is and there is room for it."""
+        """The line that says what is left out with nothing standing for it, if something is and there is room."""
         out = [left.candidate.item for left in chosen.left_out if left.reason in NOTHING_STANDS_FOR]
         names = [item.summary_id for item in out if isinstance(item, SummaryItem)]
         count = len(out) - len(names) + self.material.unread

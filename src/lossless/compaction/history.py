@@ -32,8 +32,8 @@ def calibration(archive: Archive, model: str) -> Calibration:
 
 def fresh(archive: Archive, situation: Situation, policy: CompactionPolicy, kept: Kept | None) -> HistoryBudget:
     """The budget by all that is known now; what the situation does not tell is as it was."""
-    known = HistoryBudget(situation.budget) if kept is None else kept.budget
     window, model = policy.capped(situation.budget), situation.model
+    known = HistoryBudget(window) if kept is None or kept.budget.window != window else kept.budget
     return HistoryBudget(
         window,
         known.beside if situation.beside is None else situation.beside,

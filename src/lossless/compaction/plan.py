@@ -138,10 +138,10 @@ def begin_sweep(
     """
     room = max(1, decision.budget // 2, decision.budget - decision.overhead)
     user, tail = newest_user_index(context), _tail_start(context, policy, None)
-    most = min(room - int(SUMMARY_SHARE * room), room if until is None else until)
-    long_turn = user is not None and prompt_tokens(context[user:]) >= most
+    most = room if until is None else min(room, until)
+    long_turn = user is not None and prompt_tokens(context[user:]) >= min(most, room - int(SUMMARY_SHARE * room))
     tail_target = None
-    if prompt_tokens(context[tail:]) >= most:
+    if long_turn or prompt_tokens(context[tail:]) >= most:
         tail_target = int(_LONG_TURN_SHARE * room) if long_turn else policy.threshold_tokens(room)
         tail_target = tail_target if until is None else min(tail_target, until)
     limits = [limit for limit in (decision.stop_at, until) if limit is not None]

@@ -107,6 +107,11 @@ def policy_from(settings: Settings) -> CompactionPolicy:
     return policy if policy.fresh_tail_max_tokens >= 0 else replace(policy, fresh_tail_max_tokens=None)
 
 
+def tail_cap(settings: Settings) -> int | None:
+    """The cap on the fresh tail under the default budget; None when there is none."""
+    return policy_from(settings).within(settings.default_token_budget).fresh_tail_max_tokens
+
+
 def policy_for(
     settings: Settings, *, model: str | None = None, window: int | None = None, session: str = ""
 ) -> CompactionPolicy:

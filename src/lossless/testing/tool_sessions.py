@@ -32,7 +32,11 @@ class Shape:
     rounds: int = 6
 
 
-def turns(seed: int, shape: Shape = Shape()) -> Iterator[list[list[Raw]]]:
+#: An agent that reads files and runs programs.
+AGENT = Shape()
+
+
+def turns(seed: int, shape: Shape = AGENT) -> Iterator[list[list[Raw]]]:
     """Turn after turn, each as the batches that come between two requests: a question, rounds of tools, an answer."""
     roll = random.Random(seed)
     number = 0
@@ -111,7 +115,7 @@ def _common(one: bytes, other: bytes) -> int:
     return low
 
 
-def drive(engine: Engine, session: Session, budget: int, count: int, seed: int, shape: Shape = Shape()) -> Watched:
+def drive(engine: Engine, session: Session, budget: int, count: int, seed: int, shape: Shape = AGENT) -> Watched:
     """So many turns as a host makes them: a prompt before each reply, the turn's end, and time for what is owed."""
     watched = Watched(budget)
     folds = 0
