@@ -7,7 +7,7 @@ from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from lossless.compaction.history import learn, replied
+from lossless.compaction.history import learn, replied, reply_reserve
 from lossless.compaction.loop import Loop, Situation
 from lossless.compaction.summariser import Summariser
 from lossless.compaction.trigger import Reason
@@ -93,16 +93,27 @@ class Desk:
         session: Session | Conversation,
         *,
         prompt_tokens: int,
+        sent: int | None = None,
         budget: int | None = None,
         model: ModelIdentity | str | None = None,
         beside: int | None = None,
     ) -> None:
-        """Learn that a provider refused the last prompt as too long, by its own count of it."""
+        """Learn that a provider refused a prompt as too long, by its own count of it.
+
+        `sent` is our estimate of its messages; without it, of the prompt that was assembled last.
+        """
         situation = self._situation(session, budget, model=name_of(model))
         situation = replace(situation, beside=beside)
-        sent = self._sent.pop(situation.conversation.id, None)
+        assembled = self._sent.pop(situation.conversation.id, None)
+        sent = assembled if sent is None else sent
         with self.archive.writing():
             learn(self.archive, situation, prompt_tokens, sent, self._clock(), was_refused=True)
+
+    def reply_reserve(self, session: Session | Conversation, window: int, most_output: int = 0) -> int:
+        """What of a window is kept for the reply, by what the replies of the session have taken."""
+        found = self._find(session)
+        kept = None if found is None else self.archive.guards.history(found.id)
+        return reply_reserve(kept, window, most_output)
 
     def capacity(
         self, session: Session | Conversation, *, budget: int | None = None, model: ModelIdentity | None = None

@@ -199,12 +199,13 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         beside: int | None = None,
         reply: int | None = None,
         allow_trailing_assistant: bool = False,
+        recall: bool = True,
     ) -> Assembled:
         """The messages for the next turn, within the budget, in a form that strict providers take.
 
         A model that is only named chooses the rules that hold; one with an identity gets no other model's thinking.
         Of the budget, `beside` tokens are sent beside the messages and `reply` tokens are kept for the answer; what
-        is not given is as it was last, or 0.
+        is not given is as it was last, or 0. Without `recall` tools, no text says to call one.
         """
         situation = self._situation(session, budget, model=name_of(model), context_window=context_window)
         situation = replace(situation, beside=beside, reply=reply)
@@ -221,6 +222,7 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
             timezone=self._timezone,
             model=model if isinstance(model, ModelIdentity) else None,
             allow_trailing_assistant=allow_trailing_assistant,
+            recall=recall,
             history=history,
         )
         search = self._quotes(conversation.id)
@@ -255,6 +257,7 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         observed_tokens: int | None = None,
         model: str | None = None,
         context_window: int | None = None,
+        beside: int | None = None,
         instructions: str | None = None,
         seconds: float | None = None,
         progress: Callable[[Pass, Written | None], None] | None = None,
@@ -270,6 +273,7 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         situation = self._situation(
             session, budget, observed_tokens=observed_tokens, model=model, context_window=context_window
         )
+        situation = replace(situation, beside=beside)
         if observed_tokens and situation.conversation.id in self._sent:
             self._learn(situation, observation({"prompt_tokens": observed_tokens}, model))
         loop = replace(self.loop, summariser=self.loop.summariser.instructed(instructions))

@@ -22,7 +22,7 @@ from lossless.compaction.source_text import line_of, section_of
 from lossless.compaction.trigger import Reason, Stop, after_round, another_round, conclude
 from lossless.errors import GuardOpen, ModelAuth, ModelBadAnswer, ModelDenied, ModelError, Stale
 from lossless.llm.guard import BREAKER
-from lossless.model.context import MessageItem, SummaryItem, token_sum
+from lossless.model.context import MessageItem, SummaryItem, newest_user_index, prompt_tokens, token_sum
 from lossless.model.identity import summary_id
 from lossless.model.summaries import NewSummary
 from lossless.store.context import Change, item_id
@@ -68,6 +68,8 @@ class CompactionReport:
     failure: str | None = None
     #: What it was held against.
     history: HistoryBudget | None = None
+    #: What takes the room, when a target was not reached and nothing is left to fold.
+    why: str = ""
 
 
 def unchanged(reason: Reason, tokens: int = 0, *, ok: bool = True, stop: Stop | None = None) -> CompactionReport:
@@ -172,7 +174,7 @@ def planned(job: Job) -> list[plan.Pass]:
 
 def _concluded(job: Job, chain: Chain, sweeping: _Sweeping, before: int) -> CompactionReport:
     outcome = conclude(chain, sweeping.stop, len(sweeping.summary_ids), manual=job.manual)
-    return _report(outcome, sweeping, before)
+    return _report(outcome, sweeping, before, max(1, chain.target_tokens - chain.overhead))
 
 
 def _begin(job: Job, deadline: float, stop_at: int | None) -> _Sweeping:
@@ -415,8 +417,21 @@ def _stop_of(error: ModelError | GuardOpen | Stale) -> Stop:
     return "model denied" if isinstance(error, ModelDenied) else "model failure"
 
 
-def _report(outcome: Outcome, sweeping: _Sweeping, before: int) -> CompactionReport:
+def _why(context: Sequence[ContextItem], target: int) -> str:
+    """What is left that cannot be folded, and what it takes."""
+    user = newest_user_index(context)
+    turn = context[user:] if user is not None else []
+    folded = [item for item in context if isinstance(item, SummaryItem)]
+    rest = prompt_tokens(context) - prompt_tokens(turn) - prompt_tokens(folded)
+    return (
+        f"{prompt_tokens(context):,} tokens are left where {target:,} fit: the newest turn takes "
+        f"{prompt_tokens(turn):,}, summaries {prompt_tokens(folded):,}, other messages {max(rest, 0):,}"
+    )
+
+
+def _report(outcome: Outcome, sweeping: _Sweeping, before: int, target: int) -> CompactionReport:
     return CompactionReport(
+        why=_why(sweeping.context, target) if not outcome.ok and outcome.exhausted else "",
         ok=outcome.ok,
         compacted=outcome.compacted,
         reason=outcome.reason,
