@@ -176,7 +176,7 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
             who, budget, observed_tokens=observed, model=seen.model, context_window=context_window
         )
         situation = replace(situation, beside=beside, reply=reply)
-        if observed or usage:
+        if usage or (observed and situation.conversation.id in self._sent):
             self._learn(situation, replace(seen, prompt_tokens=observed or None))
         paid = self.loop.after_turn(situation)
         if paid.report is not None:
