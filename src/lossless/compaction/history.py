@@ -34,9 +34,10 @@ def fresh(archive: Archive, situation: Situation, policy: CompactionPolicy, kept
     """The budget by all that is known now; what the situation does not tell is as it was."""
     window, model = policy.capped(situation.budget), situation.model
     known = HistoryBudget(window) if kept is None or kept.budget.window != window else kept.budget
+    spare = situation.budget - window  # what a setting leaves of the window has room for some of the rest
     return HistoryBudget(
         window,
-        known.beside if situation.beside is None else situation.beside,
+        known.beside if situation.beside is None else max(0, situation.beside - spare),
         0 if kept is None else min(kept.frame, int(_MOST_FRAME * window)),
         known.reply if situation.reply is None else situation.reply,
         known.factor if model is None else factor(calibration(archive, model)),

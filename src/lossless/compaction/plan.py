@@ -7,11 +7,12 @@ possible. The fresh tail is never a source, and a tool call is never parted from
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
-from itertools import groupby, islice, pairwise, takewhile
+from itertools import groupby, islice, takewhile
 from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from lossless.compaction.chunks import raw_chunks, summary_chunks
 from lossless.model.context import (
     FRAME_TOKENS,
     CallIds,
@@ -340,7 +341,7 @@ def _leaf_passes(
     for run in _runs(context, policy, state):
         if run.depth != _RAW:
             continue
-        chunks = _raw_chunks(context, run, policy.leaf_chunk_tokens, cuts)
+        chunks = raw_chunks(context, (run.start, run.stop), policy.leaf_chunk_tokens, cuts)
         for start, stop in _untried(context, chunks, state.remembered):
             items = tuple(context[start:stop])
             if _may_grow(context, run, stop) and not state.takes_any and token_sum(items) < policy.least_leaf_tokens:
@@ -352,23 +353,6 @@ def _leaf_passes(
 def _may_grow(context: Sequence[ContextItem], run: _Run, stop: int) -> bool:
     """Whether a chunk is the newest of its run, and the messages after it will join the run one day."""
     return stop == run.stop and stop < len(context) and isinstance(context[stop], MessageItem)
-
-
-def _raw_chunks(
-    context: Sequence[ContextItem], run: _Run, limit: int, cuts: Sequence[bool]
-) -> Iterator[tuple[int, int]]:
-    """Cut a run of messages where no pair is parted: each chunk within the limit, or one unit."""
-    borders = [border for border in range(run.start, run.stop + 1) if not cuts[border]]
-    start = stop = borders[0] if borders else run.start
-    tokens = 0
-    for low, high in pairwise(borders):
-        unit = token_sum(context[low:high])
-        if stop > start and tokens + unit > limit:
-            yield start, stop
-            start, tokens = low, 0
-        stop, tokens = high, tokens + unit
-    if stop > start:
-        yield start, stop
 
 
 def _untried(
@@ -417,7 +401,7 @@ def _condensable(
     """The oldest part of a run that is worth condensing; under pressure enough are taken however long."""
     fanout = policy.fanout(run.depth, pressure=pressure)
     least = (fanout, policy.condensed_least_tokens()) if pressure else (1, 0)
-    chunks = _summary_chunks(context, run, policy.leaf_chunk_tokens, *least)
+    chunks = summary_chunks(context, (run.start, run.stop), policy.leaf_chunk_tokens, *least)
     chunk = next(_untried(context, chunks, remembered), None)
     if chunk is None:
         return None
@@ -425,19 +409,6 @@ def _condensable(
     counted = sum(_id(item) not in remembered.blank_summaries for item in sources)
     worth_it = counted >= fanout and token_sum(sources) >= policy.condensed_least_tokens()
     return chunk if worth_it else None
-
-
-def _summary_chunks(
-    context: Sequence[ContextItem], run: _Run, limit: int, least: int, least_tokens: int
-) -> Iterator[tuple[int, int]]:
-    start, tokens = run.start, 0
-    for index in range(run.start, run.stop):
-        is_enough = index - start >= least and tokens >= least_tokens
-        if is_enough and tokens + context[index].tokens > limit:
-            yield start, index
-            start, tokens = index, 0
-        tokens += context[index].tokens
-    yield start, run.stop
 
 
 def _before_leaf(context: Sequence[ContextItem], start: int, last_leaf: str | None) -> tuple[str, ...]:
