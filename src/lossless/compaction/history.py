@@ -78,7 +78,7 @@ def learn(
     if size <= beside or reported > _MOST_WINDOWS * max(situation.budget, size):
         return
     after = kept
-    if is_ours:
+    if is_ours and not (was_refused and record is not None):
         seen = replace(kept, budget=replace(kept.budget, beside=beside, window=situation.budget))
         after = replace(
             counted_frame(seen, size, None if record is None else record.ratio, reported), budget=kept.budget
