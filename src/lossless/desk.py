@@ -7,21 +7,27 @@ from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
+from lossless.compaction.history import learn, replied, reply_reserve
 from lossless.compaction.loop import Loop, Situation
 from lossless.compaction.summariser import Summariser
 from lossless.compaction.trigger import Reason
 from lossless.errors import BadInput, NotFound
 from lossless.files.place import vault_of
 from lossless.ingest.payloads import Payloads
+from lossless.llm.calibration import Calibration, observe
+from lossless.llm.calibration import refused as was_refused
 from lossless.model.conversations import Conversation, Session, matches_any
+from lossless.model.messages import ModelIdentity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
     from lossless.llm.base import Prompt
+    from lossless.model.history import HistoryBudget
     from lossless.settings import Settings
     from lossless.store.archive import Archive
+    from lossless.store.debts import Observation
 
 
 class Desk:
@@ -43,6 +49,8 @@ class Desk:
         takes = self.vault if settings.payloads_in_files else None
         self._payloads = Payloads(takes, settings.large_file_threshold_tokens) if takes else None
         self.loop = Loop(archive, settings, summariser or Summariser(settings, complete), clock)
+        #: Estimated tokens of the prompt that each conversation assembled last, to hold a provider's report against.
+        self._sent: dict[int, int] = {}
 
     def _find(self, session: Session | Conversation) -> Conversation | None:
         return session if isinstance(session, Conversation) else self.archive.conversations.find(session)
@@ -69,6 +77,72 @@ class Desk:
         )
         return replace(situation, model=model, window=context_window)
 
+    def history_budget(
+        self,
+        session: Session | Conversation,
+        *,
+        budget: int | None = None,
+        model: ModelIdentity | str | None = None,
+        beside: int | None = None,
+        reply: int | None = None,
+    ) -> HistoryBudget:
+        """How much of a prompt is the conversation's: `.tokens`, by our estimate, and what it was computed from."""
+        situation = self._situation(session, budget, model=name_of(model))
+        return self.loop.history(replace(situation, beside=beside, reply=reply))
+
+    def refused(
+        self,
+        session: Session | Conversation,
+        *,
+        prompt_tokens: int,
+        sent: int | None = None,
+        budget: int | None = None,
+        model: ModelIdentity | str | None = None,
+        beside: int | None = None,
+    ) -> None:
+        """Learn that a provider refused a prompt as too long, by its own count of it.
+
+        `sent` is our estimate of its messages; without it, of the prompt that was assembled last.
+        """
+        situation = self._situation(session, budget, model=name_of(model))
+        situation = replace(situation, beside=beside)
+        assembled = self._sent.pop(situation.conversation.id, None)
+        sent = assembled if sent is None else sent
+        with self.archive.writing():
+            learn(self.archive, situation, prompt_tokens, sent, self._clock(), was_refused=True)
+
+    def reply_reserve(self, session: Session | Conversation, window: int, most_output: int = 0) -> int:
+        """What of a window is kept for the reply, by what the replies of the session have taken."""
+        found = self._find(session)
+        kept = None if found is None else self.archive.guards.history(found.id)
+        return reply_reserve(kept, window, most_output)
+
+    def capacity(
+        self, session: Session | Conversation, *, budget: int | None = None, model: ModelIdentity | str | None = None
+    ) -> int:
+        """How many tokens, by our estimate, a prompt may have: `history_budget(…).tokens`."""
+        return self.history_budget(session, budget=budget, model=model).tokens
+
+    def learn(self, model: str, estimated: int, reported: int, *, refused: bool = False) -> None:
+        """Record how many tokens a model's provider counted in a prompt of so many by our estimate, or refused."""
+        known = self.archive.guards.factor(model)
+        record = Calibration(model) if known is None else Calibration(model, *known)
+        after = (was_refused if refused else observe)(record, estimated, reported)
+        if after is not record:
+            with self.archive.writing():
+                self.archive.guards.set_factor(model, after.ratio, after.spread, after.observations, self._clock())
+
+    def _learn(self, situation: Situation, seen: Observation) -> None:
+        """Record what the provider reported, and what it says about its tokenizer."""
+        id_, now = situation.conversation.id, self._clock()
+        sent = self._sent.pop(id_, None)
+        with self.archive.writing():
+            self.archive.debts.observe(id_, seen, self.archive.context_tokens(id_), now)
+            if seen.prompt_tokens:
+                learn(self.archive, situation, seen.prompt_tokens, sent, now)
+            if seen.output_tokens:
+                replied(self.archive, id_, seen.output_tokens, now)
+
     def _no_writes(self, session: Session | Conversation) -> Reason | None:
         """Why nothing of this session is stored, or None."""
         if not self.settings.enabled:
@@ -80,6 +154,11 @@ class Desk:
         if stateless and matches_any(name, self.settings.stateless_session_patterns):
             return Reason.STATELESS
         return None
+
+
+def name_of(model: ModelIdentity | str | None) -> str | None:
+    """A model by its name."""
+    return f"{model.provider}/{model.model}" if isinstance(model, ModelIdentity) else model
 
 
 def session_of(who: Session | Conversation) -> Session:

@@ -14,7 +14,7 @@ from lossless.compaction.describing import FILES_A_ROUND, Describing
 from lossless.compaction.observed import observation
 from lossless.compaction.run import unchanged
 from lossless.compaction.trigger import Reason
-from lossless.desk import Desk
+from lossless.desk import Desk, name_of
 from lossless.doctor.operating import Operating
 from lossless.errors import BadInput, LosslessError, NotFound
 from lossless.ingest import run as ingest
@@ -22,7 +22,6 @@ from lossless.ingest.events import Skip, is_encodable
 from lossless.ingest.run import AppendReport
 from lossless.lifecycle.transcribing import Transcribing
 from lossless.lifecycle.upkeep import Upkeep
-from lossless.llm.calibration import Calibration, budget_in_estimate, factor, observe, observe_refusal
 from lossless.model.messages import ModelIdentity
 from lossless.recall.asking import Asking
 from lossless.recall.delegate import Model
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
     from lossless.assembly.run import Assembled
     from lossless.compaction.escalate import Written
-    from lossless.compaction.loop import Paid, Situation
+    from lossless.compaction.loop import Paid
     from lossless.compaction.plan import Pass
     from lossless.compaction.run import CompactionReport
     from lossless.compaction.summariser import Summariser
@@ -50,7 +49,6 @@ if TYPE_CHECKING:
     from lossless.model.conversations import Conversation, Session
     from lossless.model.files import StoredFile
     from lossless.model.messages import Incoming, JsonObject, Message
-    from lossless.store.debts import Observation
 
 #: What closing an engine may spend on debts, extractively.
 _CLOSING_SECONDS = 0.25
@@ -91,8 +89,6 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         super().__init__(archive, settings, complete, clock, summariser)
         self._describing = Describing(archive, self.vault, self.loop.summariser, clock)
         self._background = Background(self._pay_later) if background and not archive.read_only else None
-        #: Estimated tokens of the prompt that each conversation assembled last, to hold a provider's report against.
-        self._sent: dict[int, int] = {}
 
     # --- what comes in ---
 
@@ -144,6 +140,8 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         usage: Mapping[str, object] | None = None,
         model: str | None = None,
         context_window: int | None = None,
+        beside: int | None = None,
+        reply: int | None = None,
         key: str | None = None,
         heartbeat: bool = False,
         whole: bool = False,
@@ -154,7 +152,7 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         host has written the turn to, or both: it is read first, and what it brought is not stored again. One that
         cannot be read is reported and read again after the next turn. Below the budget no model is asked here: a
         sweep is put off and paid in the background. A turn that the host calls a `heartbeat` leaves the context when
-        it had nothing to say. `whole` is what it is for `sync`.
+        it had nothing to say. `whole` is what it is for `sync`; `beside` and `reply` are what they are for `assemble`.
         """
         if (new_messages is None) == (window is None) and (new_messages is not None or transcript is None):
             raise BadInput("pass either new_messages or window, or a transcript")
@@ -177,34 +175,15 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         situation = self._situation(
             who, budget, observed_tokens=observed, model=seen.model, context_window=context_window
         )
-        if seen.prompt_tokens is not None or usage:
-            self._learn(situation, seen)
+        situation = replace(situation, beside=beside, reply=reply)
+        if usage or (observed and situation.conversation.id in self._sent):
+            self._learn(situation, replace(seen, prompt_tokens=observed or None))
         paid = self.loop.after_turn(situation)
+        if paid.report is not None:
+            self._logged("turn", situation.conversation.id, paid.report)
         if self._background is not None and (paid.owes or self._describing.has_work(situation.conversation.id)):
             self._background.owe(situation.conversation.id)
         return TurnReport(report, paid, read)
-
-    def _learn(self, situation: Situation, seen: Observation) -> None:
-        """Record what the provider reported, and what it says about its tokenizer."""
-        id_, now = situation.conversation.id, self._clock()
-        with self.archive.writing():
-            tokens = self.archive.context_tokens(id_)
-            self.archive.debts.observe(id_, seen, tokens, now)
-            sent = self._sent.pop(id_, tokens if tokens <= situation.budget else 0)
-            if seen.model and seen.prompt_tokens:
-                self.learn(seen.model, sent, seen.prompt_tokens)
-
-    def learn(self, model: str, estimated: int, reported: int, *, refused: bool = False) -> None:
-        """Record how many tokens a model's provider counted in a prompt of so many by our estimate, or refused."""
-        known = self._calibration(model)
-        after = (observe_refusal if refused else observe)(known, estimated, reported)
-        if after is not known:
-            with self.archive.writing():
-                self.archive.guards.set_factor(model, after.ratio, after.spread, after.observations, self._clock())
-
-    def _calibration(self, model: str) -> Calibration:
-        known = self.archive.guards.factor(model)
-        return Calibration(model) if known is None else Calibration(model, *known)
 
     # --- what the model sees ---
 
@@ -217,41 +196,39 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         format: str = "openai-chat",
         model: ModelIdentity | str | None = None,
         context_window: int | None = None,
+        beside: int | None = None,
+        reply: int | None = None,
         allow_trailing_assistant: bool = False,
+        recall: bool = True,
     ) -> Assembled:
         """The messages for the next turn, within the budget, in a form that strict providers take.
 
         A model that is only named chooses the rules that hold; one with an identity gets no other model's thinking.
+        Of the budget, `beside` tokens are sent beside the messages and `reply` tokens are kept for the answer; what
+        is not given is as it was last, or 0. Without `recall` tools, no text says to call one.
         """
-        name = f"{model.provider}/{model.model}" if isinstance(model, ModelIdentity) else model
-        situation = self._situation(session, budget, model=name, context_window=context_window)
+        situation = self._situation(session, budget, model=name_of(model), context_window=context_window)
+        situation = replace(situation, beside=beside, reply=reply)
         conversation, policy = situation.conversation, self.loop.policy(situation)
+        history = self.loop.history(situation, policy)
         request = assembly.Request(
-            policy.capped(situation.budget),
+            history.tokens,
             format,
             prompt,
             policy.fresh_tail_count,
-            policy.fresh_tail_max_tokens,
+            policy.within(history.tokens).fresh_tail_max_tokens,
             self.settings.prompt_aware_eviction,
             self.settings.stub_large_tool_payloads,
-            1.0 if name is None else factor(self._calibration(name)),
-            self._timezone,
-            model if isinstance(model, ModelIdentity) else None,
-            allow_trailing_assistant,
+            timezone=self._timezone,
+            model=model if isinstance(model, ModelIdentity) else None,
+            allow_trailing_assistant=allow_trailing_assistant,
+            recall=recall,
+            history=history,
         )
         search = self._quotes(conversation.id)
         made = assembly.assemble(self.archive, conversation.id, request, search, self.vault)
         self._sent[conversation.id] = made.tokens
         return made
-
-    def capacity(
-        self, session: Session | Conversation, *, budget: int | None = None, model: ModelIdentity | str | None = None
-    ) -> int:
-        """How many tokens, by our estimate, a prompt may have: the capped budget, by the model's own count."""
-        name = f"{model.provider}/{model.model}" if isinstance(model, ModelIdentity) else model
-        situation = self._situation(session, budget, model=name)
-        capped = self.loop.policy(situation).capped(situation.budget)
-        return capped if name is None else budget_in_estimate(capped, self._calibration(name))
 
     def _quotes(self, conversation_id: int) -> Callable[[str], list[tuple[str, str]]]:
         """A search for the recall cue: what users and assistants said about a term, oldest first."""
@@ -280,6 +257,7 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         observed_tokens: int | None = None,
         model: str | None = None,
         context_window: int | None = None,
+        beside: int | None = None,
         instructions: str | None = None,
         seconds: float | None = None,
         progress: Callable[[Pass, Written | None], None] | None = None,
@@ -295,6 +273,9 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         situation = self._situation(
             session, budget, observed_tokens=observed_tokens, model=model, context_window=context_window
         )
+        situation = replace(situation, beside=beside)
+        if observed_tokens and situation.conversation.id in self._sent:
+            self._learn(situation, observation({"prompt_tokens": observed_tokens}, model))
         loop = replace(self.loop, summariser=self.loop.summariser.instructed(instructions))
         report = loop.compact(situation, force=force, until=until, seconds=seconds, progress=progress)
         return self._logged("compact", situation.conversation.id, report)

@@ -233,7 +233,16 @@ def test_a_policy_from_settings() -> None:
     settings = Settings(context_threshold=0.5, fresh_tail_count=7, sweep_deadline_ms=9)
     policy = policy_from(settings)
     assert (policy.context_threshold, policy.fresh_tail_count, policy.sweep_deadline_ms) == (0.5, 7, 9)
-    assert replace(policy_from(Settings()), bootstrap_max_tokens=None) == POLICY
+    bare = replace(policy_from(Settings(fresh_tail_max_tokens=-1)), bootstrap_max_tokens=None)
+    assert replace(bare, least_leaf_share=0.0) == POLICY, "without a cap on the tail it is the reference's"
+
+
+def test_the_tail_and_the_least_leaf_follow_the_history_budget() -> None:
+    policy = policy_from(Settings()).within(40_000)
+    assert (policy.fresh_tail_max_tokens, policy.least_leaf_tokens) == (12_000, 3_200)
+    assert policy_from(Settings()).within(1_000_000).least_leaf_tokens == 10_000, "half a chunk is always enough"
+    assert policy_from(Settings(fresh_tail_max_tokens=5)).within(40_000).fresh_tail_max_tokens == 5
+    assert policy_from(Settings(fresh_tail_max_tokens=-1)).within(40_000).fresh_tail_max_tokens is None
 
 
 def test_a_first_import_keeps_tokens_not_messages() -> None:

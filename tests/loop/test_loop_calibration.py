@@ -28,7 +28,7 @@ def converse(engine: Engine, ratio: float, turns: int, first: int = 0) -> None:
         sent = engine.assemble(SESSION, budget=BUDGET, model=MODEL).tokens
         usage = {"input_tokens": int(ratio * sent), "output_tokens": 20}
         engine.after_turn(
-            SESSION, new_messages=talk(1, first=2 * turn + 1), budget=10 * BUDGET, usage=usage, model=NAME
+            SESSION, new_messages=talk(1, first=2 * turn + 1), budget=20 * BUDGET, usage=usage, model=NAME
         )
 
 

@@ -33,7 +33,8 @@ def assembled(tmp_path: Path, made: tuple[str, str, int], budget: int) -> list[R
     name, key, tail = made
     path = tmp_path / "lcm.db"
     shutil.copyfile(Path(FOLDER or "") / name, path)
-    with lossless.open(path, lossless.Settings(fresh_tail_count=tail), background=False) as engine:
+    settings = lossless.Settings(fresh_tail_count=tail, fresh_tail_max_tokens=-1)
+    with lossless.open(path, settings, background=False) as engine:
         session = lossless.Session(key=key)
         prompt = engine.assemble(session, budget=budget, format="openclaw", allow_trailing_assistant=True)
         assert engine.verify().ok

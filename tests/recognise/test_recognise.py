@@ -191,3 +191,13 @@ def test_a_sender_is_named_in_what_recall_finds(engine: lossless.Engine) -> None
     said: Any = {"role": "user", "content": "The crane needs a new winch.", "timestamp": 1, "__openclaw": who}
     engine.append(SESSION, [said])
     assert "Ada" in str(engine.recall("What does the crane need?", session=SESSION))
+
+
+@pytest.mark.parametrize("question", ["Read HEARTBEAT.md if it exists.", "[OpenClaw heartbeat poll]"])
+@pytest.mark.parametrize("answer", ["HEARTBEAT_OK", " NO_REPLY\n"])
+def test_heartbeats_are_known_by_their_words_and_only_where_the_host_is_openclaw(question: str, answer: str) -> None:
+    assert recognise.is_quiet_question(message("user", question, timestamp=1))
+    assert recognise.is_quiet_answer(message("assistant", answer, timestamp=1))
+    assert not recognise.is_quiet_question(message("user", [{"type": "input_text", "text": question}]))
+    assert not recognise.is_quiet_answer(message("assistant", answer, refusal=None))
+    assert not recognise.is_quiet_answer(message("assistant", f"{answer} as before"))

@@ -93,7 +93,7 @@ ENVIRONMENT_ONLY = {
 LOWEST = {
     "newSessionRetainDepth": -1,
     "sweepMaxDepth": -1,
-    "freshTailMaxTokens": 0,
+    "freshTailMaxTokens": -1,
     "contextThreshold": 0,
     "leafMinFanout": 2,
     "condensedMinFanout": 2,

@@ -18,6 +18,9 @@ TAIL_OVER_BUDGET = "the fresh tail alone is over budget"
 TURN_OVER_BUDGET = "the current turn alone is over budget"
 IN_RUN = "an older step of the current turn"
 
+#: Reasons after which nothing in the prompt stands for what was left out.
+NOTHING_STANDS_FOR = frozenset((OVER_BUDGET, TAIL_OVER_BUDGET))
+
 #: No message is shown in fewer tokens than this, if so few are possible.
 SHORTEST = 64
 
@@ -90,6 +93,10 @@ class Policy:
     run_tokens: int = 128
     #: The weight of older items that are out already, before the first candidate.
     border: int = 0
+    #: Whether the tail before the newest turn stays while summaries go, as where it has no cap; else they stay longer.
+    keeps_tail: bool = True
+    #: What the line that says what is left out takes at most, once something is.
+    notice_tokens: int = 0
 
     @property
     def capacity(self) -> int:

@@ -52,6 +52,8 @@ class Material:
     payloads: Mapping[int, Message | None]
     #: Where the newest user message stands; it and what follows stay as they are.
     newest_turn: int = 0
+    #: Older messages that no summary covers and that cannot fit.
+    unread: int = 0
 
     @property
     def answered(self) -> frozenset[str]:
@@ -113,21 +115,26 @@ class Material:
         item, covered_by = kept.candidate.item, kept.candidate.covered_by
         if isinstance(item, MessageItem):
             if kept.form == "stub":
-                return stubs.stub_results(message, item.message_id)
+                return stubs.stub_results(message, item.message_id, recall=request.recall)
             if kept.form == "reference":
                 return self.exact(item, self.kept(item), request)
             if kept.form == "shortened":
-                return shortened(self._to_cut(item, message), item.message_id, kept.tokens, request.format)
+                return self._shortened(item, message, kept.tokens, request)
         if kept.form == "run":
             ids = [c.item.message_id for c in kept.stands_for if isinstance(c.item, MessageItem)]
-            return stubs.run_stub(ids, [c.item.summary_id for c in kept.stands_for if isinstance(c.item, SummaryItem)])
+            names = [c.item.summary_id for c in kept.stands_for if isinstance(c.item, SummaryItem)]
+            return stubs.run_stub(ids, names, recall=request.recall)
         if kept.form == "stand-in" and covered_by is not None:
             return render.summary_message(render_summary(self.summaries[covered_by.summary_id], request.timezone))
         return message
 
     def least(self, item: MessageItem, message: Message, request: Request, shortest: int) -> Message:
         """A message that is shown in part, as little of it as can be."""
-        return shortened(self._to_cut(item, message), item.message_id, shortest, request.format)
+        return self._shortened(item, message, shortest, request)
+
+    def _shortened(self, item: MessageItem, message: Message, most: int, request: Request) -> Message:
+        id_ = item.message_id if request.recall else None
+        return shortened(self._to_cut(item, message), id_, most, request.format)
 
     def _to_cut(self, item: MessageItem, message: Message) -> Message:
         """What is cut: of a message whose payload is too much as a whole, the reference that the archive has."""
@@ -143,6 +150,7 @@ def read(archive: Archive, conversation_id: int, request: Request, vault: Vault 
     if beyond := sum(tokens for tokens in sizes if tokens > whole.capacity):  # which are shown in part
         newest = archive.context.newest_items(conversation_id, most + beyond)
     items, border = _on_a_step(newest, whole.step)
+    unread = newest.unread + len(newest.items) - len(items)
     ids = [item.message_id for item in items if isinstance(item, MessageItem)]
     stored = archive.context.sketches(ids)
     names = [item.summary_id for item in items if isinstance(item, SummaryItem)]
@@ -163,6 +171,7 @@ def read(archive: Archive, conversation_id: int, request: Request, vault: Vault 
         archive.beside.files(file_ids) if file_ids else {},
         payloads_of_turn(archive, items, vault, whole.capacity),
         items[newest_user_index(items) or 0].ordinal if items else 0,
+        unread,
     )
 
 

@@ -69,7 +69,9 @@ class Offers:
     def _stub(self, item: ContextItem, message: Message) -> int | None:
         if not isinstance(item, MessageItem) or not message.tool_results:
             return None
-        return sent(stubs.stub_results(message, item.message_id), self.request.format).tokens
+        return sent(
+            stubs.stub_results(message, item.message_id, recall=self.request.recall), self.request.format
+        ).tokens
 
     def _least(self, item: ContextItem, message: Message, size: int) -> int | None:
         assert isinstance(item, MessageItem)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lossless.assembly.budget import Action, Change, Form, Stage, shed
 from lossless.assembly.candidates import IN_RUN, OVER_BUDGET, TAIL_OVER_BUDGET, Candidate, Policy
@@ -111,6 +111,8 @@ def choose(candidates: Sequence[Candidate], policy: Policy) -> Chosen:
     excess = sum(candidate.tokens for candidate in candidates) - policy.limit
     actions: tuple[Action, ...] = ()
     if excess > 0:
+        policy = replace(policy, reserved=policy.reserved + policy.notice_tokens)
+        excess += policy.notice_tokens
         stages = _stages(candidates, zones, policy)
         found = shed(stages, excess, policy.step, policy.border)
         actions = found if found is not None else _long_turn(candidates, zones, policy, stages)
@@ -172,25 +174,43 @@ def _with_atoms(candidates: Sequence[Candidate], indices: Iterable[int]) -> set[
 # --- making room ----------------------------------------------------------------------------------
 
 
-def _stages(candidates: Sequence[Candidate], zones: _Zones, policy: Policy) -> list[Stage]:
-    """Older items first, then the stand-ins they left, then the widest summary, then an oversized tail."""
+def _stages(candidates: Sequence[Candidate], zones: _Zones, policy: Policy) -> _Stages:
+    """Messages that no turn needs first, then summaries and the stand-ins they left, then the widest summary.
+
+    Where the tail is kept (`policy.keeps_tail`) older items go as they come, and messages of the tail go last.
+    """
+    raw: list[Action] = []
     details: list[Action] = []
     stand_ins: list[Action] = []
     kept_whole = candidates[zones.widest].covered_by if zones.widest is not None else None
     for unit in _units(candidates, zones.older, policy):
         stand_in = candidates[unit[0]].covered_by
         tokens = 0 if stand_in is None else sum(candidates[i].tokens for i in unit)
-        if stand_in is None or stand_in == kept_whole or stand_in.tokens >= tokens:
+        if not policy.keeps_tail and all(isinstance(candidates[i].item, MessageItem) for i in unit):
+            raw.append(_left_out(candidates, unit, OVER_BUDGET))
+        elif stand_in is None or stand_in == kept_whole or stand_in.tokens >= tokens:
             details.append(_left_out(candidates, unit, OVER_BUDGET))
-            continue
-        reason = f"covered by {stand_in.summary_id}"
-        rest = (Change(i, None, reason=reason) for i in unit[1:])
-        first = Change(unit[0], "stand-in", stand_in.tokens, reason)
-        details.append(Action(tokens - stand_in.tokens, (first, *rest), sum(candidates[i].moves for i in unit)))
-        stand_ins.append(Action(stand_in.tokens, (Change(unit[0], None, reason=OVER_BUDGET),)))
+        else:
+            reason = f"covered by {stand_in.summary_id}"
+            rest = (Change(i, None, reason=reason) for i in unit[1:])
+            first = Change(unit[0], "stand-in", stand_in.tokens, reason)
+            details.append(Action(tokens - stand_in.tokens, (first, *rest), sum(candidates[i].moves for i in unit)))
+            stand_ins.append(Action(stand_in.tokens, (Change(unit[0], None, reason=OVER_BUDGET),)))
     widest = () if zones.widest is None else (_left_out(candidates, (zones.widest,), OVER_BUDGET),)
-    tail = (_left_out(candidates, u, TAIL_OVER_BUDGET) for u in _units(candidates, zones.tail, policy))
-    return [Stage(tuple(details)), Stage(tuple(stand_ins)), Stage(widest), Stage(tuple(tail))]
+    tail = [_left_out(candidates, u, TAIL_OVER_BUDGET) for u in _units(candidates, zones.tail, policy)]
+    if not policy.keeps_tail:
+        raw, tail = [*raw, *tail], []
+    return _Stages(*(Stage(tuple(some)) for some in (raw, details, stand_ins, widest, tail)))
+
+
+class _Stages(NamedTuple):
+    """What goes, one after the other."""
+
+    raw: Stage
+    details: Stage
+    stand_ins: Stage
+    widest: Stage
+    tail: Stage
 
 
 def _units(candidates: Sequence[Candidate], indices: Sequence[int], policy: Policy) -> list[tuple[int, ...]]:
@@ -214,15 +234,15 @@ def _left_out(candidates: Sequence[Candidate], unit: Sequence[int], reason: str)
     return Action(sum(candidates[i].tokens for i in unit), changes, sum(candidates[i].moves for i in unit))
 
 
-def _long_turn(
-    candidates: Sequence[Candidate], zones: _Zones, policy: Policy, stages: Sequence[Stage]
-) -> tuple[Action, ...]:
-    """Only the widest summary and the current turn are left, and the turn is shortened from within."""
-    details, stand_ins, widest, tail = stages
-    ladder, last_resorts = turn_stages(candidates, zones.turn, policy)
-    before = (*details.actions, *stand_ins.actions, *tail.actions)
-    excess = sum(candidates[i].tokens for i in (*zones.head, *zones.turn)) + widest.frees - policy.limit
-    within = [ladder, widest, *last_resorts]
+def _long_turn(candidates: Sequence[Candidate], zones: _Zones, policy: Policy, stages: _Stages) -> tuple[Action, ...]:
+    """Only the widest summary and the current turn are left, and the turn is shortened from within.
+
+    The summary stays as long as anything of the turn but the words of the user can be shorter.
+    """
+    ladder, shorter, last_resorts = turn_stages(candidates, zones.turn, policy)
+    before = [action for stage in stages if stage is not stages.widest for action in stage.actions]
+    excess = sum(candidates[i].tokens for i in (*zones.head, *zones.turn)) + stages.widest.frees - policy.limit
+    within = [ladder, *shorter, stages.widest, *last_resorts]
     found = shed(within, excess, policy.step)
     return (*before, *(found if found is not None else (a for stage in within for a in stage.actions)))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lossless.assembly.candidates import NOTHING_STANDS_FOR
 from lossless.assembly.plan import SHARE_TARGETS
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from lossless.assembly.candidates import Policy
     from lossless.assembly.plan import Chosen
     from lossless.assembly.validate import Repair
+    from lossless.model.history import HistoryBudget
 
 #: What stands in a prompt beside the context, and how many of its pieces are named when it is too large.
 _BESIDE = ("pins and focus", "cue")
@@ -38,6 +40,20 @@ class Receipt:
     repairs: tuple[Repair, ...] = ()
     #: The tokens of each item that is included, in the form in which it stands.
     sizes: tuple[int, ...] = ()
+    #: What `capacity` was computed from; None where nobody said.
+    history: HistoryBudget | None = None
+    #: Older messages that were not even read, as no summary covers them and they cannot fit.
+    unread: int = 0
+
+    @property
+    def history_budget(self) -> int:
+        """What of the window is the conversation's, in estimated tokens."""
+        return self.capacity if self.history is None else self.history.tokens
+
+    @property
+    def unstated(self) -> int:
+        """How many items are left out with nothing standing for them; a line in the prompt says so."""
+        return self.unread + sum(reason in NOTHING_STANDS_FOR for _, reason in self.left_out)
 
     @property
     def fits(self) -> bool:
@@ -71,6 +87,13 @@ class Receipt:
             aim = f" (aim {low:.0%} to {high:.0%})" if high else ""
             lines.append(f"  {lane}: {share:.1%}{aim}")
         lines += [f"  {kind}: {tokens:,} tokens" for kind, tokens in self.tokens_by_kind.items()]
+        if self.history is not None and self.history.tokens != self.history.window:
+            known = self.history
+            lines.append(
+                f"  history budget: {known.tokens:,} of {known.window:,} (beside {known.beside + known.frame:,}, "
+                f"reply {known.reply:,}, factor {known.factor:.2f})"
+            )
+        lines += [f"  left out {self.unread:,} older messages: over budget"] if self.unread else []
         lines += [f"  shown in part {id}" for id in self.shortened]
         lines += [f"  left out {id}: {reason}" for id, reason in self.left_out]
         lines += [f"  repaired: {repair.what} ({repair.count})" for repair in self.repairs]
@@ -84,12 +107,14 @@ def receipt(
     extras: Mapping[str, int] | None = None,
     left_out: Sequence[tuple[str, str]] = (),
     repairs: Sequence[Repair] = (),
+    history: HistoryBudget | None = None,
+    unread: int = 0,
 ) -> Receipt:
     """The receipt for a choice; `extras` are tokens by kind beside it (pins, focus, cue, policy)."""
     beside = {kind: tokens for kind, tokens in (extras or {}).items() if tokens}
     return Receipt(
-        budget=policy.budget,
-        factor=policy.factor,
+        budget=policy.budget if history is None else history.window,
+        factor=policy.factor if history is None else history.factor,
         capacity=policy.capacity,
         tokens=chosen.tokens + sum(beside.values()),
         included=tuple((kept.candidate.id, kept.form) for kept in chosen.kept),
@@ -98,4 +123,6 @@ def receipt(
         shares=chosen.shares,
         repairs=tuple(repairs),
         sizes=tuple(kept.tokens for kept in chosen.kept),
+        history=history,
+        unread=unread,
     )

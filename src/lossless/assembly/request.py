@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from datetime import tzinfo
 
+    from lossless.model.history import HistoryBudget
     from lossless.model.messages import ModelIdentity
 
 
@@ -31,3 +32,7 @@ class Request:
     allow_trailing_assistant: bool = False
     #: Whether to quote what the prompt names and the context does not show.
     cue: bool = True
+    #: Whether the model has the recall tools, so that texts may point to them.
+    recall: bool = True
+    #: What the budget was computed from.
+    history: HistoryBudget | None = None

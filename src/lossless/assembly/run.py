@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lossless import formats
 from lossless.assembly import render
-from lossless.assembly.candidates import Policy
+from lossless.assembly.candidates import NOTHING_STANDS_FOR, Policy
 from lossless.assembly.cue import cue_message, cue_snippet, cue_terms, place_cue
 from lossless.assembly.material import Material, read
 from lossless.assembly.offers import Offers
@@ -18,9 +18,10 @@ from lossless.assembly.plan import Chosen, choose
 from lossless.assembly.policy_text import RECALL_POLICY
 from lossless.assembly.receipt import Receipt, receipt
 from lossless.assembly.request import Request
+from lossless.assembly.stubs import NOTICE_TOKENS, left_out_line
 from lossless.assembly.validate import make_valid, shape_of
 from lossless.assembly.wire import Sent, clean_text, sent, with_few_marks
-from lossless.model.context import MessageItem, fresh_tail_start
+from lossless.model.context import MessageItem, SummaryItem, fresh_tail_start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,6 +38,8 @@ __all__ = ["Assembled", "Receipt", "Request", "assemble"]
 
 #: How often a prompt that turns out larger than was reckoned is chosen anew, by what has been measured.
 _MEASUREMENTS = 3
+#: A smaller prompt has no room for a line about what it leaves out.
+_LEAST_FOR_NOTICE = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,7 @@ def assemble(
     rendered = {item.ordinal: material.rendered(item, request) for item in items}
     beside, dropped_pins = _beside(material, request)
     beside_tokens = sum(sent(message, request.format).tokens for message in beside)
+    is_capped = request.fresh_tail_max_tokens is not None
     policy = Policy(
         request.budget,
         tail_start=fresh_tail_start(items, request.fresh_tail_count, request.fresh_tail_max_tokens),
@@ -79,6 +83,8 @@ def assemble(
         factor=request.factor,
         is_prompt_aware=request.prompt_aware and bool(request.prompt),
         border=material.border,
+        keeps_tail=not is_capped,
+        notice_tokens=NOTICE_TOKENS if is_capped and request.budget >= _LEAST_FOR_NOTICE else 0,
     )
     desk = _Desk(material, request, items, rendered, beside)
     prompt, mending = desk.prompt(policy), 0
@@ -90,7 +96,15 @@ def assemble(
     left_out = [(pin.id, "no room among the pins") for pin in dropped_pins]
     left_out += [(summary_id, f"covered by {material.brief.id}") for summary_id in covered if material.brief]
     extras = {"pins and focus": beside_tokens, "cue": cue_tokens}
-    made = receipt(prompt.chosen, policy, extras=extras, left_out=left_out, repairs=prompt.repairs)
+    made = receipt(
+        prompt.chosen,
+        policy,
+        extras=extras,
+        left_out=left_out,
+        repairs=prompt.repairs,
+        history=request.history,
+        unread=material.unread,
+    )
     made = replace(made, tokens=prompt.tokens + cue_tokens)
     apart = [clean_text(message.content) for message in takewhile(lambda message: message.role == "system", final)]
     if not apart or not shape_of(request.format).system_apart:
@@ -129,6 +143,10 @@ class _Desk:
     def prompt(self, policy: Policy) -> _Prompt:
         """What fits, mended and measured."""
         chosen, kept, tokens = self._fitting(policy)
+        notice = self._notice(chosen, policy.limit - tokens) if policy.notice_tokens else None
+        if notice is not None:
+            kept = _with_notice(chosen, kept, notice)
+            tokens += self._sent(notice).tokens
         valid = make_valid(
             _ordered(kept, self.beside),
             self.request.format,
@@ -139,6 +157,18 @@ class _Desk:
         whole = sum([self._sent(message).tokens for message in valid.messages])
         meant = tokens + sum(self._sent(message).tokens for message in self.beside)
         return _Prompt(chosen, valid.messages, valid.repairs, self.wire(valid.messages), whole, whole - meant)
+
+    def _notice(self, chosen: Chosen, room: int) -> Message | None:
+        """The line that says what is left out with nothing standing for it, if something is and there is room."""
+        out = [left.candidate.item for left in chosen.left_out if left.reason in NOTHING_STANDS_FOR]
+        names = [item.summary_id for item in out if isinstance(item, SummaryItem)]
+        count = len(out) - len(names) + self.material.unread
+        if not count and not names:
+            return None
+        said = (kept.candidate.item for kept in chosen.kept if isinstance(kept.candidate.item, MessageItem))
+        following = next((item.message_id for item in said if item.role != "system"), None)
+        line = left_out_line(count, following, names, recall=self.request.recall)
+        return line if self._sent(line).tokens <= room else None
 
     def wire(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
         """The messages as they are sent."""
@@ -203,6 +233,14 @@ def _beside(material: Material, request: Request) -> tuple[list[Message], tuple[
     if material.brief is not None and material.with_focus()[1]:
         beside.append(render.focus_message(material.brief, request.timezone or UTC))
     return beside, dropped
+
+
+def _with_notice(chosen: Chosen, kept: list[Message], notice: Message) -> list[Message]:
+    """With the line before the first message that is shown for itself."""
+    items = [one.candidate.item for one in chosen.kept]
+    said = (n for n, item in enumerate(items) if isinstance(item, MessageItem) and item.role != "system")
+    place = next(said, len(kept))
+    return [*kept[:place], notice, *kept[place:]]
 
 
 def _ordered(kept: Sequence[Message], beside: Sequence[Message]) -> tuple[Message, ...]:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 #: Ids of summaries that a stub for a run of messages names before it only counts them.
 MAX_NAMED = 6
+#: What the line about what is left out takes at most, as it is sent.
+NOTICE_TOKENS = 160
 
 
 def message_ref(message_id: int) -> str:
@@ -25,20 +27,23 @@ def message_ref(message_id: int) -> str:
     return f"msg#{message_id}"
 
 
-def turn_output_stub(message_id: int, tool: str | None, byte_size: int) -> str:
-    """Stands for an older tool output of the turn that is still going on."""
+def turn_output_stub(message_id: int, tool: str | None, byte_size: int, *, recall: bool = True) -> str:
+    """Stands for an older tool output of the turn that is still going on; with `recall` it says how to read it."""
     ref = message_ref(message_id)
+    how = f' Call lcm_describe(id="{ref}") to read it in full.' if recall else ""
     return (
-        f"[LCM Tool Output: {ref} | tool={tool or 'unknown'} | {byte_size:,} bytes]\n"
-        f'Left out of this long turn. Call lcm_describe(id="{ref}") to read it in full.'
+        f"[LCM Tool Output: {ref} | tool={tool or 'unknown'} | {byte_size:,} bytes]\nLeft out of this long turn.{how}"
     )
 
 
-def stub_results(message: Message, message_id: int) -> Message:
+def stub_results(message: Message, message_id: int, *, recall: bool = True) -> Message:
     """The message with each of its results stubbed; ids, names and error marks stay, so it still pairs."""
     results = answers(message)
     parts = tuple(
-        replace(part, text=turn_output_stub(message_id, part.name, len(part.text.encode("utf-8", "replace"))))
+        replace(
+            part,
+            text=turn_output_stub(message_id, part.name, len(part.text.encode("utf-8", "replace")), recall=recall),
+        )
         if isinstance(part, ToolResult) and part in results
         else part
         for part in message.parts
@@ -57,17 +62,34 @@ def stub_file(message: Message, file_id: str, byte_size: int, summary: str) -> M
     return with_parts(message, parts)
 
 
-def run_stub(message_ids: Sequence[int], summary_ids: Sequence[str] = ()) -> Message:
+def left_out_line(count: int, next_id: int | None, summary_ids: Sequence[str], *, recall: bool = True) -> Message:
+    """Says how many messages, before which, and which summaries are left out with nothing standing for them.
+
+    It changes only when what is left out does.
+    """
+    before = "" if next_id is None else f" before {message_ref(next_id)}"
+    what = [_count(count, "message") + before] if count else []
+    what += [_named(summary_ids)] if summary_ids else []
+    how = " lcm_grep searches them, lcm_describe opens them by id." if recall else ""
+    return Message(role="user", content=f"[LCM left out here to make room: {'; '.join(what)}.{how}]")
+
+
+def _named(summary_ids: Sequence[str]) -> str:
+    more = f" and {len(summary_ids) - MAX_NAMED} more" if len(summary_ids) > MAX_NAMED else ""
+    return ", ".join(summary_ids[:MAX_NAMED]) + more
+
+
+def run_stub(message_ids: Sequence[int], summary_ids: Sequence[str] = (), *, recall: bool = True) -> Message:
     """One message for the oldest steps of a long turn: how many, which ids, how to open them."""
     lines = [f"[LCM earlier steps of this turn: {_count(len(message_ids), 'message')} left out to make room]"]
     if message_ids:
         first, last = message_ref(message_ids[0]), message_ref(message_ids[-1])
         span = first if first == last else f"{first} to {last}"
-        lines.append(f'They are {span}. Call lcm_describe(id="{first}") to open one, lcm_grep to search them.')
+        how = f' Call lcm_describe(id="{first}") to open one, lcm_grep to search them.' if recall else ""
+        lines.append(f"They are {span}.{how}")
     if summary_ids:
-        named = ", ".join(summary_ids[:MAX_NAMED])
-        more = f" and {len(summary_ids) - MAX_NAMED} more" if len(summary_ids) > MAX_NAMED else ""
-        lines.append(f"Also left out: {named}{more}; lcm_describe opens them by id.")
+        how = "; lcm_describe opens them by id." if recall else "."
+        lines.append(f"Also left out: {_named(summary_ids)}{how}")
     return Message(role="user", content="\n".join(lines))
 
 

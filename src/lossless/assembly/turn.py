@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 STUB_SHARE = 0.30
 
 
-def turn_stages(candidates: Sequence[Candidate], turn: Sequence[int], policy: Policy) -> tuple[Stage, list[Stage]]:
-    """How the turn at indices `turn` is shortened, and then, stage by stage, what is still better than no request.
+def turn_stages(
+    candidates: Sequence[Candidate], turn: Sequence[int], policy: Policy
+) -> tuple[Stage, list[Stage], list[Stage]]:
+    """How the turn at indices `turn` is shortened: older results, what else is not the user's, the user's words.
 
     The user's message and the newest `policy.verbatim_in_turn` messages stay as they are, and so does a call
     that waits for its result. Where that is not enough, results among the newest that the model has read become
@@ -43,10 +45,12 @@ def turn_stages(candidates: Sequence[Candidate], turn: Sequence[int], policy: Po
     gone = {i for atom in older for i in atom}
     sizes = {i: candidates[i].tokens for i in said if i not in gone}
     unread = set(takewhile(lambda i: candidates[i].stub_tokens is not None, reversed(said)))
+    asked = {i: sizes.pop(i) for i in users if i in sizes}
     stages = [_stubs(candidates, [atom for atom in recent if unread.isdisjoint(atom)], sizes)]
     stages += _shorter(candidates, sizes, policy)
     stages.append(_stubs(candidates, [atom for atom in recent if unread.intersection(atom)], sizes))
-    return Stage(tuple(_ladder(candidates, older, policy)), is_ladder=True), stages
+    ladder = Stage(tuple(_ladder(candidates, older, policy)), is_ladder=True)
+    return ladder, stages, list(_shorter(candidates, asked, policy))
 
 
 def _stubs(candidates: Sequence[Candidate], atoms: Sequence[Sequence[int]], sizes: dict[int, int]) -> Stage:

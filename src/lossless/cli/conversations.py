@@ -9,6 +9,7 @@ import click
 from lossless.cli.commands import Group
 from lossless.cli.options import by_depth, listed, pagination, paging, selector
 from lossless.cli.output import shape, shape_if_there
+from lossless.compaction.policy import tail_cap
 
 if TYPE_CHECKING:
     from lossless.cli.invocation import Invocation
@@ -32,7 +33,7 @@ def list_command(invocation: Invocation, limit: int, start: Place | None) -> Non
     with invocation.archive() as archive, archive.reading():
         page = archive.listings.conversations(limit, start)
         ids = [row.conversation_id for row in page.rows]
-        tails = archive.listings.tails(ids, settings.fresh_tail_count, settings.fresh_tail_max_tokens)
+        tails = archive.listings.tails(ids, settings.fresh_tail_count, tail_cap(settings))
     items = [_with_tail(row, tails[row.conversation_id]) for row in page.rows]
     invocation.emit("conversations.list", {"items": items}, pagination("conversations", limit, page))
 
@@ -47,7 +48,7 @@ def show_command(invocation: Invocation, selection: Selection) -> None:
         id_ = selection.need(archive)
         row = archive.listings.conversation(id_)
         assert row is not None
-        tail = archive.listings.tail(id_, settings.fresh_tail_count, settings.fresh_tail_max_tokens)
+        tail = archive.listings.tail(id_, settings.fresh_tail_count, tail_cap(settings))
         details = archive.details.conversation(id_)
         data = {
             "conversation": _with_tail(row, tail),

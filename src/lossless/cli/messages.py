@@ -18,6 +18,7 @@ from lossless.cli.options import (
     time_filters,
 )
 from lossless.cli.output import shape
+from lossless.compaction.policy import tail_cap
 from lossless.model.messages import ROLES
 
 if TYPE_CHECKING:
@@ -71,10 +72,10 @@ def tail_command(invocation: Invocation, selection: Selection, count: int | None
     The newest user message and all after it are always inside, whatever the limits say.
     """
     settings = invocation.loaded.settings
-    limits = {"count": count or settings.fresh_tail_count, "maxTokens": settings.fresh_tail_max_tokens}
+    limits = {"count": count or settings.fresh_tail_count, "maxTokens": tail_cap(settings)}
     with invocation.archive() as archive, archive.reading():
         id_ = selection.need(archive)
-        tail = archive.listings.tail(id_, count or settings.fresh_tail_count, settings.fresh_tail_max_tokens)
+        tail = archive.listings.tail(id_, count or settings.fresh_tail_count, tail_cap(settings))
         rows = archive.listings.messages_by_id([item.message_id for item in tail])
         count_of_all, tokens_of_all = archive.listings.message_totals(id_)
     data = {

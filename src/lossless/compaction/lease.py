@@ -29,16 +29,21 @@ def lease_length(call_ms: int) -> timedelta:
 
 
 @contextmanager
-def lease(archive: Archive, name: str, clock: Callable[[], datetime], call_ms: int) -> Iterator[Callable[[], bool]]:
+def lease(
+    archive: Archive, name: str, clock: Callable[[], datetime], call_ms: int, *, takes_over: bool = False
+) -> Iterator[Callable[[], bool]]:
     """Yields what takes a lease, and prolongs it for one more call: False while another worker has it.
 
-    What is held at the end is let go of. Asked within a transaction, it belongs to it.
+    One that `takes_over` gets it at once; the other worker finds out when it wants to write. What is held at the end
+    is let go of. Asked within a transaction, it belongs to it.
     """
     owner, length, is_taken = new_holder(), lease_length(call_ms), False
 
     def prolong() -> bool:
         nonlocal is_taken
         with archive.writing():
+            if takes_over and not is_taken:
+                archive.guards.break_lease(name)
             is_ours = archive.guards.take_lease(name, owner, clock(), length)
         is_taken = is_taken or is_ours
         return is_ours

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lossless.compaction import debt as debts
 from lossless.compaction import plan
+from lossless.compaction.history import history_of, keep
 from lossless.compaction.lease import lease_name
 from lossless.compaction.policy import first_import_policy, policy_for, possible_policies
 from lossless.compaction.run import CREW_TOKENS, CompactionReport, Job, compact, planned, unchanged
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from lossless.compaction.policy import CompactionPolicy
     from lossless.compaction.summariser import Summariser
     from lossless.model.conversations import Conversation
+    from lossless.model.history import HistoryBudget
     from lossless.settings import Settings
     from lossless.store.archive import Archive
 
@@ -49,6 +51,9 @@ class Situation:
     observed_tokens: int | None = None
     model: str | None = None
     window: int | None = None
+    #: Estimated tokens of what is sent beside the conversation, and what the reply is given; None: as it was last.
+    beside: int | None = None
+    reply: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,7 @@ class Paid:
     report: CompactionReport | None = None
     #: Whether a sweep was put off.
     owes: bool = False
+    history: HistoryBudget | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +91,30 @@ class Loop:
                 self._policies[who] = found
         return found
 
+    def history(
+        self, situation: Situation, policy: CompactionPolicy | None = None, *, anew: bool = False
+    ) -> HistoryBudget:
+        """How much of the window is the conversation's: one number for folding and assembling."""
+        id_ = situation.conversation.id
+        size = framed(self.archive.context_tokens(id_), self.archive.context.next_ordinal(id_))  # at most
+        return history_of(self.archive, situation, policy or self.policy(situation), size, anew=anew)
+
     def evaluate(self, situation: Situation, policy: CompactionPolicy | None = None) -> Decision:
         """How full the context is; exact where it matters, counted along where it does not."""
-        policy, id_ = policy or self.policy(situation), situation.conversation.id
-        stored, threshold = self.archive.context_tokens(id_), policy.threshold_tokens(situation.budget)
+        policy = policy or self.policy(situation)
+        return self._evaluate(situation, policy, self.history(situation, policy))
+
+    def _evaluate(self, situation: Situation, policy: CompactionPolicy, history: HistoryBudget) -> Decision:
+        id_, budget = situation.conversation.id, history.tokens
+        stored, threshold = self.archive.context_tokens(id_), policy.threshold_tokens(budget)
         framing = framed(0, self.archive.context.next_ordinal(id_))  # at most
         if stored + framing > threshold:
             framing = self._framing(id_)
         if stored + framing > threshold:
             stored = self.archive.context.tokens(id_)
-        return evaluate(stored, situation.observed_tokens, situation.budget, policy, framing=framing)
+        seen = situation.observed_tokens
+        observed = None if seen is None or seen < 0 else history.in_history(seen)
+        return evaluate(stored, observed, budget, policy, framing=framing)
 
     def _framing(self, conversation_id: int) -> int:
         """What the frames around the items of a context take in a prompt."""
@@ -102,16 +122,20 @@ class Loop:
 
     def after_turn(self, situation: Situation) -> Paid:
         """Put a sweep off, or fold at once when the context is at its budget (or inline mode was chosen)."""
-        policy, decision = self.policy(situation), self.evaluate(situation)
+        policy = self.policy(situation)
+        history = self.history(situation, policy)
+        decision = self._evaluate(situation, policy, history)
+        self._keep(situation, history)
         who = bill(decision, policy)
         if who.payer == "nobody":
-            return Paid(decision)
+            return Paid(decision, history=history)
         if who.payer == "background":
             self.owe(situation, decision)
-            return Paid(decision, owes=True)
+            return Paid(decision, owes=True, history=history)
         seconds = None if who.may_ask_model else self.turn_seconds
         job = self._job(situation, policy, decision, "turn")
-        job = replace(job, may_ask_model=who.may_ask_model, seconds=seconds)
+        is_extracted = not who.may_ask_model
+        job = replace(job, may_ask_model=who.may_ask_model, seconds=seconds, takes_over=is_extracted)
         report = compact(job, threshold_chain(decision, policy, time.monotonic()))
         left = report.tokens_after + self._framing(situation.conversation.id)
         owes = not decision.is_under(left) and not report.exhausted
@@ -119,14 +143,18 @@ class Loop:
             self.owe(situation, decision)
             if report.stop in FAILED_STOPS:
                 self._settle(situation.conversation.id, report, -1)
-        return Paid(decision, report, owes)
+        return Paid(decision, replace(report, history=history), owes, history)
+
+    def _keep(self, situation: Situation, history: HistoryBudget) -> None:
+        keep(self.archive, situation.conversation.id, history, self.clock())
 
     def owe(self, situation: Situation, decision: Decision) -> None:
         """Ask for a later sweep; one row however often it is asked for."""
         id_ = situation.conversation.id
         with self.archive.writing():
-            asked = debts.request(self.debt(id_), decision, self.policy(situation), self.clock())
-            self._put(asked)
+            policy = self.policy(situation)
+            asked = debts.request(self.debt(id_), decision, policy, self.clock())
+            self._put(replace(asked, token_budget=policy.capped(situation.budget)))
 
     def debt(self, conversation_id: int) -> debts.Debt:
         """What a conversation owes."""
@@ -152,7 +180,9 @@ class Loop:
 
         A person who forces it, or a host that must get below a size, lifts a spend back-off.
         """
-        policy, decision = self.policy(situation), self.evaluate(situation)
+        policy = self.policy(situation)
+        history = self.history(situation, policy, anew=force or until is not None)
+        decision = self._evaluate(situation, policy, history)
         manual = force and until is None
         if not manual and until is None and not decision.should_compact:
             return unchanged(Reason.BELOW_THRESHOLD, decision.stored_tokens)
@@ -166,13 +196,15 @@ class Loop:
         )
         now = time.monotonic()
         if until is not None:
-            chain = recovery_chain(decision, policy, now, target=until, force=force)
+            target = history.in_history(until)
+            chain = recovery_chain(decision, policy, now, target=target, force=force)
             if chain.is_under:
                 return unchanged(Reason.ALREADY_UNDER, decision.stored_tokens)
-            job = replace(job, stop_at=max(1, until - decision.overhead))
+            job = replace(job, stop_at=max(1, target - decision.overhead))
         else:
             chain = threshold_chain(decision, policy, now)
-        report = compact(job, chain)
+        self._keep(situation, history)
+        report = replace(compact(job, chain), history=history)
         self._after_compaction(situation, report)
         return report
 
@@ -200,10 +232,11 @@ class Loop:
     def dry_run(self, situation: Situation, *, force: bool = False, until: int | None = None) -> list[plan.Pass]:
         """The passes that `compact` would make in its first sweep, without making them."""
         policy, decision = self.policy(situation), self.evaluate(situation)
-        wanted = force or decision.should_compact if until is None else decision.current_tokens >= until
+        target = None if until is None else self.history(situation, policy).in_history(until)
+        wanted = force or decision.should_compact if target is None else decision.current_tokens >= target
         if not wanted:
             return []
-        stop_at = None if until is None else max(1, until - decision.overhead)
+        stop_at = None if target is None else max(1, target - decision.overhead)
         return planned(replace(self._job(situation, policy, decision), is_forced=force, stop_at=stop_at))
 
     def drain(
@@ -217,7 +250,8 @@ class Loop:
                 return None
             situation = replace(situation, budget=debts.drain_budget(owed, situation.budget))
             policy = debts.drain_policy(owed, self.policy(situation), possible_policies(self.settings))
-            decision = self.evaluate(situation, policy)
+            history = self.history(situation, policy)
+            decision = self._evaluate(situation, policy, history)
             if not debts.is_due(owed, now, emergency=decision.pressure == "hard"):
                 return None
             owed = debts.revalidated(owed, decision, now)
@@ -226,11 +260,13 @@ class Loop:
                 return unchanged(Reason.BELOW_THRESHOLD, decision.stored_tokens)
             owed = debts.start(owed, now)
             self._put(owed)
+            self._keep(situation, history)
         job = self._job(situation, policy, decision, "background")
         on_failure: OnFailure = "raise" if may_ask_model else "extractive"
         job = replace(job, may_ask_model=may_ask_model, seconds=seconds, on_failure=on_failure)
         if decision.should_compact:
             report = compact(job, threshold_chain(decision, policy, time.monotonic()))
+            report = replace(report, history=history)
         else:
             report = unchanged(Reason.BELOW_THRESHOLD, decision.stored_tokens)
         self._settle(id_, report, owed.maintenance_revision)
@@ -264,7 +300,7 @@ class Loop:
         return Job(
             archive=self.archive,
             conversation_id=situation.conversation.id,
-            policy=policy,
+            policy=policy.within(decision.budget),
             decision=decision,
             summariser=self.summariser,
             clock=self.clock,

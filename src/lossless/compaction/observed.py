@@ -13,7 +13,7 @@ _MOST_TOKENS = 1 << 40
 def observation(usage: Mapping[str, object] | None, model: str | None) -> Observation:
     """A provider's usage report in any of the common spellings."""
     if usage is None:
-        return Observation(None, 0, 0, None, model)
+        return Observation(None, model=model)
 
     details = [usage.get(name) for name in ("prompt_tokens_details", "input_tokens_details")]
     inside = next((found for found in details if isinstance(found, Mapping)), {})
@@ -27,7 +27,8 @@ def observation(usage: Mapping[str, object] | None, model: str | None) -> Observ
     plain = number("input", "input_tokens", "prompt_tokens")
     apart = "cacheRead" in usage or "cache_read_input_tokens" in usage
     prompt = plain + read + write if apart else plain
-    return Observation(prompt or None, read, write, None, model)
+    written = number("output", "output_tokens", "completion_tokens")
+    return Observation(prompt or None, read, write, None, model, written)
 
 
 def _is_count(value: object) -> TypeGuard[int | float]:

@@ -7,11 +7,12 @@ possible. The fresh tail is never a source, and a tool call is never parted from
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
-from itertools import groupby, islice, pairwise, takewhile
+from itertools import groupby, islice, takewhile
 from math import inf
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from lossless.compaction.chunks import raw_chunks, summary_chunks
 from lossless.model.context import (
     FRAME_TOKENS,
     CallIds,
@@ -37,6 +38,10 @@ NO_CALLS: Final[CallIds] = MappingProxyType({})
 #: How often a sweep plans again because the context changed under it.
 MAX_REPLANS = 2
 _RAW = -1
+#: Of the history budget, so much is the summaries' when the newest turn would take all of it.
+SUMMARY_SHARE = 0.15
+#: A turn that is too long is folded until the context takes this share of the budget, so that it is not folded often.
+_LONG_TURN_SHARE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +104,8 @@ class SweepState:
     #: On the caller's clock.
     deadline: float = inf
     leaf_only: bool = False
+    #: Whether the newest messages before the tail are folded however few they are.
+    takes_any: bool = False
     #: Passes that asked a summariser, whatever came of it.
     passes: int = 0
     folds: int = 0
@@ -122,21 +129,31 @@ def begin_sweep(
     now: float = 0.0,
     deadline: float = inf,
     remembered: Remembered | None = None,
+    until: int | None = None,
 ) -> SweepState:
     """A sweep that has not begun; it ends at its own deadline or at the operation's, whichever is sooner.
 
-    A tail that alone fills what the overhead leaves of the budget is kept only in part; but an overhead
-    counts for half the budget at most, so that a wrong observation cannot eat the tail.
+    A tail that alone fills what the overhead and the summaries leave of the budget, or what shall be left (`until`),
+    is kept only in part; but an overhead counts for half the budget at most, so that a wrong observation cannot eat
+    the tail.
     """
     room = max(1, decision.budget // 2, decision.budget - decision.overhead)
     user, tail = newest_user_index(context), _tail_start(context, policy, None)
-    tail_target = policy.threshold_tokens(room) if prompt_tokens(context[tail:]) >= room else None
+    most = room if until is None else min(room, until)
+    long_turn = user is not None and prompt_tokens(context[user:]) >= min(most, room - int(SUMMARY_SHARE * room))
+    tail_target = None
+    if long_turn or prompt_tokens(context[tail:]) >= most:
+        tail_target = int(_LONG_TURN_SHARE * room) if long_turn else policy.threshold_tokens(room)
+        tail_target = tail_target if until is None else min(tail_target, until)
+    limits = [limit for limit in (decision.stop_at, until) if limit is not None]
+    stop_at = min(limits) if limits else tail_target
     return SweepState(
         tokens=prompt_tokens(context),
         prefix_target=policy.prefix_target(decision.budget),
-        stop_at=tail_target if decision.stop_at is None else decision.stop_at,
+        stop_at=stop_at,
         tail_target=tail_target,
-        long_turn=tail_target is not None and user is not None and prompt_tokens(context[user:]) >= room,
+        long_turn=tail_target is not None and long_turn,
+        takes_any=until is not None,
         deadline=min(deadline, now + policy.sweep_deadline_ms / 1000),
         remembered=remembered or Remembered(),
     )
@@ -324,28 +341,18 @@ def _leaf_passes(
     for run in _runs(context, policy, state):
         if run.depth != _RAW:
             continue
-        chunks = _raw_chunks(context, run, policy.leaf_chunk_tokens, cuts)
+        chunks = raw_chunks(context, (run.start, run.stop), policy.leaf_chunk_tokens, cuts)
         for start, stop in _untried(context, chunks, state.remembered):
             items = tuple(context[start:stop])
+            if _may_grow(context, run, stop) and not state.takes_any and token_sum(items) < policy.least_leaf_tokens:
+                continue
             target = policy.leaf_target(token_sum(items))
             yield start, Pass(items, depth=0, target_tokens=target, within_turn=run.within_turn)
 
 
-def _raw_chunks(
-    context: Sequence[ContextItem], run: _Run, limit: int, cuts: Sequence[bool]
-) -> Iterator[tuple[int, int]]:
-    """Cut a run of messages where no pair is parted: each chunk within the limit, or one unit."""
-    borders = [border for border in range(run.start, run.stop + 1) if not cuts[border]]
-    start = stop = borders[0] if borders else run.start
-    tokens = 0
-    for low, high in pairwise(borders):
-        unit = token_sum(context[low:high])
-        if stop > start and tokens + unit > limit:
-            yield start, stop
-            start, tokens = low, 0
-        stop, tokens = high, tokens + unit
-    if stop > start:
-        yield start, stop
+def _may_grow(context: Sequence[ContextItem], run: _Run, stop: int) -> bool:
+    """Whether a chunk is the newest of its run, and the messages after it will join the run one day."""
+    return stop == run.stop and stop < len(context) and isinstance(context[stop], MessageItem)
 
 
 def _untried(
@@ -394,7 +401,7 @@ def _condensable(
     """The oldest part of a run that is worth condensing; under pressure enough are taken however long."""
     fanout = policy.fanout(run.depth, pressure=pressure)
     least = (fanout, policy.condensed_least_tokens()) if pressure else (1, 0)
-    chunks = _summary_chunks(context, run, policy.leaf_chunk_tokens, *least)
+    chunks = summary_chunks(context, (run.start, run.stop), policy.leaf_chunk_tokens, *least)
     chunk = next(_untried(context, chunks, remembered), None)
     if chunk is None:
         return None
@@ -402,19 +409,6 @@ def _condensable(
     counted = sum(_id(item) not in remembered.blank_summaries for item in sources)
     worth_it = counted >= fanout and token_sum(sources) >= policy.condensed_least_tokens()
     return chunk if worth_it else None
-
-
-def _summary_chunks(
-    context: Sequence[ContextItem], run: _Run, limit: int, least: int, least_tokens: int
-) -> Iterator[tuple[int, int]]:
-    start, tokens = run.start, 0
-    for index in range(run.start, run.stop):
-        is_enough = index - start >= least and tokens >= least_tokens
-        if is_enough and tokens + context[index].tokens > limit:
-            yield start, index
-            start, tokens = index, 0
-        tokens += context[index].tokens
-    yield start, run.stop
 
 
 def _before_leaf(context: Sequence[ContextItem], start: int, last_leaf: str | None) -> tuple[str, ...]:

@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from lossless.settings import Settings
     from lossless.settings.overrides import ContextThresholdOverride
 
+#: What the fresh tail may take of the history budget unless `freshTailMaxTokens` says otherwise.
+TAIL_SHARE = 0.30
+#: A leaf is not made of less than this share of the history budget while more messages may join it.
+LEAST_LEAF_SHARE = 0.08
+
 Source = Literal["global", "override"]
 Mode = Literal["deferred", "inline"]
 HardLimitSummariser = Literal["extractive", "model"]
@@ -25,6 +30,12 @@ class CompactionPolicy:
     context_threshold_source: Source = "global"
     fresh_tail_count: int = 64
     fresh_tail_max_tokens: int | None = None
+    #: The cap on the tail as a share of the history budget, where no number is set; None is no cap.
+    tail_share: float | None = None
+    #: The newest messages before the tail are folded once they are so many tokens, so that no leaf is tiny: a share of
+    #: the history budget, and what it comes to.
+    least_leaf_share: float = 0.0
+    least_leaf_tokens: int = 0
     #: Most source tokens of one pass, for leaves and condensed summaries alike.
     leaf_chunk_tokens: int = 20_000
     #: Fewest neighbours that are condensed: depth 0, deeper, and under pressure at any depth.
@@ -46,6 +57,12 @@ class CompactionPolicy:
     turn_verbatim_count: int = 8
     proactive_threshold_compaction_mode: Mode = "deferred"
     hard_limit_summariser: HardLimitSummariser = "extractive"
+
+    def within(self, history: int) -> CompactionPolicy:
+        """The policy for a history budget of so many tokens: what follows from it is in numbers."""
+        cap = self.fresh_tail_max_tokens if self.tail_share is None else int(self.tail_share * history)
+        least = min(int(self.least_leaf_share * history), self.leaf_chunk_tokens // 2)
+        return replace(self, fresh_tail_max_tokens=cap, tail_share=None, least_leaf_tokens=least)
 
     def capped(self, budget: int) -> int:
         """The budget that counts: never above `max_assembly_token_budget`."""
@@ -83,7 +100,16 @@ class CompactionPolicy:
 def policy_from(settings: Settings) -> CompactionPolicy:
     """The policy that settings describe, before any rule for some sessions."""
     values = {field.name: getattr(settings, field.name, None) for field in fields(CompactionPolicy)}
-    return CompactionPolicy(**cast("dict[str, Any]", {name: v for name, v in values.items() if v is not None}))
+    policy = CompactionPolicy(**cast("dict[str, Any]", {name: v for name, v in values.items() if v is not None}))
+    policy = replace(policy, least_leaf_share=LEAST_LEAF_SHARE)
+    if policy.fresh_tail_max_tokens is None:
+        return replace(policy, tail_share=TAIL_SHARE)
+    return policy if policy.fresh_tail_max_tokens >= 0 else replace(policy, fresh_tail_max_tokens=None)
+
+
+def tail_cap(settings: Settings) -> int | None:
+    """The cap on the fresh tail under the default budget; None when there is none."""
+    return policy_from(settings).within(settings.default_token_budget).fresh_tail_max_tokens
 
 
 def policy_for(
@@ -123,7 +149,14 @@ def first_import_policy(policy: CompactionPolicy) -> CompactionPolicy:
     """What stays raw of a first import: the newest `bootstrap_max_tokens`, however many messages."""
     raw = _or(policy.bootstrap_max_tokens, max(6_000, int(policy.leaf_chunk_tokens * 0.3)))
     unlimited = 2**62
-    return replace(policy, fresh_tail_count=unlimited, fresh_tail_max_tokens=raw, max_sweep_iterations=unlimited)
+    return replace(
+        policy,
+        fresh_tail_count=unlimited,
+        fresh_tail_max_tokens=raw,
+        tail_share=None,
+        least_leaf_share=0.0,
+        max_sweep_iterations=unlimited,
+    )
 
 
 def _or(value: int | None, default: int) -> int:

@@ -22,7 +22,7 @@ from lossless.compaction.source_text import line_of, section_of
 from lossless.compaction.trigger import Reason, Stop, after_round, another_round, conclude
 from lossless.errors import GuardOpen, ModelAuth, ModelBadAnswer, ModelDenied, ModelError, Stale
 from lossless.llm.guard import BREAKER
-from lossless.model.context import MessageItem, SummaryItem, token_sum
+from lossless.model.context import MessageItem, SummaryItem, newest_user_index, prompt_tokens, token_sum
 from lossless.model.identity import summary_id
 from lossless.model.summaries import NewSummary
 from lossless.store.context import Change, item_id
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from lossless.compaction.summariser import Summariser
     from lossless.compaction.trigger import Chain, Decision, Outcome
     from lossless.model.context import ContextItem
+    from lossless.model.history import HistoryBudget
     from lossless.store.archive import Archive
 
 #: With less to extract than this, starting processes takes longer than they save.
@@ -65,6 +66,10 @@ class CompactionReport:
     until: str | None = None
     #: The code of the error with which a model failed; what was folded from then on was extracted.
     failure: str | None = None
+    #: What it was held against.
+    history: HistoryBudget | None = None
+    #: What takes the room, when a target was not reached and nothing is left to fold.
+    why: str = ""
 
 
 def unchanged(reason: Reason, tokens: int = 0, *, ok: bool = True, stop: Stop | None = None) -> CompactionReport:
@@ -95,6 +100,8 @@ class Job:
     stop_at: int | None = None
     #: The context is too large whatever its count says: the first sweep folds all that it can.
     is_forced: bool = False
+    #: Do not wait for whoever works on the conversation: what they are about to write is stale then.
+    takes_over: bool = False
     #: Begin the window of calls anew, if there is something to fold.
     lifts_spend_limit: bool = False
     crew_tokens: int = CREW_TOKENS
@@ -133,7 +140,7 @@ def compact(job: Job, chain: Chain) -> CompactionReport:
     if not _next(job, sweeping, 1):
         return _concluded(job, after_round(chain, sweeping.state.tokens), sweeping, sweeping.stored_tokens)
     name, longest = lease_name(job.conversation_id), job.summariser.settings.summary_timeout_ms
-    with lease(job.archive, name, job.clock, longest) as prolong:
+    with lease(job.archive, name, job.clock, longest, takes_over=job.takes_over) as prolong:
         if not prolong():
             return unchanged(Reason.BUSY, sweeping.stored_tokens, stop="busy")
         job = replace(job, prolong=prolong)
@@ -170,7 +177,7 @@ def planned(job: Job) -> list[plan.Pass]:
 
 def _concluded(job: Job, chain: Chain, sweeping: _Sweeping, before: int) -> CompactionReport:
     outcome = conclude(chain, sweeping.stop, len(sweeping.summary_ids), manual=job.manual)
-    return _report(outcome, sweeping, before)
+    return _report(outcome, sweeping, before, max(1, chain.target_tokens - chain.overhead))
 
 
 def _begin(job: Job, deadline: float, stop_at: int | None) -> _Sweeping:
@@ -184,9 +191,10 @@ def _begin(job: Job, deadline: float, stop_at: int | None) -> _Sweeping:
         frozenset(chunk for chunk, kind in known.items() if kind == "blank summary"),
     )
     now = time.monotonic()
-    state = plan.begin_sweep(context, job.policy, job.decision, now=now, deadline=deadline, remembered=remembered)
-    limits = [limit for limit in (state.stop_at, stop_at) if limit is not None]
-    state = replace(state, stop_at=min(limits, default=None))
+    state = plan.begin_sweep(
+        context, job.policy, job.decision, now=now, deadline=deadline, remembered=remembered, until=stop_at
+    )
+    state = replace(state, takes_any=job.is_forced or state.takes_any)
     if job.leaf_only:
         state = replace(state, leaf_only=True, stop_at=None)
     stop = plan.stop_reason(state, job.policy, now) or "nothing left"
@@ -412,8 +420,21 @@ def _stop_of(error: ModelError | GuardOpen | Stale) -> Stop:
     return "model denied" if isinstance(error, ModelDenied) else "model failure"
 
 
-def _report(outcome: Outcome, sweeping: _Sweeping, before: int) -> CompactionReport:
+def _why(context: Sequence[ContextItem], target: int) -> str:
+    """What is left that cannot be folded, and what it takes."""
+    user = newest_user_index(context)
+    turn = context[user:] if user is not None else []
+    folded = [item for item in context if isinstance(item, SummaryItem)]
+    rest = prompt_tokens(context) - prompt_tokens(turn) - prompt_tokens(folded)
+    return (
+        f"{prompt_tokens(context):,} tokens are left where {target:,} fit: the newest turn takes "
+        f"{prompt_tokens(turn):,}, summaries {prompt_tokens(folded):,}, other messages {max(rest, 0):,}"
+    )
+
+
+def _report(outcome: Outcome, sweeping: _Sweeping, before: int, target: int) -> CompactionReport:
     return CompactionReport(
+        why=_why(sweeping.context, target) if not outcome.ok and outcome.exhausted else "",
         ok=outcome.ok,
         compacted=outcome.compacted,
         reason=outcome.reason,

@@ -55,6 +55,11 @@ class ChatCompletions:
         """Either spelling of the limit."""
         return positive(body.get("max_completion_tokens")) or positive(body.get("max_tokens"))
 
+    def with_most_output(self, body: Raw, tokens: int) -> Raw:
+        """In the spelling that the request has."""
+        name = "max_completion_tokens" if positive(body.get("max_completion_tokens")) else "max_tokens"
+        return body | {name: tokens}
+
     def said(self, reply: Raw) -> list[Raw]:
         """The first choice's message."""
         message = _message(reply)

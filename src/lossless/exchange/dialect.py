@@ -97,6 +97,9 @@ class Dialect(Protocol):
     def most_output(self, body: Raw) -> int:
         """How many tokens the request keeps for the reply; 0 when it does not say."""
 
+    def with_most_output(self, body: Raw, tokens: int) -> Raw:
+        """The request with a reply of at most so many tokens, where it says how many there may be."""
+
     def said(self, reply: Raw) -> list[Raw]:
         """What the reply adds to the conversation, as clients send it back."""
 

@@ -66,6 +66,11 @@ class MessagesApi:
         """`max_tokens`, which every request has."""
         return positive(body.get("max_tokens"))
 
+    def with_most_output(self, body: Raw, tokens: int) -> Raw:
+        """With another `max_tokens`, which has to be more than thinking may take."""
+        thinking = positive(an_object(body.get("thinking")).get("budget_tokens"))
+        return body if tokens <= thinking else body | {"max_tokens": tokens}
+
     def said(self, reply: Raw) -> list[Raw]:
         """One message of all blocks."""
         content = objects(reply.get("content"))

@@ -72,6 +72,10 @@ class ResponsesApi:
         """`max_output_tokens`."""
         return positive(body.get("max_output_tokens"))
 
+    def with_most_output(self, body: Raw, tokens: int) -> Raw:
+        """With another `max_output_tokens`."""
+        return body | {"max_output_tokens": tokens}
+
     def said(self, reply: Raw) -> list[Raw]:
         """All items of the output."""
         return objects(reply.get("output"))

@@ -7,11 +7,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless.assembly.policy_text import RECALL_POLICY
+from lossless.desk import name_of
 from lossless.errors import BadMessage, NotFound
 from lossless.exchange.answers import recalled
 from lossless.exchange.appending import append_new, mark_cut_off
 from lossless.exchange.dialect import Raw, objects, text_of
 from lossless.exchange.fitting import holds_payload, shows_all, window_tokens
+from lossless.exchange.refusals import too_long
 from lossless.exchange.room import Room, beside_tokens, room
 from lossless.exchange.windows import known_window
 from lossless.model.messages import ModelIdentity
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from lossless.exchange.dialect import Call, Dialect, Stream
     from lossless.ingest.run import AppendReport
     from lossless.model.conversations import Conversation, Session
+    from lossless.model.history import HistoryBudget
 
 #: When a model gets the recall tools from us: whenever its prompt does not show everything, in every request, never.
 Tools: TypeAlias = Literal["auto", "always", "never"]
@@ -35,6 +38,8 @@ _LEAST_ANSWER = 128
 _ENOUGH = "No more recall in this turn: answer with what you have."
 #: With fewer than one in so many parts of the window left, a model gets no tools from us unless it shall always.
 _TOOLS_LEAVE = 4
+#: A prompt that was refused without a count is thought to be so much of the window.
+_REFUSED_IS = 1.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,11 @@ class Keeping:
 
     def room(self, body: Raw, beside: int) -> Room:
         """What of the model's window is left for the conversation, beside so many tokens of other things."""
-        return room(self.size(body), self.dialect.most_output(body), beside)
+        return room(self.size(body), self.reply(body), beside)
+
+    def reply(self, body: Raw) -> int:
+        """What of the window is kept for the reply: what replies have needed, never more than the request allows."""
+        return self.engine.reply_reserve(self.session, self.size(body), self.dialect.most_output(body))
 
     def size(self, body: Raw) -> int:
         """The model's window."""
@@ -104,6 +113,14 @@ class Turn:
     _recalled: list[tuple[Raw, list[tuple[Call, str]]]] = field(default_factory=list)
     #: What is sent besides the conversation, in tokens.
     _overhead: int = 0
+    #: Of the window: its size, what is kept for the reply, and what is sent beside the conversation, recall tools too.
+    _window_size: int = 0
+    _reply: int = 0
+    _beside: int = 0
+    #: Whether the model has the recall tools, or will have them if it needs them.
+    _may_recall: bool = True
+    #: Whether it was sent once more with less, as the provider refused it as too long.
+    _was_refused: bool = False
     #: Whether the archive has counted what is sent: not when it has a reference where these words are.
     _is_counted: bool = True
     #: The reply's messages, once it is kept.
@@ -124,7 +141,8 @@ class Turn:
             may_add = may_add and keeping.leaves_enough(self.body, self._overhead + ours)
         ours = ours if may_add else 0
         there = keeping.room(self.body, self._overhead + ours)
-        self.budget = there.budget
+        self.budget, self._beside = there.budget, self._overhead + ours
+        self._window_size, self._reply, self._may_recall = keeping.size(self.body), keeping.reply(self.body), may_add
         try:
             report = self._store()
         except BadMessage as error:
@@ -146,13 +164,25 @@ class Turn:
     def _with_recall(self) -> None:
         """Send what is to be sent, with the tools if there are some."""
         dialect, bare = self.keeping.dialect, self._bare
-        self.body = dialect.with_recall(bare, RECALL_POLICY, self._tools) if self._tools else bare
+        body = dialect.with_recall(bare, RECALL_POLICY, self._tools) if self._tools else bare
+        self.body = self._with_room_for_reply(body)
+
+    def _with_room_for_reply(self, body: Raw) -> Raw:
+        """Ask for no longer a reply than the window has room for: providers refuse what could become too long."""
+        dialect, asked = self.keeping.dialect, self.keeping.dialect.most_output(body)
+        most = self.most_tokens
+        if not asked or (most is not None and most + asked + self._beside <= self._window_size // 2):
+            return body
+        history = self._history(self.keeping.session)
+        sent = int((window_tokens(dialect.window(body)) + self._beside) * history.factor) + history.frame
+        left = max(self._window_size - sent, self._reply)
+        return body if asked <= left else dialect.with_most_output(body, left)
 
     def _fit(self, report: AppendReport) -> None:
         """Send the window as it came while it fits and shows everything, else what was put together."""
         engine, appends = self.keeping.engine, self.keeping.history == "append"
         is_all = shows_all(engine, report, self.window, prompts=appends) and self._has_room(report)
-        made = None if is_all else self._assemble(self.budget)
+        made = None if is_all else self._assemble()
         count = len(self.window) - len(report.skipped)
         if made is None or (_is_whole(made, count) and self._has_room(report)):
             self._is_counted = not self._holds_payload()
@@ -194,6 +224,35 @@ class Turn:
         self._record(reply)
         return self._whole
 
+    def refused(self, status: int, answer: str) -> bool:
+        """Whether a provider refused the request as too long and `body`, with less in it, is worth one more try."""
+        found = too_long(status, answer)
+        if (
+            found is None
+            or self._was_refused
+            or self.not_kept is not None
+            or self.keeping.dialect.knows_history(self._asked)
+        ):
+            return False
+        self._was_refused = True
+        window = min(found.window or self._window_size, self._window_size)
+        counted = found.prompt or int(window * _REFUSED_IS)
+        engine, session = self.keeping.engine, self.keeping.session
+        sent = window_tokens(self.keeping.dialect.window(self._bare))
+        engine.refused(
+            session, prompt_tokens=counted, sent=sent, budget=window, model=self._identity(), beside=self._beside
+        )
+        self._window_size = window
+        self._store()
+        made = self._assemble()
+        if made is None or window_tokens(made.messages) >= sent:
+            return False
+        self._show(made)
+        for reply, answers in self._recalled:
+            self._bare = self.keeping.dialect.answered(self._bare, reply, answers)
+        self._with_recall()
+        return True
+
     def feed(self, event: Raw) -> list[Raw]:
         """The events to pass on for one that came."""
         return self.stream.feed(event)
@@ -230,9 +289,18 @@ class Turn:
         appends = keeping.history == "append"
         report = append_new(engine, session, window) if appends else engine.sync(session, window, whole=True)
         id_ = report.conversation_id
-        if id_ is not None and engine.archive.context_tokens(id_) > self.budget:  # fold before, not after
+        if id_ is not None and engine.archive.context_tokens(id_) > self._capacity(session):  # fold before, not after
             new, shown = ((), None) if appends else (None, window)
-            engine.after_turn(session, new_messages=new, window=shown, whole=not appends, budget=self.budget)
+            engine.after_turn(
+                session,
+                new_messages=new,
+                window=shown,
+                whole=not appends,
+                budget=self._window_size,
+                beside=self._beside,
+                reply=self._reply,
+                model=name_of(self._identity()),
+            )
         return report
 
     def _has_room(self, report: AppendReport) -> bool:
@@ -243,24 +311,33 @@ class Turn:
         return window_tokens(self.window) <= there
 
     def _capacity(self, who: Session | Conversation) -> int:
-        return self.keeping.engine.capacity(who, budget=self.budget, model=self._identity())
+        return self._history(who).tokens
+
+    def _history(self, who: Session | Conversation) -> HistoryBudget:
+        return self.keeping.engine.history_budget(
+            who, budget=self._window_size, model=self._identity(), beside=self._beside, reply=self._reply
+        )
 
     def _holds_payload(self) -> bool:
         threshold = self.keeping.engine.settings.large_file_threshold_tokens
         return (self.most_tokens is None or self.most_tokens >= threshold) and holds_payload(self.window, threshold)
 
-    def _assemble(self, budget: int) -> Assembled | None:
+    def _assemble(self, more: int = 0) -> Assembled | None:
+        """The prompt with room for so many tokens more."""
         try:
-            return self._put_together(budget)
+            return self._put_together(more)
         except NotFound:
             return None
 
-    def _put_together(self, budget: int) -> Assembled:
+    def _put_together(self, more: int) -> Assembled:
         keeping, last = self.keeping, self.window[-1] if self.window else {}
         user = next((m for m in reversed(self.window) if m.get("role") == "user"), {})
         return keeping.engine.assemble(
             keeping.session,
-            budget=budget,
+            budget=self._window_size,
+            beside=self._beside + more,
+            reply=self._reply,
+            recall=self._may_recall or bool(_OURS & keeping.dialect.tool_names(self._asked)),
             prompt=text_of(user.get("content")) or None,
             format=keeping.dialect.format,
             model=self._identity(),
@@ -279,13 +356,12 @@ class Turn:
         self._bare = dialect.answered(self._bare, *self._recalled[-1])
         capacity, size = self._capacity(self.keeping.session), window_tokens(dialect.window(self._bare))
         if size > capacity:
-            added = size - window_tokens(dialect.window(self._base))
-            self._assembled_for(max(int((capacity - added) * self.budget / capacity), 1))
+            self._assembled_for(size - window_tokens(dialect.window(self._base)))
         self._with_recall()
 
-    def _assembled_for(self, budget: int) -> None:
+    def _assembled_for(self, more: int) -> None:
         """Put the prompt together anew, with less of the past, and with the answers that it has got."""
-        made = self._assemble(budget)
+        made = self._assemble(more)
         if made is not None:
             self._show(made)
             for reply, answers in self._recalled:
@@ -306,18 +382,21 @@ class Turn:
         if self.not_kept is not None or self._whole is None:
             return
         said, usage, identity = dialect.said(self._whole), dialect.usage(reply), self._identity()
-        prompt = usage.prompt - self._overhead if not self.rounds else 0
-        counted = {"prompt_tokens": max(prompt, 1), "cached_tokens": usage.cached} if prompt > 0 else None
+        prompt = usage.prompt if not self.rounds else 0
+        counted = {"prompt_tokens": prompt, "cached_tokens": usage.cached} if prompt > 0 else {}
+        counted["output_tokens"] = usage.output
         is_added = keeping.history == "append" or dialect.knows_history(self.body)
         report = keeping.engine.after_turn(
             keeping.session,
             new_messages=said if is_added else None,
             window=None if is_added else [*self.window, *said],
             whole=not is_added,
-            budget=self.budget,
+            budget=self._window_size,
+            beside=self._overhead,
+            reply=self._reply,
             usage=counted if self._is_counted else None,
             observed_tokens=prompt if prompt > 0 and not self._is_counted else None,
-            model=f"{identity.provider}/{identity.model}",
+            model=name_of(identity),
         )
         self._kept = report.append.message_ids
 

@@ -24,6 +24,7 @@ _PIN = re.compile(r'<(pinned(?:-[0-9a-f]{8})?) id="pin_(\d+)">\n(.*?)\n</\1>', r
 _RUN = re.compile(
     r"\[LCM earlier steps of this turn: [\d,]+ messages? left out to make room\]\n?(?:They are msg#(\d+))?"
 )
+_LEFT_OUT = re.compile(r"\[LCM left out here to make room: (?:[\d,]+ messages? before msg#(\d+))?[^\]\n]*\]")
 _BRIEF = re.compile(r'<focus_brief id="(focus_[0-9a-f]{16})" ')
 _STUB = re.compile(r"\[LCM Tool Output: msg#(\d+) \| tool=")
 _SHORTENED = re.compile(r"\n\[LCM Shortened: msg#(\d+) \| [\d,]+ of ([\d,]+) characters left out here; [^\n]*\]\n")
@@ -81,7 +82,7 @@ def pinned_texts(text: str) -> list[tuple[int, str]] | None:
 
 def stub_message_id(text: str) -> int | None:
     """The message that a stub of an older tool output, or of a run of steps, begins with."""
-    found = _STUB.match(text) or _RUN.match(text)
+    found = _STUB.match(text) or _RUN.match(text) or _LEFT_OUT.match(text)
     return int(found[1]) if found and found[1] else None
 
 

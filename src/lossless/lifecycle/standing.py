@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from lossless.compaction.debt import Debt
     from lossless.model.conversations import Conversation
+    from lossless.model.history import HistoryBudget
     from lossless.store.archive import Archive
     from lossless.store.ingest_state import IngestState
     from lossless.store.transcripts import Checkpoint, Epoch
@@ -32,6 +33,8 @@ class Standing:
     held: tuple[Epoch, ...]
     #: Transcripts of which a person wants nothing stored.
     refused: tuple[Epoch, ...] = ()
+    #: How much of the window is the conversation's, as of its last turn; None before there was one.
+    history: HistoryBudget | None = None
 
     @property
     def is_healthy(self) -> bool:
@@ -41,6 +44,7 @@ class Standing:
 
 def standing_of(archive: Archive, conversation: Conversation, debt: Debt) -> Standing:
     """Read how a conversation stands."""
+    kept = archive.guards.history(conversation.id)
     newest = archive.messages.newest_id(conversation.id)
     held = [epoch for epoch in archive.transcripts.held() if epoch.conversation_id == conversation.id]
     refused = [epoch for epoch in archive.transcripts.refused() if epoch.conversation_id == conversation.id]
@@ -55,4 +59,5 @@ def standing_of(archive: Archive, conversation: Conversation, debt: Debt) -> Sta
         archive.transcripts.checkpoint(conversation.id),
         tuple(held),
         tuple(refused),
+        None if kept is None else kept.budget,
     )

@@ -59,6 +59,7 @@ class Upkeep(Transcribing):
             calls=report.calls,
             tokensBefore=report.tokens_before,
             tokensAfter=report.tokens_after,
+            historyBudget=None if report.history is None else report.history.tokens,
         )
         return report
 

@@ -73,12 +73,12 @@ def observe(record: Calibration, estimated: int, reported: int) -> Calibration:
     )
 
 
-def observe_refusal(record: Calibration, estimated: int, reported: int) -> Calibration:
-    """The record after a request that was refused for its length: it is believed at once, where it says more."""
+def refused(record: Calibration, estimated: int, reported: int) -> Calibration:
+    """The record after a request was refused as too long: from now on the ratio is at least what it showed."""
     if estimated < MIN_SAMPLE_TOKENS or reported <= 0:
         return record
-    sample = min(reported / estimated, RATIO_MAX)
-    return record if sample <= record.ratio else replace(record, ratio=sample, observations=record.observations + 1)
+    sample = min(max(reported / estimated, RATIO_MIN), RATIO_MAX)
+    return replace(record, ratio=max(record.ratio, sample), observations=record.observations + 1)
 
 
 def refused_tokens(text: str) -> tuple[int, int] | None:

@@ -15,9 +15,12 @@ if TYPE_CHECKING:
 _RUNTIME_CONTEXT = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>"
 #: The model that it names as the speaker when it notes down an answer that it has delivered.
 _DELIVERY_MIRROR = "delivery-mirror"
-#: It asks the agent to look into this file, and the agent answers so when there is nothing to do.
-_HEARTBEAT_FILE, _HEARTBEAT_OK = "heartbeat.md", "HEARTBEAT_OK"
-QUIET_ANSWERS = (_HEARTBEAT_OK,)
+#: It asks the agent to look into this file, or only says that it asks, and the agent answers so when there is nothing
+#: to do, or nothing to say.
+_HEARTBEAT_FILE, _HEARTBEAT_POLL = "heartbeat.md", "[openclaw heartbeat poll]"
+QUIET_ANSWERS = ("HEARTBEAT_OK", "NO_REPLY")
+#: What its messages are read as. Those of other hosts may say the same words and mean them.
+_FORMATS = ("openclaw", "plain")
 _SENDER_KEYS = ("senderId", "senderName", "senderUsername")
 
 
@@ -41,13 +44,17 @@ def is_note_of(message: Message, before: Message) -> bool:
 
 
 def is_quiet_question(message: Message) -> bool:
-    """A heartbeat's question names its file."""
-    return message.role == "user" and _HEARTBEAT_FILE in message.content.lower()
+    """A heartbeat's question names its file, or itself."""
+    if message.role != "user" or message.format not in _FORMATS:
+        return False
+    text = message.content.lower()
+    return _HEARTBEAT_FILE in text or _HEARTBEAT_POLL in text
 
 
 def is_quiet_answer(message: Message) -> bool:
     """Nothing but the word for it: an answer that says more is an answer."""
-    return message.role == "assistant" and message.content.strip() == _HEARTBEAT_OK
+    is_its = message.role == "assistant" and message.format in _FORMATS
+    return is_its and message.content.strip() in QUIET_ANSWERS
 
 
 def sender_of(message: Message) -> str | None:

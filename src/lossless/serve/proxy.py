@@ -20,7 +20,15 @@ from lossless.exchange.messages_api import MessagesApi
 from lossless.exchange.responses_api import ResponsesApi
 from lossless.exchange.turn import Keeping
 from lossless.serve.half_open import BODY_SECONDS, whole_body
-from lossless.serve.proxy_access import ANTHROPIC_URL, HISTORY_HEADER, OPENAI_URL, SESSION_HEADER, TOKEN_HEADER, Refused
+from lossless.serve.proxy_access import (
+    ANTHROPIC_URL,
+    CLIENT_HEADERS,
+    HISTORY_HEADER,
+    OPENAI_URL,
+    SESSION_HEADER,
+    TOKEN_HEADER,
+    Refused,
+)
 from lossless.serve.proxy_bodies import read_body, rewritten
 from lossless.serve.proxy_json import Lists
 from lossless.serve.proxy_relay import NOT_KEPT_HEADER, OVER_HEADER, SHORTENED_HEADER, Relay, failure
@@ -144,7 +152,7 @@ class Proxy:
 
     def _turn(self, target: _Target, given: Body, granted: Granted, headers: Mapping[str, str]) -> Turn:
         assert target.dialect is not None
-        header = headers.get(SESSION_HEADER)
+        header = headers.get(SESSION_HEADER) or _told_by_client(headers, granted.key_name)
         body = given.raw
         stored = body.get("previous_response_id") or body.get("conversation")
         named = stored.get("id") if isinstance(stored, dict) else stored
@@ -184,6 +192,12 @@ class Proxy:
             kept.append(("authorization", f"Bearer {own}") if target.provider == "openai" else ("x-api-key", own))
         headers = [*kept, ("accept-encoding", "identity")]
         return self._client.build_request(request.method, target.url, headers=headers, content=content)
+
+
+def _told_by_client(headers: Mapping[str, str], key_name: str) -> str | None:
+    """The name of the session that a client tells without being asked to; None when it tells none."""
+    told = ((client, headers.get(name, "").strip()) for name, client in CLIENT_HEADERS.items())
+    return next((f"proxy:{key_name}:{client}:{id_}" for client, id_ in told if id_), None)
 
 
 def _history(given: str | None, options: Options, *, is_named: bool) -> History:

@@ -22,6 +22,8 @@ VARIABLE = "LCM_PROXY_TOKEN"
 TOKEN_HEADER, SESSION_HEADER = "x-lossless-token", "x-lossless-session"
 #: Says what the messages of a request are: the whole window, or what is new.
 HISTORY_HEADER = "x-lossless-history"
+#: Headers in which clients say by themselves which session a request belongs to, and who they are.
+CLIENT_HEADERS = {"x-claude-code-session-id": "claude-code", "session-id": "codex", "session_id": "codex"}
 #: Where clients put a provider's key.
 _KEY_HEADERS = ("authorization", "x-api-key", "api-key")
 _URL_SAFE = str.maketrans("-_", "+/")

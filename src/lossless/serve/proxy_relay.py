@@ -88,6 +88,9 @@ class Relay(Response):
                 is_stream = answer.headers.get("content-type", "").startswith("text/event-stream")
                 if not _is_readable(answer):
                     await self._keep_rest("the provider's answer is packed in a way that we do not know")
+                if self._turn is not None and await self._is_too_long(self._turn, answer):
+                    self._request = self._again(self._turn)
+                    continue
                 if self._turn is None or answer.status_code != 200:
                     await self._pass(answer, send, is_stream=is_stream)
                     return
@@ -97,6 +100,17 @@ class Relay(Response):
                 with anyio.CancelScope(shield=True):
                     await answer.aclose()
             self._request = self._again(self._turn)
+
+    async def _is_too_long(self, turn: Turn, answer: httpx2.Response) -> bool:
+        """Whether the request was refused as too long and is sent once more with less of the past."""
+        is_packed = answer.headers.get("content-encoding", "identity") not in ("", "identity")
+        if self._begun or is_packed or not 400 <= answer.status_code < 500:
+            return False
+        text = (await answer.aread()).decode("utf-8", "replace")
+        try:
+            return await to_thread.run_sync(turn.refused, answer.status_code, text)
+        except LosslessError:
+            return False
 
     async def _pass(self, answer: httpx2.Response, send: Send, *, is_stream: bool) -> None:
         """The answer as it is; an error in the middle of a reply becomes an event of it."""
@@ -108,8 +122,11 @@ class Relay(Response):
             )
             return
         await self._start(answer, send)
-        async for chunk in answer.aiter_raw():
-            await _body(send, chunk)
+        if answer.is_stream_consumed:
+            await _body(send, answer.content)
+        else:
+            async for chunk in answer.aiter_raw():
+                await _body(send, chunk)
         await _body(send, b"", more=False)
         if is_stream:
             await self._keep_rest()

@@ -108,9 +108,9 @@ class Settings:
     fresh_tail_max_tokens: int | None = tail(
         "freshTailMaxTokens",
         None,
-        Whole(0),
-        "A cap on the fresh tail; the newest user message and what follows it stay in any case.",
-        derived="no cap",
+        Whole(-1),
+        "A cap on the fresh tail, -1 for none; the newest user message and what follows it stay in any case.",
+        derived="30 % of the history budget",
     )
     default_token_budget: int = tail(
         "defaultTokenBudget", 128_000, Whole(1000), "The budget where neither host nor caller gives one.", ours=True

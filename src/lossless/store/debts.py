@@ -38,6 +38,8 @@ class Observation:
     cache_write: int = 0
     provider: str | None = None
     model: str | None = None
+    #: Tokens of the reply.
+    output_tokens: int = 0
 
     @property
     def cache_state(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lossless.model.history import HistoryBudget, Kept
 from lossless.model.times import state_time
 from lossless.store.holders import is_gone
 from lossless.store.rows import time
@@ -71,6 +72,10 @@ class Guards:
     def drop_lease(self, name: str, owner: str) -> None:
         """Let go of a lease, if it is still ours."""
         self._db.run(_QUERIES["drop_lease"], {"name": name, "owner": owner})
+
+    def break_lease(self, name: str) -> None:
+        """Take a lease from whoever holds it."""
+        self._db.run(_QUERIES["break_lease"], {"name": name})
 
     def ledger(self, scope: str, since: datetime) -> list[LedgerRow]:
         """The lines of a scope since a moment, oldest first."""
@@ -141,6 +146,22 @@ class Guards:
     def set_factor(self, model: str, ratio: float, spread: float, observations: int, now: datetime) -> None:
         values = {"model": model, "ratio": ratio, "spread": spread, "observations": observations}
         self._db.run(_QUERIES["set_factor"], values | {"now": state_time(now)})
+
+    def history(self, conversation_id: int) -> Kept | None:
+        """What is remembered of a conversation's budget; None when it never had one."""
+        row = self._db.row(_QUERIES["history"], {"conversation_id": conversation_id})
+        if row is None:
+            return None
+        return Kept(HistoryBudget(*row[:5]), frame=row[5], frame_at=row[6], longest_reply=row[7])
+
+    def set_history(self, conversation_id: int, kept: Kept, now: datetime) -> None:
+        budget = kept.budget
+        values = {
+            "conversation_id": conversation_id, "window": budget.window, "beside": budget.beside,
+            "frame": budget.frame, "reply": budget.reply, "factor": budget.factor, "counted_frame": kept.frame,
+            "counted_at": kept.frame_at, "longest_reply": kept.longest_reply, "now": state_time(now),
+        }  # fmt: skip
+        self._db.run(_QUERIES["set_history"], values)
 
     def stubborn(self, conversation_id: int) -> dict[str, str]:
         """Chunks that are not worth another try, and why."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lossless
-from lossless.hosts.openclaw.bridge import Budgets
+from lossless.hosts.openclaw.bridge import Budget, Budgets
 from lossless.model.conversations import Session
 from tests.hosts.openclaw.plugin_end import KEY, PluginEnd
 from tests.waiting import wait_for
@@ -96,7 +96,7 @@ def test_a_model_that_hangs_holds_up_nothing_and_its_call_can_be_cancelled(tmp_p
     with PluginEnd(tmp_path / "lcm.db", answers={"llm.complete": hang}, **SMALL) as plugin:
         for n in range(1, 8):
             plugin.commit(n)
-        folding = plugin.send("compact", {"sessionKey": KEY, "tokenBudget": 3000, "force": True, "deadlineMs": 280_000})
+        folding = plugin.send("compact", {"sessionKey": KEY, "tokenBudget": 9000, "force": True, "deadlineMs": 280_000})
         wait_for(lambda: any(method == "llm.complete" for method, _ in plugin.asked))
         assert plugin.call("assemble", sessionKey=KEY, messages=[], tokenBudget=9000, prompt="x")["messages"]
         assert plugin.commit(50) == "committed"
@@ -156,9 +156,12 @@ def test_a_model_that_cannot_be_reached_is_asked_once_and_the_person_is_told(tmp
 
 def test_the_smallest_budget_of_a_turn_holds_until_the_next_one() -> None:
     budgets, session = Budgets(), Session(key=KEY)
-    assert [budgets.of(session, offered) for offered in (None, 100, 128, None)] == [None, 100, 100, 100]
+    told = [budgets.of(session, offered) for offered in (None, 100, 128, None)]
+    assert told == [Budget(), Budget(100, 0), Budget(128, 28), Budget(128, 28)]
     budgets.begin(session)
-    assert budgets.of(session, 128) == 128
+    assert budgets.of(session, 90) == Budget(128, 38), "the window is what the turn before had"
+    budgets.begin(session)
+    assert budgets.of(session, 80) == Budget(90, 10), "until another model has been used for a turn"
 
 
 def test_a_prompt_does_not_change_on_its_way_through_a_turn(tmp_path: Path) -> None:

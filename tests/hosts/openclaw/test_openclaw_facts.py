@@ -93,7 +93,7 @@ def test_a_model_is_remembered_until_another_is_named() -> None:
     assert models.of(session, Model()) == Model("c/d", None)
 
 
-def test_what_the_host_counts_matters_unless_it_frames_the_prompt(tmp_path: Path) -> None:
+def test_what_the_host_counts_is_believed(tmp_path: Path) -> None:
     for frames in (True, False):
         with PluginEnd(tmp_path / f"{frames}.db", freshTailCount=2, leafChunkTokens=600) as plugin:
             for number in range(8):
@@ -101,7 +101,24 @@ def test_what_the_host_counts_matters_unless_it_frames_the_prompt(tmp_path: Path
             told = plugin.call(
                 "compact", sessionKey=KEY, tokenBudget=10_000, currentTokenCount=9_990, hostFrames=frames
             )
-            assert (told["reason"] == "below threshold") is frames
+            assert told["reason"] != "below threshold"
+
+
+def test_an_overflow_reaches_its_target_or_says_why_not(tmp_path: Path) -> None:
+    """The host counts far more than we have sent: that is its frame, and from now on it is left room."""
+    with PluginEnd(tmp_path / "lcm.db", freshTailCount=64, leafChunkTokens=600) as plugin:
+        for number in range(24):
+            commit(plugin, number, tokenBudget=10_000)
+        before = plugin.call("assemble", sessionKey=KEY, messages=[], tokenBudget=10_000, prompt="x")
+        counted = before["estimatedTokens"] + 7_000
+        overflow = {"tokenBudget": 10_000, "currentTokenCount": counted, "force": True, "compactionTarget": "budget"}
+        told = plugin.call("compact", sessionKey=KEY, **overflow)
+        left = told["result"]["details"]["historyBudget"]
+        assert left <= 3_000
+        assert told["ok"] or "tokens are left where" in told["reason"]
+        after = plugin.call("assemble", sessionKey=KEY, messages=[], tokenBudget=10_000, prompt="x")
+        assert after["estimatedTokens"] + 7_000 <= 10_000
+        assert any("<summary" in str(message["content"]) for message in after["messages"])
 
 
 def test_instructions_for_one_compaction_are_told_to_the_model_that_time_only(tmp_path: Path) -> None:

@@ -100,28 +100,46 @@ def _forget_oldest(remembered: dict[str, Any]) -> None:
         del remembered[next(iter(remembered))]
 
 
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a host gives to prompts, and what of it is taken by the frame that it puts around them."""
+
+    window: int | None = None
+    beside: int | None = None
+
+
 class Budgets:
     """The budget of each session's turn.
 
     The host names what is left beside its system prompt when a turn begins, and the model's whole window from
-    then on. The smallest of a turn holds for all of it, so that a prompt neither overflows nor changes on the way.
+    then on. The smallest of a turn holds for all of it, so that a prompt neither overflows nor changes on the way;
+    what it lacks of the largest is the host's frame.
     """
 
     def __init__(self) -> None:
         self._smallest: dict[str, int] = {}
+        #: The largest of this turn, and the one that holds: that of the turn before until a larger one is named.
+        self._offered: dict[str, int] = {}
+        self._largest: dict[str, int] = {}
         self._lock = threading.Lock()
 
     def begin(self, session: Session) -> None:
         """A turn begins."""
         with self._lock:
             self._smallest.pop(session.name, None)
+            if (offered := self._offered.pop(session.name, None)) is not None:
+                self._largest[session.name] = offered
 
-    def of(self, session: Session, offered: int | None) -> int | None:
+    def of(self, session: Session, offered: int | None) -> Budget:
         """The budget of the turn, now that the host offers this."""
         with self._lock:
-            known = self._smallest.get(session.name)
-            found = min(budget for budget in (known, offered) if budget is not None) if known or offered else None
-            if found is not None:
-                self._smallest[session.name] = found
-            _forget_oldest(self._smallest)
-            return found
+            if offered is not None:
+                name = session.name
+                self._smallest[name] = min(self._smallest.get(name, offered), offered)
+                self._offered[name] = max(self._offered.get(name, offered), offered)
+                self._largest[name] = max(self._largest.get(name, offered), offered)
+                for remembered in (self._smallest, self._offered, self._largest):
+                    _forget_oldest(remembered)
+            window = self._largest.get(session.name)
+            left = self._smallest.get(session.name, window)
+            return Budget(window, None if window is None or left is None else window - left)

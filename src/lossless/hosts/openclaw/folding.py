@@ -51,10 +51,11 @@ def compact(bridge: Bridge, call: Call) -> dict[str, Any]:
         read_transcript(engine, bridge.peer, session, params)
     is_forced = params.get("force") is True
     is_overflow = is_forced and params.get("compactionTarget") == "budget" and params.get("manual") is not True
-    model = bridge.models.of(session, model_of(params))
+    model, known = bridge.models.of(session, model_of(params)), bridge.budgets.of(session, budget)
     report = engine.compact(
         session,
-        budget=budget,
+        budget=known.window,
+        beside=known.beside,
         force=is_forced or params.get("manual") is True,
         until=budget if is_overflow else None,
         observed_tokens=observed_of(params),
@@ -72,6 +73,7 @@ def _told(report: CompactionReport) -> dict[str, Any]:
         "tokensBefore": report.tokens_before,
         "tokensAfter": report.tokens_after,
         "details": {
+            "historyBudget": None if report.history is None else report.history.tokens,
             "summaryIds": list(report.summary_ids),
             "modelCalls": report.calls,
             "modelFailure": report.failure,
@@ -84,7 +86,7 @@ def _told(report: CompactionReport) -> dict[str, Any]:
 def reason_of(report: CompactionReport) -> str:
     """How it ended; when the model could not be asked also that, what it means, and what helps."""
     if report.failure is None:
-        return report.reason
+        return f"{report.reason}: {report.why}" if report.why else report.reason
     what = _FAILED.get(report.failure, "OpenClaw's model cannot be reached")
     so = "what was left was folded without it" if report.compacted else "nothing was folded"
     return f"{report.reason}; {what}, so {so}: {MODEL_HELP}"

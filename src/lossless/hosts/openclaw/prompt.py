@@ -6,6 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from lossless.formats.synthetic import OPENING_TEXT
+from lossless.hosts.openclaw.bridge import Budget
 from lossless.hosts.openclaw.live import fits_from, stand_ins, tokens_of, unknown_from
 from lossless.hosts.openclaw.reading import is_ignored, messages_of, model_of, number, session_of, words
 
@@ -28,18 +29,19 @@ def assemble(bridge: Bridge, call: Call) -> dict[str, Any]:
     """
     params, engine, session = call.params, bridge.engine, session_of(call.params)
     window, budget = messages_of(params), bridge.budgets.of(session, number(params, "tokenBudget"))
+    all_there_is = (budget.window or engine.settings.default_token_budget) - (budget.beside or 0)
     offset = max(0, (number(params, "messageCount") or len(window)) - len(window))
     conversation = None if is_ignored(engine.settings, session) else engine.archive.conversations.find(session)
     if conversation is None or engine.archive.messages.newest_id(conversation.id) is None:
-        return _live(window, offset, budget or engine.settings.default_token_budget)
+        return _live(window, offset, all_there_is)
     made = _made(bridge, conversation, params, budget)
     start = unknown_from(window, made.messages)
     if start is None or (start == 0 and offset):
-        return _live(window, offset, budget or engine.settings.default_token_budget)
+        return _live(window, offset, all_there_is)
     more = window[start:]
     if more:
-        left = max(_LEAST_TOKENS, (budget or engine.settings.default_token_budget) - tokens_of(more))
-        made = _made(bridge, conversation, params, left)
+        beside = min((budget.beside or 0) + tokens_of(more), all_there_is - _LEAST_TOKENS)
+        made = _made(bridge, conversation, params, Budget(budget.window, max(beside, budget.beside or 0)))
     bridge.counted.sending(session, made.tokens + tokens_of(more))
     kept = len(made.messages) - stand_ins(made.messages, more)
     shown, twice = made.messages[:kept], made.messages[kept:]
@@ -52,11 +54,12 @@ def assemble(bridge: Bridge, call: Call) -> dict[str, Any]:
     return result if bridge.host.adds_policy else result | {"systemPromptAddition": made.system_prompt}
 
 
-def _made(bridge: Bridge, conversation: Conversation, params: Mapping[str, Any], budget: int | None) -> Assembled:
+def _made(bridge: Bridge, conversation: Conversation, params: Mapping[str, Any], budget: Budget) -> Assembled:
     prompt, model = words(params, "prompt"), bridge.models.of(conversation.session, model_of(params))
     return bridge.engine.assemble(
         conversation,
-        budget=budget,
+        budget=budget.window,
+        beside=budget.beside,
         prompt=prompt,
         format="openclaw",
         model=model.name,

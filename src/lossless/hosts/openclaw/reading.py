@@ -45,9 +45,9 @@ def model_of(params: Mapping[str, Any]) -> Model:
     return Model(words(params, "model"), number(params, "contextWindow"), number(params, "promptBudget"))
 
 
-def observed_of(params: Mapping[str, Any]) -> int:
-    """How many tokens the host counts in its prompt; 0 where it frames the prompt itself: that is not ours to fold."""
-    return 0 if params.get("hostFrames") is True else number(params, "currentTokenCount") or 0
+def observed_of(params: Mapping[str, Any]) -> int | None:
+    """How many tokens the host counts in its whole prompt, frame and tools included; None when it does not say."""
+    return number(params, "currentTokenCount")
 
 
 def messages_of(params: Mapping[str, Any], name: str = "messages") -> list[dict[str, Any]]:

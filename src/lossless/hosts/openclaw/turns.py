@@ -73,11 +73,13 @@ def after_turn(bridge: Bridge, call: Call) -> dict[str, Any]:
     """Part of a turn is over (OpenClaw up to 2026.7.1); the plugin sends what is new in it."""
     params, session = call.params, session_of(call.params)
     file, model = transcript_file(params), bridge.models.of(session, model_of(params))
+    budget = bridge.budgets.of(session, number(params, "tokenBudget"))
     report = bridge.engine.after_turn(
         session,
         new_messages=messages_of(params),
         transcript=file if file is not None and file.is_file() else None,
-        budget=number(params, "tokenBudget"),
+        budget=budget.window,
+        beside=budget.beside,
         observed_tokens=observed_of(params),
         model=model.name,
         context_window=model.window,
@@ -107,11 +109,15 @@ def commit_turn(bridge: Bridge, call: Call) -> dict[str, Any]:
             read_transcript(engine, bridge.peer, session, params)
     ends = [words(params.get(name) or {}, "entryId") for name in ("admission", "terminal")]
     rest = [] if _has_entries(bridge, session, ends) else _with_ends(messages, *ends)
-    model = bridge.models.of(session, model_of(params))
+    model, budget = (
+        bridge.models.of(session, model_of(params)),
+        bridge.budgets.of(session, number(params, "tokenBudget")),
+    )
     engine.after_turn(
         session,
         new_messages=rest,
-        budget=number(params, "tokenBudget"),
+        budget=budget.window,
+        beside=budget.beside,
         observed_tokens=observed_of(params),
         model=model.name,
         context_window=model.window,

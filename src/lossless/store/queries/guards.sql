@@ -9,6 +9,9 @@ INSERT INTO leases (name, owner, expires_at) VALUES (:name, :owner, :expires)
 -- name: lease
 SELECT owner FROM leases WHERE name = :name AND expires_at > :now;
 
+-- name: break_lease
+DELETE FROM leases WHERE name = :name;
+
 -- name: drop_lease
 DELETE FROM leases WHERE name = :name AND owner = :owner;
 
@@ -54,3 +57,16 @@ SELECT chunk, kind FROM stubborn_chunks WHERE conversation_id = :conversation_id
 
 -- name: remember_stubborn
 INSERT OR IGNORE INTO stubborn_chunks (conversation_id, chunk, kind, at) VALUES (:conversation_id, :chunk, :kind, :now);
+
+-- name: history
+SELECT window, beside, frame, reply, factor, counted_frame, counted_at, longest_reply FROM history_budgets
+ WHERE conversation_id = :conversation_id;
+
+-- name: set_history
+INSERT INTO history_budgets (conversation_id, window, beside, frame, reply, factor, counted_frame, counted_at,
+                             longest_reply, updated_at)
+VALUES (:conversation_id, :window, :beside, :frame, :reply, :factor, :counted_frame, :counted_at, :longest_reply, :now)
+    ON CONFLICT (conversation_id) DO UPDATE SET window = excluded.window, beside = excluded.beside,
+       frame = excluded.frame, reply = excluded.reply, factor = excluded.factor,
+       counted_frame = excluded.counted_frame, counted_at = excluded.counted_at,
+       longest_reply = excluded.longest_reply, updated_at = excluded.updated_at;

@@ -182,6 +182,9 @@ DELETE FROM last_windows WHERE conversation_id = :conversation_id;
 -- name: state.stubborn_chunks
 DELETE FROM stubborn_chunks WHERE conversation_id = :conversation_id;
 
+-- name: state.history_budgets
+DELETE FROM history_budgets WHERE conversation_id = :conversation_id;
+
 -- name: state.bootstrap
 DELETE FROM conversation_bootstrap_state WHERE conversation_id = :conversation_id;
 

@@ -278,6 +278,11 @@ SELECT model, 'its ratio makes no sense' FROM token_factors
 SELECT conversation_id, 'a remembered chunk has no ids, no known kind or no time' FROM stubborn_chunks
  WHERE chunk = '' OR kind NOT IN ('unshrinkable', 'blank', 'blank summary') OR julianday(at) IS NULL;
 
+-- name: history_budgets.fields
+SELECT conversation_id, 'its history budget makes no sense' FROM history_budgets
+ WHERE window <= 0 OR beside < 0 OR frame < 0 OR reply < 0 OR factor <= 0 OR counted_frame < 0 OR longest_reply < 0
+    OR julianday(updated_at) IS NULL;
+
 -- name: archive_state.fields
 SELECT name, 'its value makes no sense' FROM archive_state
  WHERE name IN ('schema', 'indexed_through') AND (typeof(value) <> 'integer' OR value < 0);

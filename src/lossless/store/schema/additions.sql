@@ -189,6 +189,20 @@ CREATE TABLE IF NOT EXISTS token_factors (
     updated_at   TEXT NOT NULL
 ) WITHOUT ROWID;
 
+-- How much of the window is the conversation's, and what it was computed from: the same in every process.
+CREATE TABLE IF NOT EXISTS history_budgets (
+    conversation_id INTEGER PRIMARY KEY REFERENCES conversations (conversation_id) ON DELETE CASCADE,
+    window          INTEGER NOT NULL,
+    beside          INTEGER NOT NULL,
+    frame           INTEGER NOT NULL,
+    reply           INTEGER NOT NULL,
+    factor          REAL NOT NULL,
+    counted_frame   INTEGER NOT NULL,  -- the newest; `frame` follows it at the next fold
+    counted_at      INTEGER,           -- tokens of the conversation in the prompt that it was seen in
+    longest_reply   INTEGER NOT NULL,
+    updated_at      TEXT NOT NULL
+);
+
 -- Chunks that no level could shrink or that hold no words, so that a second sweep does not try them again.
 CREATE TABLE IF NOT EXISTS stubborn_chunks (
     conversation_id INTEGER NOT NULL REFERENCES conversations (conversation_id) ON DELETE CASCADE,
