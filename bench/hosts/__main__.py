@@ -1,0 +1,107 @@
+"""Drives real hosts with scripted models and measures what reaches the model. `python -m bench.hosts`
+
+Every host is the real program in its real version, installed outside of the checkout. A scripted model plays an agent:
+it calls tools, gets outputs of up to 40k tokens, meets errors, and is asked at the end for a detail of the first turns;
+in the middle the host is restarted. With `--quick` a few hosts run shortly, and what does not hold ends with exit code 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+
+from bench.hosts import HOSTS, QUICK
+from bench.hosts.figures import Run, measured
+from bench.hosts.host import Host
+from bench.hosts.install import ROOT
+from bench.hosts.model import ScriptedModel
+from bench.hosts.picture import draw
+from bench.hosts.script import turns
+from bench.measure import table, write
+
+#: No host begins another turn after so many seconds, but for the last one.
+SECONDS = 150
+
+
+def main() -> int:
+    """Run what was asked for."""
+    given = options()
+    folder = Path(tempfile.mkdtemp(prefix="lossless-hosts-"))
+    runs: list[Run] = []
+    for name in given.hosts.split(",") if given.hosts else QUICK if given.quick else HOSTS:
+        runs.append(drive(HOSTS[name], folder / name, given))
+        if not given.json:
+            print(f"{name}: {runs[-1].requests} requests in {runs[-1].seconds:.0f} s", flush=True)
+    if given.json:
+        print(json.dumps([run.plain() for run in runs], indent=2))
+    else:
+        table([run.row() for run in runs], "What reached the model")
+    if given.picture:
+        given.picture.write_text(draw(runs), encoding="utf-8")
+    write("hosts", [run.plain() for run in runs], {"input": "bench.hosts.script.turns", "seed": given.seed})
+    faults = [f"{run.host}: {fault}" for run in runs for fault in run.faults()]
+    for fault in faults:
+        print(fault, file=sys.stderr)
+    if faults:
+        print(f"Archives and logs are in {folder}", file=sys.stderr)
+    else:
+        shutil.rmtree(folder)
+    return 1 if faults and given.quick else 0
+
+
+def options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.hosts", description=__doc__)
+    parser.add_argument("--hosts", help=f"some of {', '.join(HOSTS)}; all, unless given")
+    parser.add_argument("--turns", type=int, help="how many turns (60; a dozen with --quick)")
+    parser.add_argument("--budget", type=int, help="tokens that a request may have, in place of each host's own default")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--quick", action="store_true", help="few hosts and turns; exit code 1 when an aim is missed")
+    parser.add_argument("--json", action="store_true", help="print all figures as JSON")
+    parser.add_argument("--picture", type=Path, help="write an SVG there, such as docs/images/hosts.svg")
+    given = parser.parse_args()
+    unknown = set(given.hosts.split(",") if given.hosts else ()) - HOSTS.keys()
+    if unknown:
+        parser.error(f"{', '.join(sorted(unknown))}: not a host; there are {', '.join(HOSTS)}")
+    given.turns = given.turns or (12 if given.quick else 60)
+    return given
+
+
+def drive(kind: type[Host], folder: Path, given: argparse.Namespace) -> Run:
+    """All turns of one host, with a restart in the middle."""
+    folder.mkdir(parents=True)
+    budget = given.budget or (kind.quick_budget if given.quick else kind.default_budget)
+    script = turns(given.turns, budget, folder / "outputs", given.seed)
+    answers, errors, asked = [], [], []
+    with ScriptedModel(kind.limit_of(budget), kind.refuses, kind.shell) as model:
+        host = kind(folder, model.url, budget)
+        host.start()
+        started = time.monotonic()
+        try:
+            for turn in script:
+                if turn is not script[-1] and time.monotonic() - started > SECONDS:
+                    continue
+                if turn.number == given.turns // 2:
+                    host.restart()
+                asked.append(turn)
+                model.begin(turn)
+                try:
+                    answers.append(host.ask(turn.text))
+                    if not model.is_done:
+                        errors.append(f"turn {turn.number} ended early: {answers[-1][:200]}")
+                except Exception as error:  # noqa: BLE001 - whatever a host does wrong is a figure
+                    answers.append("")
+                    errors.append(f"turn {turn.number}: {type(error).__name__}: {str(error)[:300]}")
+        finally:
+            host.stop()
+        (folder / "errors.json").write_text(json.dumps(errors, indent=2))
+        return measured(host, model, asked, answers, errors, time.monotonic() - started)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
