@@ -16,7 +16,7 @@ import time
 import traceback
 from pathlib import Path
 
-from bench.hosts import HOSTS, QUICK
+from bench.hosts.drivers import HOSTS, QUICK
 from bench.hosts.figures import Run, measured
 from bench.hosts.host import Host
 from bench.hosts.install import ROOT

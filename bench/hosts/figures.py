@@ -75,12 +75,12 @@ class Run:
         tests = {
             f"{self.failed} of {self.turns} turns failed ({self.error})": self.failed == 0,
             "no request had to leave anything out: the run is too short": self.left_out > 0,
-            f"only {share:.0%} of the requests that leave something out have a summary": share >= SUMMARY_SHARE,
+            f"only {share:.1%} of the requests that leave something out have a summary": share >= SUMMARY_SHARE,
             f"{self.over} requests were over the limit, the largest had {self.largest:,} tokens": self.over == 0,
             f"{self.lost} of {self.texts} texts are not in the archive": self.lost == 0,
             f"{self.doubled} messages are in the archive twice": self.doubled == 0,
             "an early detail that was asked for did not come back": self.answered,
-            f"only {self.prefix or 0:.0%} of what was sent between folds was a prefix": (self.prefix or 1) >= PREFIX_SHARE,
+            f"only {self.prefix or 0:.1%} of what was sent between folds was a prefix": (self.prefix or 1) >= PREFIX_SHARE,
         }
         return [fault for fault, holds in tests.items() if not holds]
 

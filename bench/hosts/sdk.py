@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from typing import Any, ClassVar
 
 import anthropic
 import openai
 
 from bench.hosts.host import TOKEN, Host
+from bench.hosts.programs.talk import run
 
 _SYSTEM = "You are the clerk of a harbour. " + "Answer from what tools say, and be brief. " * 20
 _PARAMETERS = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
-
-
-def run(command: str) -> str:
-    """What a command prints, as a tool says it."""
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False, timeout=20)
-    return done.stdout + (f"{done.stderr}\nexit code {done.returncode}" if done.returncode else "")
 
 
 class OpenAISDK(Host):
@@ -66,7 +60,7 @@ class AnthropicSDK(Host):
         tools: Any = [{"name": "shell", "input_schema": _PARAMETERS}]
         while True:
             with self.client.messages.stream(
-                model="claude-sonnet-4-5", max_tokens=4096, system=_SYSTEM, messages=self.history, tools=tools
+                model="claude-haiku-4-5", max_tokens=4096, system=_SYSTEM, messages=self.history, tools=tools
             ) as stream:
                 made = stream.get_final_message()
             self.history.append({"role": "assistant", "content": [block.model_dump() for block in made.content]})
