@@ -24,11 +24,11 @@ class ClaudeCode(Host):
 
     name: ClassVar[str] = "claude-code-hooks"
     default_budget: ClassVar[int] = 60_000
-    is_proxied: ClassVar[bool] = False
+    fits: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         self.session = ""
-        if not self.is_proxied:
+        if not self.fits:
             self.lcm("install", "claude-code", "--user")
 
     @staticmethod
@@ -39,10 +39,10 @@ class ClaudeCode(Host):
         options = ["--input-format", "stream-json", "--output-format", "stream-json", "--verbose"]
         options += ["--model", "claude-haiku-4-5", "--allowedTools", "Bash,mcp__lossless,ToolSearch"]
         options += ["--resume", self.session] if self.session else []
-        url = self.proxy() if self.is_proxied else self.url
+        url = self.proxy() if self.fits else self.url
         own = {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": f"{TOKEN}:none", **dict.fromkeys(_QUIET, "1")}
         own |= {"PATH": f"{install_node()}{os.pathsep}{os.environ['PATH']}"}
-        if not self.is_proxied:
+        if not self.fits:
             own["CLAUDE_CODE_AUTO_COMPACT_WINDOW"] = str(self.budget)
         program = [str(npm_program(_PACKAGE, "claude")), "-p", *options]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
@@ -84,4 +84,4 @@ class ClaudeCodeProxy(ClaudeCode):
     name: ClassVar[str] = "claude-code-proxy"
     default_budget: ClassVar[int] = 90_000
     quick_budget: ClassVar[int] = 90_000
-    is_proxied: ClassVar[bool] = True
+    fits: ClassVar[bool] = True

@@ -26,7 +26,9 @@ class Codex(Host):
 
     name: ClassVar[str] = "codex-hooks"
     default_budget: ClassVar[int] = 40_000
-    is_proxied: ClassVar[bool] = False
+    quick_budget: ClassVar[int] = 40_000
+    default_turns: ClassVar[int] = 36
+    fits: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         self.session = ""
@@ -36,8 +38,8 @@ class Codex(Host):
         return Use("exec_command", {"cmd": command})
 
     def start(self) -> None:
-        url = self.proxy() if self.is_proxied else self.url
-        window = 400_000 if self.is_proxied else self.budget
+        url = self.proxy() if self.fits else self.url
+        window = 400_000 if self.fits else self.budget
         home = self.folder / ".codex"
         home.mkdir(exist_ok=True)
         (home / "config.toml").write_text(
@@ -47,7 +49,7 @@ class Codex(Host):
             f'env_key = "BENCH_KEY"\n',
             encoding="utf-8",
         )
-        if not self.is_proxied:
+        if not self.fits:
             self.lcm("install", "codex")
 
     def ask(self, text: str) -> str:
@@ -76,4 +78,4 @@ class CodexProxy(Codex):
     """Through the proxy, which fits each request into a window smaller than the one that Codex knows of."""
 
     name: ClassVar[str] = "codex-proxy"
-    is_proxied: ClassVar[bool] = True
+    fits: ClassVar[bool] = True

@@ -20,7 +20,7 @@ class Framework(Host):
     quick_budget: ClassVar[int] = 16_000
     refuses: ClassVar[bool] = False
     shows_all: ClassVar[bool] = True
-    #: Its packages: in the versions that all tests use, and others by name and version. None: the tests' own environment.
+    #: Its packages in the versions that all tests use, and others; without any it runs in the environment of the tests.
     packages: ClassVar[tuple[str, ...]] = ()
     others: ClassVar[tuple[str, ...]] = ()
 
@@ -85,6 +85,7 @@ class Hermes(Framework):
 
     name: ClassVar[str] = "hermes"
     default_budget: ClassVar[int] = 70_000
+    default_turns: ClassVar[int] = 20
     refuses: ClassVar[bool] = True
     shows_all: ClassVar[bool] = False
     packages: ClassVar[tuple[str, ...]] = ("hermes-agent",)

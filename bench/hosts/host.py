@@ -32,7 +32,11 @@ class Host:
     #: What its requests may have at most, and whether the model's provider refuses larger ones.
     default_budget: ClassVar[int] = 64_000
     quick_budget: ClassVar[int] = 32_000
+    #: As many as three minutes are enough for.
+    default_turns: ClassVar[int] = 60
     refuses: ClassVar[bool] = True
+    #: Whether lossless decides what is sent; if not, the host folds its own history, at about the budget.
+    fits: ClassVar[bool] = True
     #: Whether the host shows its model all that a command printed, so that all of it must be in the archive.
     shows_all: ClassVar[bool] = False
 
@@ -43,11 +47,6 @@ class Host:
     def shell(command: str) -> Use:
         """How a model of this host runs a command."""
         return Use("shell", {"command": command})
-
-    @classmethod
-    def limit_of(cls, budget: int) -> int:
-        """What the model takes, when the host was told this budget."""
-        return budget
 
     def start(self) -> None:
         """Install what is not there, and begin."""
@@ -112,4 +111,15 @@ class Host:
         return process
 
 
-_NOT_PASSED = ("LCM_", "OPENCLAW_", "CLAUDE", "ANTHROPIC_", "CODEX_", "OPENAI_", "GOOGLE_", "GEMINI_", "HERMES_", "XDG_")
+_NOT_PASSED = (
+    "LCM_",
+    "OPENCLAW_",
+    "CLAUDE",
+    "ANTHROPIC_",
+    "CODEX_",
+    "OPENAI_",
+    "GOOGLE_",
+    "GEMINI_",
+    "HERMES_",
+    "XDG_",
+)

@@ -10,7 +10,6 @@ import zlib
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from os.path import commonprefix
 from typing import TYPE_CHECKING, Any
 
 from bench.hosts import wire
@@ -130,7 +129,7 @@ class ScriptedModel:
                 turn=self._turn.number,
                 tokens=tokens,
                 size=len(whole),
-                same=len(commonprefix([whole, self._before])),
+                same=_same(whole, self._before),
                 summaries=frozenset(first or second for first, second in SUMMARY.findall(ours)),
                 evidence=bool(EVIDENCE.search(ours)),
                 missing=self._turn.number + 1 - len(marks & set(range(self._turn.number + 1))),
@@ -174,6 +173,15 @@ class ScriptedModel:
         if "ToolSearch" in prompt.tools:
             return Use("ToolSearch", {"query": f"+{use.name}"})
         return None
+
+
+def _same(one: str, other: str) -> int:
+    """How many characters two texts have in common from their beginning."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if one.startswith(other[:middle]) else (low, middle - 1)
+    return low
 
 
 def _note(prompt: Prompt) -> str:
@@ -231,7 +239,15 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _unpacked(self, content: bytes) -> bytes:
         packed = (self.headers.get("content-encoding") or "identity").lower()
-        return {"identity": bytes, "gzip": gzip.decompress, "deflate": zlib.decompress}[packed](content)
+        if packed not in ("identity", "gzip", "deflate"):
+            raise ValueError(f"a request came packed as {packed}, which this model does not read")
+        return (
+            gzip.decompress(content)
+            if packed == "gzip"
+            else zlib.decompress(content)
+            if packed == "deflate"
+            else content
+        )
 
     def _send(self, status: int, body: dict[str, Any]) -> None:
         self._write(status, json.dumps(body).encode(), "application/json")

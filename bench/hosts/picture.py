@@ -45,18 +45,19 @@ def draw(runs: Sequence[Run]) -> str:
 def panel(run: Run, left: int, top: int) -> list[str]:
     """One host."""
     wide, high = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _UP - _DOWN
-    most = 1.08 * max(run.limit, run.largest, 1)
+    most = 1.08 * max(run.budget, run.largest, 1)
 
     def y(tokens: float) -> float:
         return round(_UP + high * (1 - tokens / most), 1)
 
     share = f"{run.with_summary} of {run.left_out} with a summary" if run.left_out else "nothing left out"
     made = [
-        f'<g transform="translate({left} {top})"><text x="10" y="14" font-weight="600" font-size="12">{escape(run.host)}</text>',
+        f'<g transform="translate({left} {top})">',
+        f'<text x="10" y="14" font-weight="600" font-size="12">{escape(run.host)}</text>',
         f'<text x="10" y="27">{escape(share)}, largest {run.largest / 1000:.1f}k</text>',
         f'<path d="M{_LEFT} {_UP}v{high}h{wide}" fill="none" stroke="{INK}" stroke-opacity=".5"/>',
-        f'<path d="M{_LEFT} {y(run.limit)}h{wide}" stroke="{LIMIT}" stroke-width="1.5"/>',
-        f'<text x="{_LEFT - 4}" y="{y(run.limit) + 4}" text-anchor="end">{run.limit / 1000:.0f}k</text>',
+        f'<path d="M{_LEFT} {y(run.budget)}h{wide}" stroke="{LIMIT}" stroke-width="1.5"/>',
+        f'<text x="{_LEFT - 4}" y="{y(run.budget) + 4}" text-anchor="end">{run.budget / 1000:.0f}k</text>',
         f'<text x="{_LEFT - 4}" y="{_UP + high}" text-anchor="end">0</text>',
     ]
     step = wide / max(1, len(run.points))

@@ -10,7 +10,7 @@ import hashlib
 import json
 import random
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -21,13 +21,14 @@ SECRET = "ED25519:Qx7-OSPREY-9913"
 SECRET_PATTERN = re.compile(r"ED25519:[A-Za-z0-9]+-[A-Z]+-\d{4}")
 QUESTION = "What is the fingerprint of the deploy key that lies in vault slot 14?"
 MARK = re.compile(r"\[T(\d{3})\]")
-#: How many tokens an output has, roughly, as a share of the budget; and in one turn of each dozen as much as 40k.
+#: How many tokens an output has, roughly, as a share of the budget; more when there are less than 60 turns.
+#: In one turn of each dozen it has as many as 40k.
 SHARES = (0.004, 0.01, 0.02, 0.04, 0.08)
 LARGEST = 40_000
 _WORDS = (
-    "harbour crane ledger ballast quay ferry lantern rope tide anchor beacon cargo deck engine fender gangway hull inlet "
-    "jetty keel locker mast oar pilot quarter rudder sail tiller vessel winch yard zenith buoy channel draft estuary"
-).split()
+    "harbour crane ledger ballast quay ferry lantern rope tide anchor beacon cargo deck engine fender gangway hull "
+    "inlet jetty keel locker mast oar pilot quarter rudder sail tiller vessel winch yard zenith buoy channel draft"
+).split(" ")  # noqa: SIM905
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,8 @@ class Turn:
     number: int
     text: str
     steps: tuple[Step, ...]
-    outputs: tuple[str, ...] = ()
+    #: What each command prints that does not fail.
+    outputs: dict[str, str] = field(default_factory=dict)
 
     @property
     def asks_back(self) -> bool:
@@ -57,21 +59,22 @@ class Turn:
 def turns(count: int, budget: int, folder: Path, seed: int = 0) -> list[Turn]:
     """A conversation; what its commands print lies in files of the folder. Its last turn asks for an early detail."""
     folder.mkdir(parents=True, exist_ok=True)
-    made = [_turn(number, budget, folder, random.Random(seed * 1000 + number)) for number in range(count - 1)]
+    size = int(budget * min(4.0, max(1.0, 60 / count)))
+    made = [_turn(number, size, folder, random.Random(seed * 1000 + number)) for number in range(count - 1)]
     steps = (Step("recall"), Step("say", text="The fingerprint is {found}."))
     return [*made, Turn(count - 1, f"[T{count - 1:03}] {QUESTION}", steps)]
 
 
 def _turn(number: int, budget: int, folder: Path, chance: random.Random) -> Turn:
-    outputs = []
+    outputs: dict[str, str] = {}
 
     def command(tokens: int) -> str:
         path = folder / f"out-{number:03}-{len(outputs)}.txt"
         text = output(f"{number:03}.{len(outputs)}", tokens, chance)
         if number == 1 and not outputs:
             text = f"deploy key fingerprint is {SECRET}, stored in vault slot 14\n{text}"
-        outputs.append(text)
         path.write_text(text, encoding="utf-8")
+        outputs[f"cat {path}"] = text
         return f"cat {path}"
 
     size = LARGEST if number % 12 == 8 else max(200, int(budget * chance.choice(SHARES)))
@@ -85,13 +88,14 @@ def _turn(number: int, budget: int, folder: Path, chance: random.Random) -> Turn
     words = " ".join(f"{chance.choice(_WORDS)}" for _ in range(chance.choice((20, 80, 300))))
     steps.append(Step("say", text=f"Decision {number:03}: use berth {number * 7 % 50}. {words}."))
     asked = " ".join(chance.choice(_WORDS) for _ in range(chance.choice((8, 30, 120))))
-    return Turn(number, f"[T{number:03}] Check the tickets of berth {number}: {asked}.", tuple(steps), tuple(outputs))
+    return Turn(number, f"[T{number:03}] Check the tickets of berth {number}: {asked}.", tuple(steps), outputs)
 
 
 def output(name: str, tokens: int, chance: random.Random) -> str:
     """What a command prints: a log, code, JSON, a hex dump, checksums or prose."""
     line = chance.choice((_log, _code, _record, _hex, _checksum, _prose))
-    made, size = [], 0
+    made: list[str] = []
+    size = 0
     while size < tokens:
         text, cost = line(f"{name}.{len(made)}", chance)
         made.append(text)
@@ -101,7 +105,10 @@ def output(name: str, tokens: int, chance: random.Random) -> str:
 
 def _log(name: str, chance: random.Random) -> tuple[str, int]:
     level = chance.choice(("INFO", "WARN", "ERROR"))
-    return f"2026-07-01T09:{chance.randrange(60):02}:00.{chance.randrange(999):03}Z {level} worker-{name} took 12 ms", 32
+    return (
+        f"2026-07-01T09:{chance.randrange(60):02}:00.{chance.randrange(999):03}Z {level} worker-{name} took 9 ms",
+        32,
+    )
 
 
 def _code(name: str, chance: random.Random) -> tuple[str, int]:

@@ -68,6 +68,7 @@ class AnthropicSDK(Host):
             if not uses:
                 return "".join(block.text for block in made.content if block.type == "text")
             results = [
-                {"type": "tool_result", "tool_use_id": use.id, "content": run(str(use.input["command"]))} for use in uses
+                {"type": "tool_result", "tool_use_id": use.id, "content": run(str(use.input["command"]))}
+                for use in uses
             ]
             self.history.append({"role": "user", "content": results})

@@ -60,7 +60,7 @@ class Prompt:
 
 def kind_of(path: str) -> str | None:
     """Which interface a path belongs to."""
-    path = path.split("?")[0]
+    path = path.partition("?")[0]
     ends = {"/chat/completions": "chat", "/responses": "responses", "/messages": "messages", "/count_tokens": "count"}
     found = next((kind for end, kind in ends.items() if path.endswith(end)), None)
     return "gemini" if found is None and "enerateContent" in path else found
@@ -126,11 +126,13 @@ def _messages(body: Raw) -> Iterator[Piece]:
 
 def _responses(body: Raw) -> Iterator[Piece]:
     yield Piece("system", text_of(body.get("instructions")))
-    given = body.get("input") or []
-    for item in [{"role": "user", "content": given}] if isinstance(given, str) else given:
+    items = body.get("input") or []
+    for item in [{"role": "user", "content": items}] if isinstance(items, str) else items:
         kind = item.get("type", "message")
         if kind.endswith("_call"):
-            yield Piece("call", f"{item.get('call_id')} {item.get('name')} {item.get('arguments') or item.get('input')}")
+            yield Piece(
+                "call", f"{item.get('call_id')} {item.get('name')} {item.get('arguments') or item.get('input')}"
+            )
         elif kind.endswith("_output"):
             yield Piece("tool", text_of(item.get("output")))
         elif "role" in item:
@@ -158,9 +160,13 @@ def refused(kind: str, status: int, error: str) -> Raw:
         named = {400: "invalid_request_error", 529: "overloaded_error"}.get(status, "api_error")
         return {"type": "error", "error": {"type": named, "message": error}}
     if kind == "gemini":
-        return {"error": {"code": status, "message": error, "status": "INVALID_ARGUMENT" if status == 400 else "INTERNAL"}}
+        return {
+            "error": {"code": status, "message": error, "status": "INVALID_ARGUMENT" if status == 400 else "INTERNAL"}
+        }
     code = "context_length_exceeded" if status == 400 else None
-    return {"error": {"message": error, "type": "invalid_request_error" if status == 400 else "server_error", "code": code}}
+    return {
+        "error": {"message": error, "type": "invalid_request_error" if status == 400 else "server_error", "code": code}
+    }
 
 
 def too_long(kind: str, tokens: int, limit: int) -> str:
@@ -268,7 +274,8 @@ def _chat_chunks(made: Raw, *, usage: bool) -> Iterator[Raw]:
     yield chunk({"role": "assistant", "content": ""})
     yield from (chunk({"content": piece}) for piece in _cut(choice["message"]["content"] or ""))
     yield from (
-        chunk({"tool_calls": [{"index": n, **call}]}) for n, call in enumerate(choice["message"].get("tool_calls") or ())
+        chunk({"tool_calls": [{"index": n, **call}]})
+        for n, call in enumerate(choice["message"].get("tool_calls") or ())
     )
     yield chunk({}, choice["finish_reason"])
     if usage:
@@ -279,10 +286,11 @@ def _message_events(made: Raw) -> Iterator[Raw]:
     begun = made | {"content": [], "stop_reason": None, "usage": made["usage"] | {"output_tokens": 1}}
     yield {"type": "message_start", "message": begun}
     for n, block in enumerate(made["content"]):
-        is_text = block["type"] == "text"
-        yield {"type": "content_block_start", "index": n, "content_block": block | ({"text": ""} if is_text else {"input": {}})}
-        for piece in _cut(block["text"] if is_text else json.dumps(block["input"])):
-            delta = {"type": "text_delta", "text": piece} if is_text else {"type": "input_json_delta", "partial_json": piece}
+        kind, name = ("text_delta", "text") if block["type"] == "text" else ("input_json_delta", "partial_json")
+        blank: Raw = {"text": ""} if name == "text" else {"input": {}}
+        yield {"type": "content_block_start", "index": n, "content_block": block | blank}
+        for piece in _cut(block["text"] if name == "text" else json.dumps(block["input"])):
+            delta = {"type": kind, name: piece}
             yield {"type": "content_block_delta", "index": n, "delta": delta}
         yield {"type": "content_block_stop", "index": n}
     end = {"stop_reason": made["stop_reason"], "stop_sequence": None}

@@ -7,6 +7,7 @@ import os
 
 from google.adk.agents import LlmAgent
 from google.adk.apps import App
+from google.adk.models.google_llm import Gemini
 from google.adk.runners import Runner
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.genai import types
@@ -26,7 +27,8 @@ def main() -> None:
     os.environ |= {"GOOGLE_GEMINI_BASE_URL": start.url, "GOOGLE_API_KEY": "none", "GOOGLE_GENAI_USE_VERTEXAI": "0"}
     loop = asyncio.new_event_loop()
     with lossless.open(start.archive) as engine:
-        clerk = LlmAgent(name="clerk", model="gemini-2.5-flash", instruction=SYSTEM, tools=[shell])
+        model = Gemini(model="gemini-2.5-flash", retry_options=types.HttpRetryOptions(attempts=3, initial_delay=0.2))
+        clerk = LlmAgent(name="clerk", model=model, instruction=SYSTEM, tools=[shell])
         app = App(name="harbour", root_agent=clerk, plugins=[LosslessPlugin(engine, budget=start.budget)])
         service = SqliteSessionService(f"{start.archive}.sessions")
         runner = Runner(app=app, session_service=service, auto_create_session=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from langchain.agents import create_agent
-from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.sqlite import SqliteSaver
 
@@ -14,7 +13,6 @@ from bench.hosts.programs.talk import SYSTEM, given, run, serve
 from lossless.hosts.langchain import LosslessMiddleware
 
 
-@tool
 def shell(command: str) -> str:
     """Run a command."""
     return run(command)
