@@ -58,7 +58,7 @@ test-openclaw: $(VENV)/.full ## the plugin in real OpenClaw gateways; QUICK=1 fo
 	QUICK=$(QUICK) $(RUN)/python -m tests.hosts.openclaw.end_to_end
 
 test-hosts: test-openclaw ## that, and what real hosts send to a model, against the aims; QUICK=1 for a few of them
-	$(RUN)/python -m bench.hosts $(if $(QUICK),--quick,--picture docs/images/hosts.svg)
+	$(RUN)/python -m bench.hosts $(if $(QUICK),--quick)
 
 format: $(VENV)/.full ## put the code into shape
 	$(RUN)/ruff check --fix .

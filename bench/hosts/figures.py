@@ -132,6 +132,14 @@ def measured(
     )
 
 
+def markdown(runs: Sequence[Run]) -> str:
+    """The table as documentation has it."""
+    rows = [run.row() for run in runs]
+    lines = [list(rows[0]), ["---"] * len(rows[0])]
+    lines += [[f"{cell:,}" if isinstance(cell, int) else str(cell or "–") for cell in row.values()] for row in rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
 def prefix_share(seen: Sequence[Seen]) -> float | None:
     """Of what was sent with the same summaries as the request before, how much that one began with."""
     pairs = [now for before, now in pairwise(seen) if now.summaries == before.summaries]

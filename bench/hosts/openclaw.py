@@ -32,6 +32,7 @@ class OpenClaw(Host):
     version: ClassVar[str] = "2026.9.6"
     tool_search: ClassVar[bool] = True
     quick_budget: ClassVar[int] = 48_000
+    default_turns: ClassVar[int] = 40
 
     def __post_init__(self) -> None:
         self.gateway = _Plain(self.version, self.folder / "state", f"{self.url}/v1")

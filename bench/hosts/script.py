@@ -25,10 +25,11 @@ MARK = re.compile(r"\[T(\d{3})\]")
 #: In one turn of each dozen it has as many as 40k.
 SHARES = (0.004, 0.01, 0.02, 0.04, 0.08)
 LARGEST = 40_000
-_WORDS = (
+_TEXT = (
     "harbour crane ledger ballast quay ferry lantern rope tide anchor beacon cargo deck engine fender gangway hull "
     "inlet jetty keel locker mast oar pilot quarter rudder sail tiller vessel winch yard zenith buoy channel draft"
-).split(" ")  # noqa: SIM905
+)
+_WORDS = _TEXT.split()
 
 
 @dataclass(frozen=True, slots=True)
