@@ -62,8 +62,10 @@ def main() -> int:
 
 def draw_kept() -> None:
     """The picture and the table of the documentation, from the last run of each host."""
-    files = [RESULTS / f"hosts-{name}.json" for name in HOSTS]
-    runs = [Run(**json.loads(file.read_text(encoding="utf-8"))["rows"][0]) for file in files if file.exists()]
+    files = {name: RESULTS / f"hosts-{name}.json" for name in HOSTS}
+    if missing := [name for name, file in files.items() if not file.exists()]:
+        sys.exit(f"no run of {', '.join(missing)} is kept in {RESULTS}: run them first")
+    runs = [Run(**json.loads(file.read_text(encoding="utf-8"))["rows"][0]) for file in files.values()]
     (_DOCS / "images" / "hosts.svg").write_text(draw(runs), encoding="utf-8")
     page = _DOCS / "hosts" / "measured.md"
     before, mark, rest = page.read_text(encoding="utf-8").partition("<!-- table -->\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import sys
 import threading
 import zlib
 from contextlib import suppress
@@ -27,6 +28,8 @@ EVIDENCE = re.compile(r"<lossless_claw_prompt_recall>|<evidence\b")
 OURS = re.compile(r"<(summary|lossless_reference|lossless_claw_prompt_recall|evidence)\b.*?</\1>", re.DOTALL)
 #: A host that folds its own history asks the same model, with the same tools, in words like these.
 _FOLDING = re.compile(r"detailed summary|handoff summary|summary of (?:the|this|our) conversation", re.IGNORECASE)
+#: Claude Code puts what it has to say itself at the end of what a tool said.
+_REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.DOTALL)
 _DECISION = re.compile(r"Decision (\d+): use berth (\d+)")
 
 
@@ -63,6 +66,7 @@ class ScriptedModel:
         self._lock = threading.Lock()
         self._turn: Turn | None = None
         self._left: list[Step] = []
+        self._asked: set[int] = set()
         self._looks = 0
         self._number, self._before = 0, ""
         outer = self
@@ -70,8 +74,7 @@ class ScriptedModel:
         class Handler(_Handler):
             model = outer
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), Handler)
 
     def __enter__(self) -> ScriptedModel:
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
@@ -91,6 +94,7 @@ class ScriptedModel:
         """What is asked from now on belongs to this turn."""
         with self._lock:
             self._turn, self._left, self._looks = turn, list(turn.steps), 0
+            self._asked.add(turn.number)
 
     @property
     def is_done(self) -> bool:
@@ -121,6 +125,7 @@ class ScriptedModel:
     def _notice(self, prompt: Prompt, tokens: int, *, refused: bool) -> None:
         assert self._turn is not None
         texts = [piece.text for piece in prompt.pieces if piece.role != "tool"]
+        texts += [text for piece in prompt.pieces if piece.role == "tool" for text in _REMINDER.findall(piece.text)]
         ours = "\n".join(texts)
         marks = {int(mark) for text in texts for mark in MARK.findall(OURS.sub("", text))}
         whole = prompt.whole
@@ -132,7 +137,7 @@ class ScriptedModel:
                 same=_same(whole, self._before),
                 summaries=frozenset(first or second for first, second in SUMMARY.findall(ours)),
                 evidence=bool(EVIDENCE.search(ours)),
-                missing=self._turn.number + 1 - len(marks & set(range(self._turn.number + 1))),
+                missing=len(self._asked - marks),
                 refused=refused,
             )
         )
@@ -189,6 +194,15 @@ def _note(prompt: Prompt) -> str:
     made = dict.fromkeys(_DECISION.findall("\n".join(piece.text for piece in prompt.pieces)))
     listed = "; ".join(f"{number}: berth {berth}" for number, berth in list(made)[-60:])
     return f"Tickets of several berths were checked. Decided: {listed or 'nothing yet'}. Expand for: exact outputs."
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that is killed goes without a word; everything else is said."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):

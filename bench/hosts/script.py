@@ -62,7 +62,7 @@ def turns(count: int, budget: int, folder: Path, seed: int = 0) -> list[Turn]:
     folder.mkdir(parents=True, exist_ok=True)
     size = int(budget * min(4.0, max(1.0, 60 / count)))
     made = [_turn(number, size, folder, random.Random(seed * 1000 + number)) for number in range(count - 1)]
-    steps = (Step("recall"), Step("say", text="The fingerprint is {found}."))
+    steps = (Step("run", ("date",)), Step("recall"), Step("say", text="The fingerprint is {found}."))
     return [*made, Turn(count - 1, f"[T{count - 1:03}] {QUESTION}", steps)]
 
 
