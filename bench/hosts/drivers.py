@@ -30,4 +30,4 @@ _ALL: tuple[type[Host], ...] = (
     Hermes,
 )
 HOSTS: dict[str, type[Host]] = {kind.name: kind for kind in _ALL}
-QUICK = ("openclaw", "openai-sdk", "anthropic-sdk")
+QUICK = ("openclaw", "openai-sdk", "anthropic-sdk", "claude-code-proxy", "codex-proxy")

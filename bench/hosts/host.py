@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any, ClassVar
@@ -20,7 +21,7 @@ TOKEN = "bench-token-0123456789"
 
 
 @dataclass
-class Host:
+class Host(ABC):
     """A host that runs; each kind says what is different about it."""
 
     folder: Path
@@ -51,9 +52,9 @@ class Host:
     def start(self) -> None:
         """Install what is not there, and begin."""
 
+    @abstractmethod
     def ask(self, text: str) -> str:
         """One turn: what the user gets to read."""
-        raise NotImplementedError
 
     def restart(self) -> None:
         """End as a machine does that is switched off, and go on with the same conversation."""
