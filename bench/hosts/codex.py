@@ -51,6 +51,11 @@ class Codex(Host):
         )
         if not self.fits:
             self.lcm("install", "codex")
+            # This model answers before the server has started, which no real one does: so Codex is told to wait for it.
+            made = (home / "config.toml").read_text(encoding="utf-8")
+            table = "[mcp_servers.lossless]\n"
+            assert table in made, made
+            (home / "config.toml").write_text(made.replace(table, f"{table}required = true\n"), encoding="utf-8")
 
     def ask(self, text: str) -> str:
         path = f"{install_node()}{os.pathsep}{os.environ['PATH']}"

@@ -41,7 +41,7 @@ class Host(ABC):
     #: Whether the host shows its model all that a command printed, so that all of it must be in the archive.
     shows_all: ClassVar[bool] = False
 
-    def __post_init__(self) -> None:
+    def __post_init__(self) -> None:  # noqa: B027
         """What a client remembers from the beginning is set up here; a restart does not touch it."""
 
     @staticmethod
@@ -49,6 +49,7 @@ class Host(ABC):
         """How a model of this host runs a command."""
         return Use("shell", {"command": command})
 
+    @abstractmethod
     def start(self) -> None:
         """Install what is not there, and begin."""
 

@@ -44,7 +44,7 @@ class Seen:
     same: int
     summaries: frozenset[str]
     evidence: bool
-    #: Earlier turns of which nothing is shown, but for what stands for them.
+    #: How many users' texts and last replies of turns are not shown, but for what stands for them.
     missing: int
     refused: bool = False
 
@@ -66,7 +66,7 @@ class ScriptedModel:
         self._lock = threading.Lock()
         self._turn: Turn | None = None
         self._left: list[Step] = []
-        self._asked: set[int] = set()
+        self._marks: list[str] = []
         self._looks = 0
         self._number, self._before = 0, ""
         outer = self
@@ -94,7 +94,7 @@ class ScriptedModel:
         """What is asked from now on belongs to this turn."""
         with self._lock:
             self._turn, self._left, self._looks = turn, list(turn.steps), 0
-            self._asked.add(turn.number)
+            self._marks.append(f"[T{turn.number:03}]")
 
     @property
     def is_done(self) -> bool:
@@ -127,7 +127,7 @@ class ScriptedModel:
         texts = [piece.text for piece in prompt.pieces if piece.role != "tool"]
         texts += [text for piece in prompt.pieces if piece.role == "tool" for text in _REMINDER.findall(piece.text)]
         ours = "\n".join(texts)
-        marks = {int(mark) for text in texts for mark in MARK.findall(OURS.sub("", text))}
+        shown = OURS.sub("", ours)
         whole = prompt.whole
         self.seen.append(
             Seen(
@@ -137,7 +137,7 @@ class ScriptedModel:
                 same=_same(whole, self._before),
                 summaries=frozenset(first or second for first, second in SUMMARY.findall(ours)),
                 evidence=bool(EVIDENCE.search(ours)),
-                missing=len(self._asked - marks),
+                missing=sum(mark not in shown for mark in self._marks),
                 refused=refused,
             )
         )
@@ -159,6 +159,7 @@ class ScriptedModel:
         found = SECRET_PATTERN.findall("\n".join(piece.text for piece in prompt.pieces))
         text = step.text.replace("{found}", found[-1] if found else "not known to me")
         self.said.append(text)
+        self._marks.append(text[:20])
         return Reply(text)
 
     def _look(self, prompt: Prompt) -> Use | None:
