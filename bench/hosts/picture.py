@@ -18,7 +18,7 @@ _LEGEND = (
     (EVIDENCE, "a summary and evidence"),
     (BARE, "turns are left out and nothing stands for them"),
 )
-_WIDTH, _HEIGHT, _COLUMNS, _TOP = 310, 170, 3, 60
+_WIDTH, _HEIGHT, _COLUMNS, _TOP = 310, 170, 3, 70
 _LEFT, _RIGHT, _UP, _DOWN = 44, 12, 34, 14
 
 
@@ -32,11 +32,11 @@ def draw(runs: Sequence[Run]) -> str:
         "<title>Tokens of each request that reached the model, host by host</title>",
         '<text x="10" y="18" font-size="14" font-weight="600">Tokens of each request that reached the model</text>',
     ]
-    x = 14
-    for colour, text in _LEGEND:
-        made.append(f'<circle cx="{x}" cy="37" r="4" fill="{colour}"/><text x="{x + 9}" y="41">{text}</text>')
-        x += 34 + int(6.1 * len(text))
-    made.append(f'<path d="M{x} 37h18" stroke="{LIMIT}" stroke-width="2"/><text x="{x + 24}" y="41">the limit</text>')
+    for n, (colour, text) in enumerate(_LEGEND):
+        x, y = 14 + n % 2 * _WIDTH, 34 + n // 2 * 16
+        made.append(f'<circle cx="{x}" cy="{y}" r="4" fill="{colour}"/><text x="{x + 9}" y="{y + 4}">{text}</text>')
+    x = 14 + 2 * _WIDTH
+    made.append(f'<path d="M{x} 34h18" stroke="{LIMIT}" stroke-width="2"/><text x="{x + 24}" y="38">the budget</text>')
     for n, run in enumerate(runs):
         made += panel(run, n % _COLUMNS * _WIDTH, _TOP + n // _COLUMNS * _HEIGHT)
     return "\n".join([*made, "</svg>\n"])
