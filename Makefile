@@ -11,7 +11,7 @@ WORKERS ?= 2
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint types unit test-host format bench docs clean test-openclaw
+.PHONY: help venv demo test lint types unit test-host format bench docs clean test-openclaw test-hosts
 
 help: ## say what there is to make
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -56,6 +56,9 @@ test-host: ## the tests of one host with its real package: HOST=langchain, claud
 
 test-openclaw: $(VENV)/.full ## the plugin in real OpenClaw gateways; QUICK=1 for a dozen turns
 	QUICK=$(QUICK) $(RUN)/python -m tests.hosts.openclaw.end_to_end
+
+test-hosts: test-openclaw ## that, and what real hosts send to a model, against the aims; QUICK=1 for a few of them
+	$(RUN)/python -m bench.hosts $(if $(QUICK),--quick)
 
 format: $(VENV)/.full ## put the code into shape
 	$(RUN)/ruff check --fix .

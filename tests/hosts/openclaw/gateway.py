@@ -51,7 +51,7 @@ def installed(version: str) -> tuple[Path, Path]:
         (place / "package.json").write_text('{"private": true}\n')
         subprocess.run([*command, package], cwd=place, env=with_node(node), check=True)
 
-    _once(place, f"openclaw@{version}", get)
+    once(place, f"openclaw@{version}", get)
     return node, place / "node_modules" / "openclaw" / "openclaw.mjs"
 
 
@@ -71,7 +71,7 @@ def install_node() -> Path:
         (programs / "npm").write_text(f'#!/bin/sh\nexec "{programs}/node" "{cli}" "$@"\n')
         (programs / "npm").chmod(0o755)
 
-    _once(place, _NODE, get)
+    once(place, _NODE, get)
     return programs
 
 
@@ -81,7 +81,8 @@ def with_node(programs: Path) -> dict[str, str]:
     return {"NODE_USE_SYSTEM_CA": "1"} | os.environ | {"PATH": path}
 
 
-def _once(place: Path, package: str, get: Callable[[str], None]) -> None:
+def once(place: Path, package: str, get: Callable[[str], None]) -> None:
+    """Get a package into a folder, unless it is there; what cannot be got ends the program with a message."""
     done = place / ".installed"
     if done.exists() and done.read_text() == package:
         return
