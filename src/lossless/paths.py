@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -20,7 +21,7 @@ def private_folder(folder: Path) -> None:
         folder.mkdir(mode=0o700)
     except FileExistsError:
         if not folder.is_dir():
-            raise
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from None
         return
     folder.chmod(0o700)
 
