@@ -58,15 +58,16 @@ class Windows:
         So many tokens are sent `beside` it: system prompts that are not in it, and tools.
         """
         there = room(self.size, beside=beside)
-        report = self.engine.after_turn(session, window=window, budget=there.budget, whole=True).append
+        report = self.engine.after_turn(session, window=window, budget=self.size, beside=beside, whole=True).append
         if report.conversation_id is None or report.blocked is not None:
             return None
-        capacity = self.engine.capacity(report.conversation or session, budget=there.budget)
+        who = report.conversation or session
+        capacity = self.engine.history_budget(who, budget=self.size, beside=beside).tokens
         if shows_all(self.engine, report, window) and window_tokens(window) <= capacity:
             tell(there.over, there.why_over)
             return None
         try:
-            made = self.engine.assemble(session, budget=there.budget, allow_trailing_assistant=True)
+            made = self.engine.assemble(session, budget=self.size, beside=beside, allow_trailing_assistant=True)
         except NotFound:
             return None
         tell(there.over + made.receipt.over, there.why_over or made.receipt.why_over)
@@ -74,9 +75,9 @@ class Windows:
 
     def turn(self, session: Session, window: Sequence[Raw], prompt_tokens: int | None = None, beside: int = 0) -> None:
         """Store a window that ends with a reply, and see whether it is time to fold."""
-        there, observed = room(self.size, beside=beside), max((prompt_tokens or 0) - beside, 0)
-        seen = observed or None
-        self.engine.after_turn(session, window=window, budget=there.budget, observed_tokens=seen, whole=True)
+        self.engine.after_turn(
+            session, window=window, budget=self.size, beside=beside, observed_tokens=prompt_tokens, whole=True
+        )
 
     @property
     def size(self) -> int:
