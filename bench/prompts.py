@@ -41,8 +41,9 @@ def main() -> None:
             prompts, turns = sum(w.prompts for w in found), sum(w.turns for w in found)
             after, shown = sum(w.after_fold for w in found), sum(w.with_summary for w in found)
             same, sent = sum(w.same for w in found), sum(w.sent for w in found)
+            summary = f"{shown / after:.1%}" if after else "–"
             print(
-                f"{name:9}{budget:>8,}{prompts:>9}{shown / max(after, 1):>9.1%}{same / max(sent, 1):>8.1%}"
+                f"{name:9}{budget:>8,}{prompts:>9}{summary:>9}{same / max(sent, 1):>8.1%}"
                 f"{sum(w.over for w in found):>6}{max(w.largest for w in found):>9,}"
                 f"{sum(w.folding_turns for w in found) / turns:>12.1%}{sum(w.silent for w in found):>8}"
             )

@@ -64,16 +64,21 @@ class Windows:
         tokenizer of the `model` is kept to.
         """
         there = room(self.size, beside=beside)
-        report = self.engine.after_turn(session, window=window, budget=there.budget, model=model, whole=True).append
+        report = self.engine.after_turn(
+            session, window=window, budget=self.size, beside=beside, model=model, whole=True
+        ).append
         if report.conversation_id is None or report.blocked is not None:
             return None
-        capacity = self.engine.capacity(report.conversation or session, budget=there.budget, model=model)
+        who = report.conversation or session
+        capacity = self.engine.history_budget(who, budget=self.size, beside=beside, model=model).tokens
         self.sent[session.name] = window_tokens(window)
         if shows_all(self.engine, report, window) and self.sent[session.name] <= capacity:
             tell(there.over, there.why_over)
             return None
         try:
-            made = self.engine.assemble(session, budget=there.budget, model=model, allow_trailing_assistant=True)
+            made = self.engine.assemble(
+                session, budget=self.size, beside=beside, model=model, allow_trailing_assistant=True
+            )
         except NotFound:
             return None
         self.sent[session.name] = made.tokens
@@ -85,12 +90,17 @@ class Windows:
         model: str | None = None,
     ) -> None:  # fmt: skip
         """Store a window that ends with a reply, learn from what was counted, and see whether it is time to fold."""
-        there, observed = room(self.size, beside=beside), max((prompt_tokens or 0) - beside, 0)
-        sent, seen = self.sent.pop(session.name, 0), observed or None
-        if model and observed:
-            self.engine.learn(model, sent, observed)
+        sent, counted = self.sent.pop(session.name, 0), max((prompt_tokens or 0) - beside, 0)
+        if model and counted:
+            self.engine.learn(model, sent, counted)
         self.engine.after_turn(
-            session, window=window, budget=there.budget, observed_tokens=seen, model=model, whole=True
+            session,
+            window=window,
+            budget=self.size,
+            beside=beside,
+            observed_tokens=prompt_tokens,
+            model=model,
+            whole=True,
         )
 
     def refused(self, session: Session, error: BaseException, beside: int = 0, model: str | None = None) -> None:
