@@ -120,7 +120,7 @@ def is_reduction(stored: Message, shown: Message, *, stands_for_several: bool = 
         return False
     if not theirs.strip():
         return bool(shown.parts) or shown.role == "tool"
-    return _is_label(theirs, mine) or _is_marked_part(mine, theirs)
+    return _stands_for(theirs, mine) or _is_marked_part(mine, theirs)
 
 
 def is_gap_mark(shown: Message) -> bool:
@@ -223,14 +223,22 @@ def _is_part_of(part: str, whole: str) -> bool:
     return _follow_in(pieces, whole)
 
 
-def _is_label(text: str, whole: str) -> bool:
-    """Whether nothing is left of a text but a host's mark, which the whole text does not have itself."""
-    bare = text.strip()
-    labels = _LABEL.findall(bare)
-    rest = _LABEL.sub("", bare).strip(" \n\t.-–—:;")
-    if labels and not re.search(r"\w", rest) and any(map(_TAKEN_OUT.search, labels)):
-        return bare not in whole
-    return len(bare) < len(whole) and "\n" not in bare and _CUT_LINE.fullmatch(bare) is not None and bare not in whole
+def _stands_for(text: str, whole: str) -> bool:
+    """Whether nothing is left of a text but a host's mark; one that stood there before was a notice, and has changed."""
+    if text.strip() in whole:
+        return False
+    if _is_label(text):
+        return not _is_label(whole)
+    return len(text.strip()) < len(whole) and _is_cut_line(text) and not _is_cut_line(whole)
+
+
+def _is_label(text: str) -> bool:
+    labels = _LABEL.findall(text)
+    return bool(labels) and not re.search(r"\w", _LABEL.sub("", text)) and any(map(_TAKEN_OUT.search, labels))
+
+
+def _is_cut_line(text: str) -> bool:
+    return _CUT_LINE.fullmatch(text.strip()) is not None
 
 
 def _is_marked_part(mine: str, theirs: str) -> bool:
