@@ -248,8 +248,9 @@ def _is_marked_part(mine: str, theirs: str) -> bool:
         marks = []
     if not marks:
         start = next((n for n, (one, other) in enumerate(zip(mine, theirs, strict=False)) if one != other), len(theirs))
-        found = _CUT_LINE.match(theirs, start)
-        end = "" if found is None else theirs[found.end() :].strip()
+        rest = theirs[start:].lstrip()
+        found = _CUT_LINE.match(rest)
+        end = "" if found is None else rest[found.end() :].strip()
         return found is not None and found[0].strip() not in mine and start > 0 and mine.rstrip().endswith(end)
     pieces, at = [], 0
     for found in marks:
@@ -257,7 +258,7 @@ def _is_marked_part(mine: str, theirs: str) -> bool:
         at = found.end()
     pieces.append(theirs[at:])
     kept = [piece.strip() for piece in pieces if piece.strip()]
-    return sum(map(len, kept)) < len(mine.strip()) and _follow_in(kept, mine)
+    return 0 < sum(map(len, kept)) < len(mine.strip()) and _follow_in(kept, mine)
 
 
 def _follow_in(pieces: Sequence[str], text: str) -> bool:
