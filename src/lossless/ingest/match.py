@@ -533,7 +533,7 @@ class _Matching:
         sure = {w: s for w, s in self.rows.items() if w not in self.cuts and w not in self.strayed}
         ordered = _longest_chain(sorted(sure.items()))
         in_order = {w for w, _ in ordered}
-        moved = frozenset(w for w in self.rows if w not in in_order and w not in self.cuts)
+        moved = frozenset(w for w in self.rows if ordered and w not in in_order and w not in self.cuts)
         places = tuple(self.rows.get(n) for n in range(len(self.shown)))
         gone: dict[int, Cause] = {}
         matched = sorted({*(s for _, s in ordered), *(self.rows[w] for w in self.cuts)})
