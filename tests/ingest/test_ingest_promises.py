@@ -79,14 +79,14 @@ def pieces(draw: st.DrawFn, size: int) -> list[int]:
 def test_growing_windows_store_each_message_once(desk: Desk, data: st.DataObject, log: list[str]) -> None:
     """Rule: after each window that goes on from the last one, the rows are the log, repeats and all.
 
-    In between, any piece of the log is shown again and the engine is restarted: nothing changes.
+    In between, any beginning of the log is shown again and the engine is restarted: nothing changes.
     """
     session = desk.session()
     for end in data.draw(pieces(len(log))):
         desk.engine.sync(session, said(log[:end]))
         assert contents(desk.engine, session) == log[:end]
-        for start, stop in data.draw(st.lists(st.tuples(st.integers(0, end), st.integers(0, end)), max_size=3)):
-            report = desk.engine.sync(session, said(log[start:stop]))
+        for stop in data.draw(st.lists(st.integers(0, end), max_size=3)):
+            report = desk.engine.sync(session, said(log[:stop]))
             assert (report.stored, report.abandoned) == (0, 0)
         if data.draw(st.integers(0, 9)) == 0:
             desk.restart()
@@ -252,13 +252,13 @@ def test_system_prompts_stand_at_the_head(desk: Desk, data: st.DataObject, log: 
 
     Prompts that were all that was shown so far stay until others are.
     """
-    session, seen, last = desk.session(), set[str](), 0
+    session, seen, last = desk.session(), set[str](), False
     choices = st.lists(st.sampled_from(("be kind", "be brief", "be exact")), unique=True, max_size=3)
     shown: list[str] = []
     for end in data.draw(pieces(len(log))):
         prompts = data.draw(choices)
-        shown = prompts or (shown if not last else [])
-        last = end
+        shown = prompts or ([] if last else shown)
+        last = bool(prompts and end)
         seen |= set(prompts)
         window: list[Body] = [{"role": "system", "content": text} for text in prompts]
         desk.engine.sync(session, window + said(log[:end]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -20,7 +20,9 @@ from lossless.ingest.likeness import (
     may_be,
 )
 from lossless.ingest.match import ALIKE
-from lossless.model.messages import Message
+
+if TYPE_CHECKING:
+    from lossless.model.messages import Message
 
 
 def message(text: Any, role: str = "user", **more: Any) -> Message:
@@ -155,7 +157,10 @@ def test_merged_split_and_rewritten() -> None:
     assert not holds(whole, parts[::-1])
     assert is_held(parts, whole)
     assert not is_held([parts[0], message("x")], whole)
-    pairs = [("how do I open the file", "wie kann ich die Datei öffnen"), ("with a text editor", "mit einem Texteditor")]
+    pairs = [
+        ("how do I open the file", "wie kann ich die Datei öffnen"),
+        ("with a text editor", "mit einem Texteditor"),
+    ]
     assert are_rewritten([(message(mine), message(theirs)) for mine, theirs in pairs])
     assert not are_rewritten([(message("short as a line"), message(LONG)), (message(LONG), message("a line is here"))])
 

@@ -48,7 +48,7 @@ class Lines:
         return "left out" in self.shown[shown]
 
     def is_lesser(self, shown: int, row: int) -> bool:
-        return self.shown[shown].endswith("[cut]")
+        return self.shown[shown].endswith("[cut]") and self.may_be(shown, row)
 
     def are_rewritten(self, pairs: Sequence[tuple[int, int]]) -> bool:
         return all(self.shown[w][3:] == self.stored[s][3:].upper() for w, s in pairs)

@@ -39,7 +39,11 @@ def system(text: str) -> Body:
 
 def calls(call: str) -> Body:
     function = {"name": "run", "arguments": '{"command": "make"}'}
-    return {"role": "assistant", "content": None, "tool_calls": [{"id": call, "type": "function", "function": function}]}
+    return {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": call, "type": "function", "function": function}],
+    }
 
 
 def result(call: str, text: str) -> Body:
