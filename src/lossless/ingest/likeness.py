@@ -224,7 +224,7 @@ def _is_part_of(part: str, whole: str) -> bool:
 
 
 def _stands_for(text: str, whole: str) -> bool:
-    """Whether nothing is left of a text but a host's mark; one that stood there before was a notice, and has changed."""
+    """Whether nothing is left of a text but a host's mark; in another one's place it is an edit."""
     if text.strip() in whole:
         return False
     if _is_label(text):

@@ -293,10 +293,10 @@ class _Matching:
             return False
         return self._is_equal(w, s) or (not self.shown[w].is_short and self.pair.likeness(w, s) >= VERY_ALIKE)
 
-    def _pair(self, w: int, s: int, *, version: bool = False) -> None:
+    def _pair(self, w: int, s: int) -> None:
         self.rows[w] = s
         self.taken.add(s)
-        if version or self.shown[w].mark != self.stored[s].mark:
+        if self.shown[w].mark != self.stored[s].mark:
             self.versions.add(w)
 
     # -- gaps
@@ -464,8 +464,8 @@ class _Matching:
 
     def _pair_all(self, pairs: Iterable[tuple[int, int]], *, alike: bool = False) -> None:
         for w, s in pairs:
-            self._pair(w, s, version=True)
-            if alike:
+            self._pair(w, s)
+            if alike and w in self.versions:
                 self.alike.add(w)
 
     def _alike(self, shown: list[int], rows: list[int]) -> list[tuple[int, int]]:
