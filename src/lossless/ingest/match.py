@@ -532,8 +532,9 @@ class _Matching:
     def result(self) -> Match:
         sure = {w: s for w, s in self.rows.items() if w not in self.cuts and w not in self.strayed}
         ordered = _longest_chain(sorted(sure.items()))
-        in_order = {w for w, _ in ordered}
-        moved = frozenset(w for w in self.rows if ordered and w not in in_order and w not in self.cuts)
+        strayed = {} if sure else {w: s for w, s in self.rows.items() if w not in self.cuts}
+        in_order = {w for w, _ in ordered or _longest_chain(sorted(strayed.items()))}
+        moved = frozenset(w for w in self.rows if w not in in_order and w not in self.cuts)
         places = tuple(self.rows.get(n) for n in range(len(self.shown)))
         gone: dict[int, Cause] = {}
         matched = sorted({*(s for _, s in ordered), *(self.rows[w] for w in self.cuts)})

@@ -113,6 +113,9 @@ def plan_aligned(
         in_place = in_order(rows, archive.context.ordinals(conversation_id, len(rows)))
         first = rows[0].seq if rows else 0
         older = sorted((row for row in by_entry.values() if row.seq < first), key=lambda row: row.seq)
+        if older:  # those that had left the context are not among what is there, and return
+            gone = {row.id for row in archive.messages.abandoned_from(conversation_id, older[0].seq)}
+            older = [row for row in older if row.id not in gone]
         last = None if mark is None else _shown_by(mark, in_place)
         if mark is None and is_whole and len(rows) <= 2 * len(events) + _FEW:
             last = frozenset(row.id for row in rows)
