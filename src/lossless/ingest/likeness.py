@@ -120,7 +120,7 @@ def is_reduction(stored: Message, shown: Message, *, stands_for_several: bool = 
         return False
     if not theirs.strip():
         return bool(shown.parts) or shown.role == "tool"
-    return _is_label(theirs, mine) or _is_marked_part(mine, theirs)
+    return _stands_for(theirs, mine) or _is_marked_part(mine, theirs)
 
 
 def is_gap_mark(shown: Message) -> bool:
@@ -223,14 +223,22 @@ def _is_part_of(part: str, whole: str) -> bool:
     return _follow_in(pieces, whole)
 
 
-def _is_label(text: str, whole: str) -> bool:
-    """Whether nothing is left of a text but a host's mark, which the whole text does not have itself."""
-    bare = text.strip()
-    labels = _LABEL.findall(bare)
-    rest = _LABEL.sub("", bare).strip(" \n\t.-–—:;")
-    if labels and not re.search(r"\w", rest) and any(map(_TAKEN_OUT.search, labels)):
-        return bare not in whole
-    return len(bare) < len(whole) and "\n" not in bare and _CUT_LINE.fullmatch(bare) is not None and bare not in whole
+def _stands_for(text: str, whole: str) -> bool:
+    """Whether nothing is left of a text but a host's mark; in another one's place it is an edit."""
+    if text.strip() in whole:
+        return False
+    if _is_label(text):
+        return not _is_label(whole)
+    return len(text.strip()) < len(whole) and _is_cut_line(text) and not _is_cut_line(whole)
+
+
+def _is_label(text: str) -> bool:
+    labels = _LABEL.findall(text)
+    return bool(labels) and not re.search(r"\w", _LABEL.sub("", text)) and any(map(_TAKEN_OUT.search, labels))
+
+
+def _is_cut_line(text: str) -> bool:
+    return _CUT_LINE.fullmatch(text.strip()) is not None
 
 
 def _is_marked_part(mine: str, theirs: str) -> bool:
@@ -240,8 +248,9 @@ def _is_marked_part(mine: str, theirs: str) -> bool:
         marks = []
     if not marks:
         start = next((n for n, (one, other) in enumerate(zip(mine, theirs, strict=False)) if one != other), len(theirs))
-        found = _CUT_LINE.match(theirs, start)
-        end = "" if found is None else theirs[found.end() :].strip()
+        rest = theirs[start:].lstrip()
+        found = _CUT_LINE.match(rest)
+        end = "" if found is None else rest[found.end() :].strip()
         return found is not None and found[0].strip() not in mine and start > 0 and mine.rstrip().endswith(end)
     pieces, at = [], 0
     for found in marks:
@@ -249,7 +258,7 @@ def _is_marked_part(mine: str, theirs: str) -> bool:
         at = found.end()
     pieces.append(theirs[at:])
     kept = [piece.strip() for piece in pieces if piece.strip()]
-    return sum(map(len, kept)) < len(mine.strip()) and _follow_in(kept, mine)
+    return 0 < sum(map(len, kept)) < len(mine.strip()) and _follow_in(kept, mine)
 
 
 def _follow_in(pieces: Sequence[str], text: str) -> bool:

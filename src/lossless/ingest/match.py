@@ -250,7 +250,11 @@ class _Matching:
         return self.last is not None and s in self.last
 
     def _is_in_run(self, w: int, s: int) -> bool:
-        return self._is_equal(w + 1, s + 1) or self._is_equal(w - 1, s - 1)
+        """Whether a neighbour is equal, too; a system prompt beside a word or two proves nothing."""
+        return any(
+            self._is_equal(w + n, s + n) and not (self.shown[w].is_short and self.shown[w + n].role == "system")
+            for n in (1, -1)
+        )
 
     def _is_equal(self, w: int, s: int) -> bool:
         inside = 0 <= w < len(self.shown) and 0 <= s < len(self.stored)
@@ -289,10 +293,10 @@ class _Matching:
             return False
         return self._is_equal(w, s) or (not self.shown[w].is_short and self.pair.likeness(w, s) >= VERY_ALIKE)
 
-    def _pair(self, w: int, s: int, *, version: bool = False) -> None:
+    def _pair(self, w: int, s: int) -> None:
         self.rows[w] = s
         self.taken.add(s)
-        if version or self.shown[w].mark != self.stored[s].mark:
+        if self.shown[w].mark != self.stored[s].mark:
             self.versions.add(w)
 
     # -- gaps
@@ -460,19 +464,18 @@ class _Matching:
 
     def _pair_all(self, pairs: Iterable[tuple[int, int]], *, alike: bool = False) -> None:
         for w, s in pairs:
-            self._pair(w, s, version=True)
-            if alike:
+            self._pair(w, s)
+            if alike and w in self.versions:
                 self.alike.add(w)
 
     def _alike(self, shown: list[int], rows: list[int]) -> list[tuple[int, int]]:
         """The pairs of alike messages in order with the highest likeness in all; of many only near ones."""
-        is_long = len(shown) * len(rows) > _MAX_COMPARED
+        places = {s: j for j, s in enumerate(rows)}
         scores: dict[tuple[int, int], float] = {}
         for i, w in enumerate(shown):
-            for j, s in enumerate(rows):
-                is_near = abs(i - j) <= _NEAR or abs((len(shown) - i) - (len(rows) - j)) <= _NEAR
-                is_other = self.shown[w].mark != self.stored[s].mark
-                if is_other and (is_near or not is_long) and self.pair.may_be(w, s):
+            for s in _near(i, len(shown), rows):
+                j = places[s]
+                if self.shown[w].mark != self.stored[s].mark and self.pair.may_be(w, s):
                     score = self.pair.likeness(w, s)
                     if score >= ALIKE:
                         scores[i, j] = score
@@ -480,15 +483,15 @@ class _Matching:
 
     def _fill_cut(self, shown: list[int], rows: list[int]) -> None:
         """Rows that are shown as one message, and one that is shown as several."""
-        for w in shown:
-            run = next((run for run in _runs(rows) if self._is_role(run, w) and self.pair.holds(w, run)), None)
+        for i, w in enumerate(shown):
+            free = [s for s in _near(i, len(shown), rows) if s not in self.taken]
+            run = next((run for run in _runs(free) if self._is_role(run, w) and self.pair.holds(w, run)), None)
             if run is not None:
                 self.cuts.add(w)
                 self.rows[w] = run[0]
                 self.taken.update(run)
-                rows = [s for s in rows if s not in run]
-        left = [w for w in shown if w not in self.rows]
-        for s in rows:
+        for j, s in enumerate(rows):
+            left = [w for w in _near(j, len(rows), shown) if w not in self.rows and s not in self.taken]
             parts = next(
                 (run for run in _runs(left) if self._is_shown_role(run, s) and self.pair.is_held(run, s)), None
             )
@@ -496,7 +499,6 @@ class _Matching:
                 self.cuts.update(parts)
                 self.rows.update(dict.fromkeys(parts, s))
                 self.taken.add(s)
-                left = [w for w in left if w not in parts]
 
     def _is_role(self, rows: Sequence[int], w: int) -> bool:
         return self.shown[w].role in _SPEAKERS and all(self.stored[s].role == self.shown[w].role for s in rows)
@@ -530,7 +532,8 @@ class _Matching:
     def result(self) -> Match:
         sure = {w: s for w, s in self.rows.items() if w not in self.cuts and w not in self.strayed}
         ordered = _longest_chain(sorted(sure.items()))
-        in_order = {w for w, _ in ordered}
+        strayed = {} if sure else {w: s for w, s in self.rows.items() if w not in self.cuts}
+        in_order = {w for w, _ in ordered or _longest_chain(sorted(strayed.items()))}
         moved = frozenset(w for w in self.rows if w not in in_order and w not in self.cuts)
         places = tuple(self.rows.get(n) for n in range(len(self.shown)))
         gone: dict[int, Cause] = {}
@@ -628,6 +631,15 @@ def _best_in_order(scores: Mapping[tuple[int, int], float], width: int, height: 
         else:
             i += 1
     return found
+
+
+def _near(place: int, size: int, others: Sequence[int]) -> list[int]:
+    """Those of others that stand near a place, counted from the beginning or from the end; of few all."""
+    if size * len(others) <= _MAX_COMPARED:
+        return list(others)
+    starts = sorted((place, place + len(others) - size))
+    near = [n for start in starts for n in range(start - _NEAR, start + _NEAR + 1) if 0 <= n < len(others)]
+    return [others[n] for n in dict.fromkeys(sorted(near))]
 
 
 def _runs(places: Sequence[int]) -> list[list[int]]:

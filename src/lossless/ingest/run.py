@@ -390,6 +390,8 @@ def remember(
         return
     before, plan, last = seen.before, seen.plan, max(said)
     older = before is not None and before.last_id is not None and last < before.last_id
+    if before is not None and last == before.last_id and len(seen.prints) < len(before.chain):
+        older = before.chain.endswith(seen.prints)  # the end of it alone
     if older and not (plan.revived or plan.new or plan.abandoned or plan.versions or plan.hidden):
         return
     archive.ingest.set_window(conversation_id, WindowMark(said[0], last, length, seen.prints, tuple(rows)), now)

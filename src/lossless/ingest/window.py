@@ -113,6 +113,9 @@ def plan_aligned(
         in_place = in_order(rows, archive.context.ordinals(conversation_id, len(rows)))
         first = rows[0].seq if rows else 0
         older = sorted((row for row in by_entry.values() if row.seq < first), key=lambda row: row.seq)
+        if older:  # those that had left the context are not among what is there, and return
+            gone = {row.id for row in archive.messages.abandoned_from(conversation_id, older[0].seq)}
+            older = [row for row in older if row.id not in gone]
         last = None if mark is None else _shown_by(mark, in_place)
         if mark is None and is_whole and len(rows) <= 2 * len(events) + _FEW:
             last = frozenset(row.id for row in rows)
@@ -190,7 +193,7 @@ class RowPair:
     def may_be(self, shown: int, row: int) -> bool:
         event, stored = self._events[shown], self._rows[row]
         is_equal = event.fingerprint == stored.fingerprint
-        if event.message.role != stored.role or not self._may_have_id(shown, stored, is_equal=is_equal):
+        if event.message.role != stored.role or not self._may_have_id(shown, row, is_equal=is_equal):
             return False
         return is_equal or likeness.may_be(self._load(row), event.message)
 
@@ -233,20 +236,25 @@ class RowPair:
             self._loaded[row] = self._archive.messages.get(self._rows[row].id).message
         return self._loaded[row]
 
-    def _may_have_id(self, shown: int, row: TailRow, *, is_equal: bool) -> bool:
+    def _may_have_id(self, shown: int, row: int, *, is_equal: bool) -> bool:
         """Whether a row with another id may be this event: its own is gone for good, as its host wrote all anew.
 
         Otherwise a new id is a new event, a genuine repeat; and one that is known is the row that has it.
         """
-        mine, theirs = row.entry_id, self._events[shown].entry_id
+        mine, theirs = self._rows[row].entry_id, self._events[shown].entry_id
         known = self._stored.known(self._events[shown])
         if known is not None:
-            return known.id == row.id
+            return known.id == self._rows[row].id
         if mine is None or theirs is None or mine.startswith(MADE_UP) or theirs.startswith(MADE_UP):
             return True
-        if mine in self._in_use or not is_equal:
+        if mine in self._in_use:
             return False
-        return self._is_written_anew
+        return self._is_written_anew if is_equal else self._is_same_event(shown, row)
+
+    def _is_same_event(self, shown: int, row: int) -> bool:
+        """Whether the provider's own id agrees; whether the place does, too, is the matcher's to say."""
+        key = self._events[shown].message.event_key
+        return key is not None and self._load(row).event_key == key
 
     @cached_property
     def _is_written_anew(self) -> bool:

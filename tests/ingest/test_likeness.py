@@ -1,0 +1,172 @@
+"""Two wordings of one message: tables of what a host's reduction is, what an edit, and what is alike."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lossless import formats
+from lossless.ingest.likeness import (
+    are_rewritten,
+    holds,
+    is_gap_mark,
+    is_held,
+    is_reduction,
+    is_short,
+    likeness,
+    may_be,
+)
+from lossless.ingest.match import ALIKE
+
+if TYPE_CHECKING:
+    from lossless.model.messages import Message
+
+
+def message(text: Any, role: str = "user", **more: Any) -> Message:
+    return formats.decode({"role": role, "content": text, **more})
+
+
+def result(text: str, call: str = "call_0123456789ab") -> Message:
+    return message(text, "tool", tool_call_id=call)
+
+
+def calling(text: str | None = None, call: str = "call_0123456789ab", arguments: str = "{}") -> Message:
+    function = {"name": "run", "arguments": arguments}
+    return message(text, "assistant", tool_calls=[{"id": call, "type": "function", "function": function}])
+
+
+LONG = " ".join(f"word{n}" for n in range(60))
+PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "iVBORw0K" * 60}}
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "[cleared]",
+        "<redacted/>",
+        "[Old tool result content cleared]",
+        "(output omitted)",
+        "***",
+        "Output truncated.",
+        LONG[:80] + "…",
+        LONG[:80] + "... [truncated]",
+        LONG[:80] + "\n[... 41 more lines ...]\n" + LONG[-60:],
+        LONG[:80] + "\n\n300 characters truncated\n\n" + LONG[-60:],
+        LONG.replace("word7 ", "[REDACTED] "),
+        "",
+    ],
+)
+def test_a_mark_of_the_host_is_a_reduction(shown: str) -> None:
+    assert is_reduction(result(LONG), result(shown))
+
+
+@pytest.mark.parametrize(
+    ("stored", "shown"),
+    [
+        ("Do not push to main", "push to main"),
+        ("from alpha to beta", "from beta to alpha"),
+        ("Ship it?", "Ship it!"),
+        ("at most 5000 rows", "at most 50 rows"),
+        (LONG, LONG[:200]),
+        ("(running…)", "done: 3 files"),
+        ("done: 3 files", "(running…)"),
+        ("wait for it", "wait for it…"),
+        ("wait for the build and the tests", "wait for…"),
+        ("see [omitted] there", "[omitted]"),
+        ("[3 messages omitted]", "[4 messages omitted]"),
+        ("old ones left out", "more left out"),
+        ("", "[cleared]"),
+        (LONG, LONG + " [truncated]"),
+    ],
+)
+def test_fewer_words_another_order_and_other_signs_are_edits(stored: str, shown: str) -> None:
+    assert not is_reduction(message(stored), message(shown))
+
+
+def test_a_text_that_stands_for_several_results_is_a_reduction() -> None:
+    assert is_reduction(result("one"), result("old result"), stands_for_several=True)
+    assert not is_reduction(result("one"), result("one"), stands_for_several=True)
+    assert not is_reduction(result("one"), result("old result"))
+
+
+def test_a_payload_that_is_gone_or_named_is_a_reduction() -> None:
+    text = {"type": "text", "text": "look"}
+    stored = message([text, PICTURE])
+    assert is_reduction(stored, message("look"))
+    assert is_reduction(stored, message("look [image]"))
+    assert not is_reduction(stored, message("look at something else"))
+    assert not is_reduction(stored, message([text, PICTURE]))
+
+
+@given(st.text(max_size=60), st.text(max_size=60))
+def test_words_without_any_mark_are_no_reduction(stored: str, shown: str) -> None:
+    """Rule: a reduction needs a mark; letters, digits and spaces alone are none."""
+    plain = "".join(char for char in shown if char.isalnum() or char == " ") or "x"
+    if "xxx" not in plain.lower():
+        assert not is_reduction(message(stored), message(plain))
+
+
+@pytest.mark.parametrize(
+    ("stored", "shown"),
+    [
+        ("Do not push to main", "Push to main, please do not wait"),
+        ("from alpha to beta", "from beta to alpha"),
+        ("which port does the proxy use", "which port does the gateway use"),
+        ("hello there", "[12:03] hello there"),
+        ("hello there", "<context>\nthree documents\n</context>\nhello there"),
+        ("caf\u00e9 au lait", "cafe\u0301 au lait"),
+        ("a < b and b < c", "a &lt; b and b &lt; c"),
+        ("今日は天気がいい", "今日も天気がいい"),
+    ],
+)
+def test_alike(stored: str, shown: str) -> None:
+    assert likeness(message(stored), message(shown)) >= ALIKE
+    assert likeness(message(shown), message(stored)) >= ALIKE
+
+
+@pytest.mark.parametrize(
+    ("stored", "shown"),
+    [
+        ("which port does the proxy use", "write a poem about the sea"),
+        ("ok", "ok, then let us begin with the second part of the work"),
+        ("yes", "no"),
+        ("", "anything"),
+    ],
+)
+def test_unlike(stored: str, shown: str) -> None:
+    assert likeness(message(stored), message(shown)) < ALIKE
+
+
+def test_role_and_calls_decide_before_words() -> None:
+    assert likeness(message("same words"), message("same words", "assistant")) == 0
+    assert likeness(result("(running…)"), result("done")) == 1
+    assert likeness(result("same", "call_a"), result("same", "call_b")) == 0
+    assert not may_be(calling(call="call_a"), calling(call="call_b"))
+    assert likeness(calling("first"), calling("second")) == 1
+    assert likeness(calling(arguments='{"a": 1}'), calling(arguments='{"a": 2}')) < 1
+    assert likeness(message("stream", "assistant"), message("streaming on", "assistant")) == 1
+
+
+def test_merged_split_and_rewritten() -> None:
+    parts = [message("first part of it"), message("second part of it")]
+    whole = message("first part of it\n\nsecond part of it")
+    assert holds(whole, parts)
+    assert not holds(whole, parts[::-1])
+    assert is_held(parts, whole)
+    assert not is_held([parts[0], message("x")], whole)
+    pairs = [
+        ("how do I open the file", "wie kann ich die Datei öffnen"),
+        ("with a text editor", "mit einem Texteditor"),
+    ]
+    assert are_rewritten([(message(mine), message(theirs)) for mine, theirs in pairs])
+    assert not are_rewritten([(message("short as a line"), message(LONG)), (message(LONG), message("a line is here"))])
+
+
+def test_gap_marks_and_short_messages() -> None:
+    assert is_gap_mark(message("[12 earlier messages omitted]"))
+    assert not is_gap_mark(message("I omitted a word"))
+    assert is_short(message("thanks"))
+    assert not is_short(calling("ok"))

@@ -1,0 +1,259 @@
+"""The matcher alone, on words instead of archives. Beside each test stands the rule by which it judges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lossless.ingest.match import Match, Shown, Stored, match, overlap
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ROLES = {"u": "user", "a": "assistant", "s": "system", "t": "tool"}
+
+
+@dataclass
+class Lines:
+    """Messages as lines, `u: words`: what a matcher may ask about them, answered from the words alone."""
+
+    shown: Sequence[str]
+    stored: Sequence[str]
+    compared: int = 0
+
+    def may_be(self, shown: int, row: int) -> bool:
+        return self.shown[shown][0] == self.stored[row][0]
+
+    def likeness(self, shown: int, row: int) -> float:
+        self.compared += 1
+        mine, theirs = set(self.stored[row].split()[1:]), set(self.shown[shown].split()[1:])
+        return len(mine & theirs) / max(1, len(mine | theirs))
+
+    def holds(self, shown: int, rows: Sequence[int]) -> bool:
+        self.compared += 1
+        return self.shown[shown][3:] == " ".join(self.stored[row][3:] for row in rows)
+
+    def is_held(self, shown: Sequence[int], row: int) -> bool:
+        self.compared += 1
+        return self.stored[row][3:] == " ".join(self.shown[one][3:] for one in shown)
+
+    def uses_tools(self, row: int) -> bool:
+        return self.stored[row].startswith("t")
+
+    def is_gap_mark(self, shown: int) -> bool:
+        return "left out" in self.shown[shown]
+
+    def is_lesser(self, shown: int, row: int) -> bool:
+        return self.shown[shown].endswith("[cut]") and self.may_be(shown, row)
+
+    def are_rewritten(self, pairs: Sequence[tuple[int, int]]) -> bool:
+        return all(self.shown[w][3:] == self.stored[s][3:].upper() for w, s in pairs)
+
+
+def lay(
+    shown: Sequence[str], stored: Sequence[str], last: Sequence[int] | None = None, *, follows: bool = False
+) -> Match:
+    """Match lines with lines; all rows were shown before, unless `last` says otherwise."""
+    return match(
+        [Shown(line.encode(), ROLES[line[0]], is_short=len(line) < 12) for line in shown],
+        [Stored(line.encode(), ROLES[line[0]]) for line in stored],
+        Lines(shown, stored),
+        last=range(len(stored)) if last is None else last,
+        follows=follows,
+    )
+
+
+def line(number: int, what: str = "message") -> str:
+    """A message of which no word is in another one."""
+    return f"{'ua'[number % 2]}: {what}{number} x{number}{what} y{number}{what}"
+
+
+def log(size: int) -> list[str]:
+    return [line(n) for n in range(size)]
+
+
+SIZES = st.integers(4, 30)
+
+
+@given(size=SIZES, more=st.integers(0, 6), follows=st.booleans())
+def test_a_window_that_has_grown(size: int, more: int, follows: bool) -> None:
+    """Rule: all rows in order, then what is new; nothing leaves and nothing is in doubt."""
+    found = lay(log(size + more), log(size), follows=follows)
+    assert found == Match((*range(size), *[None] * more))
+
+
+@given(data=st.data(), size=SIZES)
+def test_a_window_that_has_moved_on(data: st.DataObject, size: int) -> None:
+    """Rule: the rows that it still shows, then what is new; what slid out of it stays."""
+    start = data.draw(st.integers(0, size - 2))
+    found = lay(log(size + 3)[start:], log(size))
+    assert found == Match((*range(start, size), None, None, None))
+
+
+@given(data=st.data(), size=st.integers(12, 30))
+def test_a_run_that_was_left_out(data: st.DataObject, size: int) -> None:
+    """Rule: one exchange that is missing was removed; a longer run only saves room, and so does a marked gap."""
+    start = data.draw(st.integers(2, size - 8))
+    length = data.draw(st.integers(1, 6))
+    kept = [n for n in range(size) if not start <= n < start + length]
+    found = lay([line(n) for n in kept], log(size))
+    is_exchange = length == 1 or (length == 2 and start % 2 == 0)
+    assert found.rows == tuple(kept)
+    assert found.gone == (dict.fromkeys(range(start, start + length), "removed") if is_exchange else {})
+    marked = [*log(size)[:start], "u: some were left out", *log(size)[start + length :]]
+    assert not lay(marked, log(size), range(size)).gone or not is_exchange
+
+
+@given(data=st.data(), size=SIZES)
+def test_edits_between_anchors_are_versions(data: st.DataObject, size: int) -> None:
+    """Rule: other words between equal messages with the same roles are versions, however many and however unlike."""
+    edited = data.draw(st.sets(st.integers(1, size - 2)))
+    window = [line(n, "other") if n in edited else line(n) for n in range(size)]
+    found = lay(window, log(size))
+    assert (found.rows, found.versions) == (tuple(range(size)), frozenset(edited))
+    assert (found.gone, found.likely, found.ambiguous) == ({}, 0, 0)
+
+
+def test_words_that_are_alike_are_a_version_wherever_nothing_else_decides() -> None:
+    window = [*log(4), "u: by the way", "u: message4 x4message z4", "a: done with it"]
+    found = lay(window, [*log(4), "u: message4 x4message y4message"])
+    assert (found.rows, found.versions, found.likely) == ((0, 1, 2, 3, None, 4, None), frozenset({5}), 1)
+
+
+@given(data=st.data(), size=st.integers(5, 20))
+def test_a_message_that_has_moved_keeps_its_row(data: st.DataObject, size: int) -> None:
+    """Rule: what crosses the longest chain is moved, not new; no row leaves."""
+    source = data.draw(st.integers(0, size - 1))
+    target = data.draw(st.integers(0, size - 1).filter(lambda n: abs(n - source) > 1))
+    order = [n for n in range(size) if n != source]
+    order.insert(target, source)
+    found = lay([line(n) for n in order], log(size))
+    assert (found.rows, found.gone, found.versions) == (tuple(order), {}, frozenset())
+    assert [found.rows[w] for w in found.moved] == [source]
+
+
+@given(data=st.data(), size=st.integers(6, 20))
+def test_rows_shown_as_one_and_one_shown_as_several(data: st.DataObject, size: int) -> None:
+    """Rule: consecutive rows of one speaker in one message, or the other way round, are those rows."""
+    start, length = data.draw(st.integers(2, size - 3)), data.draw(st.integers(2, 4))
+    parts = [f"u: piece{n} of{n} it{n}" for n in range(length)]
+    whole = "u: " + " ".join(part[3:] for part in parts)
+    before, after = log(size)[:start], log(size)[start:]
+    merged = lay([*before, whole, *after], [*before, *parts, *after])
+    assert merged.rows == (*range(start), start, *range(start + length, size + length))
+    assert (merged.cuts, merged.gone, merged.likely) == (frozenset({start}), {}, 1)
+    split = lay([*before, *parts, *after], [*before, whole, *after])
+    assert split.rows == (*range(start), *[start] * length, *range(start + 1, size + 1))
+    assert (split.cuts, split.gone, split.likely) == (frozenset(range(start, start + length)), {}, length)
+
+
+@given(data=st.data(), size=SIZES, follows=st.booleans())
+def test_a_branch_leaves_everything_behind_it(data: st.DataObject, size: int, follows: bool) -> None:
+    """Rule: where the host went on differently, all that was shown behind that point leaves."""
+    keep = data.draw(st.integers(2, size - 1))
+    window = [*log(size)[:keep], *(line(keep + n + 1, "other") for n in range(data.draw(st.integers(1, 3))))]
+    found = lay(window, log(size), follows=follows)
+    assert found.rows == (*range(keep), *[None] * (len(window) - keep))
+    assert found.gone == dict.fromkeys(range(keep, size), "branch")
+    shorter = lay(log(size)[:keep], log(size), follows=follows)
+    assert shorter == Match(tuple(range(keep)))
+
+
+@given(data=st.data(), size=SIZES)
+def test_a_system_message_that_comes_and_goes(data: st.DataObject, size: int) -> None:
+    """Rule: it is new at its place; when it is gone it leaves as transient, and nothing else does."""
+    at = data.draw(st.integers(1, size))
+    rows = [*log(size)[:at], "s: retrieved for you", *log(size)[at:]]
+    assert lay(rows, log(size)).rows == (*range(at), None, *range(at, size))
+    found = lay([*log(size), line(size)], rows)
+    assert found.gone == {at: "transient"}
+    moved = lay([*log(size), line(size), "s: retrieved for you"], rows)
+    assert (moved.rows[-1], moved.gone) == (at, {})
+
+
+@given(size=SIZES, more=SIZES)
+def test_nothing_in_common(size: int, more: int) -> None:
+    """Rule: all of it is new, and no row leaves."""
+    stored = [*log(size), "u: again"]
+    found = lay([line(n, "strange") for n in range(more)], stored, range(size // 2, size + 1))
+    assert found.is_disjoint
+    assert (found.gone, found.versions, found.likely, found.ambiguous) == ({}, frozenset(), 0, 0)
+
+
+def test_a_system_prompt_and_a_word_of_long_ago_anchor_nothing() -> None:
+    stored = ["s: be kind", "u: thanks", *log(10)]
+    assert lay(["s: be kind", "u: thanks", "u: another matter"], stored, range(4, 12)).gone == {}
+    assert lay(["u: thanks", "u: another matter"], stored, range(4, 12)).is_disjoint
+
+
+def test_an_id_decides_before_all_words() -> None:
+    stored = [Stored(text.encode(), "user") for text in ("one", "two", "three")]
+    shown = [Shown(b"three", "user", 0), Shown(b"one", "user", 2)]
+    found = match(shown, stored, Lines(["u: three", "u: one"], ["u: one", "u: two", "u: three"]), last=range(3))
+    assert (found.rows, found.versions) == ((0, 2), frozenset({0, 1}))
+
+
+TEXTS = st.sampled_from(("u: ok", "a: ok", "u: a longer question", "a: a longer answer", "s: be kind", "t: result one"))
+
+
+@given(shown=st.lists(TEXTS, max_size=12), stored=st.lists(TEXTS, max_size=12), data=st.data())
+def test_what_holds_whatever_repeats(shown: list[str], stored: list[str], data: st.DataObject) -> None:
+    """Rule: a row is one message, in order but for what is moved; a row that is shown stays; the answer is the same."""
+    last = sorted(data.draw(st.sets(st.integers(0, max(0, len(stored) - 1))))) if stored else []
+    follows = data.draw(st.booleans())
+    found = lay(shown, stored, last, follows=follows)
+    assert found == lay(shown, stored, last, follows=follows)
+    rows = [row for w, row in enumerate(found.rows) if row is not None and w not in found.cuts]
+    assert len(rows) == len(set(rows))
+    ordered = [row for w, row in enumerate(found.rows) if row is not None and w not in {*found.moved, *found.cuts}]
+    assert ordered == sorted(ordered)
+    assert not set(found.gone) & {row for row in found.rows if row is not None}
+    for w, row in enumerate(found.rows):
+        assert row is None or shown[w][0] == stored[row][0]
+        assert (row is not None and w not in found.cuts and shown[w] != stored[row]) == (w in found.versions)
+
+
+@given(data=st.data(), size=st.integers(6, 20))
+def test_more_and_less_are_the_same_seen_from_either_side(data: st.DataObject, size: int) -> None:
+    """Rule: with longer runs put in, the pairs are those of the other direction."""
+    at, length = data.draw(st.integers(2, size - 2)), data.draw(st.integers(3, 6))
+    longer = [*log(size)[:at], *(line(n, "other") for n in range(length)), *log(size)[at:]]
+    there, back = lay(longer, log(size)), lay(log(size), longer)
+    assert {(w, s) for w, s in enumerate(there.rows) if s is not None} == {
+        (s, w) for w, s in enumerate(back.rows) if s is not None
+    }
+
+
+@pytest.mark.parametrize("missing", [0, 10])
+def test_long_gaps_are_compared_near_their_place_only(missing: int) -> None:
+    """Rule: what 2,000 unlike messages cost grows with their number, not with its square."""
+    size = 2_000
+    stored = log(size)
+    window = [line(n) if n % 1_000 < 2 else line(n, "other") for n in range(size)]
+    del window[500 : 500 + missing]
+    pair = Lines(window, stored)
+    found = match(
+        [Shown(text.encode(), ROLES[text[0]]) for text in window],
+        [Stored(text.encode(), ROLES[text[0]]) for text in stored],
+        pair,
+        last=range(size),
+    )
+    assert found.rows[1_000 - missing] == 1_000
+    assert pair.compared < 200 * size
+
+
+@given(data=st.data(), before=st.lists(st.sampled_from((b"a", b"b")), max_size=12))
+def test_the_overlap_of_repeats_is_the_longest(data: st.DataObject, before: list[bytes]) -> None:
+    """Oracle: all beginnings that are an end, tried one after the other."""
+    shown = data.draw(st.lists(st.sampled_from((b"a", b"b")), max_size=12))
+    borders = [n for n in range(1, min(len(shown), len(before)) + 1) if shown[:n] == before[len(before) - n :]]
+    size, in_doubt = overlap(shown, before)
+    assert size == max(borders, default=0)
+    assert (in_doubt > 0) <= bool(borders)
+    assert in_doubt <= size
+    if len(borders) > 1:
+        assert in_doubt >= size - borders[0]
