@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from lossless.errors import BadMessage
 from lossless.ingest import events as incoming
 from lossless.ingest.events import Skip
-from lossless.ingest.plan import Known, plan_append
-from lossless.ingest.run import copies_in, count, plan_of_batch, prompts_there, report_of, without_copies, write
+from lossless.ingest.plan import IngestPlan, Known, plan_append
+from lossless.ingest.run import by_role, copies_in, count, plan_of_batch, prompts_there, report_of, without_copies, write
 from lossless.ingest.window import Window, entry_ids_of, plan_aligned
 from lossless.model.identity import fingerprint
 from lossless.model.times import row_time
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from lossless.ingest.events import Event
     from lossless.ingest.payloads import Payloads
-    from lossless.ingest.plan import IngestPlan
     from lossless.ingest.run import AppendReport
     from lossless.model.conversations import Conversation
     from lossless.model.messages import Incoming
@@ -75,7 +74,7 @@ def follow(
     events = without_copies(archive, conversation, batch.events, skips, follows=True)
     if len(skips) > len(batch.skips):
         batch = replace(batch, events=tuple(events), skips=tuple(skips))
-    known = archive.messages.known_entries(conversation.id, entry_ids_of(events))
+    events, known = by_role(archive, conversation, events)
     events, twins = _without_twins(archive, conversation, events, known)
     plan = plan_of_batch(archive, conversation, events, known)
     if twins:
@@ -100,6 +99,7 @@ def lay_over(
     """
     skips = list(batch.skips)
     events = without_copies(archive, conversation, batch.events, skips, follows=False)
+    events, _ = by_role(archive, conversation, events)
     mark = _all_of(archive, conversation, after) if rewritten else None
     if after and mark is None:
         plan = plan_of_batch(archive, conversation, events)
@@ -162,12 +162,30 @@ def carry_out(
     now: datetime,
     payloads: Payloads | None,
 ) -> AppendReport:
-    """Store what was planned for a batch, and count it."""
+    """Store what was planned for a batch, and count it; an entry that follows under the same id revises the first."""
+    plan, again = _once_each(plan)
     appended, revised = write(archive, conversation, plan, payloads, now)
+    if again:
+        ids = {event.entry_id: id_ for event, id_ in zip(plan.new, appended.ids, strict=True)}
+        others = IngestPlan(versions=tuple((ids[event.entry_id], event) for event in again))
+        revised += write(archive, conversation, others, payloads, now)[1]
     window = Window((), batch.events, batch.skips, batch.size)
     count(archive, conversation, plan, window, appended, now, fits=bool(appended.ids), revised=revised)
     replayed = len(batch.events) - len(appended.ids)
     return report_of(conversation, plan, batch.skips, appended.ids, replayed, revised)
+
+
+def _once_each(plan: IngestPlan) -> tuple[IngestPlan, list[Event]]:
+    """A plan that stores each entry id once, and the events that come under an id that it stores."""
+    first: dict[str, Event] = {}
+    for event in plan.new:
+        if event.entry_id is not None:
+            first.setdefault(event.entry_id, event)
+    again = [event for event in plan.new if event.entry_id is not None and first[event.entry_id] is not event]
+    if not again:
+        return plan, again
+    new = [event for event in plan.new if event.entry_id is None or first[event.entry_id] is event]
+    return replace(plan, new=tuple(new)), again
 
 
 def _without_twins(
