@@ -106,15 +106,21 @@ def lay_over(
     else:
         plan = plan_aligned(archive, conversation.id, events, mark, in_use=in_use)
         if mark is not None and _is_of_another_time(archive, events, plan):
-            plan = plan_aligned(archive, conversation.id, events, None)
+            plan = plan_of_batch(archive, conversation, events)
     known = archive.messages.known_entries(conversation.id, entry_ids_of(plan.new))
     new, twins = _without_twins(archive, conversation, plan.new, known)
     if rewritten:
         new, more = _without_copies_of_the_second(archive, conversation, new, plan)
         twins += more
     stamps = {**dict(twins), **dict(plan.stamps)}
+    names = archive.messages.entry_ids([id_ for id_, _ in plan.hidden]) if plan.hidden and in_use else {}
     plan = replace(
-        plan, new=tuple(new), stamps=tuple(stamps.items()), replayed=len(events) - len(new), is_running=False
+        plan,
+        new=tuple(new),
+        stamps=tuple(stamps.items()),
+        hidden=tuple(row for row in plan.hidden if names.get(row[0]) not in in_use),  # those leave as a branch
+        replayed=len(events) - len(new),
+        is_running=False,
     )
     return _adopting(archive, conversation, plan), replace(batch, events=tuple(events), skips=tuple(skips))
 
