@@ -171,12 +171,14 @@ def carry_out(
     """Store what was planned for a batch, and count it; an entry that follows under the same id revises the first."""
     plan, again = _once_each(plan)
     appended, revised = write(archive, conversation, plan, payloads, now)
+    window = Window((), batch.events, batch.skips, batch.size)
+    count(archive, conversation, plan, window, appended, now, fits=bool(appended.ids), revised=revised)
     if again:
         ids = {event.entry_id: id_ for event, id_ in zip(plan.new, appended.ids, strict=True)}
         others = IngestPlan(versions=tuple((ids[event.entry_id], event) for event in again))
-        revised += write(archive, conversation, others, payloads, now)[1]
-    window = Window((), batch.events, batch.skips, batch.size)
-    count(archive, conversation, plan, window, appended, now, fits=bool(appended.ids), revised=revised)
+        nothing, more = write(archive, conversation, others, payloads, now)
+        count(archive, conversation, others, Window((), (), (), 0), nothing, now, fits=False, revised=more)
+        revised += more
     replayed = len(batch.events) - len(appended.ids)
     return report_of(conversation, plan, batch.skips, appended.ids, replayed, revised)
 
