@@ -13,7 +13,16 @@ from lossless.errors import BadMessage
 from lossless.ingest import events as incoming
 from lossless.ingest.events import Skip
 from lossless.ingest.plan import IngestPlan, Known, plan_append
-from lossless.ingest.run import by_role, copies_in, count, plan_of_batch, prompts_there, report_of, without_copies, write
+from lossless.ingest.run import (
+    by_role,
+    copies_in,
+    count,
+    plan_of_batch,
+    prompts_there,
+    report_of,
+    without_copies,
+    write,
+)
 from lossless.ingest.window import Window, entry_ids_of, plan_aligned
 from lossless.model.identity import fingerprint
 from lossless.model.times import row_time

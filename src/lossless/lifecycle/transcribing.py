@@ -148,9 +148,7 @@ class Transcribing(Desk):
         revised, stored = take_grown(Reread(self.archive, conversation, entries, self._clock(), self._payloads))
         if not revised and not stored:
             return report
-        return replace(
-            report, status="stored", revised=report.revised + revised, stored=report.stored + stored
-        )
+        return replace(report, status="stored", revised=report.revised + revised, stored=report.stored + stored)
 
     def _without_heartbeats(self, report: TranscriptReport) -> TranscriptReport:
         """After a whole reading, hide old heartbeats where that is wanted."""
