@@ -356,7 +356,7 @@ def test_a_turn_and_a_transcript_that_neither_has_ids_are_one(engine: lossless.E
     assert contents(engine) == [text for n in range(5) for text in ("go on", f"step {n % 2}")]
 
 
-def test_a_framed_or_redacted_copy_of_a_turn_is_not_stored_again(engine: lossless.Engine, file: TranscriptFile) -> None:
+def test_a_framed_or_redacted_copy_of_a_turn_is_a_version_of_it(engine: lossless.Engine, file: TranscriptFile) -> None:
     told = [
         {"role": "user", "content": "Read the deploy key from the vault and check who may see it."},
         {"role": "assistant", "content": "The key is 4711-ABCD, and only ops may read it; Ada asked for access."},
@@ -373,5 +373,7 @@ def test_a_framed_or_redacted_copy_of_a_turn_is_not_stored_again(engine: lossles
         file.write({"type": "message", "id": f"t{n}", "parentId": f"t{n - 1}" if n else None, "message": body})
     report = engine.after_turn(SESSION, transcript=file.path)
     assert report.transcript is not None
-    assert (report.transcript.stored, report.transcript.stamped) == (0, 3)
-    assert contents(engine) == [body["content"] for body in told]
+    assert (report.transcript.stored, report.transcript.stamped, report.transcript.revised) == (0, 3, 1)
+    assert contents(engine) == [written[0]["content"], told[1]["content"], told[2]["content"]]
+    kept = [(one.kind, one.message.content) for row in (1, 2, 3) for one in engine.archive.versions.of(row)]
+    assert kept == [("earlier", told[0]["content"]), ("lesser", written[1]["content"])]

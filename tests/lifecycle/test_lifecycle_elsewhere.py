@@ -71,6 +71,23 @@ def test_a_file_rewritten_after_a_reset_is_known_by_its_words(
     assert not problems(engine)
 
 
+def test_other_words_under_the_id_of_a_closed_row_are_kept_beside_it(
+    engine: lossless.Engine, file: TranscriptFile
+) -> None:
+    file.say_all("a", "the port is 8443", "c")
+    engine.bootstrap(SESSION, file.path)
+    engine.reset(SESSION)
+    file.path.write_text(file.path.read_text().replace('"the port is 8443"', '"the port is 9000"'))
+    file.say_all("new")
+    for _ in range(2):
+        engine.bootstrap(SESSION, file.path)
+        file.touch()
+        assert told(engine) == [["a", "the port is 8443", "c"], ["new"]]
+        versions = [one for row in (1, 2, 3) for one in engine.archive.versions.of(row)]
+        assert [(one.message_id, one.message.content) for one in versions] == [(2, "the port is 9000")]
+    assert not problems(engine)
+
+
 def test_two_resets_with_a_word_in_between_that_no_transcript_has(
     engine: lossless.Engine, file: TranscriptFile
 ) -> None:

@@ -26,6 +26,12 @@ def context(engine: lossless.Engine) -> list[str]:
     return [engine.archive.messages.get(item.message_id).message.content for item in items]  # type: ignore[union-attr]
 
 
+def earlier(engine: lossless.Engine) -> list[str]:
+    """Wordings that rows had, or that their host made of them, in the order of the rows."""
+    rows = engine.archive.messages.in_order(1, limit=5000)
+    return [version.message.content for row in rows for version in engine.archive.versions.of(row.id)]
+
+
 def half_written(path: Path) -> TranscriptFile:
     file = TranscriptFile(path, "run-1")
     file.say("question", "q")
@@ -40,8 +46,10 @@ def test_a_message_that_has_grown_is_taken_over(tmp_path: Path) -> None:
         file.at -= 1000  # the same one speaks
         file.say(WHOLE, "a", parent="q")
         file.say("thanks", "t")
-        assert engine.bootstrap(SESSION, file.path).stored == 2
+        report = engine.bootstrap(SESSION, file.path)
+        assert (report.stored, report.revised) == (1, 1)
         assert context(engine) == ["question", WHOLE, "thanks"]
+        assert earlier(engine) == ["partial ans"]
         assert engine.grep("now whole: 42", mode="regex", session=SESSION).total == 1
         file.touch()
         assert engine.bootstrap(SESSION, file.path).stored == 0
@@ -121,18 +129,23 @@ def test_an_entry_that_its_host_has_edited_takes_its_place(tmp_path: Path) -> No
         engine.bootstrap(SESSION, file.path)
         file.path.write_text(file.path.read_text().replace('"answer"', '"something else"'))
         file.touch()
-        assert engine.bootstrap(SESSION, file.path).stored == 1
+        report = engine.bootstrap(SESSION, file.path)
+        assert (report.stored, report.revised) == (0, 1)
         file.touch()
-        assert engine.bootstrap(SESSION, file.path).stored == 0
-        assert context(engine) == ["question", "something else", "thanks"]
-        assert sorted(words(engine)) == ["answer", "question", "something else", "thanks"]
+        report = engine.bootstrap(SESSION, file.path)
+        assert (report.stored, report.revised) == (0, 0)
+        assert words(engine) == context(engine) == ["question", "something else", "thanks"]
+        assert earlier(engine) == ["answer"]
         assert problems(engine) == []
 
 
 @pytest.mark.parametrize("apart", [1, 1200])
 @pytest.mark.parametrize("steps", [1, 3])
 def test_messages_that_share_an_id_are_all_stored(tmp_path: Path, apart: int, steps: int) -> None:
-    """Read in one go or bit by bit, and again; also when more than a chunk lies between them."""
+    """Read in one go or bit by bit, and again; also when more than a chunk lies between them.
+
+    Another role is another message. With an odd number between them the last one has the role of the second.
+    """
     names = [("one", "x"), ("two", "x"), *((f"between {n}", f"b{n}") for n in range(apart)), ("three", "x")]
     file = TranscriptFile(tmp_path / "run-1.jsonl", "run-1")
     with open_engine(tmp_path / "lcm.db") as engine:
@@ -143,12 +156,39 @@ def test_messages_that_share_an_id_are_all_stored(tmp_path: Path, apart: int, st
         for _ in range(3):
             engine.bootstrap(SESSION, file.path)
             file.touch()
-        assert sorted(words(engine)) == sorted(text for text, _ in names)
-        assert sorted(context(engine)) == sorted(text for text, _ in names)
+        old = [] if apart % 2 else ["one"]  # it has the role and the id of the last one: these are its words now
+        assert sorted(words(engine)) == sorted(text for text, _ in names if text not in old)
+        assert sorted(context(engine)) == sorted(words(engine))
+        assert earlier(engine) == old
+        assert problems(engine) == []
+
+
+def test_entries_that_follow_each_other_under_one_id_are_one_row(tmp_path: Path) -> None:
+    file = TranscriptFile(tmp_path / "run-1.jsonl", "run-1")
+    for text in ("It", "It listens", "It listens on 8443.", "It is off."):
+        file.at -= 1000  # the same one speaks
+        file.say(text, "x", parent=None)
+    with open_engine(tmp_path / "lcm.db") as engine:
+        report = engine.bootstrap(SESSION, file.path)
+        assert (report.stored, report.revised) == (1, 3)
+        file.touch()
+        assert engine.bootstrap(SESSION, file.path).revised == 0
+        assert words(engine) == context(engine) == ["It is off."]
+        assert sorted(earlier(engine)) == ["It", "It listens", "It listens on 8443."]
+        assert problems(engine) == []
+
+
+def test_a_batch_that_shares_an_id_with_another_role_is_stored_once(tmp_path: Path) -> None:
+    with open_engine(tmp_path / "lcm.db") as engine:
+        engine.append(SESSION, [lossless.Incoming({"role": "user", "content": "question"}, "x")])
+        answer = lossless.Incoming({"role": "assistant", "content": "answer"}, "x")
+        assert [engine.append(SESSION, [answer]).stored for _ in range(3)] == [1, 0, 0]
+        assert words(engine) == context(engine) == ["question", "answer"]
         assert problems(engine) == []
 
 
 def test_another_file_that_counts_its_entries_in_the_same_way_loses_nothing(tmp_path: Path) -> None:
+    """Ids name the place: what the second file says there is newer, and reading the first one again changes nothing."""
     first, second = (TranscriptFile(tmp_path / f"{name}.jsonl", "run-1") for name in ("one", "two"))
     for file, name in ((first, "here"), (second, "there")):
         for n in range(4):
@@ -157,6 +197,7 @@ def test_another_file_that_counts_its_entries_in_the_same_way_loses_nothing(tmp_
         for _ in range(2):
             for file in (first, second):
                 engine.bootstrap(SESSION, file.path)
-        said = [f"{name} {n}" for name in ("here", "there") for n in range(4)]
+        said = [f"there {n}" for n in range(4)]
         assert (context(engine), words(engine)) == (said, said)
+        assert earlier(engine) == [f"here {n}" for n in range(4)]
         assert problems(engine) == []

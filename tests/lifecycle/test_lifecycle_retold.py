@@ -1,8 +1,7 @@
-"""A message that its host presents in another way under its id is no other one; an edit takes its place, and back."""
+"""Other words under a stored id are words of its row: its newest, or, as a host's reduction, kept beside them."""
 
 from __future__ import annotations
 
-import json
 import unicodedata
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +22,8 @@ SPOKEN = "Die Tür über dem Café ist größer"
 INFO = 'Conversation info (untrusted metadata):\n```json\n{"message_id": "7", "sender": "Ann"}\n```\n\n'
 PICTURE = "data:image/png;base64," + "iVBORw0KGgo" * 40
 
-#: Name: what was stored, and what stands under its id later.
-HARMLESS = {
-    "what was masked": ("the key is [REDACTED]", "the key is here"),
-    "what was cut": ("the key is he…", "the key is here"),
+#: Name: what was stored, and what its host has made of it under its id, with a mark that says so.
+REDUCED = {
     "masked": ("the key is sk-abc123def456 use it", "the key is [REDACTED] use it"),
     "partly masked": ("the key is sk-abc123def456 use it", "the key is sk-a***456 use it"),
     "cut": (LONG, LONG[:100] + "…"),
@@ -34,6 +31,12 @@ HARMLESS = {
     "cut, with a long notice": (LONG, LONG[:100] + "\n\n⚠️ [Content truncated: " + "too large for the model " * 8 + "]"),
     "cut in the middle": (LONG, LONG[:100] + "\n\n[... 240 characters omitted ...]\n\n" + LONG[-80:]),
     "cleared": (LONG, "[Old tool result content cleared]"),
+    "bytes put away": (f"see {PICTURE}", "see media://inbound/a.png"),
+}
+#: Name: what was stored, and what stands under its id later, with no such mark.
+REVISED = {
+    "what was masked": ("the key is [REDACTED]", "the key is here"),
+    "what was cut": ("the key is he…", "the key is here"),
     "another sender's label": (INFO + ASKED, INFO.replace("Ann", "Ann B") + ASKED),
     "framed": (ASKED, INFO + ASKED),
     "no frame any more": (INFO + ASKED, ASKED),
@@ -50,9 +53,6 @@ HARMLESS = {
     "entities": ("a < b && c > d", "a &lt; b &amp;&amp; c &gt; d"),
     "another list": ("* one thing\n* two things", "1. one thing\n2. two things"),
     "no markup": ("**It** is `8443`.", "It is 8443."),
-    "bytes put away": (f"see {PICTURE}", "see media://inbound/a.png"),
-}
-EDITS = {
     "a word": ("It listens on 8443.", "It listens on 9000."),
     "a word more": ("Do it now.", "Do not do it now."),
     "others": (ASKED, "forget it, thanks"),
@@ -99,32 +99,42 @@ def told(request: pytest.FixtureRequest, tmp_path: Path) -> Told:
     return Told(tmp_path / "run-1.jsonl", request.param)
 
 
-@pytest.mark.parametrize("name", HARMLESS)
-def test_another_presentation_is_not_stored_again(tmp_path: Path, told: Told, name: str) -> None:
-    before, after = HARMLESS[name]
+def others(engine: lossless.Engine, row: int) -> list[tuple[str, str]]:
+    """The wordings of a row that are not its current one, and what each is."""
+    return [(version.kind, version.message.content) for version in engine.archive.versions.of(row)]
+
+
+@pytest.mark.parametrize("name", REDUCED)
+def test_what_a_host_has_reduced_is_kept_beside_the_words_of_its_row(tmp_path: Path, told: Told, name: str) -> None:
+    before, after = REDUCED[name]
     said = ["first", "second", before, "fourth", "fifth"]
     for third in (before, after, after):
         with open_engine(tmp_path / "lcm.db") as engine:
-            engine.bootstrap(SESSION, told.write(third))
-            assert (words(engine), context(engine)) == (said, said)
+            report = engine.bootstrap(SESSION, told.write(third))
+            assert (words(engine), context(engine), report.revised) == (said, said, 0)
     with open_engine(tmp_path / "lcm.db") as engine:
         engine.bootstrap(SESSION, told.write(after, ["sixth"]))
         moved = told.file.path.rename(tmp_path / "moved.jsonl")
         engine.bootstrap(SESSION, moved)
         assert (words(engine), context(engine)) == ([*said, "sixth"], [*said, "sixth"])
+        assert others(engine, 3) == [("lesser", after)]
         assert problems(engine) == []
 
 
-@pytest.mark.parametrize("name", EDITS)
-def test_an_edit_takes_its_place_and_gives_it_back(tmp_path: Path, told: Told, name: str) -> None:
-    before, after = EDITS[name]
-    is_shorter = name == "a word more"  # to go back is to leave words out
+@pytest.mark.parametrize("name", REVISED)
+def test_a_row_takes_the_newest_words_and_old_ones_do_not_come_back(tmp_path: Path, told: Told, name: str) -> None:
+    before, after = REVISED[name]
+    revised = []
     with open_engine(tmp_path / "lcm.db") as engine:
-        for third in (before, after, after, before, after):
-            engine.bootstrap(SESSION, told.write(third))
-            shown = after if is_shorter and len(words(engine)) == 6 else third
-            assert context(engine) == ["first", "second", shown, "fourth", "fifth"]
-        assert words(engine) == ["first", "second", before, "fourth", "fifth", after]
+        for n, third in enumerate((before, after, after, before, after)):
+            revised.append(engine.bootstrap(SESSION, told.write(third)).revised)
+            said = ["first", "second", after if n else before, "fourth", "fifth"]
+            assert (words(engine), context(engine)) == (said, said)
+        moved = told.write(after, ["sixth"]).rename(tmp_path / "moved.jsonl")
+        assert engine.bootstrap(SESSION, moved).stored == 1
+        assert words(engine) == context(engine) == ["first", "second", after, "fourth", "fifth", "sixth"]
+        assert revised == [0, 1, 0, 0, 0]
+        assert others(engine, 3) == [("earlier", before)]
         assert problems(engine) == []
 
 
@@ -133,8 +143,8 @@ def test_what_is_edited_or_grows_again_and_again_keeps_its_place(tmp_path: Path,
     with open_engine(tmp_path / "lcm.db") as engine:
         for third in texts:
             engine.bootstrap(SESSION, told.write(third))
-            assert context(engine) == ["first", "second", third, "fourth", "fifth"]
-        assert words(engine) == ["first", "second", texts[0], "fourth", "fifth", *texts[1:]]
+            assert words(engine) == context(engine) == ["first", "second", third, "fourth", "fifth"]
+        assert sorted(others(engine, 3)) == sorted(("earlier", text) for text in texts[:-1])
         assert problems(engine) == []
 
 
@@ -146,11 +156,13 @@ def test_an_answer_that_goes_on_with_code_or_brackets_has_grown(tmp_path: Path, 
     message = {"role": "assistant", "content": [{"type": "text", "text": begun}]}
     record = {"type": "message", "id": "a", "parentId": "q", "message": message}
     with open_engine(tmp_path / "lcm.db") as engine:
-        for text in (begun, begun + more, f"{begun}{more} [truncated]"):
+        shown = []
+        for text in (begun, begun + more, cut := f"{begun}{more[:-1]} [truncated]"):
             file.write(record | {"message": message | {"content": [{"type": "text", "text": text}]}})
             engine.bootstrap(SESSION, file.path)
-        assert (len(words(engine)), words(engine)[-1]) == (3, begun + more)
-        assert context(engine) == ["question", begun + more]
+            shown.append(words(engine)[-1])
+        assert words(engine) == context(engine) == ["question", begun + more]
+        assert sorted(others(engine, 2)) == [("earlier", shown[0]), ("lesser", cut)]
         assert problems(engine) == []
 
 
@@ -160,7 +172,8 @@ def test_an_edit_in_a_file_that_has_moved_takes_its_place(tmp_path: Path, told: 
         moved = told.write("edited").rename(tmp_path / "moved.jsonl")
         for _ in range(2):
             engine.bootstrap(SESSION, moved)
-            assert context(engine) == ["first", "second", "edited", "fourth", "fifth"]
+            assert words(engine) == context(engine) == ["first", "second", "edited", "fourth", "fifth"]
+        assert others(engine, 3) == [("earlier", "third")]
         assert problems(engine) == []
 
 
@@ -177,9 +190,8 @@ def test_a_call_whose_input_came_later_is_stored_with_it(tmp_path: Path) -> None
             file.touch()
             engine.bootstrap(SESSION, file.path)
         rows = list(engine.archive.messages.in_order(1, limit=10))
-        assert [json.dumps(part.input) for row in rows for part in row.message.tool_calls] == [
-            "{}",
-            '{"path": "a.txt"}',
-        ]
+        assert [part.input for row in rows for part in row.message.tool_calls] == [{"path": "a.txt"}]
+        earlier = engine.archive.versions.of(2)
+        assert [part.input for version in earlier for part in version.message.tool_calls] == [{}]
         assert len(context(engine)) == 2
         assert problems(engine) == []

@@ -12,8 +12,17 @@ from typing import TYPE_CHECKING, TypeAlias
 from lossless.errors import BadMessage
 from lossless.ingest import events as incoming
 from lossless.ingest.events import Skip
-from lossless.ingest.plan import Known, plan_append
-from lossless.ingest.run import copies_in, count, plan_of_batch, prompts_there, report_of, without_copies, write
+from lossless.ingest.plan import IngestPlan, Known, plan_append
+from lossless.ingest.run import (
+    by_role,
+    copies_in,
+    count,
+    plan_of_batch,
+    prompts_there,
+    report_of,
+    without_copies,
+    write,
+)
 from lossless.ingest.window import Window, entry_ids_of, plan_aligned
 from lossless.model.identity import fingerprint
 from lossless.model.times import row_time
@@ -25,7 +34,6 @@ if TYPE_CHECKING:
 
     from lossless.ingest.events import Event
     from lossless.ingest.payloads import Payloads
-    from lossless.ingest.plan import IngestPlan
     from lossless.ingest.run import AppendReport
     from lossless.model.conversations import Conversation
     from lossless.model.messages import Incoming
@@ -75,7 +83,7 @@ def follow(
     events = without_copies(archive, conversation, batch.events, skips, follows=True)
     if len(skips) > len(batch.skips):
         batch = replace(batch, events=tuple(events), skips=tuple(skips))
-    known = archive.messages.known_entries(conversation.id, entry_ids_of(events))
+    events, known = by_role(archive, conversation, events)
     events, twins = _without_twins(archive, conversation, events, known)
     plan = plan_of_batch(archive, conversation, events, known)
     if twins:
@@ -100,21 +108,28 @@ def lay_over(
     """
     skips = list(batch.skips)
     events = without_copies(archive, conversation, batch.events, skips, follows=False)
+    events, _ = by_role(archive, conversation, events)
     mark = _all_of(archive, conversation, after) if rewritten else None
     if after and mark is None:
         plan = plan_of_batch(archive, conversation, events)
     else:
         plan = plan_aligned(archive, conversation.id, events, mark, in_use=in_use)
         if mark is not None and _is_of_another_time(archive, events, plan):
-            plan = plan_aligned(archive, conversation.id, events, None)
+            plan = plan_of_batch(archive, conversation, events)
     known = archive.messages.known_entries(conversation.id, entry_ids_of(plan.new))
     new, twins = _without_twins(archive, conversation, plan.new, known)
     if rewritten:
         new, more = _without_copies_of_the_second(archive, conversation, new, plan)
         twins += more
     stamps = {**dict(twins), **dict(plan.stamps)}
+    names = archive.messages.entry_ids([id_ for id_, _ in plan.hidden]) if plan.hidden and in_use else {}
     plan = replace(
-        plan, new=tuple(new), stamps=tuple(stamps.items()), replayed=len(events) - len(new), is_running=False
+        plan,
+        new=tuple(new),
+        stamps=tuple(stamps.items()),
+        hidden=tuple(row for row in plan.hidden if names.get(row[0]) not in in_use),  # those leave as a branch
+        replayed=len(events) - len(new),
+        is_running=False,
     )
     return _adopting(archive, conversation, plan), replace(batch, events=tuple(events), skips=tuple(skips))
 
@@ -162,12 +177,32 @@ def carry_out(
     now: datetime,
     payloads: Payloads | None,
 ) -> AppendReport:
-    """Store what was planned for a batch, and count it."""
+    """Store what was planned for a batch, and count it; an entry that follows under the same id revises the first."""
+    plan, again = _once_each(plan)
     appended, revised = write(archive, conversation, plan, payloads, now)
     window = Window((), batch.events, batch.skips, batch.size)
     count(archive, conversation, plan, window, appended, now, fits=bool(appended.ids), revised=revised)
+    if again:
+        ids = {event.entry_id: id_ for event, id_ in zip(plan.new, appended.ids, strict=True)}
+        others = IngestPlan(versions=tuple((ids[event.entry_id], event) for event in again))
+        nothing, more = write(archive, conversation, others, payloads, now)
+        count(archive, conversation, others, Window((), (), (), 0), nothing, now, fits=False, revised=more)
+        revised += more
     replayed = len(batch.events) - len(appended.ids)
     return report_of(conversation, plan, batch.skips, appended.ids, replayed, revised)
+
+
+def _once_each(plan: IngestPlan) -> tuple[IngestPlan, list[Event]]:
+    """A plan that stores each entry id once, and the events that come under an id that it stores."""
+    first: dict[str, Event] = {}
+    for event in plan.new:
+        if event.entry_id is not None:
+            first.setdefault(event.entry_id, event)
+    again = [event for event in plan.new if event.entry_id is not None and first[event.entry_id] is not event]
+    if not again:
+        return plan, again
+    new = [event for event in plan.new if event.entry_id is None or first[event.entry_id] is event]
+    return replace(plan, new=tuple(new)), again
 
 
 def _without_twins(

@@ -65,6 +65,8 @@ _DECORATION = re.compile(
 )
 #: Characters that nobody sees, and the colours of a terminal.
 _UNSEEN = re.compile(r"[\u00ad\u200b\u200e\u200f\u2060\ufeff]|\x1b\[[0-9;]*[A-Za-z]")
+#: Where a host has put bytes.
+_ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s<>()\[\]]+")
 #: Bytes that were written as text.
 _BYTES = re.compile(r"(?:data:[\w/+.;=-]{1,100},)?[A-Za-z0-9+/_-]{200,}={0,2}")
 
@@ -219,7 +221,7 @@ def _lacks_payload(stored: Message, shown: Message) -> bool:
 
 
 def _is_part_of(part: str, whole: str) -> bool:
-    pieces = [piece for piece in (one.strip() for one in _LABEL.split(part)) if piece]
+    pieces = [piece for piece in (one.strip() for one in _LABEL.split(_ADDRESS.sub("…", part))) if piece]
     return _follow_in(pieces, whole)
 
 
@@ -246,12 +248,10 @@ def _is_marked_part(mine: str, theirs: str) -> bool:
     marks = [found for found in _LABEL.finditer(theirs) if _TAKEN_OUT.search(found[0]) and found[0] not in mine]
     if all(found[0] in ("…", "...") for found in marks) and len(mine) < _LONG:
         marks = []
+    if _is_cut_at_a_line(mine, theirs, on_its_own=bool(marks)):
+        return True
     if not marks:
-        start = next((n for n, (one, other) in enumerate(zip(mine, theirs, strict=False)) if one != other), len(theirs))
-        rest = theirs[start:].lstrip()
-        found = _CUT_LINE.match(rest)
-        end = "" if found is None else rest[found.end() :].strip()
-        return found is not None and found[0].strip() not in mine and start > 0 and mine.rstrip().endswith(end)
+        return False
     pieces, at = [], 0
     for found in marks:
         pieces.append(theirs[at : found.start()])
@@ -259,6 +259,21 @@ def _is_marked_part(mine: str, theirs: str) -> bool:
     pieces.append(theirs[at:])
     kept = [piece.strip() for piece in pieces if piece.strip()]
     return 0 < sum(map(len, kept)) < len(mine.strip()) and _follow_in(kept, mine)
+
+
+def _is_cut_at_a_line(mine: str, theirs: str, *, on_its_own: bool) -> bool:
+    """Whether a text begins, and maybe ends, as another one does, and what stands between says that words are missing.
+
+    `on_its_own` asks for a line that says nothing else.
+    """
+    start = next((n for n, (one, other) in enumerate(zip(mine, theirs, strict=False)) if one != other), len(theirs))
+    first = start + len(theirs[start:]) - len(theirs[start:].lstrip())
+    found = _CUT_LINE.match(theirs, first)
+    if found is None or start == 0 or found[0].strip() in mine:
+        return False
+    if on_its_own and "\n" not in theirs[start - 1 : first]:
+        return False
+    return mine.rstrip().endswith(theirs[found.end() :].strip())
 
 
 def _follow_in(pieces: Sequence[str], text: str) -> bool:

@@ -129,8 +129,6 @@ class _Batch:
             if row.fingerprint != event.fingerprint:
                 self.versions.append((row.id, event))
             return
-        if row is not None:  # another role is another message
-            event = replace(event, entry_id=None)
         row = _by_event_key(event, self._known, self._called) or self._adopted(event, two)
         if row is None:
             self._called.update(part.id for part in event.message.tool_calls if part.id is not None)
@@ -154,13 +152,18 @@ class _Batch:
         return row
 
 
+def with_own_id(event: Event) -> Event:
+    """An event whose id names another message, under an id that its words make."""
+    return replace(event, entry_id=f"{event.entry_id}~{event.fingerprint.hex()[:16]}")
+
+
 def with_own_ids(events: Sequence[Event]) -> list[Event]:
     """Events of which each has an id of its own: one that was given twice names the first message."""
     seen: set[str] = set()
     found: list[Event] = []
     for event in events:
         if event.entry_id is not None and event.entry_id in seen:
-            event = replace(event, entry_id=f"{event.entry_id}~{event.fingerprint.hex()[:16]}")
+            event = with_own_id(event)
         if event.entry_id is not None and event.entry_id in seen:
             event = replace(event, entry_id=None)
         elif event.entry_id is not None:

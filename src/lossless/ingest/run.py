@@ -12,7 +12,7 @@ from lossless.ingest import events as incoming
 from lossless.ingest import likeness
 from lossless.ingest.events import Skip
 from lossless.ingest.payloads import store
-from lossless.ingest.plan import IngestPlan, Known, plan_append, with_own_ids
+from lossless.ingest.plan import IngestPlan, Known, plan_append, with_own_id, with_own_ids
 from lossless.ingest.preamble import write_preamble
 from lossless.ingest.prints import common, is_cut_short, may_have_moved, moved_on, prints_of
 from lossless.ingest.quiet import hide_quiet_turns
@@ -117,7 +117,8 @@ def append(
         if key is not None and archive.ingest.has_key(conversation.id, key, _payload(events)):
             return AppendReport(conversation.id, replayed=len(events), skipped=tuple(skips))
         events = without_copies(archive, conversation, events, skips, follows=True)
-        plan = plan_of_batch(archive, conversation, events)
+        events, known = by_role(archive, conversation, events)
+        plan = plan_of_batch(archive, conversation, events, known)
         appended, revised = write(archive, conversation, plan, payloads, now)
         batch = Window((), tuple(events), tuple(skips), len(items))
         count(archive, conversation, plan, batch, appended, now, fits=bool(appended.ids), revised=revised)
@@ -143,6 +144,24 @@ def without_copies(
 def _newest(archive: Archive, conversation: Conversation) -> Message | None:
     newest = archive.messages.newest_id(conversation.id)
     return None if newest is None else archive.messages.get(newest).message
+
+
+def by_role(
+    archive: Archive, conversation: Conversation, events: Sequence[Event]
+) -> tuple[list[Event], dict[str, TailRow]]:
+    """Events with the rows of their ids; an id names one role, and a message of another role has one of its own."""
+    known = dict(archive.messages.known_entries(conversation.id, entry_ids_of(events)))
+    roles: dict[str, str] = {id_: row.role for id_, row in known.items()}
+    found = [
+        event
+        if event.entry_id is None or roles.setdefault(event.entry_id, event.message.role) == event.message.role
+        else with_own_id(event)
+        for event in events
+    ]
+    renamed = [event for event in found if event.entry_id is not None and event.entry_id not in roles]
+    if renamed:
+        known |= archive.messages.known_entries(conversation.id, entry_ids_of(renamed))
+    return found, known
 
 
 def plan_of_batch(

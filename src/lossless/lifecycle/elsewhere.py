@@ -5,12 +5,14 @@ Only what another conversation provably holds is left out; everything else is st
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 from lossless.ingest import entries as ingest
 from lossless.ingest.likeness import is_reduction
+from lossless.ingest.plan import IngestPlan
+from lossless.ingest.run import write
 from lossless.lifecycle.retelling import Heard, retold
 from lossless.lifecycle.stream import id_of, messages_of, said, tokens_of
 from lossless.store.histories import PRINT, id_mark
@@ -18,7 +20,9 @@ from lossless.transcripts.entries import BadLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
+    from lossless.ingest.payloads import Payloads
     from lossless.model.conversations import Conversation
     from lossless.store.archive import Archive
     from lossless.store.histories import History
@@ -51,6 +55,8 @@ class Apart:
     flags: bytearray = field(default_factory=bytearray)
     #: Rows of closed conversations that are known under new ids now.
     stamps: list[tuple[int, str]] = field(default_factory=list)
+    #: Places of messages that rows of closed conversations have in other words, each with its row.
+    reworded: dict[int, int] = field(default_factory=dict)
     #: The conversations on which a fork relies.
     sources: set[int] = field(default_factory=set)
     #: How many of them were deleted for good.
@@ -101,6 +107,25 @@ def apart(whose: Whose, path: Callable[[], Iterable[Entry | BadLine]], fork_toke
         shared = _shared(whose, messages, parents, path)
         _leave_shared(found, messages, own, shared, fork_tokens)
     return found
+
+
+def keep_words(
+    archive: Archive,
+    entries: Iterable[Entry | BadLine],
+    rows: Mapping[int, int],
+    now: datetime,
+    payloads: Payloads | None,
+) -> None:
+    """Keep the words of entries, by their places, that rows of closed conversations have otherwise; the rows stay."""
+    for n, entry in enumerate(said(entries)):
+        events = ingest.read(messages_of([entry])).events if n in rows else ()
+        if not events:
+            continue
+        row, event = archive.messages.get(rows[n]), replace(events[0], entry_id=None)
+        if row.message.role == event.message.role:
+            plan = IngestPlan(versions=((row.id, event),), is_running=False)
+            with archive.writing():
+                write(archive, archive.conversations.get(row.conversation_id), plan, payloads, now)
 
 
 def all_pruned(whose: Whose, path: Callable[[], Iterable[Entry | BadLine]]) -> int:
@@ -175,6 +200,8 @@ def _leave_told(found: Apart, messages: _Path, own: set[int], histories: Sequenc
             row, id_, mark = history.told[at].row, messages.ids[n], messages.heard[n].id
             found.pruned += not row and not found.flags[n]
             found.flags[n] = 1
+            if row and messages.heard[n].print and history.told[at].print != messages.heard[n].print:
+                found.reworded[n] = row
             if row and id_ is not None and mark and mark not in in_use:
                 found.stamps.append((row, id_))
         first = max(first, 1 + max(pairs, default=-1))

@@ -36,16 +36,25 @@ class Reread:
     payloads: Payloads | None
 
 
-def take_grown(reread: Reread) -> int:
-    """Keep the words of entries whose id is known and that say something else; returns how many rows have new ones."""
-    revised = 0
+def take_grown(reread: Reread) -> tuple[int, int]:
+    """Keep the words of entries whose id is known and that say something else.
+
+    Returns how many rows have new words, and how many rows are new: another role under a known id is another message.
+    """
+    revised = stored = 0
     for chunk in chunks(reread.entries()):
         items = [
             Incoming(entry.message, entry.id, entry.created_at)
             for entry in said(chunk)
             if entry.id is not None and entry.message is not None
         ]
-        versions = _others(reread, items)
+        versions, strangers = _others(reread, items)
+        if strangers:
+            with reread.archive.writing():
+                batch = ingest.Batch(strangers, (), (), 0)
+                stored += ingest.follow(
+                    reread.archive, reread.conversation, batch, now=reread.now, payloads=reread.payloads
+                ).stored
         if versions:
             events = tuple(event for _, event in versions)
             plan = IngestPlan(versions=versions, is_running=False, replayed=len(events))
@@ -59,15 +68,21 @@ def take_grown(reread: Reread) -> int:
                     payloads=reread.payloads,
                 )
             revised += report.revised
-    return revised
+    return revised, stored
 
 
-def _others(reread: Reread, items: list[Incoming]) -> tuple[tuple[int, Event], ...]:
-    """The rows whose entry has other words; one that a running session has shown, too, only keeps them."""
+def _others(reread: Reread, items: list[Incoming]) -> tuple[tuple[tuple[int, Event], ...], tuple[Event, ...]]:
+    """The rows whose entry has other words, and the events whose id names a row of another role.
+
+    A row that a running session has shown, too, only keeps the words of its entry.
+    """
     known = reread.archive.messages.known_entries(reread.conversation.id, [item.entry_id or "" for item in items])
     found: list[tuple[int, Event]] = []
+    strangers: list[Event] = []
     for event in ingest.read([item for item in items if item.entry_id in known]).events:
         row = known[event.entry_id or ""]
-        if row.fingerprint != event.fingerprint and row.role == event.message.role:
+        if row.role != event.message.role:
+            strangers.append(event)
+        elif row.fingerprint != event.fingerprint:
             found.append((row.id, replace(event, entry_id=None) if row.claimed else event))
-    return tuple(found)
+    return tuple(found), tuple(strangers)

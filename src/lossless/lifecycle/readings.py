@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from lossless.ingest import entries as ingest
 from lossless.lifecycle import epochs
-from lossless.lifecycle.elsewhere import Whose, apart
+from lossless.lifecycle.elsewhere import Whose, apart, keep_words
 from lossless.lifecycle.stream import CHUNK, body_of, entry_hash, id_of, messages_of, records_of, said
 from lossless.transcripts.entries import BadLine, Entry
 from lossless.transcripts.growth import tail_of
@@ -99,6 +99,8 @@ class Reading:
         if self.apart is not None and self.apart.stamps:
             with self.archive.writing():
                 self.archive.messages.stamp(self.apart.stamps)
+        if self.apart is not None and self.apart.reworded:
+            keep_words(self.archive, self.transcript.path(self.lane), self.apart.reworded, self.now, self.payloads)
 
     @property
     def is_bounded(self) -> bool:

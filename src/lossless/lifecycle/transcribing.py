@@ -145,8 +145,10 @@ class Transcribing(Desk):
                 return report
             entries = partial(read.path, lane)
         conversation = self.archive.conversations.get(report.conversation_id)
-        grown = take_grown(Reread(self.archive, conversation, entries, self._clock(), self._payloads))
-        return replace(report, status="stored", revised=report.revised + grown) if grown else report
+        revised, stored = take_grown(Reread(self.archive, conversation, entries, self._clock(), self._payloads))
+        if not revised and not stored:
+            return report
+        return replace(report, status="stored", revised=report.revised + revised, stored=report.stored + stored)
 
     def _without_heartbeats(self, report: TranscriptReport) -> TranscriptReport:
         """After a whole reading, hide old heartbeats where that is wanted."""
