@@ -11,12 +11,13 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
+from lossless.ingest.match import overlap
+
 from bench.measure import interleaved, ratio, table, timed, write
 from lossless.compaction.extractive import condense, extract
 from lossless.compaction.fallback import fallback
 from lossless.compaction.source_text import Line, Section, clean
 from lossless.files.explore import summarise
-from lossless.ingest.align import align
 from lossless.llm.normalise import strip_reasoning
 from lossless.model.identity import canonical
 from lossless.model.index_text import extra_tokens, passages
@@ -41,7 +42,7 @@ _CODE = ("a.py", "a.js", "a.java", "a.rb", "a.html", "a.css", "a.sql", "a.md", "
 def _lay(text: str) -> object:
     """A letter is a message; the window is what is stored, and one message more."""
     marks = [letter.encode() for letter in text]
-    return align([*marks, b"new"], marks, anchor=None, anchor_end=None, same_event=None)
+    return overlap([*marks, b"new"], marks)
 
 
 def _explore(name: str, text: str) -> object:

@@ -18,6 +18,7 @@ from tests.hosts_fuzz.words import Words, sentence
 
 RUNS = 4
 
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_host_loses_and_doubles_nothing(kind: str) -> None:
     with stage() as opened:

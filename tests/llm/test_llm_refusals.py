@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import lossless
-from lossless.llm.calibration import LEARNED_AFTER, Calibration, factor, observe, observe_refusal, refused_tokens
+from lossless.llm.calibration import LEARNED_AFTER, Calibration, factor, observe, refused, refused_tokens
 
 SAID = {
     "prompt is too long: 212345 tokens > 200000 maximum": (212345, 200000),
@@ -32,10 +32,10 @@ def test_a_refusal_is_believed_at_once_and_only_upwards() -> None:
     record = Calibration("m")
     for _ in range(2 * LEARNED_AFTER):
         record = observe(record, 1_000, 1_000)
-    refused = observe_refusal(record, 1_000, 1_600)
-    assert factor(refused) >= 1.6
-    assert observe_refusal(refused, 1_000, 1_200) is refused
-    assert observe_refusal(record, 10, 1_000) is record
+    after = refused(record, 1_000, 1_600)
+    assert factor(after) >= 1.6
+    assert refused(after, 1_000, 1_200).ratio == after.ratio
+    assert refused(record, 10, 1_000) is record
 
 
 def test_an_archive_keeps_what_it_learned(tmp_path: object) -> None:
