@@ -271,15 +271,6 @@ MUTATIONS = (
         "host",
     ),
     Mutation(
-        "one text for several results is an edit",
-        "ingest/likeness.py",
-        "    if stands_for_several and stored.content != shown.content:",
-        "    if stands_for_several and not stored.content:",
-        "results lose their words to a text that stands for all of them",
-        "own placeholder",
-        "host",
-    ),
-    Mutation(
         "fewer words are a reduction",
         "ingest/likeness.py",
         "    return _is_label(theirs, mine) or _is_marked_part(mine, theirs)",
