@@ -14,10 +14,14 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+#: How each fuzzer is told to print little, and where it prints how many runs there were.
+_OPTIONS = {"replay": ("--failures", "1"), "host": ("--show", "0")}
+_RUNS = {"replay": r"^([\d,]+) runs", "host": r"^all +\d+ of +([\d,]+) failed"}
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "lossless"
@@ -34,17 +38,11 @@ class Mutation:
     breaks: str
     #: The kind of host that notices first.
     kind: str
+    #: The fuzzer that has this kind.
+    fuzzer: Literal["replay", "host"] = "replay"
 
 
 MUTATIONS = (
-    Mutation(
-        "known ids are not looked up",
-        "ingest/plan.py",
-        "if entry_id in entries or key in keys:",
-        "if key in keys:",
-        "a batch that comes again is stored again",
-        "ids",
-    ),
     Mutation(
         "keys are forgotten",
         "ingest/run.py",
@@ -52,14 +50,6 @@ MUTATIONS = (
         'archive.ingest.remember_key(conversation, key + "?", ',
         "a batch that comes again under its key is stored again",
         "two producers",
-    ),
-    Mutation(
-        "a window that is long enough has grown",
-        "ingest/prints.py",
-        "if prints.startswith(mark.chain):",
-        "if len(prints) >= len(mark.chain):",
-        "what a window shows in place of its old beginning is lost",
-        "distinct windows",
     ),
     Mutation(
         "a row is adopted again and again",
@@ -84,14 +74,6 @@ MUTATIONS = (
         "if twin is None:",
         "a history that was written again under new ids is stored again",
         "ids",
-    ),
-    Mutation(
-        "what was left on a branch takes the new one's ids",
-        "ingest/plan.py",
-        "if has_other_id and (row.entry_id in stored.in_use or not covered or row.seq < newest):",
-        "if has_other_id and (not covered or row.seq < newest):",
-        "after a switch of branches the context is out of order",
-        "repeating tree",
     ),
     Mutation(
         "answers of one moment are one",
@@ -189,6 +171,123 @@ MUTATIONS = (
         "what is said again behind a shortened file without ids is lost",
         "bare rotations",
     ),
+    Mutation(
+        "everything is alike",
+        "ingest/match.py",
+        "                    if score >= ALIKE:",
+        "                    if score >= 0:",
+        "another answer is taken for a version of the one before",
+        "branches",
+        "host",
+    ),
+    Mutation(
+        "nothing is alike",
+        "ingest/match.py",
+        "                    if score >= ALIKE:",
+        "                    if score > 1:",
+        "a message that is streamed is stored again and again",
+        "streaming",
+        "host",
+    ),
+    Mutation(
+        "a place between two anchors is none",
+        "ingest/match.py",
+        "        if left and right and self._may_all_be(shown, rows):",
+        "        if left and right and not shown:",
+        "a message in other words is stored beside the one it was",
+        "edits system",
+        "host",
+    ),
+    Mutation(
+        "other cuts are not looked for",
+        "ingest/match.py",
+        "        self._fill_cut(shown, rows)\n",
+        "        self._fill_cut([], rows)\n",
+        "messages that a host shows as one are stored again",
+        "merges",
+        "host",
+    ),
+    Mutation(
+        "what a host went on without stays",
+        "ingest/match.py",
+        "        if goes_on or (is_edit",
+        "        if (is_edit",
+        "the model sees a branch that its host has left",
+        "regenerates the same",
+        "host",
+    ),
+    Mutation(
+        "deleted exchanges stay",
+        "ingest/match.py",
+        '        gone.update((s, "removed") for s in said)',
+        '        gone.update((s, "removed") for s in said[:0])',
+        "the model sees what a user has deleted",
+        "deletes",
+        "host",
+    ),
+    Mutation(
+        "other words are dropped",
+        "ingest/plan.py",
+        "            if row is not None and n not in found.cuts and has_other_words(event, row)",
+        "            if row is not None and n in found.cuts and has_other_words(event, row)",
+        "an edit is lost",
+        "edits",
+        "host",
+    ),
+    Mutation(
+        "what had left is stored again",
+        "ingest/plan.py",
+        "        row = after[0] if after else some[0] if some and n < end else None",
+        "        row = None",
+        "a branch that its host returns to is stored twice",
+        "branches",
+        "host",
+    ),
+    Mutation(
+        "reductions are taken for edits",
+        "ingest/revise.py",
+        "        is_kept = is_lesser or not _is_current(",
+        "        is_kept = not _is_current(",
+        "a row loses its words to a placeholder",
+        "clears results",
+        "host",
+    ),
+    Mutation(
+        "edits are only kept",
+        "ingest/revise.py",
+        "        if is_kept:\n",
+        "        if is_kept or words:\n",
+        "the model sees what a user has corrected",
+        "edits",
+        "host",
+    ),
+    Mutation(
+        "reductions are lost",
+        "ingest/revise.py",
+        '            archive.versions.keep(id_, shown.message, words, "lesser", now, notes)\n',
+        "            pass\n",
+        "what a host has shown in the place of a result is nowhere",
+        "cuts results",
+        "host",
+    ),
+    Mutation(
+        "fewer words are a reduction",
+        "ingest/likeness.py",
+        "    return _is_label(theirs, mine) or _is_marked_part(mine, theirs)",
+        "    return len(theirs) < len(mine)",
+        "an edit that leaves words out is not seen",
+        "edits",
+        "host",
+    ),
+    Mutation(
+        "a window that is long enough has grown",
+        "ingest/run.py",
+        "    if is_newest and prints.startswith(mark.chain):",
+        "    if is_newest and len(prints) >= len(mark.chain):",
+        "what a window shows in place of its old beginning is lost",
+        "edits",
+        "host",
+    ),
 )
 
 
@@ -198,7 +297,7 @@ def source(mutation: Mutation) -> str:
 
 
 def runs_until_found(mutation: Mutation, most: int, seed: int = 1) -> int | None:
-    """After how many runs the fuzzer notices; None when it does not."""
+    """After how many runs the fuzzer notices, the host fuzzer after all of them; None when it does not."""
     if source(mutation).count(mutation.text) != 1:
         raise RuntimeError(f"{mutation.name}: its text does not stand in {mutation.file} once")
     with tempfile.TemporaryDirectory() as folder:
@@ -206,8 +305,8 @@ def runs_until_found(mutation: Mutation, most: int, seed: int = 1) -> int | None
         shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
         changed = source(mutation).replace(mutation.text, mutation.instead)
         (copy / mutation.file).write_text(changed, encoding="utf-8")
-        command = [sys.executable, "-m", "bench.replay_fuzz", "--runs", str(most), "--seed", str(seed)]
-        command += ["--failures", "1", "--kind", mutation.kind, "--as-it-is"]
+        command = [sys.executable, "-m", f"bench.{mutation.fuzzer}_fuzz", "--runs", str(most), "--seed", str(seed)]
+        command += ["--kind", mutation.kind, "--as-it-is", *_OPTIONS[mutation.fuzzer]]
         done = subprocess.run(
             command,
             cwd=ROOT,
@@ -217,7 +316,7 @@ def runs_until_found(mutation: Mutation, most: int, seed: int = 1) -> int | None
             timeout=600,
             check=False,
         )
-    found = re.search(r"^([\d,]+) runs", done.stdout, re.MULTILINE)
+    found = re.search(_RUNS[mutation.fuzzer], done.stdout, re.MULTILINE)
     if found is None:
         raise RuntimeError(f"{mutation.name}: the fuzzer itself has failed: {done.stderr[-500:]}")
     return int(found[1].replace(",", "")) if done.returncode else None

@@ -193,8 +193,8 @@ def test_a_file_that_begins_again_with_the_same_words_is_counted_as_undecided(
     write(path, anew=True)
     engine.bootstrap(SESSION, path)
     write(path, "hi", "hello", "paint it", "painted")
-    assert engine.bootstrap(SESSION, path).ambiguous == 1
-    assert engine.status(SESSION).ingest.ambiguous == 1
+    assert engine.bootstrap(SESSION, path).ambiguous == 2, "each of the two words may have been said again"
+    assert engine.status(SESSION).ingest.ambiguous == 2
     write(path, "hello")
     assert engine.bootstrap(SESSION, path).stored == 1
 

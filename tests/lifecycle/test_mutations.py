@@ -6,6 +6,7 @@ import pytest
 
 from bench.mutations import MUTATIONS, PACKAGE, Mutation, runs_until_found, source
 from lossless.testing.replay import KINDS
+from tests.hosts_fuzz.kinds import KINDS as HOSTS
 
 #: Those that are found within a few runs.
 CHEAP = ("keys are forgotten", "branches stay in the context", "half a line counts as a bad one")
@@ -15,12 +16,13 @@ CHEAP = ("keys are forgotten", "branches stay in the context", "half a line coun
 def test_a_mutation_can_be_made(mutation: Mutation) -> None:
     assert source(mutation).count(mutation.text) == 1
     assert mutation.instead not in ("", mutation.text)
-    assert mutation.kind in KINDS
+    assert mutation.kind in (KINDS if mutation.fuzzer == "replay" else HOSTS)
     compile(source(mutation).replace(mutation.text, mutation.instead), mutation.file, "exec")
 
 
 def test_there_are_enough_mutations() -> None:
-    assert len(MUTATIONS) >= 10
+    assert sum(mutation.fuzzer == "host" for mutation in MUTATIONS) >= 10
+    assert sum(mutation.fuzzer == "replay" for mutation in MUTATIONS) >= 10
     assert len({mutation.name for mutation in MUTATIONS}) == len(MUTATIONS)
 
 
