@@ -11,13 +11,12 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lossless.ingest.match import overlap
-
 from bench.measure import interleaved, ratio, table, timed, write
 from lossless.compaction.extractive import condense, extract
 from lossless.compaction.fallback import fallback
 from lossless.compaction.source_text import Line, Section, clean
 from lossless.files.explore import summarise
+from lossless.ingest.match import overlap
 from lossless.llm.normalise import strip_reasoning
 from lossless.model.identity import canonical
 from lossless.model.index_text import extra_tokens, passages
