@@ -183,8 +183,8 @@ def _with_words(key: str, payload_hash: str) -> str:
 
 
 def _short(payload_hash: str) -> int:
-    """A digest as a number that a column can hold; never 0."""
-    return int(payload_hash[:15], 16) + 1
+    """A digest as a number that a column can hold; 0 when there is none."""
+    return int(payload_hash[:15], 16) + 1 if payload_hash else 0
 
 
 def _packed(rows: Sequence[int]) -> bytes:
