@@ -195,14 +195,15 @@ def test_our_own_archives_come_back_exactly(tmp_path: Path, target: Path) -> Non
         engine.append(
             session, [{"role": "user", "content": "q"}, {"role": "assistant", "content": None, "tool_calls": [call]}]
         )
-        engine.append(session, [{"role": "tool", "tool_call_id": "c1", "content": "answer " * 50}], key="batch")
+        result = {"role": "tool", "tool_call_id": "c1", "content": "answer " * 50}
+        engine.append(session, [result], key="batch")
         engine.pin(session, "never forget")
         before = engine.assemble(session, budget=8_000).messages
     bring("claw", source, target)
     assert said(target) == said(source)
     with lossless.open(target, background=False) as engine:
         assert engine.assemble(session, budget=8_000).messages == before
-        assert engine.append(session, [{"role": "tool", "tool_call_id": "c1", "content": "x"}], key="batch").stored == 0
+        assert engine.append(session, [result], key="batch").stored == 0
     assert rows(target, "SELECT count(*) FROM pins") == [(1,)]
 
 
