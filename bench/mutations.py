@@ -271,15 +271,6 @@ MUTATIONS = (
         "host",
     ),
     Mutation(
-        "fewer words are a reduction",
-        "ingest/likeness.py",
-        "    return _is_label(theirs, mine) or _is_marked_part(mine, theirs)",
-        "    return len(theirs) < len(mine)",
-        "an edit that leaves words out is not seen",
-        "edits",
-        "host",
-    ),
-    Mutation(
         "a window that is long enough has grown",
         "ingest/run.py",
         "    if is_newest and prints.startswith(mark.chain):",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from pathlib import Path
 
@@ -16,12 +15,13 @@ def private_folder(folder: Path) -> None:
     """Make a folder, and those above it that are missing, for their owner alone, whatever the umask."""
     if folder.is_dir():
         return
-    private_folder(folder.parent)
+    if not folder.parent.exists():
+        private_folder(folder.parent)
     try:
         folder.mkdir(mode=0o700)
     except FileExistsError:
         if not folder.is_dir():
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder)) from None
+            raise
         return
     folder.chmod(0o700)
 

@@ -20,8 +20,9 @@ BRANCHES = "SELECT conversation_id, actor, added FROM context_log WHERE action =
 
 
 def edited(window: list[dict[str, Any]], place: int) -> list[dict[str, Any]]:
-    """The window after a person changed a message in the middle and the host kept what followed."""
-    return [*window[:place], {"role": "user", "content": f"an edit at {place}"}, *window[place + 1 :]]
+    """The window after a host has put another's message in the place of one in the middle, and kept what followed."""
+    other = "assistant" if window[place]["role"] == "user" else "user"
+    return [*window[:place], {"role": other, "content": f"an edit at {place}"}, *window[place + 1 :]]
 
 
 def branched(path: Path, fold: bool = False) -> None:

@@ -211,7 +211,7 @@ class _Matching:
         self.chain = _longest_chain(sorted(anchors.items()))
         if not self.chain and not self.follows:
             self.chain = self._overlap_by_marks() or self._newest_again()
-        elif all(self.shown[w].is_short for w, _ in self.chain if w not in self.rows) and not self.follows:
+        elif not self.follows and self._is_doubtful():
             self.ambiguous += sum(w not in self.rows for w, _ in self.chain)
         for w, s in self.chain:
             self._pair(w, s)
@@ -241,6 +241,12 @@ class _Matching:
             if s is not None and self.pair.may_be(w, s):
                 found[w] = s
         return found
+
+    def _is_doubtful(self) -> bool:
+        """Whether all that is certain is a word or two in a row, and not the newest ones."""
+        found = [w for w, _ in self.chain if w not in self.rows]
+        is_newest = bool(self.chain) and self.chain[-1][1] == len(self.stored) - 1
+        return not is_newest and len(found) < SURE and all(self.shown[w].is_short for w in found)
 
     def _is_anchor(self, w: int, s: int) -> bool:
         """Whether a landmark is no coincidence: it is in a run, or was shown before and says more than a word."""
@@ -581,8 +587,9 @@ class _Matching:
         last_shown = max((w for w, s in self.rows.items() if s == end), default=-1)
         further = [w for w in range(last_shown + 1, len(self.shown)) if w not in self.rows or w in self.strayed]
         goes_on = any(self.shown[w].role != "system" for w in further)
-        is_edit = last_shown in self.versions and not self.pair.is_lesser(last_shown, end)
-        if goes_on or (is_edit and last_shown == len(self.shown) - 1):
+        ends = last_shown == len(self.shown) - 1
+        is_edit = ends and any(not self.pair.is_lesser(w, self.rows[w]) for w in self.versions - self.cuts)
+        if goes_on or is_edit:
             is_before = self.last is not None and end < min(self.last, default=0)  # it went back behind what was shown
             for s in behind:
                 if self.last is None or s in self.last or is_before:

@@ -309,7 +309,7 @@ def _plan(
         stored.rows[n].id: cause for n, cause in found.gone.items() if stored.rows[n].id not in shown
     }
     if revived and not any(cause == "branch" for cause in gone.values()):
-        gone |= _left_for(rows, stored, revived, shown)
+        gone |= _left_for(rows, stored, shown)
     abandoned = tuple(id_ for id_, cause in gone.items() if cause == "branch")
     moved = tuple(id_ for n in sorted(found.moved) if (id_ := ids[n]) is not None and id_ not in revived)
     is_open = not all(_is_hosts(event.entry_id) for event in events)
@@ -342,16 +342,10 @@ def _storable(event: Event, stored: Rows) -> Event:
     return replace(event, entry_id=None) if event.entry_id in (stored.by_entry or {}) else event
 
 
-def _left_for(
-    rows: Sequence[TailRow | None], stored: Rows, revived: frozenset[int], shown: Collection[int]
-) -> dict[int, str]:
+def _left_for(rows: Sequence[TailRow | None], stored: Rows, shown: Collection[int]) -> dict[int, str]:
     """Rows that a host has left for others that had left before."""
-    first = next((n for n, row in enumerate(rows) if row is not None and row.id in revived), None)
-    if first is None or any(row is not None and row.id not in revived for row in rows[first:]):
-        return {}
-    before = [row.id for row in rows[:first] if row is not None]
-    places = [n for n, row in enumerate(stored.rows) if row.id in before]
-    start = places[-1] + 1 if places else 0
+    there = {row.id for row in rows if row is not None}
+    start = 1 + max((n for n, row in enumerate(stored.rows) if row.id in there), default=-1)
     behind = [row.id for row in stored.rows[start:] if row.id not in shown]
     return {id_: "branch" for id_ in behind if stored.last is None or id_ in stored.last}
 

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from lossless.errors import ArchiveCorrupt, NotFound
+from lossless.model.budget import message_budget_tokens
 from lossless.model.identity import words_digest
 from lossless.model.index_text import extra_tokens
 from lossless.store import rows
@@ -222,8 +223,11 @@ class Versions:
         if not self._db.changes():
             raise NotFound("message", message_id)
         text = indexed_text(fresh.content, new.message)
-        extras = {"fingerprint": new.fingerprint, "digest": index_digest(text), "format": fresh.format}
-        self._db.run(_QUERIES["set_extras"], {"message_id": message_id, "skeleton": fresh.skeleton, **extras})
+        extras = {
+            "message_id": message_id, "fingerprint": new.fingerprint, "digest": index_digest(text),
+            "format": fresh.format, "skeleton": fresh.skeleton, "budget_tokens": message_budget_tokens(new.message),
+        }  # fmt: skip
+        self._db.run(_QUERIES["set_extras"], extras)
         self._db.run(_QUERIES["drop_parts"], {"message_id": message_id})
         self._db.run_many(_INSERT_PART, rows.part_values(message_id, fresh.parts))
         self._index.refill([(message_id, text)])

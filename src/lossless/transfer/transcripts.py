@@ -176,7 +176,7 @@ def _bring_in(
 
 def _status(report: TranscriptReport) -> str:
     if report.status in ("stored", "up to date"):
-        return "imported" if report.stored else "up-to-date"
+        return "imported" if report.stored or report.revised else "up-to-date"
     return {"excluded": "skipped", "failed": "error"}.get(report.status, report.status)
 
 

@@ -60,10 +60,11 @@ UPDATE messages SET content = :content, token_count = :tokens, identity_hash = :
  WHERE message_id = :message_id AND conversation_id = :conversation_id;
 
 -- name: set_extras
-INSERT INTO message_extras (message_id, fingerprint, digest, claimed, format, skeleton)
-VALUES (:message_id, :fingerprint, :digest, 1, :format, :skeleton)
+INSERT INTO message_extras (message_id, fingerprint, digest, claimed, format, skeleton, budget_tokens)
+VALUES (:message_id, :fingerprint, :digest, 1, :format, :skeleton, :budget_tokens)
     ON CONFLICT (message_id) DO UPDATE SET
-       fingerprint = excluded.fingerprint, digest = excluded.digest, format = excluded.format, skeleton = excluded.skeleton;
+       fingerprint = excluded.fingerprint, digest = excluded.digest, format = excluded.format,
+       skeleton = excluded.skeleton, budget_tokens = excluded.budget_tokens;
 
 -- name: drop_parts
 DELETE FROM message_parts WHERE message_id = :message_id;
