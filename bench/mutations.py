@@ -210,8 +210,8 @@ MUTATIONS = (
     Mutation(
         "what a host went on without stays",
         "ingest/match.py",
-        "        if goes_on or (is_edit",
-        "        if (is_edit",
+        "        if goes_on or is_edit:",
+        "        if is_edit:",
         "the model sees a branch that its host has left",
         "regenerates the same",
         "host",

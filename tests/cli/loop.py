@@ -19,7 +19,7 @@ CHAT: list[dict[str, Any]] = list(openai_chat(sample_conversation(220)))
 
 
 def settings() -> lossless.Settings:
-    return lossless.Settings(fresh_tail_count=8, leaf_chunk_tokens=2_000)
+    return lossless.Settings(fresh_tail_count=8, fresh_tail_max_tokens=-1, leaf_chunk_tokens=2_000)
 
 
 def open_engine(path: Path) -> lossless.Engine:

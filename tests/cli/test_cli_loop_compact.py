@@ -137,7 +137,7 @@ def test_the_tables_fit_the_terminal(lcm: Lcm, long: Path, monkeypatch: pytest.M
     assert max(cell_len(line) for out in outs for line in out.splitlines()) <= 80
     assert "summaries would be written" in outs[0]
     assert "summaries written" in outs[1]
-    assert "Nothing was folded: could not reach target" in outs[2]
+    assert "summaries written" in outs[2]
 
 
 def test_an_interrupt_keeps_what_is_folded(long: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,7 +76,7 @@ def test_what_does_not_fit_is_named_with_its_reason(lcm: Lcm, folded: Path) -> N
         engine.append(LONG, [{**message, "content": f"again: {message['content']}"} for message in CHAT])
     data = lcm("context", *NAMED, "--budget", 1_500).data
     assert data["leftOut"]
-    assert {item["reason"] for item in data["leftOut"]} == {"over budget"}
+    assert {item["reason"] for item in data["leftOut"]} <= {"over budget", "the fresh tail alone is over budget"}
     with open_engine(folded) as engine:
         stored = engine.archive.context.items(1)
     shown = sum(item.get("count", 1) for item in data["items"])

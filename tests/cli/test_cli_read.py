@@ -177,7 +177,7 @@ def test_a_preview_is_one_short_line(lcm: Lcm, archive: Path) -> None:
 
 def test_messages_tail_is_the_fresh_tail(lcm: Lcm, archive: Path) -> None:
     data = lcm("messages", "tail", "--conversation-id", 1, "--count", 3).data
-    assert data["limits"] == {"count": 3, "maxTokens": None}
+    assert data["limits"] == {"count": 3, "maxTokens": 38_400}
     assert data["selected"] == {"messages": 3, "tokens": 32, "firstSeq": 10, "lastSeq": 12}
     assert data["conversation"]["messages"] == 12
     assert [message["seq"] for message in data["messages"]] == [10, 11, 12]

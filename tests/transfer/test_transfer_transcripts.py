@@ -297,7 +297,9 @@ def test_a_time_that_is_none_does_no_harm(engine: lossless.Engine, tmp_path: Pat
         said = {"role": "user", "content": text, "timestamp": time}
         path.write_text("".join(json.dumps(said | {"content": word}) + "\n" for word in (text, "end")))
         assert {one.status for one in bring_in(engine, "jsonl", path)} == {"imported"}
-    assert {"one", "two", "three", "end"} == set(stored(engine))
+    versions = engine.archive.versions.many([message.id for message in engine.archive.messages.in_order(1)])
+    earlier = {version.message.content for some in versions.values() for version in some}
+    assert {"one", "two", "three", "end"} == {*stored(engine), *earlier}
 
 
 def test_a_pipe_is_refused(tmp_path: Path) -> None:

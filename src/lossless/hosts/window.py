@@ -55,30 +55,23 @@ class Windows:
     def __post_init__(self) -> None:
         checked_budget(self.budget)
 
-    def fit(
-        self, session: Session, window: Sequence[Raw], beside: int = 0, model: str | None = None
-    ) -> tuple[Message, ...] | None:
+    def fit(self, session: Session, window: Sequence[Raw], beside: int = 0) -> tuple[Message, ...] | None:
         """Store what the window adds, and the messages to send instead of it; None when it is sent as it is.
 
-        So many tokens are sent `beside` it: system prompts that are not in it, and tools. What is known about the
-        tokenizer of the `model` is kept to.
+        So many tokens are sent `beside` it: system prompts that are not in it, and tools.
         """
         there = room(self.size, beside=beside)
-        report = self.engine.after_turn(
-            session, window=window, budget=self.size, beside=beside, model=model, whole=True
-        ).append
+        report = self.engine.after_turn(session, window=window, budget=self.size, beside=beside, whole=True).append
         if report.conversation_id is None or report.blocked is not None:
             return None
         who = report.conversation or session
-        capacity = self.engine.history_budget(who, budget=self.size, beside=beside, model=model).tokens
+        capacity = self.engine.history_budget(who, budget=self.size, beside=beside).tokens
         self.sent[session.name] = window_tokens(window)
         if shows_all(self.engine, report, window) and self.sent[session.name] <= capacity:
             tell(there.over, there.why_over)
             return None
         try:
-            made = self.engine.assemble(
-                session, budget=self.size, beside=beside, model=model, allow_trailing_assistant=True
-            )
+            made = self.engine.assemble(session, budget=self.size, beside=beside, allow_trailing_assistant=True)
         except NotFound:
             return None
         self.sent[session.name] = made.tokens
@@ -99,7 +92,6 @@ class Windows:
             budget=self.size,
             beside=beside,
             observed_tokens=prompt_tokens,
-            model=model,
             whole=True,
         )
 

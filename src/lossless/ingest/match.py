@@ -341,7 +341,8 @@ class _Matching:
             self._pair_all(pairs, alike=True)
             return
         likeness = self.pair.likeness(0, rows[0]) if self.pair.may_be(0, rows[0]) else 0.0
-        if likeness >= (ALIKE if len(rows) < _FEW else VERY_ALIKE):
+        is_little = len(rows) >= _FEW or self.shown[0].is_short
+        if likeness >= (VERY_ALIKE if is_little else ALIKE):
             self._pair_all(pairs[:1], alike=True)
             self.chain = pairs[:1]
             self.fill_gaps()
