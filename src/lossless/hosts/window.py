@@ -55,7 +55,13 @@ class Windows:
     def __post_init__(self) -> None:
         checked_budget(self.budget)
 
-    def fit(self, session: Session, window: Sequence[Raw], beside: int = 0) -> tuple[Message, ...] | None:
+    def fit(
+        self,
+        session: Session,
+        window: Sequence[Raw],
+        beside: int = 0,
+        model: str | None = None,  # noqa: ARG002
+    ) -> tuple[Message, ...] | None:
         """Store what the window adds, and the messages to send instead of it; None when it is sent as it is.
 
         So many tokens are sent `beside` it: system prompts that are not in it, and tools.
