@@ -9,6 +9,7 @@ import html
 import re
 import unicodedata
 from collections import Counter
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lossless.formats.reading import is_minted
@@ -28,6 +29,8 @@ _MAX_CHARS = 20_000
 _OF_SHORTER, _OF_LONGER = 0.6, 0.25
 #: So many words, all of them in a text that is not twice as long, are no coincidence.
 _SEVERAL = 4
+#: Of so many words, this share of the shorter text's stand beside the same neighbour in both.
+_MANY, _TOGETHER = 8, 0.2
 #: A text of so few characters may be said again at any time.
 _SHORT_CHARS = 16
 #: How much of a row's text the pieces have that it is shown in.
@@ -181,15 +184,21 @@ def _text_likeness(mine: str, theirs: str) -> float:
         return 1.0
     if _LABEL.fullmatch(mine) and _LABEL.fullmatch(theirs):  # a notice that counts
         mine, theirs = _NUMBER.sub("0", mine), _NUMBER.sub("0", theirs)
-    first, second = Counter(_WORDS.findall(mine)), Counter(_WORDS.findall(theirs))
-    shared, sizes = sum((first & second).values()), sorted((sum(first.values()), sum(second.values())))
+    words = _WORDS.findall(mine), _WORDS.findall(theirs)
+    shared, sizes = _shared(*words), sorted(map(len, words))
     if not shared or shared < _OF_SHORTER * sizes[0] or shared < _OF_LONGER * sizes[1]:
         return 0.4 * shared / max(1, sizes[1])
-    if (
-        shared == sizes[0] >= _SEVERAL and 2 * shared >= sizes[1]
-    ):  # words were taken out, put in or set in another order
+    if shared == sizes[0] >= _SEVERAL and 2 * shared >= sizes[1]:  # words were taken out, put in or moved
         return 0.9
+    together = _shared(*(list(pairwise(some)) for some in words))
+    if sizes[0] >= _MANY and together < _TOGETHER * sizes[0]:  # the same subject, in other sentences
+        return 0.4
     return 0.5 + 0.4 * shared / sizes[1]
+
+
+def _shared(first: Sequence[object], second: Sequence[object]) -> int:
+    """How many things two sequences have in common, wherever they stand."""
+    return sum((Counter(first) & Counter(second)).values())
 
 
 def _undecorated(text: str) -> str:
