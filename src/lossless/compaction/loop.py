@@ -203,8 +203,9 @@ class Loop:
             job = replace(job, stop_at=max(1, target - decision.overhead))
         else:
             chain = threshold_chain(decision, policy, now)
-        self._keep(situation, history)
         report = replace(compact(job, chain), history=history)
+        if report.compacted:
+            self._keep(situation, history)
         self._after_compaction(situation, report)
         return report
 
