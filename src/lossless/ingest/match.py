@@ -522,7 +522,7 @@ class _Matching:
         """
         first = -1 if self.follows else min(self.taken, default=len(self.stored)) - _NEAR
         for w, one in enumerate(self.shown):
-            if w in self.rows:
+            if w in self.rows or self._is_said_again(w):
                 continue
             places = (n for n, row in enumerate(self.stored) if n not in self.taken and row.mark == one.mark)
             is_system = one.role == "system"
@@ -531,6 +531,11 @@ class _Matching:
                 self._pair(w, s)
                 self.ambiguous += not is_system
                 self.strayed.add(w)
+
+    def _is_said_again(self, w: int) -> bool:
+        """Whether it is a word or two behind something new, and nothing that is stored follows it."""
+        is_behind_new = w > 0 and w - 1 not in self.rows and self.shown[w - 1].role != "system"
+        return is_behind_new and self.shown[w].is_short and all(one < w for one in self.rows)
 
     def _has_moved(self, w: int, s: int) -> bool:
         """Whether nothing speaks against it; the result of another call with the same id and words does."""
