@@ -131,7 +131,9 @@ def test_versions_of_every_format_come_back_as_they_came(
     stored = shared.archive.messages.get(message_id).message
     if revise(shared.archive, message_id, after):
         (version,) = shared.archive.versions.of(message_id)
-        assert repr(version.message.original) == repr(stored.original)
+        assert words_digest(version.message) == words_digest(stored)
+        if not formats.decode(after).content.startswith(stored.content):  # else kept as a length, without its frame
+            assert repr(version.message.original) == repr(stored.original)
     assert repr(shared.archive.messages.get(message_id).message.original) == repr(after)
 
 
