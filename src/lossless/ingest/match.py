@@ -456,6 +456,8 @@ class _Matching:
         self._fill_cut(shown, rows)
         shown, rows = [w for w in shown if w not in self.rows], [s for s in rows if s not in self.taken]
         pairs = self._alike(shown, rows)
+        if not right:
+            pairs = self._without_late_alike(pairs, shown)
         self._pair_all(pairs, alike=True)
         ends = [(-1, -1), *pairs, (len(self.shown), len(self.stored))]
         for n, ((w, s), (next_w, next_s)) in enumerate(pairwise(ends)):
@@ -464,6 +466,17 @@ class _Matching:
             is_inside = (left or n > 0) and (right or n < len(ends) - 2)
             if pairs and is_inside and some and self._may_all_be(some, others):
                 self._pair_all(zip(some, others, strict=True))
+
+    def _without_late_alike(self, pairs: list[tuple[int, int]], shown: list[int]) -> list[tuple[int, int]]:
+        """Where nothing certain follows, a message behind new ones is a row only in the same words in another frame."""
+        kept: list[tuple[int, int]] = []
+        before = -1
+        for w, s in pairs:
+            is_behind_new = any(before < one < w and self.shown[one].role != "system" for one in shown)
+            if not is_behind_new or self.pair.likeness(w, s) == 1.0:
+                kept.append((w, s))
+                before = w
+        return kept
 
     def _may_all_be(self, shown: list[int], rows: list[int]) -> bool:
         same = len(shown) == len(rows)
@@ -520,13 +533,14 @@ class _Matching:
 
         A system message with the words that it had moves along, wherever it stands now.
         """
-        first = -1 if self.follows else min(self.taken, default=len(self.stored)) - _NEAR
+        first = min(self.taken, default=len(self.stored))
         for w, one in enumerate(self.shown):
             if w in self.rows or self._is_said_again(w):
                 continue
             places = (n for n, row in enumerate(self.stored) if n not in self.taken and row.mark == one.mark)
             is_system = one.role == "system"
-            within = (n for n in places if self._was_shown(n) and (is_system or n > first) and self._has_moved(w, n))
+            since = -1 if is_system or self.follows else first if one.is_short else first - _NEAR
+            within = (n for n in places if self._was_shown(n) and n > since and self._has_moved(w, n))
             if (s := next(within, None)) is not None:
                 self._pair(w, s)
                 self.ambiguous += not is_system
