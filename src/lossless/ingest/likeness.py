@@ -85,13 +85,17 @@ def may_be(stored: Message, shown: Message) -> bool:
 
 
 def likeness(stored: Message, shown: Message) -> float:
-    """From 0 to 1: how alike two wordings are; 1 for the same words in another frame, and results of one call."""
+    """From 0 to 1: how alike two wordings are; 1 for the same words in another frame, and results of one call.
+
+    An id that a host counts from one again is not quite as certain.
+    """
     if not may_be(stored, shown):
         return 0.0
-    if _results(stored) and set(_results(stored)) & set(_results(shown)):
-        return 1.0
-    if stored.tool_calls and {_call(part) for part in stored.tool_calls} & {_call(part) for part in shown.tool_calls}:
-        return 1.0
+    if answered := set(_results(stored)) & set(_results(shown)):
+        return 1.0 if any(map(is_minted, answered)) else 0.9
+    if same := {_call(part) for part in stored.tool_calls} & {_call(part) for part in shown.tool_calls}:
+        if stored.content == shown.content or any(is_minted(id_) for id_, _, _ in same):
+            return 1.0
     if stored.role == "user":
         mine, theirs = words_in_frame(stored.content), words_in_frame(shown.content)
         if (mine is not None or theirs is not None) and (mine or stored.content).strip() == (

@@ -398,6 +398,8 @@ class _Matching:
         for w, s in pairs:
             is_next = w == 0 or w - 1 in self.rows or (bool(kept) and kept[-1][0] == w - 1)
             if is_next or w - s == offset or not self.shown[w].is_short:
+                is_certain = is_next and (s == 0 or s - 1 in self.taken or (bool(kept) and kept[-1][1] == s - 1))
+                self.ambiguous += self.shown[w].is_short and not is_certain
                 kept.append((w, s))
         return kept
 
@@ -416,15 +418,23 @@ class _Matching:
                     lengths[i][j] = max(lengths[i + 1][j], lengths[i][j + 1])
         found: list[tuple[int, int]] = []
         i = j = 0
-        while i < len(shown) and j < len(rows):
-            if self._same(shown[i], rows[j]):
-                found.append((shown[i], rows[j]))
-                i, j = i + 1, j + 1
-            elif lengths[i + 1][j] >= lengths[i][j + 1]:
-                i += 1
-            else:
-                j += 1
+        while lengths[i][j]:
+            i, j = self._nearest(shown, rows, (i, j), lengths)
+            found.append((shown[i], rows[j]))
+            i, j = i + 1, j + 1
         return found if from_left else found[::-1]
+
+    def _nearest(
+        self, shown: list[int], rows: list[int], start: tuple[int, int], lengths: list[list[int]]
+    ) -> tuple[int, int]:
+        """The next pair of a longest common subsequence, as little as possible further on both sides together."""
+        i, j = start
+        for further in range(len(shown) - i + len(rows) - j):
+            for n in range(max(0, further - len(rows) + j + 1), min(further, len(shown) - i - 1) + 1):
+                a, b = i + n, j + further - n
+                if lengths[a][b] == lengths[i][j] and self._same(shown[a], rows[b]):
+                    return a, b
+        raise AssertionError("a common subsequence has a next pair")
 
     def _same(self, w: int, s: int) -> bool:
         return self.shown[w].mark == self.stored[s].mark and self.pair.may_be(w, s)
@@ -539,7 +549,7 @@ class _Matching:
                 continue
             places = (n for n, row in enumerate(self.stored) if n not in self.taken and row.mark == one.mark)
             is_system = one.role == "system"
-            since = -1 if is_system or self.follows else first if one.is_short else first - _NEAR
+            since = -1 if is_system or self.follows else first if one.is_short and self.taken else first - _NEAR
             within = (n for n in places if self._was_shown(n) and n > since and self._has_moved(w, n))
             if (s := next(within, None)) is not None:
                 self._pair(w, s)
