@@ -170,7 +170,7 @@ def test_while_nothing_is_folded_a_prompt_grows_at_its_end(kind: str, turns: lis
 
 
 def forms(receipt: Receipt) -> list[tuple[str, str, int]]:
-    """How each item stands; of those that are shown in part, or whose payload may have gone to a file, how long, too."""
+    """How each item stands; of those that are shown in part, or may have gone to a file, also how long."""
     sizes = zip(receipt.included, receipt.sizes, strict=True)
     return [(id_, form, size if form == "shortened" or size >= PAYLOAD else 0) for (id_, form), size in sizes]
 

@@ -93,9 +93,9 @@ def likeness(stored: Message, shown: Message) -> float:
         return 0.0
     if answered := set(_results(stored)) & set(_results(shown)):
         return 1.0 if any(map(is_minted, answered)) else 0.9
-    if same := {_call(part) for part in stored.tool_calls} & {_call(part) for part in shown.tool_calls}:
-        if stored.content == shown.content or any(is_minted(id_) for id_, _, _ in same):
-            return 1.0
+    same = {_call(part) for part in stored.tool_calls} & {_call(part) for part in shown.tool_calls}
+    if same and (stored.content == shown.content or any(is_minted(id_) for id_, _, _ in same)):
+        return 1.0
     if stored.role == "user":
         mine, theirs = words_in_frame(stored.content), words_in_frame(shown.content)
         if (mine is not None or theirs is not None) and (mine or stored.content).strip() == (
