@@ -16,7 +16,7 @@ from lossless.ingest.plan import IngestPlan, Known, plan_append, with_own_id, wi
 from lossless.ingest.preamble import write_preamble
 from lossless.ingest.prints import common, is_cut_short, may_have_moved, moved_on, prints_of
 from lossless.ingest.quiet import hide_quiet_turns
-from lossless.ingest.revise import write_versions
+from lossless.ingest.revise import join_leaf, write_versions
 from lossless.ingest.shown import only_shown
 from lossless.ingest.window import (
     Window,
@@ -501,6 +501,7 @@ def _branch(
         archive.context.reveal(conversation.id, plan.revived, now)
     appended = _store(archive, conversation, plan, payloads, now)
     placed = _place(archive, conversation, plan, appended.ids, now)
+    archive.summaries.mark_stale((*plan.abandoned, *(id_ for id_, _ in plan.hidden), *plan.revived), now)
     after = archive.context.tokens(conversation.id)
     gone = (*plan.abandoned, *(id_ for id_, _ in plan.hidden))
     why = plan.cause if plan.abandoned or plan.revived else next((cause for _, cause in plan.hidden), plan.cause)
@@ -513,7 +514,10 @@ def _branch(
 def _place(
     archive: Archive, conversation: Conversation, plan: IngestPlan, ids: Sequence[int], now: datetime
 ) -> list[int]:
-    """Set messages where the window has them; returns those that do not just follow at the end."""
+    """Set messages where the window has them; returns those that do not just follow at the end.
+
+    One that stands before a folded message joins the sources of the leaf there.
+    """
     rows = {event.index: id_ for event, id_ in zip(plan.new, ids, strict=True)}
     rows |= plan.rows_by_event
     placed: list[int] = []
@@ -521,7 +525,9 @@ def _place(
         some = [rows[index] for index in one.events if index in rows]
         folded = archive.context.covered(conversation.id, some)
         some = [id_ for id_ in some if id_ not in folded]
-        if one.before:
+        if some and one.before and archive.context.covered(conversation.id, one.before[:1]):
+            join_leaf(archive, conversation.id, some, one.before[0], now)
+        elif one.before:
             archive.context.insert_before(conversation.id, some, one.before, now)
         else:
             archive.context.reveal(conversation.id, some, now)

@@ -65,9 +65,25 @@ class Transcribing(Desk):
             report = self._read_file(session, transcript, kind, lane, accept=accept, again=again, progress=progress)
         else:
             report = self._read_page(session, transcript, after, cursor, accept=accept)
+        if report.conversation_id is not None:
+            self._extract_stale(report.conversation_id)
         if fold:
             self._fold_after(report, 0 if is_first else _TURN)
         return report
+
+    def _extract_stale(self, conversation_id: int) -> None:
+        """Write summaries anew that were extracted from what has changed by now."""
+        if self.archive.summaries.stale(conversation_id):
+            from lossless.revising.stale import extract_stale
+
+            extract_stale(self.archive, conversation_id, self.loop.summariser, self._clock())
+
+    def _write_stale(self, conversation_id: int) -> None:
+        """Before a sweep, write all summaries anew below which something changed."""
+        if self.archive.summaries.stale(conversation_id):
+            from lossless.revising.stale import write_stale
+
+            write_stale(self.archive, conversation_id, self.loop.summariser, self._clock)
 
     def _is_first(self, session: Session) -> bool:
         """Whether nothing was said in a session before a transcript of it was read to its end for the first time."""

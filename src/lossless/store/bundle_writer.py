@@ -16,9 +16,11 @@ from lossless.store.bundles import (
     FORMER_SUMMARY,
     PART,
     PRUNED,
+    STALE_SUMMARY,
     BundleReader,
     Values,
     own_columns,
+    stale_rows,
 )
 from lossless.store.index import digest, indexed_text
 from lossless.store.rows import PartRow
@@ -163,6 +165,7 @@ class BundleWriter:
         for query, name in (("link_message", "messages"), ("link_source", "sources")):
             links = [(one["summary_id"], id_, n) for one in summaries for n, id_ in enumerate(one[name])]
             self._db.run_many(_SUMMARIES[query], links)
+        self._insert("stale_summaries", STALE_SUMMARY, stale_rows(summaries))
         for one in summaries:
             self._archive.index.put_summary(one["summary_id"], one["content"])
             self._archive.index.put_upstream_summary(one["summary_id"], one["content"])

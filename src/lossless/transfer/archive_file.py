@@ -225,7 +225,8 @@ def _bundle(path: Path, block: Block) -> Bundle:
         elif type_ == "message":
             keys.append(_key(row_of(values)))
         elif type_ == "summary":
-            summaries.append(_with(row_of(values), SUMMARY))
+            marks = {"stale": [tuple(mark) for mark in values.pop("stale")]} if "stale" in values else {}
+            summaries.append(_with(row_of(values), SUMMARY) | marks)
         else:
             tables.setdefault(type_, []).append(beside_row(type_, values))
     context = [_with(item, CONTEXT) for item in tables.pop("context_items", [])]

@@ -162,6 +162,10 @@ def _check_line(values: dict[str, Any], number: int) -> None:
     for part in values.get("parts", ()):
         if not isinstance(part, dict) or not isinstance(part.get("ordinal"), int) or "part_type" not in part:
             raise _wrong(number, "one of its parts has no ordinal or no type")
+    if not all(
+        isinstance(mark, list) and len(mark) == 2 and isinstance(mark[0], _ID) for mark in values.get("stale", ())
+    ):
+        raise _wrong(number, "what changed below it is of the wrong kind")
     if not all(map(_is_version, values.get("versions", ()))):
         raise _wrong(number, "one of its versions has a field of the wrong kind")
 

@@ -89,7 +89,9 @@ class Plan:
 
 def renamed(plan: Plan, one: Values, now: datetime) -> Values:
     """A summary under the archive's ids."""
+    changed = [(plan.messages[id_], str(at)) for id_, at in one.get("stale", ()) if id_ in plan.messages]
     return one | {
+        "stale": changed,
         "summary_id": plan.names[one["summary_id"]],
         "messages": [plan.messages[id_] for id_ in one["messages"]],
         "sources": [plan.names[id_] for id_ in one["sources"]],
