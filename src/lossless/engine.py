@@ -106,8 +106,9 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         items = list(messages)
         if (reason := self._no_writes(session)) is not None:
             return _excluded(reason, len(items))
-        report = ingest.append(self.archive, session, items, key=key, now=self._clock(), payloads=self._payloads)
-        return self._settled(report)
+        now, payloads = self._clock(), self._payloads
+        with self.archive.writing():
+            return self._settled(ingest.append(self.archive, session, items, key=key, now=now, payloads=payloads))
 
     def sync(
         self,
@@ -125,10 +126,11 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         if (reason := self._no_writes(session)) is not None:
             return _excluded(reason, len(items))
         zone, payloads = self._timezone, self._payloads
-        report = ingest.sync(
-            self.archive, session, items, key=key, now=now, timezone=zone, payloads=payloads, whole=whole
-        )
-        return self._settled(report)
+        with self.archive.writing():
+            report = ingest.sync(
+                self.archive, session, items, key=key, now=now, timezone=zone, payloads=payloads, whole=whole
+            )
+            return self._settled(report)
 
     def _settled(self, report: AppendReport) -> AppendReport:
         """See to what follows from what was stored: summaries of changed messages are extracted anew."""

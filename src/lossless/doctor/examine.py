@@ -91,6 +91,7 @@ def examine(
             *_files(archive, vault),
             *_debts(archive, now),
             *_splits(archive),
+            *_quarantined(archive),
             *_duplicates(symptoms),
             *_liveness(live),
             *_guards(symptoms, now),
@@ -183,6 +184,15 @@ def _duplicates(symptoms: Symptoms) -> Iterator[Finding]:
             f"conversation {twin.conversation_id}: {twin.count} messages seem to be stored twice by an older engine"
         )
         yield Finding("duplicates", "note", message, "", twin.conversation_id, (f"msg#{twin.first_id}",))
+
+
+def _quarantined(archive: Archive) -> Iterator[Finding]:
+    for found in archive.conversations.quarantined():
+        if found.decision == "quarantined":
+            id_ = found.conversation_id
+            message = f"conversation {id_}: {found.messages} messages fit no conversation of their session, and wait"
+            remedy = f"lcm quarantine accept {id_}, or lcm quarantine refuse {id_}"
+            yield Finding("quarantined", "problem", message, remedy, found.beside, (str(id_),))
 
 
 def _liveness(live: Liveness) -> Iterator[Finding]:

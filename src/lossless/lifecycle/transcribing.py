@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lossless.lifecycle.sessions import NewReport
     from lossless.model.conversations import Conversation, Session
     from lossless.model.messages import Incoming, JsonObject, Message
+    from lossless.store.conversations import Quarantined
     from lossless.store.grants import Grant
     from lossless.store.transcripts import Checkpoint, Epoch
     from lossless.transcripts.entries import BadLine, Entry
@@ -247,6 +248,24 @@ class Transcribing(Desk):
             if (epoch.conversation_id, epoch.path) == (conversation.id, path):
                 return epoch
         raise NotFound("transcript that is held back", path)
+
+    # --- what is quarantined ---
+
+    def quarantined(self) -> list[Quarantined]:
+        """Conversations of windows that had nothing in common with their sessions, and what was decided about each."""
+        return self.archive.conversations.quarantined()
+
+    def accept_quarantined(self, conversation_id: int) -> Conversation:
+        """Let a quarantined conversation be its session's active one; the one that was it is closed, and is kept."""
+        from lossless.lifecycle.quarantine import accept
+
+        return accept(self.archive, conversation_id, self._clock())
+
+    def refuse_quarantined(self, conversation_id: int) -> Quarantined:
+        """Keep a quarantined conversation out of every prompt; it stays in the archive."""
+        from lossless.lifecycle.quarantine import refuse
+
+        return refuse(self.archive, conversation_id, self._clock())
 
     # --- sessions ---
 
