@@ -84,7 +84,7 @@ def export_archive(
     wanted = options or ExportOptions()
     place = expanded(target).absolute()
     report = ExportReport(str(place))
-    source = Payloads(None, () if vault is None else (vault.root,))
+    source = Payloads(None, () if vault is None else vault.roots)
     with (
         archive.reading(),
         texts_of(archive.path),
