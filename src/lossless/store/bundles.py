@@ -109,6 +109,7 @@ class Key:
     entry_id: str | None
     event_key: str | None
     tokens: int
+    role: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +188,8 @@ class BundleReader:
             known = one["identity_hash"] or identity_hash(one["role"] or "", one["content"] or "")
             names = one["transcript_entry_id"], one["stable_event_key"]
             seq, tokens = one["seq"] or 0, one["token_count"] or 0
-            keys.append(Key(one["message_id"], seq, known, one["created_at"] or "", *names, tokens))
+            role = one["role"] or ""
+            keys.append(Key(one["message_id"], seq, known, one["created_at"] or "", *names, tokens, role))
         return keys
 
     def messages(self, conversation_id: MessageId) -> Iterator[list[Values]]:
@@ -256,9 +258,9 @@ class BundleReader:
             links[name] = defaultdict(list)
             for summary_id, linked in self._db.rows(_QUERIES[query], ids):
                 links[name][summary_id].append(value_of("message_id", linked))
-        stale: defaultdict[str, list[tuple[MessageId, str]]] = defaultdict(list)
+        stale: defaultdict[str, list[list[MessageId]]] = defaultdict(list)
         for summary_id, message_id, at in self._db.rows(_QUERIES["stale"], ids):
-            stale[summary_id].append((message_id, at))
+            stale[summary_id].append([message_id, at])
         for summary in found:
             if marks := stale.get(summary["summary_id"]):
                 summary["stale"] = marks

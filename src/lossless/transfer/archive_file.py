@@ -225,8 +225,7 @@ def _bundle(path: Path, block: Block) -> Bundle:
         elif type_ == "message":
             keys.append(_key(row_of(values)))
         elif type_ == "summary":
-            marks = {"stale": [tuple(mark) for mark in values.pop("stale")]} if "stale" in values else {}
-            summaries.append(_with(row_of(values), SUMMARY) | marks)
+            summaries.append(_with(row_of(values), SUMMARY))
         else:
             tables.setdefault(type_, []).append(beside_row(type_, values))
     context = [_with(item, CONTEXT) for item in tables.pop("context_items", [])]
@@ -241,7 +240,8 @@ def _with(values: Values, names: tuple[str, ...]) -> Values:
 def _key(values: Values) -> Key:
     identity = values.get("identity_hash") or identity_hash(values["role"], values["content"])
     entry, event = values.get("transcript_entry_id"), values.get("stable_event_key")
-    return Key(values["message_id"], values["seq"], identity, values["created_at"], entry, event, values["token_count"])
+    names, role = (entry, event), values["role"]
+    return Key(values["message_id"], values["seq"], identity, values["created_at"], *names, values["token_count"], role)
 
 
 def _pages(path: Path, block: Block) -> Iterator[list[Values]]:
@@ -250,8 +250,7 @@ def _pages(path: Path, block: Block) -> Iterator[list[Values]]:
         if type_ == "message":
             values.pop("original", None)
             parts = [row_of(restore(part)) for part in values["parts"]]
-            versions = {"versions": values.pop("versions")} if "versions" in values else {}
-            page.append(_with(row_of(values), (*MESSAGE, *EXTRAS)) | {"parts": parts} | versions)
+            page.append(_with(row_of(values), (*MESSAGE, *EXTRAS)) | {"parts": parts})
         elif page and type_ != "conversation":
             break
         if len(page) == _PAGE:
