@@ -67,13 +67,18 @@ def write_versions(
     return len(revised)
 
 
-def join_leaf(archive: Archive, conversation_id: int, ids: Sequence[int], before: int, now: datetime) -> None:
-    """Put messages below the leaf that covers another one, just before that; the leaf does not tell of them yet."""
-    leaf = archive.summaries.join(conversation_id, ids, before)
-    assert leaf is not None
+def join_leaf(archive: Archive, conversation_id: int, ids: Sequence[int], before: int, now: datetime) -> bool:
+    """Put messages into the folded range that another one is inside of, just before it; False when it is in none.
+
+    They become sources of the leaf there, which does not tell of them yet.
+    """
+    leaf = archive.summaries.join(conversation_id, ids, before) if ids else None
+    if leaf is None:
+        return False
     archive.context.take_out(conversation_id, ids)
     Operations(archive).recount([leaf])
     archive.summaries.mark_stale(ids, now)
+    return True
 
 
 def _is_current(archive: Archive, plan: IngestPlan, stored: StoredMessage, message: NewMessage, words: bytes) -> bool:

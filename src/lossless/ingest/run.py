@@ -576,10 +576,9 @@ def _place(
         some = [rows[index] for index in one.events if index in rows]
         folded = archive.context.covered(conversation.id, some)
         some = [id_ for id_ in some if id_ not in folded]
-        if some and one.before and archive.context.covered(conversation.id, one.before[:1]):
-            join_leaf(archive, conversation.id, some, one.before[0], now)
-        elif one.before:
-            archive.context.insert_before(conversation.id, some, one.before, now)
+        if one.before:
+            if not join_leaf(archive, conversation.id, some, one.before[0], now):
+                archive.context.insert_before(conversation.id, some, one.before, now)
         else:
             archive.context.reveal(conversation.id, some, now)
             some = [id_ for id_ in some if id_ not in ids]

@@ -177,13 +177,13 @@ class Summaries:
         self._db.run(_QUERIES["mark_changed_since"], values)
 
     def join(self, conversation_id: int, message_ids: Sequence[int], before: int) -> str | None:
-        """Make messages sources of the leaf in the context that covers another one, just before that; which leaf.
+        """Make messages sources of the leaf that covers another one, just before that; which leaf.
 
-        None, and nothing changes, when no summary of the context covers it.
+        None, and nothing changes, when no summary of the context covers it, or one begins with it.
         """
         place = {"conversation_id": conversation_id, "message_id": before}
         found = self._db.row(_QUERIES["leaf_in_context"], place)
-        if found is None:
+        if found is None or self._db.row(_QUERIES["first_below"], {"id": found[2]}) == (before,):
             return None
         leaf, ordinal = str(found[0]), int(found[1])
         self._db.run(_QUERIES["make_room"], {"id": leaf, "ordinal": ordinal, "by": len(message_ids)})

@@ -128,8 +128,17 @@ WITH RECURSIVE above (leaf, ordinal, summary_id) AS (
     SELECT summary_id, ordinal, summary_id FROM summary_messages WHERE message_id = :message_id
     UNION
     SELECT above.leaf, above.ordinal, p.summary_id FROM summary_parents p JOIN above ON p.parent_summary_id = above.summary_id)
-SELECT above.leaf, above.ordinal FROM above JOIN context_items c USING (summary_id)
+SELECT above.leaf, above.ordinal, summary_id FROM above JOIN context_items c USING (summary_id)
  WHERE c.conversation_id = :conversation_id LIMIT 1;
+
+-- name: first_below
+-- The first message of all that a summary covers.
+WITH RECURSIVE first (id) AS (
+    SELECT :id
+    UNION ALL
+    SELECT (SELECT p.parent_summary_id FROM summary_parents p WHERE p.summary_id = first.id ORDER BY p.ordinal LIMIT 1)
+      FROM first WHERE EXISTS (SELECT 1 FROM summary_parents p WHERE p.summary_id = first.id) LIMIT 1000)
+SELECT message_id FROM summary_messages WHERE summary_id IN (SELECT id FROM first) ORDER BY ordinal LIMIT 1;
 
 -- name: make_room
 UPDATE summary_messages SET ordinal = ordinal + :by WHERE summary_id = :id AND ordinal >= :ordinal;
