@@ -240,6 +240,12 @@ class Loop:
         stop_at = None if target is None else max(1, target - decision.overhead)
         return planned(replace(self._job(situation, policy, decision), is_forced=force, stop_at=stop_at))
 
+    def is_due(self, situation: Situation) -> bool:
+        """Whether `drain` would sweep now, as far as can be told without writing."""
+        id_, now = situation.conversation.id, self.clock()
+        owed = self.debt(id_)
+        return owed.pending and not self.archive.guards.is_leased(lease_name(id_), now) and debts.is_due(owed, now)
+
     def drain(
         self, situation: Situation, *, may_ask_model: bool = True, seconds: float | None = None
     ) -> CompactionReport | None:

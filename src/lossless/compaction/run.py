@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from lossless.model.context import ContextItem
     from lossless.model.history import HistoryBudget
     from lossless.store.archive import Archive
+    from lossless.store.summaries import Moment
 
 #: With less to extract than this, starting processes takes longer than they save.
 CREW_TOKENS = 1_000_000
@@ -119,6 +120,8 @@ class _Sweeping:
     #: Of the whole compaction, of which this sweep is a part.
     deadline: float
     summary_ids: list[str] = field(default_factory=list)
+    #: When what is being summarised was read.
+    moment: Moment | None = None
     calls: int = 0
     stop: Stop = "nothing left"
     until: str | None = None
@@ -234,6 +237,7 @@ def _sweep(job: Job, sweeping: _Sweeping, crew: Crew | None) -> None:
         if not job.prolong():
             sweeping.stop = "stale"
             break
+        sweeping.moment = job.archive.summaries.moment()
         if ask is None or sweeping.failure is not None:
             _extract_all(job, sweeping, batch, crew)
         elif (error := _write_all(job, sweeping, batch, ask)) is not None:
@@ -358,7 +362,8 @@ def _place(job: Job, sweeping: _Sweeping, work: plan.Pass, written: Written | No
                 if not job.prolong():
                     sweeping.state = replace(sweeping.state, stopped="stale")
                     return False
-                fold(job.archive, job.conversation_id, work.items, new, job.clock(), actor=job.actor)
+                since = sweeping.moment
+                fold(job.archive, job.conversation_id, work.items, new, job.clock(), actor=job.actor, since=since)
         except Stale:
             sweeping.context = job.archive.context.items(job.conversation_id)
             sweeping.call_ids = job.archive.context.call_ids(job.conversation_id)
@@ -390,15 +395,17 @@ def fold(
     now: datetime,
     *,
     actor: str = "compact",
+    since: Moment | None = None,
 ) -> None:
     """Replace a run of the context by its summary, all or nothing; raises `Stale` when the run is gone.
 
     The sources leave the context, never the archive: each stays linked to the summary, so that `expand`
-    can always go back down to the words that were said.
+    can always go back down to the words that were said. What changed after the moment `since` it does not say yet.
     """
     with archive.writing():
         before = archive.context_tokens(conversation_id)
         archive.summaries.insert(conversation_id, sources, summary, now)
+        archive.summaries.mark_new(summary.id, sources, since, now)
         ordinal = archive.context.replace(conversation_id, sources, summary.id, now)
         archive.summaries.mark_pending_stale(conversation_id, ordinal, sources[-1].ordinal)
         if summary.depth == 0:

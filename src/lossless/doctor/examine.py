@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,9 @@ from lossless.doctor import clean, structure
 from lossless.doctor.finding import NAMED, Finding
 from lossless.doctor.maintenance import debts, is_stuck
 from lossless.doctor.repair import broken
-from lossless.errors import LosslessError
+from lossless.errors import BadInput, LosslessError
 from lossless.files.place import lies_at
+from lossless.ingest.shared_payloads import files_of_others
 from lossless.llm.base import Prompt
 from lossless.llm.chain import OpenGate
 from lossless.store.findable import Findable
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.compaction.summariser import Summariser
-    from lossless.files.vault import Vault
+    from lossless.files.vault import Orphan, Vault
     from lossless.store.archive import Archive
     from lossless.store.care import Liveness
 
@@ -91,6 +93,7 @@ def examine(
             *_files(archive, vault),
             *_debts(archive, now),
             *_splits(archive),
+            *_quarantined(archive),
             *_duplicates(symptoms),
             *_liveness(live),
             *_guards(symptoms, now),
@@ -144,7 +147,10 @@ def _files(archive: Archive, vault: Vault | None) -> Iterator[Finding]:
     if gone:
         message = f"the bytes of {len(gone)} files are not where they should be"
         yield Finding("files.missing", "problem", message, "restore them from a backup", ids=tuple(gone[:NAMED]))
-    orphans = vault.orphans(archive.files.ids()) if vault is not None and vault.root.is_dir() else []
+    orphans: list[Orphan] = []
+    if vault is not None and vault.root.is_dir():
+        with suppress(BadInput):  # others may keep files there, and nobody knows who
+            orphans = vault.orphans(archive.files.ids() | files_of_others(archive, vault))
     if orphans:
         size = sum(orphan.size for orphan in orphans)
         message = f"{len(orphans)} files ({size} bytes) belong to no row"
@@ -183,6 +189,15 @@ def _duplicates(symptoms: Symptoms) -> Iterator[Finding]:
             f"conversation {twin.conversation_id}: {twin.count} messages seem to be stored twice by an older engine"
         )
         yield Finding("duplicates", "note", message, "", twin.conversation_id, (f"msg#{twin.first_id}",))
+
+
+def _quarantined(archive: Archive) -> Iterator[Finding]:
+    for found in archive.conversations.quarantined():
+        if found.decision == "quarantined":
+            id_ = found.conversation_id
+            message = f"conversation {id_}: {found.messages} messages fit no conversation of their session, and wait"
+            remedy = f"lcm quarantine accept {id_}, or lcm quarantine refuse {id_}"
+            yield Finding("quarantined", "problem", message, remedy, found.beside, (str(id_),))
 
 
 def _liveness(live: Liveness) -> Iterator[Finding]:

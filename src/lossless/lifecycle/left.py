@@ -38,6 +38,7 @@ def return_to_path(archive: Archive, conversation_id: int, path: Iterable[Entry 
         back = tuple(there[id_].id for id_ in ids[first:] if id_ in there)
         before = archive.context.tokens(conversation_id)
         archive.context.reveal(conversation_id, back, now)
+        archive.summaries.mark_stale(back, now)
         start = max((there[id_].seq for id_ in ids[:first] if id_ in there), default=0)
         on_path = {row.id for row in there.values()}
         others = archive.messages.run_from(conversation_id, start + 1)

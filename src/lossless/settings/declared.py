@@ -45,7 +45,7 @@ class Settings:
         None,
         Place(blank_counts=True),
         "The folder for large payloads that left their messages.",
-        derived="`lcm-files` beside the archive",
+        derived="beside the archive, named after it: `lcm-files` for `lcm.db`",
     )
     large_file_threshold_tokens: int = storage(
         "largeFileThresholdTokens",

@@ -325,6 +325,12 @@ class Context:
         self._db.run_many(_QUERIES["hide"], [values | {"item": item} for item in items])
         self._forget_tokens(conversation_id)
 
+    def take_out(self, conversation_id: int, message_ids: Sequence[int]) -> None:
+        """Take messages out of the context that a summary in it covers from now on."""
+        place = {"conversation_id": conversation_id, "items": json.dumps(list(message_ids))}
+        self._db.run(_QUERIES["remove_messages"], place)
+        self._forget_tokens(conversation_id)
+
     def reveal(self, conversation_id: int, message_ids: Sequence[int], now: datetime) -> None:
         """Put messages of a branch back at the end of the context, in the order given.
 
