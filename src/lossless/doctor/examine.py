@@ -12,7 +12,7 @@ from lossless.doctor.finding import NAMED, Finding
 from lossless.doctor.maintenance import debts, is_stuck
 from lossless.doctor.repair import broken
 from lossless.errors import LosslessError
-from lossless.files.place import lies_at
+from lossless.files.place import damage_of
 from lossless.llm.base import Prompt
 from lossless.llm.chain import OpenGate
 from lossless.store.findable import Findable
@@ -85,7 +85,7 @@ def examine(
         live = archive.care.liveness()
         schema, sqlite = symptoms.schema()
         found = [
-            *structure.examine(symptoms, archive.checks, schema),
+            *structure.examine(symptoms, archive.checks, archive.row_digests, schema),
             *_broken(archive, conversation_id),
             *_index(archive, symptoms),
             *_files(archive, vault),
@@ -140,9 +140,9 @@ def _index(archive: Archive, symptoms: Symptoms) -> Iterator[Finding]:
 
 
 def _files(archive: Archive, vault: Vault | None) -> Iterator[Finding]:
-    gone = [file_id for file_id, place, _ in archive.checks.file_places() if not lies_at(place, vault).is_file()]
+    gone = [file.id for file in archive.checks.file_places() if damage_of(file, vault)]
     if gone:
-        message = f"the bytes of {len(gone)} files are not where they should be"
+        message = f"the bytes of {len(gone)} files are missing or not those that were stored"
         yield Finding("files.missing", "problem", message, "restore them from a backup", ids=tuple(gone[:NAMED]))
     orphans = vault.orphans(archive.files.ids()) if vault is not None and vault.root.is_dir() else []
     if orphans:

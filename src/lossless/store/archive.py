@@ -26,6 +26,7 @@ from lossless.store.ingest_state import IngestMemory
 from lossless.store.lineage import Lineage
 from lossless.store.listings import Listings
 from lossless.store.messages import Messages
+from lossless.store.row_digests import RowDigests, triggers
 from lossless.store.search import UNWRITABLE, Search
 from lossless.store.sqlite import SqliteDatabase
 from lossless.store.summaries import Summaries
@@ -58,6 +59,7 @@ class Archive:
         self.context = Context(database)
         self.ingest = IngestMemory(database)
         self.files = Files(database)
+        self.row_digests = RowDigests(database)
         self.search = Search(database)
         self.versions = Versions(database, self.index, self.search)
         self.beside = Beside(database)
@@ -86,7 +88,10 @@ class Archive:
                 database.reconnect()
                 return cls(database)
             migrate.migrate(database)
+            database.prepare = list(triggers())
+            database.reconnect()
             archive = cls(database)
+            database.before_commit = archive.row_digests.settle
             with suppress(errors.ArchiveCorrupt):  # of the search index, say: it can be made anew only when it is open
                 archive.catch_up(limit=_AT_OPEN)
                 if archive.versions.lacks_index:

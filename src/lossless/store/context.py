@@ -12,6 +12,7 @@ from lossless.errors import Stale
 from lossless.model.budget import budget_tokens, message_budget_tokens
 from lossless.model.context import ContextItem, MessageItem, SummaryItem, budget_sum, token_sum
 from lossless.model.times import row_time, state_time
+from lossless.store.foreign import text
 from lossless.store.rows import PartRow, Sketch, sketch, time
 from lossless.store.sql import load
 
@@ -456,5 +457,5 @@ def _item(row: Row) -> ContextItem:
     ordinal, message_id, summary_id, role, tokens, seq, depth, budget = row
     known = -1 if budget is None else budget
     if summary_id is not None:
-        return SummaryItem(ordinal, summary_id, depth or 0, tokens or 0, known)
+        return SummaryItem(ordinal, text(summary_id), depth or 0, tokens or 0, known)
     return MessageItem(ordinal, message_id, role or "user", tokens or 0, seq or 0, known)

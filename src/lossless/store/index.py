@@ -9,6 +9,7 @@ from lossless.model.budget import budget_tokens, message_budget_tokens
 from lossless.model.identity import fingerprint
 from lossless.model.index_text import INDEX_VERSION, extra_tokens, index_text_of, passages
 from lossless.model.messages import ToolCall
+from lossless.store import foreign
 from lossless.store.migrate import split_script
 from lossless.store.skeleton import storable
 from lossless.store.sql import load, schema
@@ -246,7 +247,7 @@ class SearchIndex:
         after = mark[0] if mark else 0
         messages = self._db.rows(_QUERIES["unindexed_messages"], {"after": after, "limit": limit})
         summaries = self._db.rows(_QUERIES["unindexed_summaries"], {"limit": limit})
-        return [row[0] for row in messages], [(row[0], row[1]) for row in summaries]
+        return [row[0] for row in messages], [(row[0], foreign.text(row[1])) for row in summaries]
 
     def mark_if_caught_up(self, through: int) -> None:
         """Remember that all messages up to one are indexed, if they are; needs a transaction."""

@@ -1,0 +1,79 @@
+"""Some runs of `bench/damage.py`: whatever is done to an archive is found, changes nothing, or is lawful."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import apsw
+import pytest
+
+from bench.damage import Subject, damage, prepare, summary
+from bench.damage_archives import Outputs, outputs
+from bench.damage_lawful import LAWFUL, reason
+from lossless.store.archive import Archive
+from lossless.verify import verify
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def subjects(tmp_path_factory: pytest.TempPathFactory) -> list[Subject]:
+    return prepare(tmp_path_factory.mktemp("damage"))
+
+
+def test_no_damage_is_missed(subjects: list[Subject]) -> None:
+    results = list(damage(subjects, runs=40, seed=2026))
+    wrong = [
+        f"{one.archive}: {one.change}\n{one.detail}" for _, one in results if one.outcome in ("missed", "traceback")
+    ]
+    assert not wrong, "\n\n".join(wrong)
+    assert summary(results)[-1]["runs"] == 80
+    assert sum(one.outcome == "found" for _, one in results) > 20
+
+
+def test_what_is_lawful_names_tables_and_columns_that_there_are(subjects: list[Subject]) -> None:
+    connection = apsw.Connection(str(subjects[0].folder / "lcm.db"))
+    for table, column in LAWFUL:
+        columns = {row[0] for row in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))}
+        assert column in columns | {"*", "INSERT"}, (table, column)
+    connection.close()
+    assert not reason("messages", "UPDATE", "content")
+    assert not reason("pins", "INSERT", "")
+
+
+def broken(subject: Subject, *statements: str) -> Path:
+    path = subject.fresh()
+    connection = apsw.Connection(str(path))
+    connection.execute("PRAGMA foreign_keys = OFF")
+    for statement in statements:
+        connection.execute(statement)
+    connection.close()
+    return path
+
+
+@pytest.mark.parametrize(
+    ("table", "statement"),
+    [
+        ("messages", "UPDATE messages SET content = CAST(x'ff' || CAST(content AS BLOB) AS TEXT) WHERE message_id = 3"),
+        ("messages", "UPDATE messages SET created_at = CAST(x'ff' AS TEXT) WHERE message_id = 3"),
+        ("messages", "UPDATE message_parts SET metadata = CAST(x'7bff7d' AS TEXT) WHERE message_id = 3"),
+        ("messages", "UPDATE message_extras SET skeleton = substr(skeleton, 1, 9) WHERE message_id = 3"),
+        ("summaries", "UPDATE summaries SET content = CAST(x'41ff42' AS TEXT) WHERE rowid = 1"),
+        ("pins", "UPDATE pins SET content = CAST(x'41ff42' AS TEXT) WHERE pin_id = 1"),
+        ("focus_briefs", "UPDATE focus_briefs SET content = CAST(x'41ff42' AS TEXT)"),
+    ],
+)
+def test_one_invalid_byte_names_its_row_and_spoils_nothing_else(
+    table: str, statement: str, subjects: list[Subject]
+) -> None:
+    subject = subjects[0]
+    path = broken(subject, statement)
+    with Archive.open(path, read_only=True) as archive:
+        named = [problem for problem in verify(archive).problems if problem.severity == "error"]
+    assert table in {problem.table for problem in named}, [str(problem) for problem in named]
+    after: Outputs = outputs(path)
+    assert after.errors == ()
+    assert all(after.prompts)
+    assert len(after.lines) == len(subject.before.lines)
+    assert sum(a != b for a, b in zip(after.lines, subject.before.lines, strict=True)) <= 1
