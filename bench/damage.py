@@ -2,7 +2,7 @@
 
 So many changes of rows (UPDATE, DELETE, INSERT on any table, and on payload files), then so many flipped bits of the
 file. Each must be found, or leave prompts, search and export as they were, or be what another program may do
-(`bench/damage_lawful.py`).
+(`bench/damage_lawful.py`). What `lcm verify` does not find, `lcm doctor` must not call damage either.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ import lossless
 from bench.damage_archives import BUILDERS, Outputs, outputs
 from bench.damage_lawful import reason
 from bench.measure import table, write
+from lossless.doctor.examine import examine
 from lossless.files.place import vault_of
 from lossless.store.archive import Archive
+from lossless.testing import VirtualClock
 from lossless.verify import verify
 
 if TYPE_CHECKING:
@@ -257,6 +259,18 @@ def _verified(path: Path) -> str:
     return next((str(problem) for problem in found.problems if problem.severity == "error"), "")
 
 
+#: What the doctor says about how an archive is used, which is no damage.
+_IN_USE = frozenset({"debt", "breaker", "blocked", "split", "summary", "lost"})
+
+
+def _doctor_finds(path: Path) -> str:
+    """What `lcm doctor` calls damage beyond a proof of every row; its exit code must be that of `lcm verify`."""
+    with Archive.open(path, read_only=True) as archive:
+        found = examine(archive, VirtualClock()(), vault=vault_of(str(path), None)).findings
+    wrong = (one for one in found if one.severity == "problem" and one.kind.partition(".")[0] not in _IN_USE)
+    return next((f"only the doctor finds it: {one.message}" for one in wrong), "")
+
+
 def _changed_cell(before: Path, after: Path) -> Change | None:
     """The one value that a flipped bit has changed; None when it is not one."""
     found: list[Change] = []
@@ -287,6 +301,8 @@ def judge(subject: Subject, change: Change, path: Path) -> Result:
         return Result(subject.name, change, "traceback", traceback.format_exc(limit=-6))
     if found:
         return Result(subject.name, change, "found", found)
+    if alone := _doctor_finds(path):
+        return Result(subject.name, change, "missed", alone)
     differing = subject.before.differing(after)
     if not differing:
         return Result(subject.name, change, "unchanged", "")

@@ -10,6 +10,7 @@ LAWFUL: dict[tuple[str, str], str] = {
     ("archive_state", "*"): _STATE,
     ("breakers", "*"): _STATE,
     ("expansion_grants", "*"): _STATE,
+    ("history_budgets", "*"): _STATE,
     ("ingest_state", "*"): _STATE,
     ("last_windows", "*"): _STATE,
     ("leases", "*"): _STATE,

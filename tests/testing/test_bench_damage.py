@@ -77,3 +77,21 @@ def test_one_invalid_byte_names_its_row_and_spoils_nothing_else(
     assert all(after.prompts)
     assert len(after.lines) == len(subject.before.lines)
     assert sum(a != b for a, b in zip(after.lines, subject.before.lines, strict=True)) <= 1
+
+
+@pytest.mark.parametrize(
+    ("archive", "table", "statement"),
+    [
+        ("chat", "history_budgets", "UPDATE history_budgets SET factor = '{}'"),
+        ("chat", "history_budgets", "UPDATE history_budgets SET beside = 'words'"),
+        ("foreign", "version_index", "UPDATE version_index_data SET block = 1 WHERE id = 1"),
+    ],
+)
+def test_what_is_no_number_is_named_and_read_as_unknown(
+    archive: str, table: str, statement: str, subjects: list[Subject]
+) -> None:
+    subject = next(one for one in subjects if one.name == archive)
+    path = broken(subject, statement)
+    with Archive.open(path, read_only=True) as opened:
+        assert table in {problem.table for problem in verify(opened).problems if problem.severity == "error"}
+    assert outputs(path) == subject.before

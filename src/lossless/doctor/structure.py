@@ -34,8 +34,8 @@ _HELPS = {
     **dict.fromkeys(("context_items", "ingest_state", "summaries", "summary_messages", "summary_parents"), _REBUILD),
     **dict.fromkeys(("message_passages", "message_index", "summary_index", "summary_extras", "row_digests"), _REINDEX),
     **dict.fromkeys(
-        ("leases", "spend_ledger", "breakers", "token_factors", "stubborn_chunks", "last_windows", "expansion_grants",
-         "turn_keys", "transcript_state", "transcript_epochs", "archive_state", "lcm_migration_state",
+        ("leases", "spend_ledger", "breakers", "token_factors", "history_budgets", "stubborn_chunks", "last_windows",
+         "expansion_grants", "turn_keys", "transcript_state", "transcript_epochs", "archive_state", "lcm_migration_state",
          "conversation_bootstrap_state", "conversation_compaction_telemetry", "conversation_compaction_maintenance"),
         _ANEW),
 }  # fmt: skip

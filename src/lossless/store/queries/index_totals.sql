@@ -21,13 +21,13 @@ SELECT term, sum(((doc % 1000003) * 31 + "offset" * 7 + (col = 'extra') * 3 + 1)
  GROUP BY term;
 
 -- name: message_index_counts
-SELECT block FROM message_index_data WHERE id = 1;
+SELECT CAST(block AS BLOB) FROM message_index_data WHERE id = 1;
 
 -- name: summary_index_counts
-SELECT block FROM summary_index_data WHERE id = 1;
+SELECT CAST(block AS BLOB) FROM summary_index_data WHERE id = 1;
 
 -- name: version_index_counts
-SELECT block FROM version_index_data WHERE id = 1;
+SELECT CAST(block AS BLOB) FROM version_index_data WHERE id = 1;
 
 -- name: message_index_settings
 SELECT k, v FROM message_index_config ORDER BY k;

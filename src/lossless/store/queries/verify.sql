@@ -289,7 +289,8 @@ SELECT pin_id, 'it is neither a text nor a message, or its time is no time' FROM
 
 -- name: token_factors.fields
 SELECT model, 'its ratio makes no sense' FROM token_factors
- WHERE ratio <= 0 OR ratio > 100 OR spread < 0 OR observations < 0 OR julianday(updated_at) IS NULL;
+ WHERE ratio <= 0 OR ratio > 100 OR spread < 0 OR observations < 0 OR julianday(updated_at) IS NULL
+    OR (typeof(ratio), typeof(spread), typeof(observations)) <> ('real', 'real', 'integer');
 
 -- name: stubborn_chunks.fields
 SELECT conversation_id, 'a remembered chunk has no ids, no known kind or no time' FROM stubborn_chunks
@@ -298,7 +299,9 @@ SELECT conversation_id, 'a remembered chunk has no ids, no known kind or no time
 -- name: history_budgets.fields
 SELECT conversation_id, 'its history budget makes no sense' FROM history_budgets
  WHERE window <= 0 OR beside < 0 OR frame < 0 OR reply < 0 OR factor <= 0 OR counted_frame < 0 OR longest_reply < 0
-    OR julianday(updated_at) IS NULL;
+    OR julianday(updated_at) IS NULL OR typeof(factor) <> 'real' OR typeof(counted_at) NOT IN ('null', 'integer')
+    OR (typeof(window), typeof(beside), typeof(frame)) <> ('integer', 'integer', 'integer')
+    OR (typeof(reply), typeof(counted_frame), typeof(longest_reply)) <> ('integer', 'integer', 'integer');
 
 -- name: archive_state.fields
 SELECT name, 'its value makes no sense' FROM archive_state
