@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 Severity = Literal["error", "warning"]
 _PAGE = 500
+_LATER = "that is recorded when the archive is opened for writing"
 _NOT_INDEXED = "not indexed yet; `lcm doctor reindex --apply` does it"
 
 
@@ -103,6 +104,7 @@ class _Messages:
         for problem in unindexed.without(_summary_texts(archive, summaries)):
             wrong.add(problem.table)
             yield problem
+        wrong |= unindexed.tables & {"summaries"}  # written anew elsewhere: the index still has the words before
         yield from unindexed.problems()
         for table, rows, totals in (
             ("message_index", {"messages", "message_passages", "message_extras"}, messages),
@@ -150,6 +152,10 @@ class _Unindexed:
                 self._counts[problem.table] += 1
             else:
                 yield problem
+
+    @property
+    def tables(self) -> set[str]:
+        return set(self._first)
 
     def problems(self) -> Iterator[Problem]:
         """One warning a table, that names the first row and counts the others."""
@@ -343,15 +349,23 @@ def _shrinking(archive: Archive) -> Iterator[Problem]:
 
 def _reachability(archive: Archive) -> Iterator[Problem]:
     for conversation_id in archive.checks.conversation_ids():
-        for message_id in archive.checks.unreachable(conversation_id):
-            detail = (
-                f"conversation {conversation_id}: it is neither in the context, nor below a summary in it, nor hidden"
-            )
-            yield Problem("reachable", "messages", str(message_id), detail)
+        yield from _unreachable(archive, conversation_id)
         for message_id in archive.checks.covered_twice(conversation_id):
             detail = f"conversation {conversation_id}: the context holds it more than once"
             severity: Severity = "warning" if archive.index.upstream else "error"  # in what lossless-claw has written
             yield Problem("reachable", "context_items", str(message_id), detail, severity)
+
+
+def _unreachable(archive: Archive, conversation_id: int) -> Iterator[Problem]:
+    ids = archive.checks.unreachable(conversation_id)
+    if ids and archive.cleared.explains(conversation_id, ids):
+        detail = (
+            f"conversation {conversation_id}: {len(ids):,} messages left when lossless-claw handled `/new`; {_LATER}"
+        )
+        yield Problem("reachable", "messages", str(ids[0]), detail, "warning")
+        return
+    detail = f"conversation {conversation_id}: it is neither in the context, nor below a summary in it, nor hidden"
+    yield from (Problem("reachable", "messages", str(message_id), detail) for message_id in ids)
 
 
 def _files(archive: Archive, vault: Vault | None) -> Iterator[Problem]:

@@ -12,6 +12,7 @@ from lossless.store.rebuilding import COUNTED
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lossless.store.archive import Archive
     from lossless.store.checks import Checks, Offender
     from lossless.store.row_digests import RowDigests
     from lossless.store.symptoms import Symptoms
@@ -34,9 +35,10 @@ _HELPS = {
     **dict.fromkeys(("context_items", "ingest_state", "summaries", "summary_messages", "summary_parents"), _REBUILD),
     **dict.fromkeys(("message_passages", "message_index", "summary_index", "summary_extras", "row_digests"), _REINDEX),
     **dict.fromkeys(
-        ("leases", "spend_ledger", "breakers", "token_factors", "history_budgets", "stubborn_chunks", "last_windows",
-         "expansion_grants", "turn_keys", "transcript_state", "transcript_epochs", "archive_state", "lcm_migration_state",
-         "conversation_bootstrap_state", "conversation_compaction_telemetry", "conversation_compaction_maintenance"),
+        ("leases", "spend_ledger", "breakers", "token_factors", "history_budgets", "stubborn_chunks",
+         "last_windows", "expansion_grants", "turn_keys", "transcript_state", "transcript_epochs",
+         "archive_state", "lcm_migration_state", "conversation_bootstrap_state", "conversation_compaction_telemetry",
+         "conversation_compaction_maintenance"),
         _ANEW),
 }  # fmt: skip
 
@@ -46,15 +48,16 @@ def remedy_of(table: str, check: str) -> str:
     return _ANEW_INDEX if check == "index" and table != "messages" else _HELPS.get(table, _RESTORE)
 
 
-def examine(symptoms: Symptoms, checks: Checks, digests: RowDigests, schema: int | None) -> Iterator[Finding]:
+def examine(archive: Archive, symptoms: Symptoms, schema: int | None) -> Iterator[Finding]:
     """What is missing, changed, hangs in the air or goes round in a circle, and rows that break a rule."""
+    checks, digests = archive.checks, archive.row_digests
     for offender in checks.integrity():
         if offender.table == "database" or "index" not in offender.table:
             message = f"the file is damaged ({offender.table}): {offender.detail}"
             yield Finding("file", "problem", message, _HELPS.get(offender.table, _RESTORE))
     yield from _digests(checks, digests)
     yield from _tables(symptoms, schema)
-    yield from _contexts(symptoms)
+    yield from _contexts(archive, symptoms)
     yield from _sources(symptoms)
     yield from _references(symptoms)
     yield from _rows(symptoms, checks)
@@ -96,7 +99,7 @@ def _tables(symptoms: Symptoms, schema: int | None) -> Iterator[Finding]:
         yield Finding("tables", "note", message, "any command that writes makes them anew", ids=tuple(added))
 
 
-def _contexts(symptoms: Symptoms) -> Iterator[Finding]:
+def _contexts(archive: Archive, symptoms: Symptoms) -> Iterator[Finding]:
     hanging: defaultdict[int, list[str]] = defaultdict(list)
     for place in symptoms.hanging():
         hanging[place.conversation_id].append(place.item)
@@ -107,6 +110,14 @@ def _contexts(symptoms: Symptoms) -> Iterator[Finding]:
             "context.hanging", "problem", message, _RESTORE if is_said else _REBUILD, owner, tuple(items[:NAMED])
         )
     for some in symptoms.uncovered():
+        if archive.cleared.explains(some.conversation_id, archive.checks.unreachable(some.conversation_id)):
+            message = (
+                f"conversation {some.conversation_id}: {some.count:,} messages left when lossless-claw handled `/new`"
+            )
+            yield Finding(
+                "context.cleared", "note", message, "any command that writes records it", some.conversation_id
+            )
+            continue
         message = (
             f"conversation {some.conversation_id}: messages that are neither in the context, nor below a summary "
             f"in it, nor hidden: {some.count:,}"

@@ -291,14 +291,17 @@ class Context:
         return first
 
     def close_gaps(self, conversation_id: int) -> bool:
-        """Number the items from 0 without gaps, unless there are very many; True when any had another number.
+        """Number the items from 0 without gaps, of very many only the newest; True when any had another number.
 
         lossless-claw 1.0 cannot compact across a gap.
         """
-        count, newest = self._db.row(_QUERIES["span"], {"conversation_id": conversation_id}) or (0, -1)
-        if newest + 1 == count or count > _MOST_RENUMBERED:
+        place = {"conversation_id": conversation_id}
+        (before,) = self._db.row(_QUERIES["numbered_before"], place | {"most": _MOST_RENUMBERED}) or (-1,)
+        place["before"] = before
+        count, newest = self._db.row(_QUERIES["span"], place) or (0, before)
+        if newest - before == count:
             return False
-        self._db.run(_QUERIES["close_gaps"], {"conversation_id": conversation_id})
+        self._db.run(_QUERIES["close_gaps"], place)
         self._db.run(_QUERIES["shift_back"], {"conversation_id": conversation_id})
         return True
 

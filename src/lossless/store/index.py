@@ -176,6 +176,7 @@ class SearchIndex:
         row = self._db.row(_QUERIES["add_summary_extras"], values)
         assert row is not None
         self._db.run(_QUERIES["add_summary"], (row[0], content, extra_tokens(content)))
+        self._db.run(_QUERIES["forget_context_tokens"], {"summary_id": summary_id})
 
     def put_upstream_summary(self, summary_id: str, content: str, *, replace: bool = False) -> None:
         """Write a summary into upstream's search tables, where the file has them."""

@@ -36,8 +36,11 @@ class Rebuilding:
         for offender, is_certain in self._archive.checks.out_of_order():
             if is_certain:
                 found.add(int(offender.id.partition(":")[0]))
-        known = self._archive.checks.conversation_ids()
-        return [id_ for id_ in known if id_ in found or self._archive.checks.unreachable(id_)]
+        return [id_ for id_ in self._archive.checks.conversation_ids() if id_ in found or self._has_lost(id_)]
+
+    def _has_lost(self, conversation_id: int) -> bool:
+        ids = self._archive.checks.unreachable(conversation_id)
+        return bool(ids) and not self._archive.cleared.explains(conversation_id, ids)
 
     def without_sources(self) -> list[str]:
         """Summaries that have lost their sources, and of which the log says what they were made of."""

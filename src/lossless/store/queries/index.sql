@@ -159,3 +159,8 @@ DROP TABLE summaries_fts;
 
 -- name: drop_summaries_fts_cjk
 DROP TABLE summaries_fts_cjk;
+
+-- name: forget_context_tokens
+-- A context with this summary may be another one than was counted.
+UPDATE ingest_state SET context_tokens = NULL
+ WHERE conversation_id = (SELECT conversation_id FROM summaries WHERE summary_id = :summary_id);

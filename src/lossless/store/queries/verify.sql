@@ -258,10 +258,16 @@ SELECT conversation_id, 'its counters do not add up' FROM ingest_state
     OR (blocked_at IS NULL) <> (blocked_reason IS NULL);
 
 -- name: ingest_state.tokens
+-- Another program that folds, or clears a context, does not count: what it has written is not indexed, or says so.
 SELECT i.conversation_id, 'its context has other tokens than were counted' FROM ingest_state i
  WHERE i.context_tokens IS NOT NULL AND i.context_seq IS (SELECT max(seq) FROM messages m WHERE m.conversation_id = i.conversation_id)
    AND i.context_tokens <> (SELECT coalesce(sum(coalesce(m.token_count, s.token_count)), 0) FROM context_items c
-         LEFT JOIN messages m USING (message_id) LEFT JOIN summaries s USING (summary_id) WHERE c.conversation_id = i.conversation_id);
+         LEFT JOIN messages m USING (message_id) LEFT JOIN summaries s USING (summary_id) WHERE c.conversation_id = i.conversation_id)
+   AND NOT EXISTS (SELECT 1 FROM summaries s LEFT JOIN summary_extras x USING (summary_id)
+         WHERE s.conversation_id = i.conversation_id AND x.summary_id IS NULL)
+   AND NOT EXISTS (SELECT 1 FROM conversation_bootstrap_state b WHERE b.conversation_id = i.conversation_id
+         AND datetime(b.soft_reset_pruned_at) > coalesce((SELECT max(datetime(g.at)) FROM context_log g
+               WHERE g.conversation_id = b.conversation_id AND g.action = 'new'), ''));
 
 -- name: leases.fields
 SELECT name, 'it has no owner, or its end is no time' FROM leases WHERE owner = '' OR julianday(expires_at) IS NULL;
@@ -324,6 +330,9 @@ SELECT tbl_name FROM sqlite_master WHERE type = 'index' AND name = :name;
 -- name: rewritten
 -- Whether lossless-claw has written the text of a summary: its own search table holds the same.
 SELECT 1 FROM summaries s JOIN summaries_fts f ON f.summary_id = s.summary_id WHERE s.summary_id = :id AND f.content = s.content;
+
+-- name: conversations_of
+SELECT DISTINCT conversation_id FROM summaries WHERE summary_id IN (SELECT value FROM json_each(:ids));
 
 -- name: summary_digests
 SELECT s.summary_id, s.content, x.digest, d.sz, x.index_id FROM summaries s
