@@ -106,7 +106,12 @@ def apply(
 
 
 @doctor.command("clean")
-@click.option("--apply", "filter_id", type=click.Choice(tuple(cleaning.FILTERS)), help="Delete what this filter means.")
+@click.option(
+    "--apply",
+    "filter_id",
+    type=click.Choice((*cleaning.FILTERS, cleaning.ALL)),
+    help="Delete what this filter means, or all of them.",
+)
 @click.option("--vacuum", is_flag=True, help="Give the room back afterwards.")
 @yes_option
 @click.pass_obj
@@ -227,7 +232,7 @@ def _filter(plan: cleaning.CleanPlan) -> dict[str, Any]:
     ]
     return {
         "filter": plan.filter_id,
-        "meaning": cleaning.FILTERS[plan.filter_id],
+        "meaning": plan.meaning,
         "count": len(plan.conversations),
         "messages": sum(held.messages for held in plan.conversations),
         "bytes": plan.bytes,
