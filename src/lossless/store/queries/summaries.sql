@@ -78,3 +78,15 @@ SELECT t.summary_id, t.message_id FROM stale_summaries t JOIN summaries s USING 
 
 -- name: clear_stale
 DELETE FROM stale_summaries WHERE summary_id IN (SELECT value FROM json_each(:ids));
+
+-- name: prepared
+-- Leaves that were written ahead for a run of messages that begins with this one, and that still tell what it says.
+SELECT l.summary_id FROM summary_messages l JOIN summaries s USING (summary_id)
+ WHERE l.message_id = :first AND l.ordinal = 0 AND s.conversation_id = :conversation_id AND s.depth = 0
+   AND EXISTS (SELECT 1 FROM context_log g WHERE g.conversation_id = :conversation_id AND g.action = 'prepare'
+         AND json_valid(g.added) AND g.added ->> 0 = s.summary_id)
+   AND NOT EXISTS (SELECT 1 FROM context_items c WHERE c.conversation_id = :conversation_id AND c.summary_id = s.summary_id)
+   AND NOT EXISTS (SELECT 1 FROM summary_parents p WHERE p.parent_summary_id = s.summary_id)
+   AND NOT EXISTS (SELECT 1 FROM stale_summaries t WHERE t.summary_id = s.summary_id)
+   AND NOT EXISTS (SELECT 1 FROM hidden_items h WHERE h.conversation_id = :conversation_id AND h.item = s.summary_id)
+ ORDER BY s.rowid DESC;
