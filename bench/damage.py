@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 Outcome: TypeAlias = Literal["found", "unchanged", "lawful", "missed", "traceback"]
+#: Tables of a search index begin as it does and end so.
+_SHADOWS = ("_data", "_idx", "_docsize", "_config", "_content")
 OUTCOMES: tuple[Outcome, ...] = ("found", "unchanged", "lawful", "missed", "traceback")
 
 
@@ -278,7 +280,7 @@ def _changed_cell(before: Path, after: Path) -> Change | None:
     try:
         connection.execute("ATTACH ? AS whole", (str(before),))
         for one in _tables(connection):
-            if "_fts" in one.name or one.name.endswith(("_data", "_idx", "_docsize", "_config")):
+            if "_fts" in one.name or one.name.endswith(_SHADOWS):
                 continue
             for column in one.columns:
                 sql = f'SELECT quote(CAST("{column}" AS BLOB)), typeof("{column}") FROM {{}}."{one.name}"'
@@ -325,6 +327,30 @@ def damage(subjects: Sequence[Subject], runs: int, seed: int) -> Iterator[tuple[
             yield kind, judge(subject, change or change_row(path, dice), path)
 
 
+#: Values of each kind that a column can hold.
+_KINDS: tuple[object, ...] = (b"\x00\xff", "words", 2.5, -7, 1 << 40)
+
+
+def other_kinds(subject: Subject, seed: int) -> Iterator[tuple[str, Result]]:
+    """Give every column of every table, in its last row, a value of another kind; another seed gives others."""
+    connection = apsw.Connection(str(subject.folder / "lcm.db"))
+    tables = [one for one in _tables(connection) if not one.name.endswith(_SHADOWS)]
+    connection.close()
+    cells = [(one, column) for one in tables for column in one.columns]
+    for n, (one, column) in enumerate(cells, seed):
+        path, value = subject.fresh(), _KINDS[n % len(_KINDS)]
+        connection = apsw.Connection(str(path))
+        connection.execute("PRAGMA foreign_keys = OFF; PRAGMA ignore_check_constraints = ON")
+        keys = connection.execute(f'SELECT {_names(one.key)} FROM "{one.name}"').fetchall()
+        try:
+            connection.execute(f'UPDATE "{one.name}" SET "{column}" = ? WHERE {one.where}', (value, *keys[-1]))
+        except (apsw.ConstraintError, apsw.MismatchError):
+            continue
+        finally:
+            connection.close()
+        yield "kinds", judge(subject, Change(one.name, "UPDATE", column, f"{keys[-1]} -> {value!r}"), path)
+
+
 def summary(results: Sequence[tuple[str, Result]]) -> list[dict[str, object]]:
     """How many came to what, by table."""
     counts: dict[tuple[str, str], Counter[str]] = {}
@@ -343,11 +369,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--runs", type=int, default=1_000, help="so many changes of rows, and as many flipped bits")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kinds", action="store_true", help="also give every column a value of another kind")
     parser.add_argument("--show", type=int, default=20, help="show so many of those that were missed")
     asked = parser.parse_args(arguments)
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as name:
-        results = list(damage(prepare(Path(name)), asked.runs, asked.seed))
+        subjects = prepare(Path(name))
+        results = list(damage(subjects, asked.runs, asked.seed))
+        results += [result for subject in subjects if asked.kinds for result in other_kinds(subject, asked.seed)]
     rows = summary(results)
     table(rows, f"{asked.runs:,} changes of rows and {asked.runs:,} flipped bits, seed {asked.seed}")
     wrong = [result for _, result in results if result.outcome in ("missed", "traceback")]

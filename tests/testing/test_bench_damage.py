@@ -95,3 +95,23 @@ def test_what_is_no_number_is_named_and_read_as_unknown(
     with Archive.open(path, read_only=True) as opened:
         assert table in {problem.table for problem in verify(opened).problems if problem.severity == "error"}
     assert outputs(path) == subject.before
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE messages SET token_count = x'00ff' WHERE message_id = 9",
+        "UPDATE message_extras SET budget_tokens = x'' WHERE message_id = 9",
+        "UPDATE message_extras SET budget_tokens = budget_tokens + 1000 WHERE message_id = 9",
+        "UPDATE summary_extras SET budget_tokens = budget_tokens + 1000 WHERE rowid = 1",
+        "UPDATE summaries SET token_count = x'00ff' WHERE rowid = 1",
+        "UPDATE message_extras SET digest = 2.5 WHERE message_id = 3",
+        "UPDATE ingest_state SET context_tokens = x'00ff'",
+    ],
+)
+def test_a_size_that_is_another_is_named_and_read_all_the_same(statement: str, subjects: list[Subject]) -> None:
+    path = broken(subjects[0], statement)
+    with Archive.open(path, read_only=True) as opened:
+        named = {problem.table for problem in verify(opened).problems if problem.severity == "error"}
+    assert named & {"messages", "summaries", "ingest_state"}
+    assert not outputs(path).errors

@@ -96,6 +96,7 @@ class Messages:
         texts = [indexed_text(pack.content, item.message) for item, pack in zip(new, packed, strict=True)]
         at = row_time(now)
         parts = [rows.part_values(first + n, pack.parts) for n, pack in enumerate(packed)]
+        estimates = [message_budget_tokens(item.message) for item in new]
         self._db.run_many(
             _INSERT,
             [
@@ -107,9 +108,9 @@ class Messages:
         self._db.run_many(
             _INSERT_EXTRAS,
             [
-                (first + n, item.fingerprint, digest(text) + _whole(item, pack, parts[n]), item.entry_id is None,
-                 item.is_preamble, None if item.message.format == "plain" else item.message.format, pack.skeleton,
-                 message_budget_tokens(item.message))
+                (first + n, item.fingerprint, digest(text) + _whole(item, pack, parts[n], estimates[n]),
+                 item.entry_id is None, item.is_preamble,
+                 None if item.message.format == "plain" else item.message.format, pack.skeleton, estimates[n])
                 for n, (item, pack, text) in enumerate(zip(new, packed, texts, strict=True))
             ],
         )  # fmt: skip
@@ -272,12 +273,13 @@ class Messages:
         return self.many([row[0] for row in self._db.rows(_QUERIES["ids_in_order"], place)])
 
 
-def _whole(item: NewMessage, pack: PackedMessage, parts: Sequence[tuple[object, ...]]) -> bytes:
+def _whole(item: NewMessage, pack: PackedMessage, parts: Sequence[tuple[object, ...]], estimate: int) -> bytes:
     """The digest of all that is rebuilt of a message, as its rows will hold it."""
     message = item.message
     row = (
         message.role, pack.content, message.tokens, item.identity, item.sender, row_time(item.created_at), item.file_id,
         item.fingerprint, int(item.is_preamble), None if message.format == "plain" else message.format, pack.skeleton,
+        estimate,
     )  # fmt: skip
     return message_digest(row, [(part[0], *part[2:]) for part in parts])
 

@@ -81,7 +81,7 @@ _OF_MESSAGES = {
     "messages": (
         "role", "content", "token_count", "identity_hash", "openclaw_sender_metadata", "created_at", "large_content",
     ),
-    "message_extras": ("fingerprint", "preamble", "format", "skeleton"),
+    "message_extras": ("fingerprint", "preamble", "format", "skeleton", "budget_tokens"),
 }  # fmt: skip
 PART_COLUMNS = (
     "part_id", "session_id", "part_type", "ordinal", "text_content", "tool_call_id", "tool_name", "tool_input",
@@ -106,7 +106,8 @@ def digest_of(values: object) -> bytes:
 
 def message_digest(row: Sequence[object], parts: Sequence[Sequence[object]]) -> bytes:
     """The digest of a message: role, content, tokens, identity, sender, time, file, fingerprint, whether it is a
-    preamble, format, skeleton; and of each part the columns of `PART_COLUMNS`, with others only where they are filled.
+    preamble, format, skeleton, estimate for budgets; and of each part the columns of `PART_COLUMNS`, with others only
+    where they are filled.
     """
     return digest_of([row, parts])
 
@@ -123,7 +124,7 @@ def triggers() -> Iterator[str]:
     for table in _SOURCE_TABLES:
         for verb, row in (("INSERT", "new"), ("UPDATE", "new"), ("DELETE", "old")):
             yield _trigger(table, verb, "summaries", f"json_array({row}.summary_id)")
-    for verb in ("INSERT", "UPDATE OF digest"):
+    for verb in ("INSERT", "UPDATE OF digest, budget_tokens"):
         yield _trigger("summary_extras", verb, "summaries", "json_array(new.summary_id)")
     for table, columns in _OF_MESSAGES.items():
         yield _trigger(table, f"UPDATE OF {', '.join(columns)}", _MESSAGES, "new.message_id")
@@ -273,7 +274,7 @@ class RowDigests:
             yield key, digest_of([*values, *sources.get(key, ())])
 
     def _sources(self, keys: Sequence[str]) -> Mapping[str, list[Row]]:
-        """What summaries were made of, in order."""
+        """What summaries were made of, in order, and their estimates for budgets."""
         found: dict[str, list[Row]] = {}
         wanted = {"keys": json.dumps(list(keys))}
         for key, *source in self._db.rows(_QUERIES["sources"], wanted):

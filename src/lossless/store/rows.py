@@ -301,7 +301,8 @@ def unpack(
     if len(parts) == 1 and isinstance(parts[0], Text) and rows[0].text_content is None and parts[0].text == content:
         parts = ()
     body = None if skeleton is None else restore(unsqueeze(skeleton), _kept(content, rows, parts))
-    return Message(role, content, parts, format or "plain", body, tokens=tokens, event_key=event_key, identity=identity)
+    size = tokens if isinstance(tokens, int) else -1
+    return Message(role, content, parts, format or "plain", body, tokens=size, event_key=event_key, identity=identity)
 
 
 def _check_texts(content: object, rows: Sequence[PartRow]) -> None:

@@ -60,7 +60,7 @@ SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'turn_advancements';
 -- name: context_tokens
 -- As counted, unless another program has folded since, or cleared the context.
 SELECT context_tokens FROM ingest_state
- WHERE conversation_id = :conversation_id
+ WHERE conversation_id = :conversation_id AND typeof(context_tokens) = 'integer'
    AND context_seq IS (SELECT seq FROM messages WHERE conversation_id = :conversation_id ORDER BY seq DESC LIMIT 1)
    AND (SELECT message_id IS NULL FROM context_items WHERE conversation_id = :conversation_id ORDER BY ordinal DESC LIMIT 1) IS 0
    AND (SELECT x.summary_id IS NULL FROM summaries s LEFT JOIN summary_extras x USING (summary_id)

@@ -47,8 +47,8 @@ SELECT value FROM archive_state WHERE name = :name;
 SELECT message_id FROM message_extras WHERE message_id > :after AND length(digest) > :half ORDER BY message_id LIMIT :limit;
 
 -- name: messages
-SELECT m.message_id, x.digest, m.role, m.content, m.token_count, m.identity_hash, m.openclaw_sender_metadata, m.created_at,
-       m.large_content, x.fingerprint, x.preamble, x.format, x.skeleton
+SELECT m.message_id, CAST(x.digest AS BLOB), m.role, m.content, m.token_count, m.identity_hash, m.openclaw_sender_metadata, m.created_at,
+       m.large_content, x.fingerprint, x.preamble, x.format, x.skeleton, x.budget_tokens
   FROM messages m JOIN message_extras x USING (message_id) WHERE m.message_id IN (SELECT value FROM json_each(:ids));
 
 -- name: parts
@@ -62,4 +62,6 @@ SELECT message_id, part_id, session_id, part_type, ordinal, text_content, tool_c
 SELECT k.value, 'm', l.message_id, l.ordinal FROM json_each(:keys) k JOIN summary_messages l ON l.summary_id = k.value ->> 0
 UNION ALL
 SELECT k.value, 's', p.parent_summary_id, p.ordinal FROM json_each(:keys) k JOIN summary_parents p ON p.summary_id = k.value ->> 0
+UNION ALL
+SELECT k.value, 'b', x.budget_tokens, 0 FROM json_each(:keys) k JOIN summary_extras x ON x.summary_id = k.value ->> 0
  ORDER BY 1, 2, 4, 3;

@@ -255,7 +255,7 @@ SELECT w.conversation_id, 'it points at messages of another conversation' FROM l
 -- name: ingest_state.fields
 SELECT conversation_id, 'its counters do not add up' FROM ingest_state
  WHERE stored < 0 OR replayed < 0 OR skipped < 0 OR ambiguous < 0 OR revised < 0 OR likely < 0 OR seen <> stored + replayed + skipped
-    OR (blocked_at IS NULL) <> (blocked_reason IS NULL);
+    OR (blocked_at IS NULL) <> (blocked_reason IS NULL) OR typeof(context_tokens) NOT IN ('null', 'integer');
 
 -- name: ingest_state.tokens
 -- Another program that folds, or clears a context, does not count: what it has written is not indexed, or says so.
@@ -315,7 +315,7 @@ SELECT name, 'its value makes no sense' FROM archive_state
 
 -- name: page
 -- Messages with what was worked out about them when they were stored.
-SELECT m.message_id, m.identity_hash, x.fingerprint, x.digest, d.sz FROM messages m
+SELECT m.message_id, m.identity_hash, x.fingerprint, CAST(x.digest AS BLOB), d.sz FROM messages m
   LEFT JOIN message_extras x USING (message_id) LEFT JOIN message_index_docsize d ON d.id = m.message_id
  WHERE m.message_id > :after ORDER BY m.message_id LIMIT :limit;
 
@@ -335,7 +335,7 @@ SELECT 1 FROM summaries s JOIN summaries_fts f ON f.summary_id = s.summary_id WH
 SELECT DISTINCT conversation_id FROM summaries WHERE summary_id IN (SELECT value FROM json_each(:ids));
 
 -- name: summary_digests
-SELECT s.summary_id, s.content, x.digest, d.sz, x.index_id FROM summaries s
+SELECT s.summary_id, s.content, CAST(x.digest AS BLOB), d.sz, x.index_id FROM summaries s
   LEFT JOIN summary_extras x USING (summary_id) LEFT JOIN summary_index_docsize d ON d.id = x.index_id
  WHERE s.summary_id > :after ORDER BY s.summary_id LIMIT :limit;
 
