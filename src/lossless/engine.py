@@ -191,7 +191,8 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         paid = self.loop.after_turn(situation)
         if paid.report is not None:
             self._logged("turn", situation.conversation.id, paid.report)
-        if self._background is not None and (paid.owes or self._describing.has_work(situation.conversation.id)):
+        has_work = paid.owes or paid.prepares
+        if self._background is not None and (has_work or self._describing.has_work(situation.conversation.id)):
             self._background.owe(situation.conversation.id)
         return TurnReport(report, paid, read)
 
@@ -313,14 +314,17 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         if self.loop.is_due(situation):
             self._write_stale(found.id)
         report = self.loop.drain(situation, seconds=seconds)
+        if report is None:
+            self.loop.prepare(situation)
         self._describing.run(found.id)
         if transcript is not None:
             self.rotate_between_turns(found, transcript)
         return None if report is None else self._logged("maintain", found.id, report)
 
     def _pay_later(self, conversation_id: int) -> None:
-        """What the background does for a conversation: its debt, then better words about its files."""
-        self._pay(conversation_id)
+        """What the background does for a conversation: its debt or what it will owe, then words about its files."""
+        if self._pay(conversation_id) is None:
+            self.loop.prepare(self._situation(self.archive.conversations.get(conversation_id), None))
         self._describing.run(conversation_id)
 
     def _pay(

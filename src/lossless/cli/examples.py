@@ -217,6 +217,7 @@ lcm --db demo.db doctor clean --apply cron_sessions --vacuum
 """,
     "lcm doctor maintenance": "lcm --db demo.db doctor maintenance",
     "lcm doctor reindex": "lcm --db demo.db doctor reindex",
+    "lcm doctor rebuild": "lcm --db demo.db doctor rebuild",
     "lcm doctor rollover-splits": "lcm --db demo.db doctor rollover-splits",
     "lcm mcp": """\
 lcm mcp < /dev/null

@@ -13,7 +13,7 @@ from lossless.doctor.finding import NAMED, Finding
 from lossless.doctor.maintenance import debts, is_stuck
 from lossless.doctor.repair import broken
 from lossless.errors import BadInput, LosslessError
-from lossless.files.place import lies_at
+from lossless.files.place import damage_of
 from lossless.ingest.shared_payloads import files_of_others
 from lossless.llm.base import Prompt
 from lossless.llm.chain import OpenGate
@@ -87,7 +87,7 @@ def examine(
         live = archive.care.liveness()
         schema, sqlite = symptoms.schema()
         found = [
-            *structure.examine(symptoms, archive.checks, schema),
+            *structure.examine(archive, symptoms, schema),
             *_broken(archive, conversation_id),
             *_index(archive, symptoms),
             *_files(archive, vault),
@@ -135,17 +135,18 @@ def _index(archive: Archive, symptoms: Symptoms) -> Iterator[Finding]:
     elif drift.upstream_lost:
         message = f"lossless-claw's own search tables lack {drift.upstream_lost:,} rows"
         yield Finding("index.upstream", "note", message, _REINDEX)
-    if drift.wrong:
+    rewritten = archive.checks.rewritten().intersection(drift.stale_summaries)  # which is lossless-claw's right
+    if wrong := drift.wrong - len(rewritten):
         messages = (id_ for id_ in (*drift.lost, *drift.gone) if id_ < PASSAGE_BASE)
-        ids = [*(f"msg#{id_}" for id_ in messages), *drift.stale_summaries]
-        message = f"the search index disagrees with {drift.wrong:,} rows"
+        ids = [*(f"msg#{id_}" for id_ in messages), *(id_ for id_ in drift.stale_summaries if id_ not in rewritten)]
+        message = f"the search index disagrees with {wrong:,} rows"
         yield Finding("index.drift", "problem", message, _REINDEX, ids=tuple(ids[:NAMED]))
 
 
 def _files(archive: Archive, vault: Vault | None) -> Iterator[Finding]:
-    gone = [file_id for file_id, place, _ in archive.checks.file_places() if not lies_at(place, vault).is_file()]
+    gone = [file.id for file in archive.checks.file_places() if damage_of(file, vault)]
     if gone:
-        message = f"the bytes of {len(gone)} files are not where they should be"
+        message = f"the bytes of {len(gone)} files are missing or not those that were stored"
         yield Finding("files.missing", "problem", message, "restore them from a backup", ids=tuple(gone[:NAMED]))
     orphans: list[Orphan] = []
     if vault is not None and vault.root.is_dir():

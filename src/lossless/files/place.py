@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Protocol
 
 from lossless.files.vault import Vault
 from lossless.paths import payload_folder
@@ -24,3 +25,42 @@ def lies_at(place: str, vault: Vault | None) -> Path:
     path = Path(place)
     moved = path if vault is None else vault.root / path.parent.name / path.name
     return moved if moved.is_file() and not path.is_file() else path
+
+
+class Placed(Protocol):
+    """A payload as its row tells of it."""
+
+    @property
+    def id(self) -> str:
+        """By what messages name it."""
+        ...
+
+    @property
+    def place(self) -> str:
+        """Where its bytes should lie."""
+        ...
+
+    @property
+    def size(self) -> int | None:
+        """How many there should be."""
+        ...
+
+    def is_proven_by(self, data: bytes) -> bool:
+        """Whether these are its bytes, as far as anybody can say."""
+        ...
+
+
+def damage_of(file: Placed, vault: Vault | None) -> str | None:
+    """What is wrong with the bytes of a payload; None when nothing is."""
+    try:
+        path = lies_at(file.place, vault)
+        if not path.is_file():
+            return f"its bytes are not at {file.place}"
+        if file.size is not None and path.stat().st_size != file.size:
+            return f"{path} has another size than was stored"
+        if path.stem != file.id:  # no row makes another file be read
+            return None
+        is_proven = file.is_proven_by(path.read_bytes())
+    except (OSError, ValueError):
+        return f"its bytes cannot be read at {file.place}"
+    return None if is_proven else f"{path} does not hold the bytes that were stored"

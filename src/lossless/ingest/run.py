@@ -559,6 +559,7 @@ def _branch(
     added = tuple(dict.fromkeys((*plan.revived, *placed)))
     change = Change("branch", "sync", why, gone, added, None, before, after)
     archive.context.log(conversation.id, change, now)
+    archive.context.close_gaps(conversation.id)
     return appended
 
 

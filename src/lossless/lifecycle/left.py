@@ -50,6 +50,7 @@ def return_to_path(archive: Archive, conversation_id: int, path: Iterable[Entry 
         after = archive.context.tokens(conversation_id)
         change = Change("branch", "bootstrap", "branch", gone, back, None, before, after)
         archive.context.log(conversation_id, change, now)
+        archive.context.close_gaps(conversation_id)
     return len(gone)
 
 
@@ -71,4 +72,5 @@ def hide_left(archive: Archive, conversation_id: int, left: frozenset[str], now:
             after = archive.context.tokens(conversation_id)
             change = Change("branch", "bootstrap", "branch", gone, (), None, before, after)
             archive.context.log(conversation_id, change, now)
+            archive.context.close_gaps(conversation_id)
     return len(gone)

@@ -119,6 +119,14 @@ class Summaries:
         """The messages that a leaf was made of, in order."""
         return [row[0] for row in self._db.rows(_QUERIES["messages_of"], {"id": summary_id})]
 
+    def prepared(self, conversation_id: int, message_ids: Sequence[int]) -> Summary | None:
+        """The leaf that was written ahead for exactly these messages and has no place yet, if there is one."""
+        place = {"conversation_id": conversation_id, "first": message_ids[0]}
+        for (id_,) in self._db.rows(_QUERIES["prepared"], place):
+            if self.message_ids(id_) == list(message_ids):
+                return self.get(id_)
+        return None
+
     def used_in(self, summary_id: str) -> list[str]:
         """The summaries that were made of this one."""
         return [row[0] for row in self._db.rows(_QUERIES["used_in"], {"id": summary_id})]

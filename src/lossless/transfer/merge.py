@@ -255,6 +255,7 @@ class Merger:
             self._emptied.add(bundle.conversation["conversation_id"])
         files = [self._payloads.bring(file, conversation_id, self.report) for file in plan.new_files()]
         self._writer.put_beside("large_files", conversation_id, files)
+        self._archive.row_digests.put_payloads(self._payloads.brought)
         for file in plan.without_bytes:
             self._payloads.bring(file, conversation_id, self.report)
         new = self._put_messages(plan, conversation_id, is_new=is_new) if len(known) < len(bundle.keys) else []

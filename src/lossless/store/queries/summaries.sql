@@ -163,3 +163,15 @@ SELECT DISTINCT :id, l.message_id, :at FROM below JOIN summary_messages l ON l.s
  WHERE EXISTS (SELECT 1 FROM message_versions v WHERE v.message_id = l.message_id AND NOT v.lesser AND v.at >= unixepoch(:since))
     OR EXISTS (SELECT 1 FROM hidden_items h WHERE h.item = l.message_id AND unixepoch(h.at) >= unixepoch(:since))
     ON CONFLICT DO NOTHING;
+
+-- name: prepared
+-- Leaves that were written ahead for a run of messages that begins with this one, and that still tell what it says.
+SELECT l.summary_id FROM summary_messages l JOIN summaries s USING (summary_id)
+ WHERE l.message_id = :first AND l.ordinal = 0 AND s.conversation_id = :conversation_id AND s.depth = 0
+   AND EXISTS (SELECT 1 FROM context_log g WHERE g.conversation_id = :conversation_id AND g.action = 'prepare'
+         AND json_valid(g.added) AND g.added ->> 0 = s.summary_id)
+   AND NOT EXISTS (SELECT 1 FROM context_items c WHERE c.conversation_id = :conversation_id AND c.summary_id = s.summary_id)
+   AND NOT EXISTS (SELECT 1 FROM summary_parents p WHERE p.parent_summary_id = s.summary_id)
+   AND NOT EXISTS (SELECT 1 FROM stale_summaries t WHERE t.summary_id = s.summary_id)
+   AND NOT EXISTS (SELECT 1 FROM hidden_items h WHERE h.conversation_id = :conversation_id AND h.item = s.summary_id)
+ ORDER BY s.rowid DESC;
