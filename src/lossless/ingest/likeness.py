@@ -30,7 +30,7 @@ _OF_SHORTER, _OF_LONGER = 0.6, 0.25
 #: So many words, all of them in a text that is not twice as long, are no coincidence.
 _SEVERAL = 4
 #: Of so many words, this share of the shorter text's stand beside the same neighbour in both.
-_MANY, _TOGETHER = 8, 0.2
+_MANY, _TOGETHER = 8, 0.3
 #: A text of so few characters may be said again at any time.
 _SHORT_CHARS = 16
 #: How much of a row's text the pieces have that it is shown in.

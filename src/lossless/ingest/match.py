@@ -337,6 +337,7 @@ class _Matching:
         most = max(_FEW, len(rows))
         is_all = len(rows) > 1 and 0 <= len(self.shown) - len(rows) <= most
         is_all = is_all and all(self.pair.may_be(w, s) for w, s in pairs)
+        is_all = is_all and self._are_alike_or_none(pairs)
         if is_all and (len(self.shown) == len(rows) >= _FEW or self.pair.are_rewritten(pairs)):
             self._pair_all(pairs, alike=True)
             return
@@ -346,6 +347,11 @@ class _Matching:
             self._pair_all(pairs[:1], alike=True)
             self.chain = pairs[:1]
             self.fill_gaps()
+
+    def _are_alike_or_none(self, pairs: Sequence[tuple[int, int]]) -> bool:
+        """Whether one way of rewriting goes through all: where a few are alike, the host went on from an edit."""
+        alike = sum(self.pair.likeness(w, s) >= ALIKE for w, s in pairs)
+        return alike == 0 or 2 * alike > len(pairs)
 
     def _free(self, first: int, end: int) -> list[int]:
         return [w for w in range(first + 1, end) if w not in self.rows]
@@ -398,7 +404,8 @@ class _Matching:
         for w, s in pairs:
             is_next = w == 0 or w - 1 in self.rows or (bool(kept) and kept[-1][0] == w - 1)
             if is_next or w - s == offset or not self.shown[w].is_short:
-                is_certain = is_next and (s == 0 or s - 1 in self.taken or (bool(kept) and kept[-1][1] == s - 1))
+                before = next((n for n in range(s - 1, -1, -1) if self.stored[n].role != "system"), None)
+                is_certain = is_next and (before is None or before in self.taken or before in (row for _, row in kept))
                 self.ambiguous += self.shown[w].is_short and not is_certain
                 kept.append((w, s))
         return kept
