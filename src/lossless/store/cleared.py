@@ -44,8 +44,9 @@ class Cleared:
         return [row[0] for row in self._db.rows(_QUERIES["stamped"])]
 
     def written_in(self, message_ids: Sequence[int], summary_ids: Sequence[str]) -> list[int]:
-        """The conversations that some rows belong to."""
-        values = {"message_ids": json.dumps(list(message_ids)), "summary_ids": json.dumps(list(summary_ids))}
+        """The conversations that some rows belong to; an id that is no text is nobody's."""
+        names = [id_ for id_ in summary_ids if isinstance(id_, str)]
+        values = {"message_ids": json.dumps(list(message_ids)), "summary_ids": json.dumps(names)}
         return [row[0] for row in self._db.rows(_QUERIES["written_in"], values)]
 
     def record(self, conversation_ids: Iterable[int]) -> int:

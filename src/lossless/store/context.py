@@ -12,7 +12,7 @@ from lossless.errors import Stale
 from lossless.model.budget import budget_tokens, message_budget_tokens
 from lossless.model.context import ContextItem, MessageItem, SummaryItem, budget_sum, token_sum
 from lossless.model.times import row_time, state_time
-from lossless.store.foreign import text
+from lossless.store.foreign import number, text
 from lossless.store.rows import PartRow, Sketch, sketch, time
 from lossless.store.sql import load
 
@@ -135,11 +135,11 @@ class Context:
         while not is_whole and (tokens <= most_tokens or before > user < sys.maxsize):
             page = self._db.rows(_QUERIES["newest_items"], place | {"limit": _PAGE, "ordinal": before})
             rows += page
-            tokens += sum([_count(row[_TOKENS]) for row in page])
+            tokens += sum([number(row[_TOKENS]) for row in page])
             is_whole = len(page) < _PAGE
             before = page[-1][0] if page else before
-        while len(rows) > 1 and rows[-1][0] < user and tokens - _count(rows[-1][_TOKENS]) > most_tokens:
-            tokens -= _count(rows.pop()[_TOKENS])
+        while len(rows) > 1 and rows[-1][0] < user and tokens - number(rows[-1][_TOKENS]) > most_tokens:
+            tokens -= number(rows.pop()[_TOKENS])
             is_whole = False
         newest = self._items(rows[::-1])
         if is_whole:
@@ -462,14 +462,9 @@ class Context:
         return {message_id: frozenset(ids) for message_id, ids in found.items()}
 
 
-def _count(value: object) -> int:
-    """A count of tokens; what is none counts nothing, and `lcm verify` names it."""
-    return value if isinstance(value, int) else 0
-
-
 def _item(row: Row) -> ContextItem:
     ordinal, message_id, summary_id, role, tokens, seq, depth, budget = row
     known = budget if isinstance(budget, int) else -1
     if summary_id is not None:
-        return SummaryItem(ordinal, text(summary_id), depth or 0, _count(tokens), known)
-    return MessageItem(ordinal, message_id, role or "user", _count(tokens), seq or 0, known)
+        return SummaryItem(ordinal, text(summary_id), number(depth), number(tokens), known)
+    return MessageItem(ordinal, message_id, role or "user", number(tokens), number(seq), known)

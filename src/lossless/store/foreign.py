@@ -57,3 +57,8 @@ def record(kind: type[D], row: Sequence[object]) -> D:
     """A value whose fields are the columns of a row, in order; each is read as its type says."""
     columns = zip(fields(kind), row, strict=True)
     return kind(*[_READERS[field.type](raw) if field.type in _READERS else raw for field, raw in columns])
+
+
+def number(value: object) -> int:
+    """A count from a column; what is none counts nothing, and `lcm verify` names it."""
+    return value if isinstance(value, int) else 0
