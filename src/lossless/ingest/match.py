@@ -291,11 +291,11 @@ class _Matching:
             if all(self._is_almost(w, s) for w, s in pairs) and not all(self.shown[w].is_short for w, _ in pairs):
                 self.alike.update(w for w, s in pairs if self.shown[w].mark != self.stored[s].mark)
                 return pairs
-        if newest not in self.taken and 0 not in self.rows and self.pair.may_be(0, newest):
-            if self.shown[0].is_short and self.pair.likeness(0, newest) == 1.0:  # without the frame that it had
-                self.alike.add(0)
-                self.ambiguous += 1
-                return [(0, newest)]
+        is_free = newest not in self.taken and 0 not in self.rows and self.shown[0].is_short
+        if is_free and self.pair.may_be(0, newest) and self.pair.likeness(0, newest) == 1.0:
+            self.alike.add(0)  # a word or two, without the frame that they had
+            self.ambiguous += 1
+            return [(0, newest)]
         return []
 
     def _is_almost(self, w: int, s: int) -> bool:
