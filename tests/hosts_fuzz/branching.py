@@ -49,9 +49,10 @@ class RegeneratesTheSame(Regenerating):
 
 
 class Branching(Host):
-    """Goes back, on from there, and back to the old branch: rows come back, none is stored again."""
+    """Goes back, on from there, and back to the old branch: rows come back, none is stored again beside it."""
 
     kind = "branches"
+    parts = True
 
     def begin(self) -> None:
         super().begin()
@@ -71,10 +72,14 @@ class Branching(Host):
 
 
 class TwoTabs(Host):
-    """Two windows on one session, in turns: in the end two conversations, each event once in each at most."""
+    """Two windows on one session, in turns: from the second return on they are two conversations.
+
+    Each of them has each event once at most, and in its context what its own window showed last.
+    """
 
     kind = "two tabs"
     tabs = True
+    parts = True
 
     def calls(self) -> Iterator[Call]:
         yield from super().calls()
@@ -86,4 +91,4 @@ class TwoTabs(Host):
             self.world.user(sentence(self.random, self.world.token()))
             self.world.reply()
             tabs[tab] = list(path)
-            yield sync(self.view(path), tab)
+            yield sync(self.view(path), tab + 1)

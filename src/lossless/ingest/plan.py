@@ -259,7 +259,8 @@ def _revive(
 ) -> tuple[frozenset[int], int]:
     """Fill the places of messages that had left the context; returns their rows' ids, and what content leaves open.
 
-    One that stands between others is any of them with these words; one behind the last is one that came after it.
+    One that stands between others is any of them with these words; one behind the last is one that came after it, a
+    word or two aside: these may be those of another branch.
     """
     new = [n for n, row in enumerate(rows) if row is None]
     visible = {row.id for row in stored.rows}
@@ -276,7 +277,8 @@ def _revive(
     back: list[int] = []
     end = max((n for n, row in enumerate(rows) if row is not None), default=-1)
     for n in new:
-        before = next((row.seq for row in reversed(rows[:n]) if row is not None), stored.after_seq)
+        said = ((rows[k], events[k].message) for k in range(n - 1, -1, -1))
+        before = next((row.seq for row, one in said if row is not None and not is_short(one)), stored.after_seq)
         some = [row for row in free[events[n].fingerprint] if _is_back(events[n], row)]
         after = [row for row in some if row.seq > before]
         row = after[0] if after else some[0] if some and n < end else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lossless import recognise
@@ -18,6 +19,7 @@ from lossless.ingest.prints import common, is_cut_short, may_have_moved, moved_o
 from lossless.ingest.quiet import hide_quiet_turns
 from lossless.ingest.revise import write_versions
 from lossless.ingest.shown import only_shown
+from lossless.ingest.tabs import tab_of
 from lossless.ingest.window import (
     Window,
     entry_ids_of,
@@ -236,12 +238,12 @@ def sync(
         conversation = archive.conversations.open(session, now)
         if key is not None and archive.ingest.has_key(conversation.id, key):
             return AppendReport(conversation.id, replayed=len(items))
-        newest = archive.messages.newest_said_id(conversation.id)
-        seen = _read(archive, conversation, items, newest, timezone, whole=whole)
+        read = partial(_read, archive, items=items, timezone=timezone, whole=whole)
+        conversation, seen = tab_of(archive, session, conversation, read(conversation), read, now)
         window, plan = seen.window, seen.plan
         if (cap := _flood_cap(archive, conversation, plan)) is not None:
             return _blocked(archive, conversation, plan, window, cap, now)
-        is_first = newest is None and archive.messages.newest_id(conversation.id) is None
+        is_first = seen.before is None and archive.messages.newest_id(conversation.id) is None
         is_all = whole and seen.is_laid_over
         prompts = write_preamble(
             archive, conversation, window.preamble, now, is_first=is_first, is_all=is_all or seen.has_lost_prompts
@@ -261,10 +263,9 @@ def sync(
 def _read(
     archive: Archive,
     conversation: Conversation,
-    items: Sequence[Message | Incoming | JsonObject],
-    newest: int | None,
-    timezone: tzinfo | None,
     *,
+    items: Sequence[Message | Incoming | JsonObject],
+    timezone: tzinfo | None,
     whole: bool,
 ) -> Seen:
     """A window against the archive, by the cheapest way that is certain.
@@ -276,7 +277,7 @@ def _read(
     reader = _Reader(archive, conversation, items, prints, timezone)
     if mark is None or (whole and not prints.startswith(mark.chain) and is_cut_short(prints, mark.chain)):
         return reader.laid_over(mark)
-    is_newest = mark.last_id == newest
+    is_newest = mark.last_id == archive.messages.newest_said_id(conversation.id)
     if is_newest and prints.startswith(mark.chain):
         return reader.grown(mark)
     return reader.moved_on(mark, is_newest=is_newest) or (not whole and reader.rest(mark)) or reader.laid_over(mark)

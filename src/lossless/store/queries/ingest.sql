@@ -38,12 +38,12 @@ VALUES (:conversation_id, :key, :count, :now, :digest);
 SELECT first_message_id, last_message_id, length, chain, began FROM last_windows WHERE conversation_id = :conversation_id;
 
 -- name: recent_windows
--- The newest windows of active conversations whose key is a base, a colon and a digest; no more than `most` are looked at.
+-- The newest windows of conversations that may go on, whose key is a base, a colon and a digest; `most` are looked at.
 SELECT c.session_key, w.conversation_id, substr(w.chain, 1, 8 * w.length)
   FROM (SELECT conversation_id, last_message_id, length, chain FROM last_windows
          ORDER BY last_message_id DESC LIMIT :most) w
   JOIN conversations c ON c.conversation_id = w.conversation_id
- WHERE c.active = 1 AND substr(c.session_key, 1, length(:base) + 1) = :base || ':'
+ WHERE (c.active = 1 OR c.archive_cause = 'tab') AND substr(c.session_key, 1, length(:base) + 1) = :base || ':'
    AND substr(c.session_key, length(:base) + 2, 16) NOT GLOB '*[^0-9a-f]*' AND length(c.session_key) > length(:base) + 16
  ORDER BY w.last_message_id DESC LIMIT :limit;
 
