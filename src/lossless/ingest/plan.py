@@ -217,6 +217,8 @@ class Rows:
     after_seq: int = 0
     #: Rows of the window's entry ids, wherever they are.
     by_entry: Mapping[str, TailRow] | None = None
+    #: The fingerprints of messages that rows are which have references in the place of their payloads.
+    same: Mapping[int, bytes] = field(default_factory=dict)
 
     def known(self, event: Event) -> TailRow | None:
         """The row that an entry id says an event is; another role is another row."""
@@ -242,7 +244,7 @@ def plan_window(
             Shown(event.fingerprint, event.message.role, place.get(row.id) if row else None, is_short(event.message))
             for event, row in zip(events, known, strict=True)
         ],
-        [Stored(row.fingerprint, row.role) for row in stored.rows],
+        [Stored(stored.same.get(row.id, row.fingerprint), row.role) for row in stored.rows],
         pair,
         last=None if stored.last is None else [n for n, row in enumerate(stored.rows) if row.id in stored.last],
         follows=stored.follows,

@@ -17,6 +17,7 @@ from lossless.ingest.plan import IngestPlan, Known, plan_append, with_own_id, wi
 from lossless.ingest.preamble import write_preamble
 from lossless.ingest.prints import common, is_cut_short, may_have_moved, moved_on, prints_of
 from lossless.ingest.quiet import hide_quiet_turns
+from lossless.ingest.referenced import is_referenced
 from lossless.ingest.revise import write_versions
 from lossless.ingest.shown import only_shown
 from lossless.ingest.tabs import tab_of
@@ -213,7 +214,9 @@ def copies_in(archive: Archive) -> IsCopy:
     """Recognises other wordings of stored rows."""
 
     def is_copy(event: Event, row: TailRow, *, alone: bool) -> bool:
-        return likeness.likeness(archive.messages.get(row.id).message, event.message) >= (1.0 if alone else 0.5)
+        stored = archive.messages.get(row.id).message
+        is_alike = likeness.likeness(stored, event.message) >= (1.0 if alone else 0.5)
+        return is_alike or is_referenced(stored, event.message)
 
     return is_copy
 
