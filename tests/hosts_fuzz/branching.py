@@ -49,12 +49,13 @@ class RegeneratesTheSame(Regenerating):
 
 
 class Branching(Host):
-    """Goes back, on from there, and back to the old branch: rows come back, none is stored again.
+    """Goes back, on from there, and back to the old branch: rows come back, none is stored again beside it.
 
     It goes on in other words: the same window twice tells nobody that something else was meant.
     """
 
     kind = "branches"
+    parts = True
     goes_back = False
 
     def begin(self) -> None:
@@ -79,10 +80,14 @@ class Branching(Host):
 
 
 class TwoTabs(Host):
-    """Two windows on one session, in turns: in the end two conversations, each event once in each at most."""
+    """Two windows on one session, in turns: from the second return on they are two conversations.
+
+    Each of them has each event once at most, and in its context what its own window showed last.
+    """
 
     kind = "two tabs"
     tabs = True
+    parts = True
 
     def calls(self) -> Iterator[Call]:
         yield from super().calls()
@@ -94,4 +99,4 @@ class TwoTabs(Host):
             self.world.user(sentence(self.random, self.world.token()))
             self.world.reply()
             tabs[tab] = list(path)
-            yield sync(self.view(path), tab)
+            yield sync(self.view(path), tab + 1)

@@ -24,6 +24,8 @@ class Host:
     formats: ClassVar[tuple[str, ...]] = ("openai-chat", "anthropic", "openclaw")
     #: Several windows on one session: they may become conversations of their own.
     tabs: ClassVar[bool] = False
+    #: Whether branches that are shown in turns may become conversations of their own.
+    parts: ClassVar[bool] = False
 
     def __init__(self, world: World) -> None:
         self.world, self.random = world, world.random

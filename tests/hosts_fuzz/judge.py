@@ -12,6 +12,7 @@ from tests.hosts_fuzz.rules import EITHER, KEEP
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tests.hosts_fuzz.calls import Call
     from tests.hosts_fuzz.rules import Expected, Unit
     from tests.hosts_fuzz.stored import Row
     from tests.hosts_fuzz.words import Words
@@ -24,7 +25,7 @@ _FILLERS = ("missing tool result in session history", "[The conversation goes on
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong: `lost`, `doubled`, `missing`, `stale`, `context`, `overcounted`, `hidden`, `replayed`."""
+    """What is wrong: `lost`, `doubled`, `missing`, `stale`, `context`, `overcounted`, `hidden`, `tabs`, `replayed`."""
 
     what: str
     saying: str
@@ -52,7 +53,8 @@ def rows_fit(expected: Expected, rows: Sequence[Row], ambiguous: int, *, by_conv
     have = Counter(row.words.said for row in rows)
     if by_conversation:
         each = Counter((row.conversation, row.words.said) for row in rows)
-        have = Counter({said: max(n for (_, other), n in each.items() if other == said) for said in have})
+        most = {said: max(n for (_, other), n in each.items() if other == said) for said in have}
+        have = Counter({said: max(most[said], min(count, due[said])) for said, count in have.items()})
     open_ = {unit.words.said for unit in expected.units if unit.regrouped}
     more = [said for said in (have - due).elements() if said not in open_]
     less = [said for said in (due - have).elements() if said not in open_]
@@ -70,6 +72,29 @@ def rows_fit(expected: Expected, rows: Sequence[Row], ambiguous: int, *, by_conv
         saying = f"{len(less) - len(absent)} repeats have no row, ambiguous is {ambiguous}: {_said(less[0])}"
         problems.append(Problem("missing", saying, len(less)))
     return problems
+
+
+def tabs(calls: Sequence[Call], rows: Sequence[Row]) -> list[Problem]:
+    """Two windows in turns: one conversation up to the first return, then two, each with its own context."""
+    last: dict[int, Call] = {}
+    shown = returns = 0
+    for call in calls:
+        if call.tab:
+            returns += call.tab in last and call.tab != shown
+            last[call.tab], shown = call, call.tab
+    wanted = 2 if returns > 1 else 1
+    conversations = {row.conversation for row in rows}
+    if len(conversations) != wanted:
+        return [Problem("tabs", f"{len(conversations)} conversations after {returns} returns", len(conversations))]
+    if returns < 2:
+        return []
+    contexts = [
+        Counter(row.words.said for row in rows if row.conversation == one and row.in_context) for one in conversations
+    ]
+    for tab, call in last.items():
+        if Counter(one.words.said for one in call.shown) not in contexts:
+            return [Problem("tabs", f"no conversation has the context of tab {tab}")]
+    return []
 
 
 def hidden(rows: Sequence[Row]) -> list[Problem]:

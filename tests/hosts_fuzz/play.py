@@ -145,10 +145,12 @@ def _item(one: Shown, format_: str) -> Any:
 def _judged(opened: Stage, session: lossless.Session, run: Run, expected: Expected, played: Played) -> list[Problem]:
     rows = opened.reader.rows(str(session.key))
     made = opened.engine.assemble(session, budget=_BUDGET, format=run.format, allow_trailing_assistant=True)
-    tabs = KINDS[run.kind].tabs
+    kind = KINDS[run.kind]
     problems = judge.lost(expected, rows)
-    problems += judge.rows_fit(expected, rows, played.ambiguous, by_conversation=tabs)
+    problems += judge.rows_fit(expected, rows, played.ambiguous, by_conversation=kind.parts)
     problems += judge.hidden(rows)
+    if kind.tabs:
+        problems += judge.tabs(run.calls[: played.at + 1], rows)
     if played.ambiguous > played.undecidable:
         saying = f"ambiguous is {played.ambiguous}, undecidable {played.undecidable}"
         problems.append(judge.Problem("overcounted", saying))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lossless.errors import NotFound
-from tests.faults import SESSION, contents, problems
+from tests.faults import SESSION, contents, context, problems
 from tests.lifecycle.transcript_files import FIRST, TranscriptFile
 
 if TYPE_CHECKING:
@@ -197,6 +197,39 @@ def test_a_file_that_begins_again_with_the_same_words_is_counted_as_undecided(
     assert engine.status(SESSION).ingest.ambiguous == 2
     write(path, "hello")
     assert engine.bootstrap(SESSION, path).stored == 1
+
+
+# --- branches that were left before anybody read them ---
+
+
+def claude_lines(*said: tuple[str, str | None]) -> str:
+    """Lines of Claude Code: each says its own uuid."""
+    lines = []
+    for uuid, parent in said:
+        role = "user" if uuid.startswith("u") else "assistant"
+        message = {"role": role, "content": f"{uuid} says so"}
+        lines.append({"type": role, "uuid": uuid, "parentUuid": parent, "sessionId": "S", "message": message})
+    return "".join(json.dumps(line) + "\n" for line in lines)
+
+
+def test_a_branch_that_claude_code_left_is_stored_hidden_and_counted(engine: lossless.Engine, tmp_path: Path) -> None:
+    path = tmp_path / "S.jsonl"
+    path.write_text(claude_lines(("u1", None), ("a1", "u1"), ("u2", "a1"), ("a2", "u2"), ("u3", "a1"), ("a3", "u3")))
+    report = engine.bootstrap(SESSION, path)
+    assert (report.stored, report.abandoned) == (6, 2)
+    assert context(engine) == ["u1 says so", "a1 says so", "u3 says so", "a3 says so"]
+    causes = engine.archive.database.rows("SELECT cause, count(*) FROM hidden_items GROUP BY cause")
+    assert causes == [("branch", 2)]
+    assert engine.bootstrap(SESSION, path).stored == 0
+    path.write_text(path.read_text() + claude_lines(("u4", "a2"), ("a4", "u4")))  # it returns to what it had left
+    again = engine.bootstrap(SESSION, path)
+    assert again.stored == 2
+    assert context(engine) == [f"{uuid} says so" for uuid in ("u1", "a1", "u2", "a2", "u4", "a4")]
+    path.write_text(path.read_text() + claude_lines(("u5", "a3"), ("a5", "u5"), ("u6", "a4"), ("a6", "u6")))
+    last = engine.bootstrap(SESSION, path)
+    assert (last.stored, last.abandoned) == (4, 2)
+    assert context(engine)[-1] == "a6 says so"
+    assert problems(engine) == []
 
 
 # --- a host that returns to a branch without a word ---

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lossless.model.messages import Message
 
 Body = dict[str, Any]
+KEY = str(SESSION.key)
 
 
 def message(role: str, content: Any, **more: Any) -> Message:
@@ -26,9 +27,22 @@ def message(role: str, content: Any, **more: Any) -> Message:
 
 def test_runtime_context_is_no_answer() -> None:
     echo = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>> none"
-    assert recognise.why_skipped(message("assistant", [{"type": "text", "text": echo}])) is not None
-    assert recognise.why_skipped(message("user", echo)) is None
-    assert recognise.why_skipped(message("assistant", f"It begins with {echo}")) is None
+    assert recognise.why_skipped(message("assistant", [{"type": "text", "text": echo}], stopReason="stop")) is not None
+    assert recognise.why_skipped(message("user", echo, timestamp=1)) is None
+    assert recognise.why_skipped(message("assistant", f"It begins with {echo}", stopReason="stop")) is None
+
+
+def test_the_words_of_openclaw_are_ordinary_in_other_hosts(engine: lossless.Engine) -> None:
+    echo = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>> is how OpenClaw marks its notes."
+    said = [*heartbeat(), {"role": "user", "content": "What is that marker?"}, {"role": "assistant", "content": echo}]
+    session = lossless.Session(key="proxy:work:0123456789abcdef")
+    for verb in (engine.append, engine.sync):
+        assert verb(session, said).skipped == ()
+    assert visible(engine) == [one["content"] or "" for one in said]
+    assert not engine.archive.database.rows("SELECT 1 FROM hidden_items")
+    assert recognise.is_quiet_answer(message("assistant", "NO_REPLY"), "agent:main:main")
+    assert recognise.is_quiet_answer(message("assistant", "NO_REPLY", stopReason="stop"), None)
+    assert not recognise.is_quiet_answer(message("assistant", "NO_REPLY"), None)
 
 
 def test_an_empty_answer_that_failed_is_not_kept() -> None:
@@ -196,8 +210,8 @@ def test_a_sender_is_named_in_what_recall_finds(engine: lossless.Engine) -> None
 @pytest.mark.parametrize("question", ["Read HEARTBEAT.md if it exists.", "[OpenClaw heartbeat poll]"])
 @pytest.mark.parametrize("answer", ["HEARTBEAT_OK", " NO_REPLY\n"])
 def test_heartbeats_are_known_by_their_words_and_only_where_the_host_is_openclaw(question: str, answer: str) -> None:
-    assert recognise.is_quiet_question(message("user", question, timestamp=1))
-    assert recognise.is_quiet_answer(message("assistant", answer, timestamp=1))
-    assert not recognise.is_quiet_question(message("user", [{"type": "input_text", "text": question}]))
-    assert not recognise.is_quiet_answer(message("assistant", answer, refusal=None))
-    assert not recognise.is_quiet_answer(message("assistant", f"{answer} as before"))
+    assert recognise.is_quiet_question(message("user", question, timestamp=1), KEY)
+    assert recognise.is_quiet_answer(message("assistant", answer, timestamp=1), KEY)
+    assert not recognise.is_quiet_question(message("user", [{"type": "input_text", "text": question}]), KEY)
+    assert not recognise.is_quiet_answer(message("assistant", answer, refusal=None), KEY)
+    assert not recognise.is_quiet_answer(message("assistant", f"{answer} as before"), KEY)

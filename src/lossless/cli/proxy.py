@@ -53,7 +53,7 @@ _HISTORIES = {
     type=click.Choice(["prefix", "key"]),
     default="prefix",
     show_default=True,
-    help="What makes a conversation, without the header x-lossless-session: how it begins, or its API key.",
+    help="What makes a conversation, without the header x-lossless-session: its history, or its API key.",
 )
 @click.option(
     "--history",

@@ -96,6 +96,8 @@ def likeness(stored: Message, shown: Message) -> float:
     same = {_call(part) for part in stored.tool_calls} & {_call(part) for part in shown.tool_calls}
     if same and (stored.content == shown.content or any(is_minted(id_) for id_, _, _ in same)):
         return 1.0
+    if stored.tool_calls and not shown.tool_calls and _tells_calls(stored, shown.content):
+        return 1.0
     if stored.role == "user":
         mine, theirs = words_in_frame(stored.content), words_in_frame(shown.content)
         if (mine is not None or theirs is not None) and (mine or stored.content).strip() == (
@@ -171,6 +173,11 @@ def _calls(message: Message) -> list[str]:
 def _call(part: ToolCall) -> tuple[str | None, str, str]:
     """A call with its arguments; the id alone may be used again."""
     return part.id, part.name, stringify(part.input)
+
+
+def _tells_calls(message: Message, text: str) -> bool:
+    """Whether a text names all calls of a message: hosts that keep no calls write them down."""
+    return all(is_minted(part.id) and str(part.id) in text and part.name in text for part in message.tool_calls)
 
 
 def _results(message: Message) -> list[str]:

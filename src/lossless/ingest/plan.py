@@ -217,6 +217,8 @@ class Rows:
     after_seq: int = 0
     #: Rows of the window's entry ids, wherever they are.
     by_entry: Mapping[str, TailRow] | None = None
+    #: The fingerprints of messages that rows are which have references in the place of their payloads.
+    same: Mapping[int, bytes] = field(default_factory=dict)
 
     def known(self, event: Event) -> TailRow | None:
         """The row that an entry id says an event is; another role is another row."""
@@ -242,7 +244,7 @@ def plan_window(
             Shown(event.fingerprint, event.message.role, place.get(row.id) if row else None, is_short(event.message))
             for event, row in zip(events, known, strict=True)
         ],
-        [Stored(row.fingerprint, row.role) for row in stored.rows],
+        [Stored(stored.same.get(row.id, row.fingerprint), row.role) for row in stored.rows],
         pair,
         last=None if stored.last is None else [n for n, row in enumerate(stored.rows) if row.id in stored.last],
         follows=stored.follows,
@@ -259,7 +261,8 @@ def _revive(
 ) -> tuple[frozenset[int], int]:
     """Fill the places of messages that had left the context; returns their rows' ids, and what content leaves open.
 
-    One that stands between others is any of them with these words; one behind the last is one that came after it.
+    One that stands between others is any of them with these words; one behind the last is one that came after it, a
+    word or two aside: these may be those of another branch.
     """
     new = [n for n, row in enumerate(rows) if row is None]
     visible = {row.id for row in stored.rows}
@@ -276,7 +279,8 @@ def _revive(
     back: list[int] = []
     end = max((n for n, row in enumerate(rows) if row is not None), default=-1)
     for n in new:
-        before = next((row.seq for row in reversed(rows[:n]) if row is not None), stored.after_seq)
+        said = ((rows[k], events[k].message) for k in range(n - 1, -1, -1))
+        before = next((row.seq for row, one in said if row is not None and not is_short(one)), stored.after_seq)
         some = [row for row in free[events[n].fingerprint] if _is_back(events[n], row)]
         if is_short(events[n].message):
             some = [row for row in some if row.seq == before + 1 or n < end or _is_next_back(events, n, row, free)]

@@ -28,7 +28,8 @@ def hide_quiet_turns(
 ) -> None:
     """Hide the turns that end in one of the new answers and were only asked whether there is anything to do."""
     for event, id_ in zip(new, ids, strict=True):
-        if recognise.is_quiet_answer(event.message) and (turn := _turn_to(archive, conversation, id_)):
+        is_quiet = recognise.is_quiet_answer(event.message, conversation.session_key)
+        if is_quiet and (turn := _turn_to(archive, conversation, id_)):
             hide(archive, conversation, turn, now)
 
 
@@ -52,7 +53,7 @@ def _says_nothing(archive: Archive, row: TailRow) -> bool:
     answer = archive.messages.get(row.id).message
     if any(isinstance(part, ToolCall) for part in answer.parts):
         return False
-    return recognise.is_quiet_answer(answer) or not answer.content.strip()
+    return answer.content.strip() in ("", *recognise.QUIET_ANSWERS)
 
 
 def _is_answer(archive: Archive, row: TailRow) -> bool:
@@ -67,7 +68,7 @@ def hide_quiet_history(archive: Archive, conversation: Conversation, now: dateti
     identities = [identity_hash("assistant", answer) for answer in recognise.QUIET_ANSWERS]
     for seq in archive.messages.seqs_in_context(conversation.id, identities):
         rows = archive.messages.context_run(conversation.id, seq - _MOST_MESSAGES + 1, seq)
-        if turn := _turn_of(archive, rows):
+        if turn := _turn_of(archive, conversation, rows):
             hide(archive, conversation, turn, now)
 
 
@@ -83,13 +84,16 @@ def hide(archive: Archive, conversation: Conversation, ids: Sequence[int], now: 
 def _turn_to(archive: Archive, conversation: Conversation, answer_id: int) -> list[int]:
     """The messages from a heartbeat's question to its answer; none when a person asked."""
     rows = archive.messages.tail(conversation.id, _MOST_MESSAGES)
-    return _turn_of(archive, [row for row in rows if row.id <= answer_id])
+    return _turn_of(archive, conversation, [row for row in rows if row.id <= answer_id])
 
 
-def _turn_of(archive: Archive, rows: Sequence[TailRow]) -> list[int]:
+def _turn_of(archive: Archive, conversation: Conversation, rows: Sequence[TailRow]) -> list[int]:
     """The last turn of these rows, if a heartbeat has asked."""
     start = _last_question(rows)
-    if start is None or not recognise.is_quiet_question(archive.messages.get(rows[start].id).message):
+    if start is None:
+        return []
+    question = archive.messages.get(rows[start].id).message
+    if not recognise.is_quiet_question(question, conversation.session_key):
         return []
     return [row.id for row in rows[start:]]
 

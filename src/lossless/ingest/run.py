@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lossless import recognise
@@ -16,8 +17,10 @@ from lossless.ingest.plan import IngestPlan, Known, plan_append, with_own_id, wi
 from lossless.ingest.preamble import write_preamble
 from lossless.ingest.prints import common, is_cut_short, may_have_moved, moved_on, prints_of
 from lossless.ingest.quiet import hide_quiet_turns
+from lossless.ingest.referenced import is_referenced
 from lossless.ingest.revise import join_leaf, write_versions
 from lossless.ingest.shown import only_shown
+from lossless.ingest.tabs import tab_of
 from lossless.ingest.window import (
     Window,
     entry_ids_of,
@@ -213,7 +216,9 @@ def copies_in(archive: Archive) -> IsCopy:
     """Recognises other wordings of stored rows."""
 
     def is_copy(event: Event, row: TailRow, *, alone: bool) -> bool:
-        return likeness.likeness(archive.messages.get(row.id).message, event.message) >= (1.0 if alone else 0.5)
+        stored = archive.messages.get(row.id).message
+        is_alike = likeness.likeness(stored, event.message) >= (1.0 if alone else 0.5)
+        return is_alike or is_referenced(stored, event.message)
 
     return is_copy
 
@@ -238,9 +243,9 @@ def sync(
         conversation = archive.conversations.open(session, now)
         if key is not None and archive.ingest.has_key(conversation.id, key):
             return AppendReport(conversation.id, replayed=len(items))
-        newest = archive.messages.newest_said_id(conversation.id)
-        seen = _read(archive, conversation, items, newest, timezone, whole=whole)
-        apart = _apart(archive, conversation, items, timezone, seen.plan, now, whole=whole)
+        read = partial(_read, archive, items=items, timezone=timezone, whole=whole)
+        conversation, seen = tab_of(archive, session, conversation, read(conversation), read, now)
+        apart = _apart(archive, conversation, read, seen.plan, now)
         if apart is None:
             report = _take(archive, conversation, seen, items, payloads, now, whole=whole)
         else:
@@ -263,7 +268,7 @@ def _take(
 ) -> AppendReport:
     """Store what a window adds to a conversation, as it was read against it."""
     window, plan = seen.window, seen.plan
-    is_first = archive.messages.newest_id(conversation.id) is None
+    is_first = seen.before is None and archive.messages.newest_id(conversation.id) is None
     is_all = whole and seen.is_laid_over
     prompts = write_preamble(
         archive, conversation, window.preamble, now, is_first=is_first, is_all=is_all or seen.has_lost_prompts
@@ -282,10 +287,9 @@ def _take(
 def _read(
     archive: Archive,
     conversation: Conversation,
-    items: Sequence[Message | Incoming | JsonObject],
-    newest: int | None,
-    timezone: tzinfo | None,
     *,
+    items: Sequence[Message | Incoming | JsonObject],
+    timezone: tzinfo | None,
     whole: bool,
 ) -> Seen:
     """A window against the archive, by the cheapest way that is certain.
@@ -297,7 +301,7 @@ def _read(
     reader = _Reader(archive, conversation, items, prints, timezone)
     if mark is None or (whole and not prints.startswith(mark.chain) and is_cut_short(prints, mark.chain)):
         return reader.laid_over(mark)
-    is_newest = mark.last_id == newest
+    is_newest = mark.last_id == archive.messages.newest_said_id(conversation.id)
     if is_newest and prints.startswith(mark.chain):
         return reader.grown(mark)
     return reader.moved_on(mark, is_newest=is_newest) or (not whole and reader.rest(mark)) or reader.laid_over(mark)
@@ -462,12 +466,9 @@ class _Apart:
 def _apart(
     archive: Archive,
     conversation: Conversation,
-    items: Sequence[Message | Incoming | JsonObject],
-    timezone: tzinfo | None,
+    read: Callable[[Conversation], Seen],
     plan: IngestPlan,
     now: datetime,
-    *,
-    whole: bool,
 ) -> _Apart | None:
     """Where a window goes that has nothing in common with its conversation: to what is quarantined and has.
 
@@ -476,8 +477,7 @@ def _apart(
     if plan.cause != "disjoint":
         return None
     for other in archive.conversations.quarantined_of(conversation):
-        newest = archive.messages.newest_said_id(other.id)
-        seen = _read(archive, other, items, newest, timezone, whole=whole)
+        seen = read(other)
         if seen.plan.cause != "disjoint":
             was = "somebody refused" if other.archive_cause == "refused" else "is quarantined"
             return _Apart(other, seen, f"the window goes on with what {was}, in conversation {other.id}")
@@ -490,7 +490,7 @@ def _apart(
         f"than {cap} at once are not taken over: they are quarantined in conversation {made.id}, until "
         f"`lcm quarantine accept {made.id}` or `lcm quarantine refuse {made.id}`"
     )
-    return _Apart(made, _read(archive, made, items, None, timezone, whole=whole), reason)
+    return _Apart(made, read(made), reason)
 
 
 def write(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lossless.ingest import events as incoming
 from lossless.ingest import likeness
 from lossless.ingest.plan import IngestPlan, Known, Rows, plan_append, plan_window, with_own_ids
+from lossless.ingest.referenced import same_as_shown
 from lossless.ingest.synthetic import what_of_ours
 from lossless.model.messages import MADE_UP, Incoming, Message, Reasoning
 
@@ -143,6 +144,7 @@ def plan_over(
     in_use: frozenset[str] = frozenset(),
 ) -> IngestPlan:
     """Match events with rows; those that left the context are looked up when they are asked for."""
+    stored = replace(stored, same=same_as_shown(archive, conversation_id, events, stored.rows))
     return plan_window(
         events,
         stored,

@@ -15,7 +15,7 @@ from lossless.errors import ArchiveLocked
 from lossless.ingest import entries as ingest
 from lossless.lifecycle import ages, epochs
 from lossless.lifecycle.elsewhere import Whose, all_pruned
-from lossless.lifecycle.left import hide_left, left_in, return_to_path
+from lossless.lifecycle.left import hide_left, left_in, return_to_path, store_left
 from lossless.lifecycle.readings import (
     TRIES,
     Moved,
@@ -174,6 +174,8 @@ def _read_appended(work: Reading) -> None:
 def read_first(work: Reading, fork_tokens: int) -> None:
     """Store a whole path into a conversation that holds nothing, but for what other conversations hold."""
     work.leave_out(fork_tokens)
+    if work.apart is None:
+        store_left(work)
     store_rest(work, work.path())
     shared = set() if work.apart is None else work.apart.sources
     if shared:
@@ -214,7 +216,10 @@ def read_whole(work: Reading, *, accept: bool, refused: bool = False) -> None:
     work.report = replace(work.report, abandoned=work.report.abandoned + abandoned)
     if accept or looked.known:
         settle(work, accept=accept)
-    finish(work, is_cut=_is_cut(work, looked))
+    is_cut = _is_cut(work, looked)
+    if work.apart is None:
+        store_left(work, left)
+    finish(work, is_cut=is_cut)
 
 
 def _surveyed(work: Reading) -> Survey:

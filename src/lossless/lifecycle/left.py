@@ -1,10 +1,14 @@
-"""What a transcript has left: entries that are in the file and not on its path leave the context, too."""
+"""What a transcript has left: entries that are in the file and not on its path are kept out of the context."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lossless.lifecycle.stream import said
+from lossless.ingest import entries as ingest
+from lossless.ingest.plan import IngestPlan
+from lossless.ingest.window import entry_ids_of
+from lossless.lifecycle.stream import chunks, messages_of, of_lane, said
 from lossless.model.context import MessageItem
 from lossless.model.messages import MADE_UP
 from lossless.store.context import Change
@@ -13,14 +17,61 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
+    from lossless.lifecycle.readings import Reading
     from lossless.store.archive import Archive
     from lossless.transcripts.entries import BadLine, Entry
+
+
+#: Kinds of transcripts that hold all branches, those that were left too.
+_WRITE_BRANCHES = frozenset(("claude-code",))
 
 
 def left_in(path: Iterable[Entry | BadLine], everything: Iterable[Entry | BadLine]) -> frozenset[str]:
     """The ids of what was said on branches that the host has left."""
     there = {entry.id for entry in said(path)}
     return frozenset(entry.id for entry in said(everything) if entry.id is not None and entry.id not in there)
+
+
+def store_left(work: Reading, left: frozenset[str] | None = None) -> None:
+    """Store what was said on branches that the host has left before anybody read them, hidden as a branch.
+
+    Only of hosts that write down all their branches themselves. `left` are their ids, where these are known.
+    """
+    transcript, lane = work.transcript, work.lane
+    if transcript.kind not in _WRITE_BRANCHES or not transcript.is_branched(lane):
+        return
+    if left is None:
+        left = left_in(transcript.path(lane), of_lane(transcript.appended(), lane))
+    archive, conversation = work.archive, work.conversation
+    gone = (entry for entry in said(of_lane(transcript.appended(), lane)) if entry.id in left)
+    for chunk in chunks(gone, work.chunk):
+        with archive.writing():
+            batch = ingest.read(messages_of(chunk))
+            plan = _plan_left(archive, work.id, batch)
+            if not plan.new and not plan.stamps:
+                continue
+            report = ingest.carry_out(archive, conversation, plan, batch, now=work.now, payloads=work.payloads)
+            _hide(archive, work.id, report.message_ids, work.now)
+        stored = len(report.message_ids)
+        work.report = replace(work.report, stored=work.report.stored + stored, abandoned=work.report.abandoned + stored)
+
+
+def _plan_left(archive: Archive, conversation_id: int, batch: ingest.Batch) -> IngestPlan:
+    """What of a branch is not stored; a row that has left the context without an id of the host's is its copy."""
+    known = archive.messages.known_entries(conversation_id, entry_ids_of(batch.events))
+    free: dict[bytes, list[int]] = {}
+    for row in archive.messages.abandoned_from(conversation_id, 1):
+        if row.entry_id is None:
+            free.setdefault(row.fingerprint, []).append(row.id)
+    new, stamps = [], []
+    for event in batch.events:
+        if event.entry_id is None or event.entry_id in known:
+            continue
+        if same := free.get(event.fingerprint):
+            stamps.append((same.pop(0), event.entry_id))
+        else:
+            new.append(event)
+    return IngestPlan(tuple(new), tuple(stamps), replayed=len(batch.events) - len(new), is_running=False)
 
 
 def return_to_path(archive: Archive, conversation_id: int, path: Iterable[Entry | BadLine], now: datetime) -> int:
@@ -66,11 +117,15 @@ def hide_left(archive: Archive, conversation_id: int, left: frozenset[str], now:
         rows = {row.id for row in archive.messages.known_entries(conversation_id, list(left)).values()}
         items = archive.context.items(conversation_id)
         gone = tuple(item.message_id for item in items if isinstance(item, MessageItem) and item.message_id in rows)
-        if gone:
-            before = archive.context.tokens(conversation_id)
-            archive.context.hide(conversation_id, gone, "branch", now)
-            after = archive.context.tokens(conversation_id)
-            change = Change("branch", "bootstrap", "branch", gone, (), None, before, after)
-            archive.context.log(conversation_id, change, now)
-            archive.context.close_gaps(conversation_id)
+        _hide(archive, conversation_id, gone, now)
     return len(gone)
+
+
+def _hide(archive: Archive, conversation_id: int, gone: tuple[int, ...], now: datetime) -> None:
+    if gone:
+        before = archive.context.tokens(conversation_id)
+        archive.context.hide(conversation_id, gone, "branch", now)
+        after = archive.context.tokens(conversation_id)
+        change = Change("branch", "bootstrap", "branch", gone, (), None, before, after)
+        archive.context.log(conversation_id, change, now)
+        archive.context.close_gaps(conversation_id)

@@ -44,6 +44,9 @@ class Listed:
     def path(self, lane: str | None = None) -> Iterator[Entry | BadLine]:
         return (entry for entry in self.entries if entry.lane == lane)
 
+    def is_branched(self, lane: str | None = None) -> bool:  # noqa: ARG002
+        return False
+
     def appended(self, start: int = 0, number: int = 1) -> Iterator[Entry | BadLine]:
         return (entry for entry in self.entries if entry.line.start >= start and entry.line.number >= number)
 

@@ -1,7 +1,8 @@
 """What hosts write for their own use, recognised by small plug-ins: one module for each host, listed here.
 
 A plug-in says why a message is not kept, which message only repeats another one, which turns had nothing to say,
-and who spoke. The rest of the package knows nothing of any host.
+and who spoke. Each judges only what is plainly its own host's: the same words of another host are ordinary messages.
+The rest of the package knows nothing of any host.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ class Recogniser(Protocol):
         """Whether such a message notes down the one before it."""
         ...
 
-    def is_quiet_question(self, message: Message) -> bool:
+    def is_quiet_question(self, message: Message, session_key: str | None) -> bool:
         """Whether a message asks, in a person's place, if there is anything to do."""
         ...
 
-    def is_quiet_answer(self, message: Message) -> bool:
+    def is_quiet_answer(self, message: Message, session_key: str | None) -> bool:
         """Whether an answer says that there is nothing to do."""
         ...
 
@@ -69,14 +70,14 @@ def is_note_of(message: Message, before: Message | None) -> bool:
     return before is not None and any(host.is_note_of(message, before) for host in RECOGNISERS)
 
 
-def is_quiet_question(message: Message) -> bool:
-    """Whether a host asks if there is anything to do."""
-    return any(host.is_quiet_question(message) for host in RECOGNISERS)
+def is_quiet_question(message: Message, session_key: str | None) -> bool:
+    """Whether the host of a session asks if there is anything to do."""
+    return any(host.is_quiet_question(message, session_key) for host in RECOGNISERS)
 
 
-def is_quiet_answer(message: Message) -> bool:
+def is_quiet_answer(message: Message, session_key: str | None) -> bool:
     """Whether the answer to that is that there is nothing."""
-    return any(host.is_quiet_answer(message) for host in RECOGNISERS)
+    return any(host.is_quiet_answer(message, session_key) for host in RECOGNISERS)
 
 
 def sender_of(message: Message) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -19,21 +20,22 @@ _DELIVERY_MIRROR = "delivery-mirror"
 #: to do, or nothing to say.
 _HEARTBEAT_FILE, _HEARTBEAT_POLL = "heartbeat.md", "[openclaw heartbeat poll]"
 QUIET_ANSWERS = ("HEARTBEAT_OK", "NO_REPLY")
-#: What its messages are read as. Those of other hosts may say the same words and mean them.
-_FORMATS = ("openclaw", "plain")
+#: How it names its sessions. Other hosts may say the same words, and mean them.
+_SESSION_KEY = re.compile(r"agent:[^:]+:.")
 _SENDER_KEYS = ("senderId", "senderName", "senderUsername")
 
 
 def why_skipped(message: Message) -> str | None:
-    """Its runtime context is no answer."""
-    if message.role == "assistant" and message.content.startswith(_RUNTIME_CONTEXT):
+    """Its runtime context is no answer; without the fields that it gives its answers it is another host's."""
+    if message.role == "assistant" and message.format == "openclaw" and message.content.startswith(_RUNTIME_CONTEXT):
         return "the host's own runtime context"
     return None
 
 
 def may_be_note(message: Message) -> bool:
     """The note of a delivery names no model that could speak."""
-    return message.role == "assistant" and (message.body or {}).get("model") == _DELIVERY_MIRROR
+    is_its = message.role == "assistant" and message.format == "openclaw"
+    return is_its and (message.body or {}).get("model") == _DELIVERY_MIRROR
 
 
 def is_note_of(message: Message, before: Message) -> bool:
@@ -43,18 +45,25 @@ def is_note_of(message: Message, before: Message) -> bool:
     return any(isinstance(part, Reasoning) for part in before.parts)
 
 
-def is_quiet_question(message: Message) -> bool:
+def is_quiet_question(message: Message, session_key: str | None) -> bool:
     """A heartbeat's question names its file, or itself."""
-    if message.role != "user" or message.format not in _FORMATS:
+    if message.role != "user" or not _is_its(message, session_key):
         return False
     text = message.content.lower()
     return _HEARTBEAT_FILE in text or _HEARTBEAT_POLL in text
 
 
-def is_quiet_answer(message: Message) -> bool:
+def is_quiet_answer(message: Message, session_key: str | None) -> bool:
     """Nothing but the word for it: an answer that says more is an answer."""
-    is_its = message.role == "assistant" and message.format in _FORMATS
+    is_its = message.role == "assistant" and _is_its(message, session_key)
     return is_its and message.content.strip() in QUIET_ANSWERS
+
+
+def _is_its(message: Message, session_key: str | None) -> bool:
+    """Whether a message is OpenClaw's by its fields, or by the name of the session; in doubt it is not."""
+    if message.format == "openclaw":
+        return True
+    return message.format == "plain" and session_key is not None and _SESSION_KEY.match(session_key) is not None
 
 
 def sender_of(message: Message) -> str | None:

@@ -8,8 +8,9 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from lossless.ingest.prints import pieces
 from lossless.model.conversations import Session
-from lossless.serve.proxy_histories import Request, Stored, goes_back, goes_on, may_go_on, shares
+from lossless.serve.proxy_histories import Fit, Request, Stored, fit, goes_back, goes_on, shares
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,8 +19,11 @@ if TYPE_CHECKING:
     from lossless.exchange.dialect import Raw
 
 By: TypeAlias = Literal["prefix", "key"]
-#: So many of the conversations that begin with the same message are looked at, newest first, and some more closely.
-_MOST_ALIKE, _CLOSER = 64, 8
+#: So many of the conversations that begin with the same message are looked at, newest first.
+_MOST_ALIKE = 64
+#: So many of those that were in use last are compared by the prints of their last window, so many of these closely; and
+#: no more windows than this are looked at, whoever they belong to.
+_RECENT, _CLOSER, _WINDOWS = 64, 8, 512
 _REMEMBERED = 4096
 
 
@@ -29,6 +33,8 @@ class Sessions:
 
     engine: Engine
     by: By = "prefix"
+    #: How many requests got a new conversation because they may be of several.
+    doubtful: int = 0
     #: By the id of a response that clients know: its session, and the provider's own id where that is another.
     _responses: OrderedDict[str, tuple[Session, str]] = field(default_factory=OrderedDict)
     #: Sessions that have requests on their way, and how many.
@@ -68,8 +74,15 @@ class Sessions:
         if not header and self.by == "prefix":
             return self._aligned(request, name)
         named = Session(key=name)
-        is_its = goes_on_from is not None or (stored := self._stored(named)) is None or shares(request, stored)
+        is_its = goes_on_from is not None or self._is_its(request, named)
         return named if is_its else self._aligned(request, f"{name}:beside")
+
+    def _is_its(self, request: Request, named: Session) -> bool:
+        """Whether a request that names a session shows anything of its history."""
+        found = self.engine.archive.conversations.find(named)
+        if found is None or shares(request, Stored(self.engine.archive, found.id)):
+            return True
+        return fit(self.engine.archive, found.id, request) is not None
 
     def real_id(self, response_id: str) -> str:
         """What the provider calls a response; clients know the first of several rounds."""
@@ -95,37 +108,54 @@ class Sessions:
 
     def _aligned(self, request: Request, base: str) -> Session:
         """The conversation whose history the request goes on from, the longest there is; else the one in which it
-        goes back to an earlier message; else a new one.
+        goes back to an earlier message, or whose newest exchange it has in other words; else a new one.
 
         A first request goes back to nothing: it begins a conversation, or tries one again that has had no reply.
         """
         name = f"{base}:{_short(request.first)}"
         count = self._count(name)
-        found: list[tuple[int, bool, Session]] = []
-        others: list[tuple[Session, Stored]] = []
+        found: list[tuple[Fit, Session]] = []
+        back: Session | None = None
         for session, stored in self._alike(name, count, is_first=not request.has_reply):
-            is_free = session.name not in self._busy
             if length := goes_on(request, stored):
-                if is_free and length == request.replied:
+                if length == request.replied and session.name not in self._busy:
                     return session
-                found.append((length, is_free, session))
-            else:
-                others.append((session, stored))
-        close = sorted((one for one in others if may_go_on(request, one[1])), key=lambda one: -len(one[1]))
-        for session, stored in close[:_CLOSER]:
-            if length := goes_on(request, stored, closely=True):
-                found.append((length, session.name not in self._busy, session))
-        if found:
-            return max(found, key=lambda one: one[:2])[2]
-        back = self._back(request, others) if request.has_reply else None
-        return back or Session(key=_numbered(name, count + 1))
+                found.append((Fit("on", length, is_all=True), session))
+            elif back is None and request.has_reply and goes_back(request, stored):
+                back = session
+        if request.has_reply and back is None:
+            known = {session.name for _, session in found}
+            found += [one for one in self._fitting(request, base) if one[1].name not in known]
+        best, ties = self._best(found)
+        session = best or back or Session(key=_numbered(name, count + 1))
+        if ties and best is None:
+            self.doubtful += 1
+            self.engine.log.log("session", sessionKey=session.name, ambiguous=ties, reason="may be of several chats")
+        return session
 
-    def _back(self, request: Request, others: list[tuple[Session, Stored]]) -> Session | None:
-        """The newest conversation that begins as the request does, and went on."""
-        found = next((session for session, stored in others if goes_back(request, stored)), None)
-        if found is not None:
-            return found
-        return next((session for session, stored in others[:_CLOSER] if goes_back(request, stored, closely=True)), None)
+    def _fitting(self, request: Request, base: str) -> list[tuple[Fit, Session]]:
+        """Conversations that were in use lately and that the matcher says a request belongs to, newest first."""
+        archive, asked = self.engine.archive, set(request.prints)
+        recent = archive.ingest.recent_windows(base, _RECENT, _WINDOWS)
+        close = sorted(recent, key=lambda one: -len(asked.intersection(pieces(one.chain))))[:_CLOSER]
+        fits = [(fit(archive, one.conversation_id, request), Session(key=one.session_key)) for one in close]
+        return [(how, session) for how, session in fits if how is not None]
+
+    def _best(self, found: list[tuple[Fit, Session]]) -> tuple[Session | None, int]:
+        """Of conversations that a request may belong to the one that it has most in common with, and their number.
+
+        Two that say the same are as good as each other, and the newest is taken. Otherwise nobody knows.
+        """
+        for how in ("on", "back", "instead"):
+            some = [(one, session) for one, session in found if one.how == how]
+            most = max((one.known for one, _ in some), default=0)
+            some = [(one, session) for one, session in some if one.known == most]
+            free = [(one, session) for one, session in some if session.name not in self._busy]
+            some = free or (some if how == "on" else [])
+            if some:
+                is_clear = len(some) == 1 or how == "back" or all(one.is_all for one, _ in some)
+                return some[0][1] if is_clear else None, len(some)
+        return None, 0
 
     def _alike(self, name: str, count: int, *, is_first: bool) -> Iterator[tuple[Session, Stored]]:
         """The newest conversations that begin with the same message; for a first request, those that wait for none."""

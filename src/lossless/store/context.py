@@ -445,6 +445,11 @@ class Context:
         )  # fmt: skip
         self._forget_tokens(conversation_id)
 
+    def has_returned(self, conversation_id: int, *, left: Sequence[int], back: Sequence[int]) -> bool:
+        """Whether a host has left some of the messages `back` before, for some of those that it leaves now."""
+        values = {"conversation_id": conversation_id, "left": json.dumps(left), "back": json.dumps(back)}
+        return self._db.row(_QUERIES["has_returned"], values) is not None
+
     def _forget_tokens(self, conversation_id: int) -> None:
         """The context is another one: what was counted along is no longer its size."""
         self._db.run(_INGEST["forget_context_tokens"], {"conversation_id": conversation_id})

@@ -144,6 +144,16 @@ class Conversations:
         """Note that nobody wants what is quarantined; it stays where it is."""
         self._db.run(_QUERIES["set_cause"], {"id": conversation_id, "cause": "refused", "now": row_time(now)})
 
+    def closed_for(self, conversation: Conversation, cause: str, limit: int) -> list[Conversation]:
+        """Conversations of the same session that were closed for a cause, the last one first."""
+        values = {"key": conversation.session_key, "session_id": conversation.session_id}
+        found = self._db.rows(_QUERIES["closed_for"], values | {"cause": cause, "limit": limit})
+        return [rows.conversation(row) for row in found]
+
+    def reopen(self, conversation_id: int, now: datetime) -> None:
+        """Let a closed conversation go on; the one of its session that is active has to be closed before."""
+        self._db.run(_QUERIES["reopen"], {"id": conversation_id, "now": row_time(now)})
+
     def active_ids(self) -> list[int]:
         """The conversations that go on."""
         return [id_ for (id_,) in self._db.rows(_QUERIES["active_ids"])]

@@ -54,6 +54,18 @@ class WindowMark:
     #: The row of each of its messages, with a minus for a system prompt at its head, 0 for what is not stored; None
     #: when nobody knows.
     rows: tuple[int, ...] | None = None
+    #: The seq of the newest message when the first window was noted; None when nobody knows.
+    began: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecentWindow:
+    """The last window of a conversation that was in use lately."""
+
+    session_key: str
+    conversation_id: int
+    #: Eight bytes for each of its messages.
+    chain: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +171,17 @@ class IngestMemory:
         row = self._db.row(_QUERIES["window"], {"conversation_id": conversation_id})
         if row is None:
             return None
-        first, last, length, chain = row
+        first, last, length, chain, began = row
         end = _PRINT * length
-        return WindowMark(first, last, length, chain[:end], _unpacked(chain[end:], length))
+        return WindowMark(first, last, length, chain[:end], _unpacked(chain[end:], length), began)
+
+    def recent_windows(self, base: str, limit: int, most: int) -> list[RecentWindow]:
+        """The windows of the conversations below a key that were in use last, newest first.
+
+        Only the `most` newest windows of all are looked at, so that the cost does not grow with the archive.
+        """
+        found = self._db.rows(_QUERIES["recent_windows"], {"base": base, "limit": limit, "most": most})
+        return [RecentWindow(key, id_, bytes(chain)) for key, id_, chain in found]
 
     def set_window(self, conversation_id: int, mark: WindowMark, now: datetime) -> None:
         self._db.run(

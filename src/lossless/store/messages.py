@@ -212,6 +212,11 @@ class Messages:
         place = {"conversation_id": conversation_id, "identity": identity, "limit": limit}
         return [row[0] for row in self._db.rows(_QUERIES["seqs_of_identity"], place)]
 
+    def referring(self, conversation_id: int, first: int, limit: int) -> list[int]:
+        """The messages from a seq on whose words may refer to a file, newest first."""
+        place = {"conversation_id": conversation_id, "first": first, "limit": limit}
+        return [row[0] for row in self._db.rows(_QUERIES["referring"], place)]
+
     def seqs_in_context(self, conversation_id: int, identities: Sequence[str]) -> list[int]:
         """Where messages with these identities stand that are in the context as they are, oldest first."""
         place = {"conversation_id": conversation_id, "identities": json.dumps(list(identities))}

@@ -203,7 +203,7 @@ def expected_tables() -> tuple[frozenset[str], frozenset[str]]:
 
 
 #: Those of our own tables that have had columns added to them since they were first made.
-_GROWN = ("message_extras", "summary_extras", "ingest_state", "turn_keys")
+_GROWN = ("message_extras", "summary_extras", "ingest_state", "turn_keys", "last_windows")
 
 
 @cache

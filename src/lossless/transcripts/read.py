@@ -153,6 +153,11 @@ class Transcript:
         else:
             yield from (entry for entry, place in self._placed(lane, found) if _is_kept(place, leaf_path))
 
+    def is_branched(self, lane: str | None = None) -> bool:
+        """Whether a lane has entries that `path` leaves out: branches that were left."""
+        found = self._index.lanes.get(lane)
+        return found is not None and found.tree.is_branched()
+
     def lanes(self) -> list[str]:
         """The side lines, in the order in which they begin: sub-agents, or the conversations of an export."""
         return [lane for lane in self._index.lanes if lane is not None]

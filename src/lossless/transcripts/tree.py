@@ -84,6 +84,11 @@ class Tree:
             return LeafPath(kept, path)
         return LeafPath(kept)
 
+    def is_branched(self) -> bool:
+        """Whether entries are not on the path to the last one."""
+        found = self.leaf_path()
+        return found is not None and not all(found.kept)
+
     def _keep_tied(self, kept: bytearray, parents: _Parents) -> None:
         """Add what was said together with an entry of the path: parallel calls and their answers."""
         for place, tie in enumerate(self._ties):

@@ -1,13 +1,14 @@
-"""Which messages of a conversation that comes in are in the archive already. Pure."""
+"""Which messages of a conversation that comes in are in the archive already. Pure: the matcher decides."""
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lossless.ingest.match import Shown, Stored, match
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from lossless.store.bundles import Key, MessageId
 
@@ -26,37 +27,86 @@ class Alignment:
 def align(coming: Sequence[Key], there: Sequence[Key]) -> Alignment:
     """Pair messages by the host's ids, by a common beginning, by text and time, and by place, role and time.
 
-    The k-th of equal messages is paired with the k-th, so nothing is doubled and repeats are kept. What stands between
-    the same neighbours, of the same role and said at the same time, is one message that was edited on one side.
+    A provider's own id says nothing by itself, as calls use ids again; two that differ tell messages apart. Each is
+    paired once, so nothing is doubled and repeats are kept. What stands between the same neighbours, of the same role
+    and said at the same time, is one message that was edited on one side; other words elsewhere are another message.
     """
-    known: dict[MessageId, int] = {}
-    taken: set[MessageId] = set()
+    begin = _common(coming, there)
+    marks, others = _marks(coming, begin), _marks(there, begin)
+    named = {key.entry_id: n for n, key in enumerate(there) if key.entry_id is not None}
+    known = {n: named[key.entry_id] for n, key in enumerate(coming) if key.entry_id in named}
+    both = set(marks) & set(others)
+    shown = [n for n, mark in enumerate(marks) if n in known or mark in both]
+    taken = set(known.values())
+    stored = [n for n, mark in enumerate(others) if n in taken or mark in both]
+    place = {n: k for k, n in enumerate(stored)}
+    found = match(
+        [Shown(marks[n], "user", place[known[n]] if n in known else None) for n in shown],
+        [Stored(others[n], "user") for n in stored],
+        _Same([coming[n] for n in shown], [there[n] for n in stored]),
+        last=range(len(stored)),
+        follows=begin > 0,
+    )
+    pairs = [(coming[shown[w]], there[stored[s]]) for w, s in enumerate(found.rows) if s is not None]
+    pairs += _edited(coming, there, {one.id: int(other.id) for one, other in pairs})
+    is_sure = any(_is_sure(one, other) for one, other in pairs)
+    return Alignment({one.id: int(other.id) for one, other in pairs}, is_sure)
 
-    def pair(one: Key, other: Key) -> None:
-        known[one.id] = int(other.id)
-        taken.add(other.id)
 
-    for name in (_entry, _event):
-        named = {id_: key for key in there if (id_ := name(key)) is not None and key.id not in taken}
-        for key in coming:
-            found = named.get(name(key) or "") if key.id not in known else None
-            if found is not None and found.id not in taken:
-                pair(key, found)
-    is_sure = bool(known)
-    for one, other in zip(coming, there, strict=False):
+def _common(coming: Sequence[Key], there: Sequence[Key]) -> int:
+    """How many messages both begin with, whenever they were said."""
+    size = min(len(coming), len(there))
+    return next((n for n in range(size) if coming[n].identity != there[n].identity), size)
+
+
+def _marks(keys: Sequence[Key], begin: int) -> list[bytes]:
+    """What tells messages apart: what they say, and behind a common beginning when."""
+    return [(key.identity if n < begin else f"{key.identity} {_second(key)}").encode() for n, key in enumerate(keys)]
+
+
+def _second(key: Key) -> str:
+    return key.created_at[:19]
+
+
+def _is_sure(one: Key, other: Key) -> bool:
+    is_named = one.entry_id is not None and one.entry_id == other.entry_id
+    is_event = one.event_key is not None and one.event_key == other.event_key
+    return is_named or is_event or _second(one) == _second(other)
+
+
+class _Same:
+    """Only equal messages are one, and only if no id tells them apart; words are not compared."""
+
+    def __init__(self, coming: Sequence[Key], there: Sequence[Key]) -> None:
+        self._coming, self._there = coming, there
+
+    def may_be(self, shown: int, row: int) -> bool:
+        one, other = self._coming[shown], self._there[row]
         if one.identity != other.identity:
-            break
-        if one.id not in known and other.id not in taken:
-            pair(one, other)
-            is_sure = is_sure or one.created_at[:19] == other.created_at[:19]
-    left = _numbered([key for key in there if key.id not in taken], _said)
-    for place, key in _numbered([key for key in coming if key.id not in known], _said).items():
-        if place in left:
-            pair(key, left[place])
-            is_sure = True
-    for one, other in _edited(coming, there, known):
-        pair(one, other)
-    return Alignment(known, is_sure)
+            return False
+        ids = ((one.entry_id, other.entry_id), (one.event_key, other.event_key))
+        return all(mine is None or theirs is None or mine == theirs for mine, theirs in ids)
+
+    def likeness(self, shown: int, row: int) -> float:  # noqa: ARG002
+        return 0.0
+
+    def holds(self, shown: int, rows: Sequence[int]) -> bool:  # noqa: ARG002
+        return False
+
+    def is_held(self, shown: Sequence[int], row: int) -> bool:  # noqa: ARG002
+        return False
+
+    def uses_tools(self, row: int) -> bool:  # noqa: ARG002
+        return False
+
+    def is_gap_mark(self, shown: int) -> bool:  # noqa: ARG002
+        return False
+
+    def is_lesser(self, shown: int, row: int) -> bool:  # noqa: ARG002
+        return False
+
+    def are_rewritten(self, pairs: Sequence[tuple[int, int]]) -> bool:  # noqa: ARG002
+        return False
 
 
 def _edited(coming: Sequence[Key], there: Sequence[Key], known: Mapping[MessageId, int]) -> list[tuple[Key, Key]]:
@@ -82,25 +132,3 @@ def _edited(coming: Sequence[Key], there: Sequence[Key], known: Mapping[MessageI
 def _is_edited(one: Key, other: Key, taken: Collection[MessageId]) -> bool:
     is_same = one.role == other.role and one.created_at[:19] == other.created_at[:19]
     return is_same and other.id not in taken and None in (one.entry_id, other.entry_id)
-
-
-def _entry(key: Key) -> str | None:
-    return key.entry_id
-
-
-def _event(key: Key) -> str | None:
-    return key.event_key
-
-
-def _said(key: Key) -> tuple[str, str]:
-    return key.identity, key.created_at[:19]
-
-
-def _numbered(keys: Sequence[Key], name: Callable[[Key], tuple[str, str]]) -> dict[tuple[tuple[str, str], int], Key]:
-    """Each message under its name and how many of that name came before it."""
-    seen: Counter[tuple[str, str]] = Counter()
-    found = {}
-    for key in keys:
-        found[name(key), seen[name(key)]] = key
-        seen[name(key)] += 1
-    return found

@@ -130,6 +130,13 @@ INSERT INTO hidden_items (conversation_id, item, cause, at) VALUES (:conversatio
 -- name: unhide
 DELETE FROM hidden_items WHERE conversation_id = :conversation_id AND item = :item;
 
+-- name: has_returned
+-- Whether one of the last branches put back any of the messages that leave now, and took out any that come back.
+SELECT 1 FROM (SELECT removed, added FROM context_log WHERE conversation_id = :conversation_id AND action = 'branch'
+                ORDER BY log_id DESC LIMIT 64) g
+ WHERE EXISTS (SELECT 1 FROM json_each(g.added) a JOIN json_each(:left) l ON l.value = a.value)
+   AND EXISTS (SELECT 1 FROM json_each(g.removed) r JOIN json_each(:back) b ON b.value = r.value) LIMIT 1;
+
 -- name: log
 INSERT INTO context_log (conversation_id, at, actor, action, cause, removed, added, ordinal, tokens_before, tokens_after, detail)
 VALUES (:conversation_id, :at, :actor, :action, :cause, :removed, :added, :ordinal, :tokens_before, :tokens_after, :detail);

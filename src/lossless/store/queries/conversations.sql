@@ -55,6 +55,17 @@ UPDATE conversations
    SET active = 0, archived_at = coalesce(archived_at, :now), archive_cause = coalesce(archive_cause, :cause), updated_at = :now
  WHERE conversation_id = :id;
 
+-- name: closed_for
+-- Conversations of the same session that were closed for a cause, the last one first.
+SELECT conversation_id, session_id, session_key, active, created_at, updated_at, archived_at, archive_cause, title, bootstrapped_at
+  FROM conversations
+ WHERE (session_key = :key OR (:key IS NULL AND session_key IS NULL AND session_id = :session_id))
+   AND active = 0 AND archive_cause = :cause
+ ORDER BY archived_at DESC, conversation_id DESC LIMIT :limit;
+
+-- name: reopen
+UPDATE conversations SET active = 1, archived_at = NULL, archive_cause = NULL, updated_at = :now WHERE conversation_id = :id;
+
 -- name: mark_bootstrapped
 UPDATE conversations SET bootstrapped_at = coalesce(bootstrapped_at, :now) WHERE conversation_id = :id;
 

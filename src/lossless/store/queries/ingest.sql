@@ -35,11 +35,22 @@ INSERT OR IGNORE INTO turn_keys (conversation_id, turn_key, message_count, at, d
 VALUES (:conversation_id, :key, :count, :now, :digest);
 
 -- name: window
-SELECT first_message_id, last_message_id, length, chain FROM last_windows WHERE conversation_id = :conversation_id;
+SELECT first_message_id, last_message_id, length, chain, began FROM last_windows WHERE conversation_id = :conversation_id;
+
+-- name: recent_windows
+-- The newest windows of conversations that may go on, whose key is a base, a colon and a digest; `most` are looked at.
+SELECT c.session_key, w.conversation_id, substr(w.chain, 1, 8 * w.length)
+  FROM (SELECT conversation_id, last_message_id, length, chain FROM last_windows
+         ORDER BY last_message_id DESC LIMIT :most) w
+  JOIN conversations c ON c.conversation_id = w.conversation_id
+ WHERE (c.active = 1 OR c.archive_cause = 'tab') AND substr(c.session_key, 1, length(:base) + 1) = :base || ':'
+   AND substr(c.session_key, length(:base) + 2, 16) NOT GLOB '*[^0-9a-f]*' AND length(c.session_key) > length(:base) + 16
+ ORDER BY w.last_message_id DESC LIMIT :limit;
 
 -- name: set_window
-INSERT INTO last_windows (conversation_id, first_message_id, last_message_id, length, chain, at)
-VALUES (:conversation_id, :first, :last, :length, :chain, :now)
+INSERT INTO last_windows (conversation_id, first_message_id, last_message_id, length, chain, at, began)
+VALUES (:conversation_id, :first, :last, :length, :chain, :now,
+        (SELECT max(seq) FROM messages WHERE conversation_id = :conversation_id))
     ON CONFLICT (conversation_id) DO UPDATE SET
        first_message_id = excluded.first_message_id, last_message_id = excluded.last_message_id,
        length = excluded.length, chain = excluded.chain, at = excluded.at;

@@ -155,6 +155,13 @@ SELECT m.message_id, x.fingerprint, m.transcript_entry_id, coalesce(x.claimed, 1
 -- Where messages of one identity stand, newest first, hidden ones too. The plus keeps it from walking all seqs.
 SELECT seq FROM messages WHERE conversation_id = :conversation_id AND identity_hash = :identity ORDER BY +seq DESC LIMIT :limit;
 
+-- name: referring
+-- Messages from a seq on with the id of a file in their words, newest first; none in a conversation without files.
+SELECT message_id FROM messages
+ WHERE conversation_id = :conversation_id AND seq >= :first AND instr(content, ': file_') > 0
+   AND EXISTS (SELECT 1 FROM large_files WHERE conversation_id = :conversation_id)
+ ORDER BY seq DESC LIMIT :limit;
+
 -- name: seqs_in_context
 SELECT m.seq FROM messages m
  WHERE m.conversation_id = :conversation_id AND m.identity_hash IN (SELECT value FROM json_each(:identities))

@@ -110,8 +110,10 @@ CREATE TABLE IF NOT EXISTS last_windows (
     last_message_id  INTEGER,
     length           INTEGER NOT NULL,
     chain            BLOB NOT NULL,  -- eight bytes for each of its messages
-    at               TEXT NOT NULL
+    at               TEXT NOT NULL,
+    began            INTEGER         -- seq of the newest message when the first window was noted; NULL when nobody knows
 );
+CREATE INDEX IF NOT EXISTS last_windows_newest_idx ON last_windows (last_message_id);
 
 -- Honest counters of what arrived, and the visible state of a conversation that refuses input.
 CREATE TABLE IF NOT EXISTS ingest_state (
