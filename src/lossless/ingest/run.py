@@ -81,6 +81,8 @@ class AppendReport:
     #: That conversation.
     quarantine_id: int | None = None
     message_ids: tuple[int, ...] = field(default=(), repr=False)
+    #: Whether it changed what stood there before, so that summaries may be stale.
+    changes_past: bool = field(default=False, repr=False)
     #: The conversation itself, as it was opened.
     conversation: Conversation | None = field(default=None, repr=False, compare=False)
 
@@ -650,5 +652,6 @@ def report_of(
         abandoned=len(plan.abandoned),
         cause=plan.cause,
         message_ids=tuple(ids),
+        changes_past=bool(plan.versions or plan.abandoned or plan.hidden or plan.revived or plan.insertions),
         conversation=conversation,
     )
