@@ -142,7 +142,7 @@ MUTATIONS = (
     Mutation(
         "closed conversations are known by ids alone",
         "lifecycle/retelling.py",
-        "    if not _is_believed(path, history.told, by_id, by_words, next_):",
+        "    if not _is_believed(path, history, by_id, by_words, next_):",
         "    if by_words or not by_words:",
         "a file that is rewritten under new ids after a reset is stored again",
         "resets",

@@ -134,9 +134,8 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
 
     def _settled(self, report: AppendReport) -> AppendReport:
         """See to what follows from what was stored: summaries of changed messages are extracted anew."""
-        is_all_new = not (report.replayed or report.revised or report.cause)
-        if report.conversation_id is not None and not is_all_new:
-            self._extract_stale(report.conversation_id)
+        if report.changes_past and report.conversation_id is not None:
+            self._extract_stale(report.quarantine_id or report.conversation_id)
         return report
 
     def after_turn(

@@ -160,7 +160,7 @@ def test_a_leaf_of_which_nothing_is_left_says_so(path: Path) -> None:
             now = engine.loop.clock()
             engine.archive.context.hide(id_, ids, "removed", now)
             engine.archive.summaries.mark_stale(ids, now)
-        engine.append(HERE, [{"role": "user", "content": "And now?"}])
+        extract_stale(engine.archive, id_, engine.loop.summariser, now)
         assert engine.archive.summaries.get(leaf).content == NOTHING_LEFT
         assert not stale(engine, id_)
 
@@ -178,7 +178,7 @@ def test_so_many_extracts_are_made_in_one_call_and_the_rest_in_the_next(path: Pa
         assert all("; and " in without_correction(text)[1] for text in shown)
         assert len(extract_stale(engine.archive, id_, summariser, now, most=2)) == 2
         assert len(stale(engine, id_)) == len(left) - 2
-        engine.append(HERE, [])
+        engine.compact(HERE, budget=BUDGET, force=True)
         assert not stale(engine, id_)
         assert "v0" not in summaries(engine)
         prove(engine)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lossless.paths import private_folder
+from lossless.paths import new_private_file, private_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -90,5 +90,6 @@ def _absolute(root: Path, name: str) -> Path:
 
 def _put(place: Path, text: str) -> None:
     beside = place.with_name(f".{place.name}.{secrets.token_hex(6)}.tmp")
+    new_private_file(beside)
     beside.write_text(text, "utf-8", "surrogateescape")
     os.replace(beside, place)

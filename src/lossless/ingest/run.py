@@ -37,7 +37,7 @@ from lossless.store.ingest_state import WITH_IDS, WITHOUT_IDS, Counts, WindowMar
 from lossless.store.messages import Appended, NewMessage, TailRow
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime, tzinfo
 
     from lossless.ingest.events import Event
@@ -84,6 +84,8 @@ class AppendReport:
     #: That conversation.
     quarantine_id: int | None = None
     message_ids: tuple[int, ...] = field(default=(), repr=False)
+    #: Whether it changed what stood there before, so that summaries may be stale.
+    changes_past: bool = field(default=False, repr=False)
     #: The conversation itself, as it was opened.
     conversation: Conversation | None = field(default=None, repr=False, compare=False)
 
@@ -651,5 +653,6 @@ def report_of(
         abandoned=len(plan.abandoned),
         cause=plan.cause,
         message_ids=tuple(ids),
+        changes_past=bool(plan.versions or plan.abandoned or plan.hidden or plan.revived or plan.insertions),
         conversation=conversation,
     )
