@@ -11,6 +11,7 @@ from lossless.errors import BadInput
 from lossless.ingest import events as incoming
 from lossless.ingest import likeness
 from lossless.ingest.events import Skip
+from lossless.ingest.masking import masked
 from lossless.ingest.payloads import store
 from lossless.ingest.plan import IngestPlan, Known, plan_append, with_own_id, with_own_ids
 from lossless.ingest.preamble import write_preamble
@@ -111,9 +112,11 @@ def append(
     """Store messages that the host says are new; the same key with the same words, or the same entry id, is a no-op."""
     _check_names(session, key)
     events, skips = incoming.read(items)
-    events = with_own_ids(events)
     with archive.writing():
         conversation = archive.conversations.open(session, now)
+        if (kept := masked(archive, conversation.id, items)) is not items:
+            events, skips = incoming.read(kept)
+        events = with_own_ids(events)
         if key is not None and archive.ingest.has_key(conversation.id, key, _payload(events)):
             return AppendReport(conversation.id, replayed=len(events), skipped=tuple(skips))
         events = without_copies(archive, conversation, events, skips, follows=True)
@@ -236,6 +239,7 @@ def sync(
         conversation = archive.conversations.open(session, now)
         if key is not None and archive.ingest.has_key(conversation.id, key):
             return AppendReport(conversation.id, replayed=len(items))
+        items = masked(archive, conversation.id, items)
         newest = archive.messages.newest_said_id(conversation.id)
         seen = _read(archive, conversation, items, newest, timezone, whole=whole)
         window, plan = seen.window, seen.plan

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from lossless.ingest.masking import masked_bodies
 from lossless.model.conversations import Session
 from lossless.serve.proxy_histories import Request, Stored, goes_back, goes_on, may_go_on, shares
 
@@ -64,7 +65,7 @@ class Sessions:
         name = header or f"proxy:{key_name}"
         if as_named:
             return Session(key=name)
-        request = Request(window)
+        request = Request(masked_bodies(self.engine.archive, window))
         if not header and self.by == "prefix":
             return self._aligned(request, name)
         named = Session(key=name)
