@@ -36,13 +36,20 @@ def masked(archive: Archive, conversation_id: int, items: Sequence[Item]) -> Seq
     return items if all(one is other for one, other in zip(made, items, strict=True)) else made
 
 
-def masked_bodies(archive: Archive, bodies: Sequence[JsonObject]) -> list[JsonObject]:
+def masked_bodies(archive: Archive, bodies: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Foreign messages without the phrases that must not be kept, to be compared with what is stored."""
     found = list(bodies)
     for round_ in _rounds(archive):
         if (cut := round_.cut) is not None:
             found = [cut_json(body, cut) for body in found]
     return found
+
+
+def masked_text(archive: Archive, text: str) -> str:
+    """A text beside the messages, such as a title, as it may be kept."""
+    for round_ in _rounds(archive):
+        text = text if round_.cut is None else round_.cut(text)
+    return text
 
 
 def masked_records(archive: Archive, records: Iterable[Record]) -> list[Record]:
@@ -81,7 +88,7 @@ def is_whole(archive: Archive, conversation_id: int, message: Message, round_: R
 def _without(item: Message | JsonObject, cut: Cut) -> Message | JsonObject:
     if isinstance(item, Message):
         return without(item, cut)
-    made = cut_json(item, cut)
+    made: JsonObject = cut_json(item, cut)
     if (message := _decoded(made)) is None or _is_clean(message, cut):
         return made
     return without(message, cut)

@@ -273,7 +273,9 @@ def keep_in(archive: Archive, conversation_id: int) -> Callable[[Iterable[tuple[
             for id_, kind, record in page:
                 if id_ is None or (id_ not in rows and id_ not in others):
                     new.append((None if _is_made_up(id_) else id_, kind, record))
-                elif not (id_ in rows and _is_same(archive, conversation_id, rows[id_], id_, record)) and not _is_among(record, kept):
+                    continue
+                is_row = id_ in rows and _is_same(archive, conversation_id, rows[id_], id_, record)
+                if not is_row and not _is_among(record, kept):
                     new.append((None, kind, record))
             with archive.writing():
                 archive.transcripts.keep_records(conversation_id, masked_records(archive, new))

@@ -69,8 +69,8 @@ def forms(phrase: str) -> tuple[str, ...]:
 
 def check_phrase(phrase: str) -> str:
     """A phrase that can be forgotten; BadInput for one that stands everywhere, or in the mark that would replace it."""
-    if len(phrase.strip()) < MIN_CHARS and not (len(phrase.strip()) == MIN_CHARS - 1 and not phrase.isascii()):
-        raise BadInput(f"a phrase to forget needs at least {MIN_CHARS} characters; a shorter one stands in too many words")
+    if len(phrase.strip()) < (MIN_CHARS if phrase.isascii() else MIN_CHARS - 1):
+        raise BadInput(f"a phrase to forget needs at least {MIN_CHARS} characters; a shorter one is in too many words")
     if phrase in FORGOTTEN or FORGOTTEN in phrase:
         raise BadInput(f"{FORGOTTEN} is what stands where something was forgotten; it cannot be forgotten itself")
     try:
@@ -139,9 +139,8 @@ class Marker:
         for length in lengths:
             wanted = marks[length]
             rolls = map(and_, map(sub, sums[length:], sums), repeat(_MASK))
-            for start in [n for n, roll in enumerate(rolls) if roll in wanted]:
-                if self._digest(text[start : start + length]) in wanted[(sums[start + length] - sums[start]) & _MASK]:
-                    found.append((start, start + length))
+            places = [(n, roll) for n, roll in enumerate(rolls) if roll in wanted]
+            found += [(n, n + length) for n, roll in places if self._digest(text[n : n + length]) in wanted[roll]]
         return sorted(found, key=lambda span: (span[0], -span[1]))
 
 
@@ -238,7 +237,10 @@ def _is_name(key: str, beside: Mapping[str, Json]) -> bool:
         return True
     if key in ("name", "toolName"):
         return not _CALLS.isdisjoint(beside)
-    return key == "data" and not _MEDIA.isdisjoint(beside)
+    if key == "data":
+        return not _MEDIA.isdisjoint(beside)
+    value = beside[key]
+    return key == "url" and isinstance(value, str) and value.startswith("data:")
 
 
 def cut_parts(message: Message, cut: Cut) -> Message:

@@ -76,7 +76,8 @@ class Forgetting:
     def alike(self, prints: Iterable[bytes]) -> list[tuple[int, int, bytes]]:
         """All messages that have one of these fingerprints, with their conversations."""
         wanted = {"prints": json.dumps([print_.hex() for print_ in prints])}
-        return [(id_, conversation_id, print_) for id_, conversation_id, print_ in self._db.rows(_QUERIES["alike"], wanted)]
+        found = self._db.rows(_QUERIES["alike"], wanted)
+        return [(id_, conversation_id, print_) for id_, conversation_id, print_ in found]
 
     def summary_ids(self) -> list[str]:
         """All summaries, shallow ones first."""
@@ -194,4 +195,4 @@ class Forgetting:
             return str(error)
         finally:
             self._db.run(_QUERIES["stay_in_memory"])
-        return "another process reads it, so that its log could not be emptied; close it and repeat" if busy[0] else None
+        return "another process reads it, so its log could not be emptied; close it and repeat" if busy[0] else None
