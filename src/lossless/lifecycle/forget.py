@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.errors import BadInput, LosslessError, NotFound
@@ -19,6 +18,7 @@ from lossless.store.retention import Retention
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from lossless.lifecycle.forgetting import Tools
 
@@ -52,13 +52,16 @@ def wanted(
     for id_ in message_ids:
         if id_ not in there:
             raise NotFound("message", id_)
-    held = [held.id for held in Retention(archive.database).held() if held.name in session_names]
-    whole = whole_messages(archive, message_ids) | whole_conversations(archive, held)
-    return Wanted(tuple(map(check_phrase, dict.fromkeys(phrases))), whole, tuple(held))
+    held = [held for held in Retention(archive.database).held() if held.name in session_names]
+    for name in set(session_names) - {one.name for one in held}:
+        raise NotFound("session", name)
+    ids = tuple(one.id for one in held)
+    whole = whole_messages(archive, message_ids) | whole_conversations(archive, ids)
+    return Wanted(tuple(map(check_phrase, dict.fromkeys(phrases))), whole, ids)
 
 
 def forget(tools: Tools, asked: Wanted, *, dry_run: bool = False) -> ForgetReport:
-    """Forget what is asked for in the backups beside an archive, then in the archive itself, or only say where it is."""
+    """Forget what is asked for in the backups beside an archive, then in the archive, or only say where it is."""
     archive, left, found = tools.archive, [], []
     for one in [] if archive.path == _MEMORY else backups.listed(archive.path):
         try:

@@ -123,7 +123,7 @@ class _Found:
 
 
 def whole_messages(archive: Archive, message_ids: Sequence[int]) -> frozenset[Whole]:
-    """Messages by id, as they are known when they are shown again: a long text everywhere, a short one where it stood."""
+    """Messages by id, as they are known when they come again: long ones everywhere, short ones where they stood."""
     found: set[Whole] = set()
     for stored in archive.messages.many(message_ids):
         where = EVERYWHERE if len(stored.message.content) >= OWN_CHARS else stored.conversation_id

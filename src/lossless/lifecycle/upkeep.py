@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.compaction.trigger import FAILED_STOPS
+from lossless.desk import session_of
 from lossless.errors import BadInput
 from lossless.lifecycle.naming import imported_from
 from lossless.lifecycle.transcribing import Transcribing
@@ -164,7 +165,7 @@ class Upkeep(Transcribing):
     ) -> Wanted:
         from lossless.lifecycle.forget import wanted
 
-        return wanted(self.archive, phrases, message_ids, [self._conversation(one).session.name for one in sessions])
+        return wanted(self.archive, phrases, message_ids, [session_of(one).name for one in sessions])
 
     def _forgetting(self, progress: Callable[[int], None] | None = None) -> ForgetTools:
         from lossless.lifecycle.forgetting import Tools

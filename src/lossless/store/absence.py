@@ -1,4 +1,4 @@
-"""Every value of a database file, also inside of compressed columns and of search indexes: the proof that words are gone.
+"""Every value of a database file, also in compressed columns and search indexes: the proof that words are gone.
 
 Works on any SQLite file, and reads only.
 """

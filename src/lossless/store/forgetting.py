@@ -162,7 +162,7 @@ class Forgetting:
         left: list[str] = []
         for (table,) in self._db.rows(_QUERIES["indexes"]):
             try:
-                self._db.run(f"INSERT INTO \"{table}\" (\"{table}\") VALUES ('optimize')")
+                self._db.run(f'INSERT INTO "{table}" ("{table}") VALUES (\'optimize\')')
             except (ArchiveLocked, ArchiveFull):
                 raise
             except ArchiveError:  # it needs a tokenizer of another program
