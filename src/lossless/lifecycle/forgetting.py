@@ -136,10 +136,11 @@ def whole_messages(archive: Archive, message_ids: Sequence[int]) -> frozenset[Wh
 def whole_conversations(archive: Archive, ids: Sequence[int]) -> frozenset[Whole]:
     """All messages of some conversations, which are forgotten there and nowhere else."""
     work = Forgetting(archive)
-    found = {(print_, where) for _, where, print_ in work.fingerprints(work.of_conversations(ids))}
-    for message_id in work.of_conversations(ids):
-        where = archive.messages.get(message_id).conversation_id
-        found.update((fingerprint(version.message), where) for version in archive.versions.of(message_id))
+    rows = work.fingerprints(work.of_conversations(ids))
+    found = {(print_, where) for _, where, print_ in rows}
+    homes = {id_: where for id_, where, _ in rows}
+    for message_id, versions in archive.versions.many(list(homes)).items():
+        found.update((fingerprint(version.message), homes[message_id]) for version in versions)
     return frozenset(found)
 
 
@@ -202,6 +203,7 @@ class _Work:
         self._tools, self._wanted = tools, wanted
         self._archive, self._store = tools.archive, Forgetting(tools.archive)
         self._cut = wanted.cut
+        self._cut_loosely = cut_loosely(wanted.phrases)
         self._whole = {id_ for id_, where, print_ in self._store.alike({one for one, _ in wanted.whole})
                        if (print_, EVERYWHERE) in wanted.whole or (print_, where) in wanted.whole}  # fmt: skip
         self._changed: dict[int, int] = {}
@@ -348,7 +350,7 @@ class _Work:
         """A summary's text without phrases, however it was worded, and with files under their new names."""
         text = summary.content
         if self._wanted.phrases:
-            text = cut_loosely(self._wanted.phrases)(self._cut(text))
+            text = self._cut_loosely(self._cut(text))
         for old, new in self._files.items():
             text = text.replace(old, new or old)
         for old in self._gone:

@@ -63,8 +63,8 @@ _START, _END = r"(?<![A-Za-z0-9_-])", r"(?![A-Za-z0-9_-])"
 SHAPES: tuple[Shape, ...] = (
     _shape(
         "private-key",
-        r"(?s)-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
-        r".*?(?:-----END (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----|\Z)",
+        r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
+        r"[^\"]*?(?:-----END (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----|(?=\")|\Z)",
         "PRIVATE KEY",
     ),
     _shape("anthropic-key", _START + r"sk-ant-[A-Za-z0-9_-]{20,}", "sk-ant-"),

@@ -23,7 +23,11 @@ _QUERIES = load("forgetting")
 _PRINT = 8
 #: These are rewritten as messages, versions and summaries, with all that follows from them.
 _OF_MESSAGES = frozenset({
-    "messages", "message_parts", "message_extras", "message_versions", "summaries", "transcript_records", "tombstones",
+    "messages", "message_extras", "message_versions", "summaries", "transcript_records", "tombstones",
+})  # fmt: skip
+#: Columns of parts that only other programs write; the rest is rewritten with the message.
+_OF_PARTS = frozenset({
+    "tool_error", "tool_title", "patch_files", "file_name", "file_url", "subtask_prompt", "subtask_desc", "step_reason",
 })  # fmt: skip
 #: Columns that others look for rows or files by.
 _NAMES = frozenset({
@@ -95,7 +99,7 @@ class Forgetting:
         columns = self._db.rows(_QUERIES["columns"], {"table": table})
         names = {row[0] for row in self._db.rows(_QUERIES["referring"], {"table": table})}
         keys = ["rowid"] if has_rowid else [name for name, pk in columns if pk]
-        words = [name for name, _ in columns]
+        words = [name for name, _ in columns if table != "message_parts" or name in _OF_PARTS]
         listed = ", ".join(f'"{name}"' if name != "rowid" else name for name in [*keys, *words])
         for row in self._db.rows(f'SELECT {listed} FROM "{table}"'):
             key = tuple(zip(keys, row, strict=False))
@@ -178,8 +182,9 @@ class Forgetting:
         return None if row is None else list(json.loads(row[0]))
 
     def set_pending(self, paths: Sequence[str]) -> None:
-        """Remember that rows are rewritten, and which payloads have to go before it is done."""
-        self._db.run(_QUERIES["set_pending"], {"value": json.dumps(list(paths))})
+        """Remember that rows are rewritten, and which payloads have to go, with those of one that was stopped."""
+        both = dict.fromkeys([*(self.pending or ()), *paths])
+        self._db.run(_QUERIES["set_pending"], {"value": json.dumps(list(both))})
 
     def finish(self) -> None:
         """Remember that all is done."""
