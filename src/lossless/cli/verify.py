@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="List this many.",
 )
-@click.option(
-    "--absent-from", "absent", metavar="FILE", type=text, help="Prove that these phrases are nowhere."
-)
+@click.option("--absent-from", "absent", metavar="FILE", type=text, help="Prove that these phrases are nowhere.")
 @click.pass_context
 def verify(ctx: click.Context, limit: int, absent: str | None) -> None:
     """Prove that everything stored is there, findable and reachable.

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lossless.compaction.summariser import Summariser
+from lossless.lifecycle.forgetting import Tools, again
 from lossless.model.identity import summary_id as new_summary_id
 from lossless.model.times import row_time
+from lossless.settings import Settings
 from lossless.store.bundle_writer import BundleWriter
 from lossless.store.context import Change, item_id
 from lossless.transfer.align import Alignment, align
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from lossless.store.bundles import Bundle, MessageId, Values
     from lossless.transfer.payloads import Payloads
 
+#: From which size on payloads of messages that are cut stay in files.
+_FILE_TOKENS = Settings().large_file_threshold_tokens
 #: Why an imported message may stand outside of a context when its own archive did not say.
 IMPORTED = "imported"
 _STATES = (
@@ -81,7 +86,14 @@ class Merger:
         self._progress(len(bundle.keys))
 
     def finish(self, pruned: Iterable[Values] = ()) -> None:
-        """What concerns several conversations, or none: which forks rely on which, and what was deleted for good."""
+        """What concerns several conversations, or none: forks, what was deleted for good, what was forgotten."""
+        self._keep_common(pruned)
+        if not self.report.dry_run:
+            tools = Tools(self._archive, self._payloads.vault, Summariser(Settings()), _FILE_TOKENS, self._now)
+            touched = again(tools)
+            self.report.warnings += [] if touched is None else list(touched.left)
+
+    def _keep_common(self, pruned: Iterable[Values]) -> None:
         found, came = sound_pruned(pruned, self.report), self._came
         forks = [(came[one], came[other]) for one, other in self._forks if {one, other} <= came.keys()]
         if not found and not forks:

@@ -30,6 +30,10 @@ class Payloads:
     def __init__(self, vault: Vault | None, folders: tuple[Path, ...] = ()) -> None:
         self._vault, self._folders = vault, folders
 
+    @property
+    def vault(self) -> Vault | None:
+        return self._vault
+
     def look(self, file: Values, report: ImportReport) -> None:
         """Count what `bring` would do."""
         is_there = self._vault is not None and self.read(file) is not None
