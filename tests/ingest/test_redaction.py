@@ -77,7 +77,9 @@ def test_transcripts_are_masked_too(tmp_path: Path) -> None:
 
 
 def test_own_patterns_are_masked_and_their_masks_stay(tmp_path: Path) -> None:
-    with open_engine(tmp_path / "lcm.db", redact_secrets=False, redact_patterns=(r"(?i)project \w+", r"\bred\w+")) as engine:
+    with open_engine(
+        tmp_path / "lcm.db", redact_secrets=False, redact_patterns=(r"(?i)project \w+", r"\bred\w+")
+    ) as engine:
         engine.append(SESSION, [{"role": "user", "content": f"Project Zebra needs {KEY}, reddish"}])
         engine.append(SESSION, [{"role": "user", "content": "so [redacted:pattern] it is"}])
         assert contents(engine) == [
@@ -105,7 +107,9 @@ def test_patterns_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
 
 
 @hypothesis_settings(max_examples=40)
-@given(st.sampled_from(sorted(EXAMPLES.items())), st.sampled_from(("", "so ", '"')), st.sampled_from(("", "\n", '", and')))
+@given(
+    st.sampled_from(sorted(EXAMPLES.items())), st.sampled_from(("", "so ", '"')), st.sampled_from(("", "\n", '", and'))
+)
 def test_no_shape_is_stored_in_any_place_of_a_message(example: tuple[str, str], before: str, after: str) -> None:
     kind, secret = example
     with open_engine(":memory:", payloads_in_files=False) as engine:

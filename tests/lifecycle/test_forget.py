@@ -16,6 +16,7 @@ from lossless.lifecycle.absence import prove
 from lossless.model.masking import FORGOTTEN
 from lossless.model.summaries import EXTRACTIVE_MODEL
 from lossless.testing.strategies import anthropic_messages, openai_chat_messages, openclaw_messages
+from lossless.transfer.lossless_claw import import_lossless_claw
 from tests.faults import Fault, dump, failing_at, statements_of
 from tests.lifecycle.keeping import open_engine, words
 from tests.lifecycle.transcript_files import TranscriptFile
@@ -160,7 +161,9 @@ def test_a_transcript_that_is_read_again_does_not_bring_it_back(tmp_path: Path) 
         file.say(f"four {PHRASE}", "e-4")
         file.write({"type": "custom", "id": "n1", "parentId": "e-4", "data": PHRASE})
         engine.bootstrap(SESSION, file.path)
-        engine.archive.database.run("UPDATE conversation_bootstrap_state SET last_processed_offset = 0, last_seen_size = 0")
+        engine.archive.database.run(
+            "UPDATE conversation_bootstrap_state SET last_processed_offset = 0, last_seen_size = 0"
+        )
         engine.bootstrap(SESSION, file.path)
         engine.bootstrap(OTHER, file.path)
         assert contents(engine) == ["one", f"two {FORGOTTEN}", "three", f"four {FORGOTTEN}"]
@@ -182,7 +185,9 @@ def test_summaries_are_written_anew_from_what_is_left(engine: lossless.Engine) -
     assert before == after
     assert "m" in after.values() and EXTRACTIVE_MODEL in after.values()
     assert report.archive.rewritten or report.archive.cut
-    assert rows(engine, "SELECT count(*) FROM stale_summaries JOIN summaries USING (summary_id) WHERE model <> 'm'") == [(0,)]
+    assert rows(
+        engine, "SELECT count(*) FROM stale_summaries JOIN summaries USING (summary_id) WHERE model <> 'm'"
+    ) == [(0,)]
     assert not any(WORD in text for (text,) in rows(engine, "SELECT content FROM summaries"))
 
 
@@ -215,7 +220,9 @@ def test_a_short_text_is_forgotten_where_it_stood_and_a_long_one_everywhere(tmp_
 
 
 def test_its_payload_goes_with_a_message(engine: lossless.Engine) -> None:
-    (id_,) = [row[0] for row in rows(engine, "SELECT message_id FROM messages WHERE content LIKE '%file\\_%' ESCAPE '\\'")]
+    (id_,) = [
+        row[0] for row in rows(engine, "SELECT message_id FROM messages WHERE content LIKE '%file\\_%' ESCAPE '\\'")
+    ]
     assert engine.vault is not None
     assert [path for path in engine.vault.root.rglob("*") if path.is_file()]
     engine.forget(message_ids=[id_])
@@ -337,3 +344,23 @@ def test_whatever_was_said_a_forgotten_piece_is_gone_and_stays_gone(
 
 def _is_there(engine: lossless.Engine) -> bool:
     return engine.archive.conversations.find(SESSION) is not None
+
+
+def test_an_archive_that_is_imported_does_not_bring_it_back(engine: lossless.Engine, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    copy = tmp_path / "elsewhere" / "copy.db"
+    engine.backup(copy)
+    engine.forget([PHRASE, WORD])
+    (id_,) = [row[0] for row in rows(engine, "SELECT message_id FROM messages WHERE content LIKE 'done, and%'")]
+    engine.forget(message_ids=[id_])
+    before = contents(engine)
+    report = import_lossless_claw(copy, engine.archive, engine.vault)
+    assert report.messages_inserted == 0
+    assert contents(engine) == before
+    assert absent(engine) == []
+    with open_engine(tmp_path / "fresh.db") as fresh:
+        fresh.forget([WORD])
+        import_lossless_claw(copy, fresh.archive, fresh.vault)
+        assert len(contents(fresh)) == len(before)
+        assert not any(WORD in text for text in contents(fresh))
+        assert [trace.place for trace in prove(fresh.archive.path, None, [WORD]).traces] == []

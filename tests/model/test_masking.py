@@ -24,8 +24,8 @@ from lossless.model.messages import Message, Reasoning, Text, ToolCall, ToolResu
 from lossless.testing.strategies import nasty_text
 
 KEY = b"k" * 32
-LETTERS = st.text("ab \"\\\né", max_size=30)
-PHRASES = st.lists(st.text("ab \"\\\né", min_size=2, max_size=4), min_size=1, max_size=3)
+LETTERS = st.text('ab "\\\né', max_size=30)
+PHRASES = st.lists(st.text('ab "\\\né', min_size=2, max_size=4), min_size=1, max_size=3)
 
 
 def cutter_of(phrases: list[str], key: bytes = KEY) -> Cutter:
@@ -82,7 +82,12 @@ def test_structure_stays_and_proofs_of_other_words_go() -> None:
 
 
 def test_of_an_emptied_message_only_its_calls_are_left() -> None:
-    parts = (Text("words"), Reasoning("more words"), ToolCall("c1", "read", {"a": "words"}), ToolResult("c0", None, "w"))
+    parts = (
+        Text("words"),
+        Reasoning("more words"),
+        ToolCall("c1", "read", {"a": "words"}),
+        ToolResult("c0", None, "w"),
+    )
     left = emptied(Message("assistant", "words", parts, body={"role": "assistant", "content": "words"}))
     assert left == Message(
         "assistant", FORGOTTEN, (ToolCall("c1", "read", {}), ToolResult("c0", None, FORGOTTEN)), tokens=left.tokens

@@ -53,7 +53,10 @@ def test_every_shape_has_an_example() -> None:
 def test_each_shape_is_masked_wherever_it_stands(kind: str, text: str) -> None:
     masked = mask_secrets(f"so it is ({text}), really")
     assert f"[redacted:{kind}]" in masked
-    assert masked.startswith("so it is (") and masked.endswith("), really") or kind in ("private-key", "assigned-secret")
+    assert (masked.startswith("so it is (") and masked.endswith("), really")) or kind in (
+        "private-key",
+        "assigned-secret",
+    )
     assert not any(secret in masked for secret in (A, "hunter22", "correcthorse", "ABCDEFGHIJKLMNOP", D))
     assert mask_secrets(masked) == masked
 

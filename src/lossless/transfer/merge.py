@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lossless.compaction.summariser import Summariser
-from lossless.lifecycle.forgetting import Tools, again
 from lossless.model.identity import summary_id as new_summary_id
 from lossless.model.times import row_time
-from lossless.settings import Settings
 from lossless.store.bundle_writer import BundleWriter
 from lossless.store.context import Change, item_id
 from lossless.transfer.align import Alignment, align
+from lossless.transfer.forgotten import cut_again, known_again
 from lossless.transfer.merge_log import LOST, Numbers, log_and_former, merged_from
 from lossless.transfer.merge_plan import Plan, context_rows, renamed, time_or, unnumbered
 from lossless.transfer.parts import as_columns, role_of
@@ -27,8 +25,6 @@ if TYPE_CHECKING:
     from lossless.store.bundles import Bundle, MessageId, Values
     from lossless.transfer.payloads import Payloads
 
-#: From which size on payloads of messages that are cut stay in files.
-_FILE_TOKENS = Settings().large_file_threshold_tokens
 #: Why an imported message may stand outside of a context when its own archive did not say.
 IMPORTED = "imported"
 _STATES = (
@@ -71,6 +67,7 @@ class Merger:
 
     def add(self, bundle: Bundle) -> None:
         """One more conversation."""
+        bundle = known_again(self._archive, bundle)
         self.report.conversations_scanned += 1
         if self.report.dry_run:
             with self._archive.reading():
@@ -89,9 +86,7 @@ class Merger:
         """What concerns several conversations, or none: forks, what was deleted for good, what was forgotten."""
         self._keep_common(pruned)
         if not self.report.dry_run:
-            tools = Tools(self._archive, self._payloads.vault, Summariser(Settings()), _FILE_TOKENS, self._now)
-            touched = again(tools)
-            self.report.warnings += [] if touched is None else list(touched.left)
+            self.report.warnings += cut_again(self._archive, self._payloads.vault, self._now)
 
     def _keep_common(self, pruned: Iterable[Values]) -> None:
         found, came = sound_pruned(pruned, self.report), self._came
