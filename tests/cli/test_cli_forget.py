@@ -97,9 +97,11 @@ def test_people_see_what_goes_and_what_is_left(lcm: Lcm, secret: Path, tmp_path:
     phrases = tmp_path / "phrases.txt"
     phrases.write_text(WORD)
     found = lcm("--format", "table", "verify", "--absent-from", phrases)
-    assert "messages.content" in found.out and "Found in" in found.out
+    assert "messages.content" in found.out
+    assert "Found in" in found.out
     assert "--apply does it" in lcm("--format", "table", "forget", WORD).out
     done = lcm("--format", "table", "forget", WORD, "--apply").out
-    assert "Forgotten" in done and ".bak" in done
+    assert "Forgotten" in done
+    assert ".bak" in done
     assert "Nowhere." in lcm("--format", "table", "verify", "--absent-from", phrases).out
     assert "nowhere in the archive" in lcm("--format", "table", "forget", WORD).out

@@ -75,7 +75,7 @@ def engine(tmp_path: Path) -> lossless.Engine:
     with engine.archive.writing():
         for statement in (
             "CREATE VIRTUAL TABLE messages_fts USING fts5 (content, tokenize='porter unicode61')",
-            "CREATE VIRTUAL TABLE summaries_fts USING fts5 (summary_id UNINDEXED, content, tokenize='porter unicode61')",
+            "CREATE VIRTUAL TABLE summaries_fts USING fts5 (summary_id UNINDEXED, content)",
             "CREATE TABLE notes_of_others (id INTEGER PRIMARY KEY, note TEXT)",
         ):
             engine.archive.database.run(statement)
@@ -183,7 +183,8 @@ def test_summaries_are_written_anew_from_what_is_left(engine: lossless.Engine) -
     report = engine.forget([PHRASE, WORD])
     after = dict(rows(engine, "SELECT summary_id, model FROM summaries"))
     assert before == after
-    assert "m" in after.values() and EXTRACTIVE_MODEL in after.values()
+    assert "m" in after.values()
+    assert EXTRACTIVE_MODEL in after.values()
     assert report.archive.rewritten or report.archive.cut
     assert rows(
         engine, "SELECT count(*) FROM stale_summaries JOIN summaries USING (summary_id) WHERE model <> 'm'"
@@ -283,7 +284,7 @@ def test_a_fault_leaves_the_old_archive_or_the_new_one(tmp_path: Path, asked: di
     sound(engine)
     engine.forget(**asked)
     if "phrases" in asked:
-        assert absent(engine) == [] or {place.partition(": ")[2] for place in absent(engine)} == set()
+        assert absent(engine) == []
     sound(engine)
     assert rows(engine, "SELECT 1 FROM archive_state WHERE name = 'forgetting'") == []
 
@@ -302,12 +303,13 @@ def test_a_reader_keeps_the_log_and_is_named(engine: lossless.Engine) -> None:
 
 
 def test_bad_asks_are_refused(engine: lossless.Engine) -> None:
-    for asked in ({}, {"phrases": ["ab"]}):
+    for phrases in ([], ["ab"]):
         with pytest.raises(BadInput):
-            engine.forget(**asked)
-    for missing in ({"message_ids": [999]}, {"sessions": [lossless.Session(key="nobody")]}):
-        with pytest.raises(NotFound):
-            engine.forget(**missing)
+            engine.forget(phrases)
+    with pytest.raises(NotFound):
+        engine.forget(message_ids=[999])
+    with pytest.raises(NotFound):
+        engine.forget(sessions=[lossless.Session(key="nobody")])
 
 
 @hypothesis_settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])

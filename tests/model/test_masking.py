@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -51,7 +52,8 @@ def test_marks_hold_no_words_and_mean_nothing_under_another_key() -> None:
     mark, other = Marker(KEY).mark("hunter2-and-more"), Marker(b"o" * 32).mark("hunter2-and-more")
     assert mark.length == other.length == 16
     assert (mark.roll, mark.digest) != (other.roll, other.digest)
-    assert 0 <= mark.roll < 1 << 16 and b"hunter" not in mark.digest
+    assert 0 <= mark.roll < 1 << 16
+    assert b"hunter" not in mark.digest
 
 
 def test_a_text_without_them_is_the_same_object() -> None:
@@ -63,7 +65,7 @@ def test_a_text_without_them_is_the_same_object() -> None:
 
 
 def test_structure_stays_and_proofs_of_other_words_go() -> None:
-    said = {
+    said: dict[str, Any] = {
         "role": "user",
         "content": [
             {"type": "thinking", "thinking": "user said so", "signature": "proof"},
