@@ -190,6 +190,7 @@ def test_summaries_are_written_anew_from_what_is_left(engine: lossless.Engine) -
         engine, "SELECT count(*) FROM stale_summaries JOIN summaries USING (summary_id) WHERE model <> 'm'"
     ) == [(0,)]
     assert not any(WORD in text for (text,) in rows(engine, "SELECT content FROM summaries"))
+    sound(engine)
 
 
 def test_a_message_loses_all_its_words(engine: lossless.Engine) -> None:
@@ -287,6 +288,13 @@ def test_a_fault_leaves_the_old_archive_or_the_new_one(tmp_path: Path, asked: di
         assert absent(engine) == []
     sound(engine)
     assert rows(engine, "SELECT 1 FROM archive_state WHERE name = 'forgetting'") == []
+
+
+def test_names_that_a_format_needs_stay_and_are_told(engine: lossless.Engine) -> None:
+    report = engine.forget(["tool_use", "agent:main"])
+    assert [reason.partition(" ")[2] for reason in report.left if "messages have it" in reason]
+    assert any(reason.startswith("conversations.session_key") for reason in report.left)
+    sound(engine)
 
 
 def test_a_reader_keeps_the_log_and_is_named(engine: lossless.Engine) -> None:

@@ -24,6 +24,7 @@ from lossless.ingest.masking import without
 from lossless.ingest.payloads import Payloads, without_payloads
 from lossless.model.identity import file_id, file_ids_in, fingerprint, identity_hash, words_digest
 from lossless.model.masking import FORGOTTEN, cut_json, cut_loosely, cut_words, emptied, forms
+from lossless.model.messages import ToolCall, ToolResult
 from lossless.model.summaries import EXTRACTIVE_MODEL
 from lossless.model.tokens import estimate_tokens
 from lossless.revising.rewriting import source_of
@@ -31,6 +32,7 @@ from lossless.store.context import Change
 from lossless.store.forgetting import Forgetting
 from lossless.store.messages import NewMessage
 from lossless.store.operations import Operations
+from lossless.store.skeleton import to_json
 from lossless.store.tombstones import EVERYWHERE
 from lossless.store.wording import Wording
 
@@ -217,6 +219,12 @@ def _delete(vault: Vault | None, path: str) -> None:
     vault.remove(Orphan(place, place.name.partition(".")[0], 0))
 
 
+def _told(message: Message) -> str:
+    """All of a message as one text, with the names of tools."""
+    names = [part.name for part in message.parts if isinstance(part, ToolCall | ToolResult)]
+    return to_json([message.original, names])
+
+
 class _Work:
     """One forgetting in one archive."""
 
@@ -230,6 +238,8 @@ class _Work:
         self._emptied = self._versions = self._rewritten = self._cut_summaries = 0
         self._elsewhere: Counter[str] = Counter()
         self._left: list[str] = []
+        #: Messages whose format needs the phrase as a name.
+        self._named = 0
         #: Files that are others now, and files of messages that are gone.
         self._files: dict[str, str] = {}
         self._gone: set[str] = set()
@@ -270,6 +280,7 @@ class _Work:
             is_changed = stored.message.content != FORGOTTEN or bool(versions)
             return _Found(stored, fresh, (), is_changed, False, named) if is_changed else None
         fresh = without(original, self._cut) if self._wanted.cuts else original
+        self._named += self._wanted.cuts and self._cut(told := _told(fresh)) is not told
         others = [(version, self._original(version.message, version.recipe)) for version in versions]
         made = tuple((version, without(said, self._cut)) for version, said in others) if self._wanted.cuts else ()
         is_sender = stored.sender is not None and self._cut(stored.sender) is not stored.sender
@@ -485,6 +496,8 @@ class _Work:
 
     def touched(self) -> Touched:
         files = len(self._files.keys() | self._gone)
+        if self._named:
+            self._left.append(f"{self._named} messages have it in a name that their format needs, such as a tool's")
         return Touched(
             tuple(self._changed), self._emptied, self._versions, files, self._rewritten, self._cut_summaries,
             dict(self._elsewhere), tuple(dict.fromkeys(self._left)),
