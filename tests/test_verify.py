@@ -12,7 +12,7 @@ import pytest
 import lossless
 from lossless import formats
 from lossless.model.context import MessageItem
-from lossless.model.identity import words_digest
+from lossless.model.identity import file_id, words_digest
 from lossless.model.summaries import NewSummary
 from lossless.store.archive import Archive
 from lossless.store.context import Change
@@ -220,7 +220,16 @@ DAMAGE: dict[str, tuple[str, ...]] = {
         "UPDATE expansion_grants SET conversation_ids = '1,2'",
         "UPDATE expansion_grants SET tokens_used = -1",
     ),
-    "pins": ("UPDATE pins SET message_id = 999", "UPDATE pins SET message_id = NULL", "UPDATE pins SET at = 'noon'"),
+    "pins": (
+        "UPDATE pins SET message_id = 999",
+        "UPDATE pins SET message_id = NULL",
+        "UPDATE pins SET at = 'noon'",
+        "INSERT INTO pins (conversation_id, content, at) VALUES (1, 'forged', '2026-01-05 09:00:00')",
+    ),
+    "row_digests": (
+        "UPDATE row_digests SET digest = x'00'",
+        "UPDATE row_digests SET name = 'nothing' WHERE name = 'pins'",
+    ),
     "token_factors": ("UPDATE token_factors SET ratio = -1",),
     "history_budgets": ("UPDATE history_budgets SET window = 0", "UPDATE history_budgets SET factor = -1"),
     "stubborn_chunks": ("UPDATE stubborn_chunks SET chunk = ''", "UPDATE stubborn_chunks SET kind = 'odd'"),
@@ -230,9 +239,20 @@ DAMAGE: dict[str, tuple[str, ...]] = {
         "UPDATE message_versions SET digest = zeroblob(16)",
         "UPDATE message_versions SET digest = x'00'",
         "UPDATE message_versions SET message_id = 999",
+        "UPDATE message_versions SET at = at + 1",
+        "UPDATE message_versions SET lesser = 1 - lesser",
+        "DELETE FROM message_versions",
     ),
-    "version_index": ("DELETE FROM version_index", "DELETE FROM message_versions"),
-    "stale_summaries": ("UPDATE stale_summaries SET message_id = 999 WHERE message_id = 2",),
+    "version_index": (
+        "DELETE FROM version_index",
+        "DELETE FROM message_versions",
+        "INSERT INTO version_index (rowid, body, extra) VALUES (900, 'forged', '')",
+        "UPDATE version_index SET body = 'other words', extra = ''",
+    ),
+    "stale_summaries": (
+        "UPDATE stale_summaries SET message_id = 999 WHERE message_id = 2",
+        "DELETE FROM stale_summaries WHERE message_id = 2",
+    ),
     "archive_state": ("UPDATE archive_state SET value = 'newest' WHERE name = 'schema'",),
 }
 
@@ -263,8 +283,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for statement in OTHERS.split(";\n"):
             database.run(statement)
         database.run(
-            "INSERT INTO large_files (file_id, conversation_id, byte_size, storage_uri) VALUES ('file_1', 1, 5, ?)",
-            [str(payload)],
+            "INSERT INTO large_files (file_id, conversation_id, byte_size, storage_uri) VALUES (?, 1, 5, ?)",
+            [file_id(1, b"12345"), str(payload)],
         )
         engine.archive.ingest.set_context_tokens(1, engine.archive.context.tokens(1))
         assert problems(engine) == []

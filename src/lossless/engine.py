@@ -106,7 +106,9 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         items = list(messages)
         if (reason := self._no_writes(session)) is not None:
             return _excluded(reason, len(items))
-        return ingest.append(self.archive, session, items, key=key, now=self._clock(), payloads=self._payloads)
+        now, payloads = self._clock(), self._payloads
+        with self.archive.writing():
+            return self._settled(ingest.append(self.archive, session, items, key=key, now=now, payloads=payloads))
 
     def sync(
         self,
@@ -124,9 +126,17 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         if (reason := self._no_writes(session)) is not None:
             return _excluded(reason, len(items))
         zone, payloads = self._timezone, self._payloads
-        return ingest.sync(
-            self.archive, session, items, key=key, now=now, timezone=zone, payloads=payloads, whole=whole
-        )
+        with self.archive.writing():
+            report = ingest.sync(
+                self.archive, session, items, key=key, now=now, timezone=zone, payloads=payloads, whole=whole
+            )
+            return self._settled(report)
+
+    def _settled(self, report: AppendReport) -> AppendReport:
+        """See to what follows from what was stored: summaries of changed messages are extracted anew."""
+        if report.conversation_id is not None:
+            self._extract_stale(report.conversation_id)
+        return report
 
     def after_turn(
         self,
@@ -181,7 +191,8 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         paid = self.loop.after_turn(situation)
         if paid.report is not None:
             self._logged("turn", situation.conversation.id, paid.report)
-        if self._background is not None and (paid.owes or self._describing.has_work(situation.conversation.id)):
+        has_work = paid.owes or paid.prepares
+        if self._background is not None and (has_work or self._describing.has_work(situation.conversation.id)):
             self._background.owe(situation.conversation.id)
         return TurnReport(report, paid, read)
 
@@ -276,6 +287,8 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         situation = replace(situation, beside=beside)
         if observed_tokens and situation.conversation.id in self._sent:
             self._learn(situation, observation({"prompt_tokens": observed_tokens}, model))
+        if force or until is not None or self.loop.evaluate(situation).should_compact:
+            self._write_stale(situation.conversation.id)
         loop = replace(self.loop, summariser=self.loop.summariser.instructed(instructions))
         report = loop.compact(situation, force=force, until=until, seconds=seconds, progress=progress)
         return self._logged("compact", situation.conversation.id, report)
@@ -298,15 +311,20 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         if not allowed or self._no_writes(session) or found is None:
             return None
         situation = self._situation(session, budget or self.loop.debt(found.id).token_budget or None)
+        if self.loop.is_due(situation):
+            self._write_stale(found.id)
         report = self.loop.drain(situation, seconds=seconds)
+        if report is None:
+            self.loop.prepare(situation)
         self._describing.run(found.id)
         if transcript is not None:
             self.rotate_between_turns(found, transcript)
         return None if report is None else self._logged("maintain", found.id, report)
 
     def _pay_later(self, conversation_id: int) -> None:
-        """What the background does for a conversation: its debt, then better words about its files."""
-        self._pay(conversation_id)
+        """What the background does for a conversation: its debt or what it will owe, then words about its files."""
+        if self._pay(conversation_id) is None:
+            self.loop.prepare(self._situation(self.archive.conversations.get(conversation_id), None))
         self._describing.run(conversation_id)
 
     def _pay(
@@ -314,6 +332,8 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
     ) -> CompactionReport | None:
         asked = self.loop.debt(conversation_id).token_budget
         situation = self._situation(self.archive.conversations.get(conversation_id), asked or None)
+        if may_ask_model and self.loop.is_due(situation):
+            self._write_stale(conversation_id)
         report = self.loop.drain(situation, may_ask_model=may_ask_model, seconds=seconds)
         return None if report is None else self._logged("drain", conversation_id, report)
 

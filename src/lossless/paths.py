@@ -34,3 +34,13 @@ def new_private_file(path: str | os.PathLike[str], mode: int = 0o600) -> None:
             os.fchmod(handle, mode)
     finally:
         os.close(handle)
+
+
+def payload_folder(archive: str | os.PathLike[str]) -> Path:
+    """The folder beside an archive that is for its payloads alone.
+
+    >>> payload_folder("/home/user/lcm.db").name, payload_folder("work.sqlite").name
+    ('lcm-files', 'work.sqlite-files')
+    """
+    path = Path(archive)
+    return path.parent / f"{path.stem if path.suffix == '.db' else path.name}-files"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
@@ -10,10 +11,12 @@ from lossless import formats
 from lossless.errors import ArchiveCorrupt, ArchiveError, BadInput, NotFound
 from lossless.files.intercept import restored
 from lossless.files.keep import reader
-from lossless.files.place import lies_at
+from lossless.files.place import damage_of
 from lossless.model.identity import fingerprint, identity_hash, words_digest
 from lossless.model.messages import ToolResult
+from lossless.store import migrate
 from lossless.store.index import digest, indexed_text
+from lossless.store.index_totals import Totals
 from lossless.store.skeleton import storable
 
 if TYPE_CHECKING:
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 
 Severity = Literal["error", "warning"]
 _PAGE = 500
+_LATER = "that is recorded when the archive is opened for writing"
 _NOT_INDEXED = "not indexed yet; `lcm doctor reindex --apply` does it"
 
 
@@ -65,22 +69,72 @@ def verify(archive: Archive, progress: Callable[[int], None] | None = None, vaul
     problems = [_problem("integrity", offender) for offender in archive.checks.integrity()]
     if any(problem.table == "database" for problem in problems):
         return Verification(tuple(problems), 0, 0)
-    problems.extend(_problem("rows", offender) for offender in archive.checks.rows())
-    problems.extend(_order(archive))
-    count, unindexed = 0, _Unindexed()
-    for page in archive.checks.derived():
-        problems.extend(unindexed.without(_check_messages(archive, page, vault)))
-        count += len(page)
-        if progress:
-            progress(len(page))
-    problems.extend(unindexed.without(_summary_texts(archive)))
-    problems.extend(unindexed.problems())
-    problems.extend(_versions(archive, vault))
-    problems.extend(_upstream_index(archive))
-    problems.extend(_shrinking(archive))
-    problems.extend(_reachability(archive))
-    problems.extend(_files(archive, vault))
-    return Verification(tuple(problems), count, archive.care.counts().summaries)
+    problems.extend(_readable("rows", "database", (_problem("rows", one) for one in archive.checks.rows())))
+    problems.extend(_readable("order", "context_items", _order(archive)))
+    problems.extend(_readable("digests", "database", _digests(archive)))
+    messages = _Messages(archive, vault, progress)
+    problems.extend(_readable("messages", "messages", messages.problems()))
+    problems.extend(_readable("versions", "message_versions", _versions(archive, vault)))
+    problems.extend(_readable("schema", "database", _schema(archive)))
+    problems.extend(_readable("index", "messages_fts", _upstream_index(archive)))
+    problems.extend(_readable("shrink", "summaries", _shrinking(archive)))
+    problems.extend(_readable("reachable", "context_items", _reachability(archive)))
+    problems.extend(_readable("files", "large_files", _files(archive, vault)))
+    return Verification(tuple(problems), messages.count, archive.care.counts().summaries)
+
+
+class _Messages:
+    """Looks at all messages and summaries, page by page, and at the search index that finds them."""
+
+    def __init__(self, archive: Archive, vault: Vault | None, progress: Callable[[int], None] | None) -> None:
+        self._archive, self._vault, self._progress = archive, vault, progress
+        self.count = 0
+
+    def problems(self) -> Iterator[Problem]:
+        archive, unindexed = self._archive, _Unindexed()
+        messages, summaries = Totals(), Totals()
+        wrong: set[str] = set()
+        for page in archive.checks.derived():
+            for problem in unindexed.without(_check_messages(archive, page, self._vault, messages)):
+                wrong.add(problem.table)
+                yield problem
+            self.count += len(page)
+            if self._progress:
+                self._progress(len(page))
+        for problem in unindexed.without(_summary_texts(archive, summaries)):
+            wrong.add(problem.table)
+            yield problem
+        wrong |= unindexed.tables & {"summaries"}  # written anew elsewhere: the index still has the words before
+        yield from unindexed.problems()
+        for table, rows, totals in (
+            ("message_index", {"messages", "message_passages", "message_extras"}, messages),
+            ("summary_index", {"summaries"}, summaries),
+        ):
+            if not wrong & {table, *rows}:  # what is known to be wrong makes the totals wrong, too
+                yield from _index_offenders(table, archive.checks.index_totals(table, totals))
+
+
+def _digests(archive: Archive) -> Iterator[Problem]:
+    """Rows that are not as they were written."""
+    for id_ in archive.row_digests.changed_messages():
+        yield Problem("digests", "messages", str(id_), "the message, or one of its parts, is not as it was written")
+    for table, key, detail in archive.row_digests.changed_rows():
+        problem = Problem("digests", table, key, detail)
+        yield _rewritten(archive, problem, json.loads(key)[0]) if table == "summaries" else problem
+
+
+def _rewritten(archive: Archive, problem: Problem, summary_id: str) -> Problem:
+    """What is wrong with the text of a summary is no damage when lossless-claw's doctor has written it anew."""
+    if summary_id not in archive.checks.rewritten():
+        return problem
+    detail = "lossless-claw has written it anew; `lcm doctor reindex --apply` takes note of it"
+    return replace(problem, detail=detail, severity="warning")
+
+
+def _schema(archive: Archive) -> Iterator[Problem]:
+    """A file that cannot be written any more."""
+    if reason := migrate.refusal(archive.database, migrate.read_shape(archive.database)):
+        yield Problem("schema", "lcm_migration_state", "", f"{reason}: it can be read but not written")
 
 
 class _Unindexed:
@@ -99,6 +153,10 @@ class _Unindexed:
             else:
                 yield problem
 
+    @property
+    def tables(self) -> set[str]:
+        return set(self._first)
+
     def problems(self) -> Iterator[Problem]:
         """One warning a table, that names the first row and counts the others."""
         for table, first in self._first.items():
@@ -110,14 +168,16 @@ def _problem(check: str, offender: Offender) -> Problem:
     return Problem(check, offender.table, offender.id, offender.detail)
 
 
-def _index_problem(offender: Offender) -> Problem:
+def _index_problem(archive: Archive, offender: Offender) -> Problem:
     """What is only not indexed yet can be caught up."""
+    if offender.table == "summaries":
+        return _rewritten(archive, _problem("index", offender), offender.id)
     if offender.table == "summary_extras":
         return Problem("index", offender.table, offender.id, _NOT_INDEXED, "warning")
     return Problem("index", offender.table, offender.id, offender.detail)
 
 
-def _check_messages(archive: Archive, page: list[Derived], vault: Vault | None) -> Iterator[Problem]:
+def _check_messages(archive: Archive, page: list[Derived], vault: Vault | None, totals: Totals) -> Iterator[Problem]:
     """Work out again what was worked out when these messages were stored."""
     stored: dict[int, StoredMessage] = {}
     try:
@@ -133,20 +193,22 @@ def _check_messages(archive: Archive, page: list[Derived], vault: Vault | None) 
             yield from _check_message(message, derived)
     texts = [(derived, stored[derived.message_id].message) for derived in page if derived.message_id in stored]
     indexed = [(derived, indexed_text(message.content, message)) for derived, message in texts]
-    current = [(derived, text) for derived, text in indexed if derived.digest == digest(text)]
-    yield from _readable_index("message_index", (_problem("index", one) for one in archive.checks.index_rows(current)))
+    current = [(derived, text) for derived, text in indexed if derived.indexed == digest(text)]
+    yield from _index_offenders("message_index", archive.checks.index_rows(current, totals))
 
 
-def _summary_texts(archive: Archive) -> Iterator[Problem]:
-    return _readable_index("summary_index", map(_index_problem, archive.checks.summary_digests()))
+def _summary_texts(archive: Archive, totals: Totals) -> Iterator[Problem]:
+    return _readable(
+        "index", "summary_index", (_index_problem(archive, one) for one in archive.checks.summary_digests(totals))
+    )
 
 
-def _readable_index(table: str, found: Iterable[Problem]) -> Iterator[Problem]:
-    """What was found, up to where the index itself cannot be read any more."""
+def _readable(check: str, table: str, found: Iterable[Problem]) -> Iterator[Problem]:
+    """What was found, up to where the rows themselves cannot be read any more: the other checks go on."""
     try:
         yield from found
-    except ArchiveCorrupt as error:
-        yield Problem("index", table, "", str(error))
+    except ArchiveError as error:
+        yield Problem(check, table, "", str(error))
 
 
 def _unreadable(archive: Archive, page: list[Derived], stored: dict[int, StoredMessage]) -> Iterator[Problem]:
@@ -169,7 +231,7 @@ def _check_message(stored: StoredMessage, derived: Derived) -> Iterator[Problem]
     if not is_indexed:
         yield Problem("index", "message_extras", id_, _NOT_INDEXED, "warning")
         return
-    if derived.digest != digest(indexed_text(message.content, message)):
+    if derived.indexed != digest(indexed_text(message.content, message)):
         yield Problem("index", "messages", id_, "its indexed text is not its text")
     if derived.fingerprint != fingerprint(message):
         yield Problem("parts", "message_parts", id_, "its parts do not agree with what was stored")
@@ -208,21 +270,27 @@ def _check_intercepted(
 def _versions(archive: Archive, vault: Vault | None) -> Iterator[Problem]:
     """Earlier and lesser wordings: each is rebuilt, has the words that were kept, and is findable."""
     whole: list[tuple[int, str]] = []
+    totals, is_right = Totals(), True
     for version in archive.versions.each():
         if isinstance(version, ArchiveCorrupt):
             yield Problem("versions", "message_versions", "", str(version))
+            is_right = False
             continue
         yield from _check_version(archive, version, vault)
         if version.is_whole:
             whole.append((version.id, version.indexed))
         if len(whole) == _PAGE:
-            yield from _version_index(archive, whole)
-            whole = []
-    yield from _version_index(archive, whole)
+            found = list(_index_offenders("version_index", archive.checks.version_rows(whole, totals)))
+            is_right, whole = is_right and not found, []
+            yield from found
+    found = list(_index_offenders("version_index", archive.checks.version_rows(whole, totals)))
+    yield from found
+    if is_right and not found:
+        yield from _index_offenders("version_index", archive.checks.index_totals("version_index", totals))
 
 
-def _version_index(archive: Archive, texts: list[tuple[int, str]]) -> Iterator[Problem]:
-    return _readable_index("version_index", (_problem("index", one) for one in archive.checks.version_rows(texts)))
+def _index_offenders(table: str, found: Iterable[Offender]) -> Iterator[Problem]:
+    return _readable("index", table, (_problem("index", one) for one in found))
 
 
 def _check_version(archive: Archive, version: Version, vault: Vault | None) -> Iterator[Problem]:
@@ -281,20 +349,27 @@ def _shrinking(archive: Archive) -> Iterator[Problem]:
 
 def _reachability(archive: Archive) -> Iterator[Problem]:
     for conversation_id in archive.checks.conversation_ids():
-        for message_id in archive.checks.unreachable(conversation_id):
-            detail = (
-                f"conversation {conversation_id}: it is neither in the context, nor below a summary in it, nor hidden"
-            )
-            yield Problem("reachable", "messages", str(message_id), detail)
+        yield from _unreachable(archive, conversation_id)
         for message_id in archive.checks.covered_twice(conversation_id):
             detail = f"conversation {conversation_id}: the context holds it more than once"
-            yield Problem("reachable", "context_items", str(message_id), detail, "warning")
+            severity: Severity = "warning" if archive.index.upstream else "error"  # in what lossless-claw has written
+            yield Problem("reachable", "context_items", str(message_id), detail, severity)
+
+
+def _unreachable(archive: Archive, conversation_id: int) -> Iterator[Problem]:
+    ids = archive.checks.unreachable(conversation_id)
+    if ids and archive.cleared.explains(conversation_id, ids):
+        detail = (
+            f"conversation {conversation_id}: {len(ids):,} messages left when lossless-claw handled `/new`; {_LATER}"
+        )
+        yield Problem("reachable", "messages", str(ids[0]), detail, "warning")
+        return
+    detail = f"conversation {conversation_id}: it is neither in the context, nor below a summary in it, nor hidden"
+    yield from (Problem("reachable", "messages", str(message_id), detail) for message_id in ids)
 
 
 def _files(archive: Archive, vault: Vault | None) -> Iterator[Problem]:
-    for file_id, place, size in archive.checks.file_places():
-        path = lies_at(place, vault)
-        if not path.is_file():
-            yield Problem("files", "large_files", file_id, f"its bytes are not at {place}", "warning")
-        elif size is not None and path.stat().st_size != size:
-            yield Problem("files", "large_files", file_id, f"{path} has another size than was stored")
+    """The bytes of every payload are there, and the ones that were stored."""
+    for file in archive.checks.file_places():
+        if detail := damage_of(file, vault):
+            yield Problem("files", "large_files", file.id, detail)

@@ -286,12 +286,23 @@ def test_a_window_that_cannot_be_read_is_not_stored_at_all(lcm: Lcm, new: Path, 
     assert stored(new) == [said(0)["content"]]
 
 
-def test_a_refused_window_is_a_failure(lcm: Lcm, new: Path) -> None:
+def test_a_window_that_fits_nothing_is_quarantined(lcm: Lcm, new: Path) -> None:
     lcm("sync", *KEY, input=json.dumps([said(n) for n in range(3)]))
     flood = json.dumps([{"role": "user", "content": f"stranger {n}"} for n in range(99)])
     answer = lcm("sync", *KEY, input=flood)
-    assert (answer.code, answer.error["code"]) == (1, "blocked")
-    assert "nothing in common" in answer.error["message"]
+    assert (answer.code, answer.data["stored"], answer.data["quarantineId"]) == (0, 99, 2)
+    assert "nothing in common" in answer.data["reason"]
+    assert "goes on with what is quarantined" in lcm("sync", *KEY, "--format", "table", input=flood).out
+    (waiting,) = lcm("quarantine").items
+    assert (waiting["conversationId"], waiting["messages"], waiting["decision"]) == (2, 99, "quarantined")
+    assert "quarantined" in lcm("quarantine", "list", "--format", "table").out
+    assert [finding["kind"] for finding in lcm("doctor", "--offline").envelope["data"]["findings"]] == ["quarantined"]
+    assert lcm("quarantine", "refuse", "2").data["decision"] == "refused"
+    assert lcm("status").data["liveness"]["quarantined"] == []
+    assert lcm("quarantine", "accept", "2").data["active"] is True
+    assert lcm("quarantine").items == []
+    assert lcm("quarantine", "accept", "2").error["code"] == "not_found"
+    assert lcm("sync", *KEY, input=flood).data["conversationId"] == 2
 
 
 @given(st.binary(max_size=200))

@@ -101,7 +101,7 @@ def test_cleaning(lcm: Lcm, folded: Path) -> None:
     listed = lcm("doctor", "clean", "--format", "table").out
     assert "#2 agent:main:subagent:x: 4 messages" in listed
     assert bytes_of(folded) == before
-    done = lcm("doctor", "clean", "--apply", "archived_subagents", "--vacuum").data["done"]
+    done = lcm("doctor", "clean", "--apply", "all", "--vacuum").data["done"]
     assert (done["conversations"], done["messages"], done["vacuumed"]) == (1, 4, True)
     assert lcm("verify").data["problems"] == []
     assert lcm("doctor", "clean", "--apply", "everything").code == 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -85,11 +85,13 @@ def test_status_says_whether_anything_is_lost(lcm: Lcm, archive: Path) -> None:
         blocked = engine.sync(FERRY, [{"role": "user", "content": f"stranger {n}"} for n in range(80)])
         assert blocked.blocked
     live = lcm("status").data["liveness"]
-    assert [block["conversationId"] for block in live["blocked"]] == [1]
-    assert "nothing in common" in live["blocked"][0]["reason"]
+    assert (live["quarantined"], live["blocked"]) == ([blocked.quarantine_id], [])
+    assert "1 conversation quarantined" in lcm("status", "--format", "table").out
+    with lossless.open(archive, background=False) as engine, engine.archive.writing():
+        engine.archive.ingest.block(1, "a page is missing", datetime(2026, 7, 31, tzinfo=UTC))
     shown = lcm("status", "--format", "table").out
     assert "Conversation 1 is blocked" in shown
-    assert "nothing in common" in " ".join(shown.split())
+    assert "a page is missing" in " ".join(shown.split())
 
 
 def test_conversations_list(lcm: Lcm, archive: Path) -> None:

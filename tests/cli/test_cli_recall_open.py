@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -250,6 +251,24 @@ def test_only_old_files_without_a_row_are_collected(archive: Path, lcm: Lcm, vau
     assert "Deleted 1 file" in lcm("files", "gc", "--apply", "--format", "table").out
     assert (orphan.exists(), kept.exists()) == (False, True)
     assert "younger than" in lcm("files", "gc", "--apply", "--format", "table").out
+
+
+def test_a_folder_without_a_list_of_its_archives_is_collected_when_somebody_names_them(
+    archive: Path, lcm: Lcm, vault: Path
+) -> None:
+    lcm("stub", "--apply")
+    shutil.rmtree(vault / "archives")
+    (kept,) = vault.rglob("file_*")
+    orphan = kept.with_name("file_00000000000000aa.txt")
+    orphan.write_text("left by a crash")
+    age(vault)
+    refused = lcm("files", "gc", "--apply")
+    assert (refused.code, refused.error["code"]) == (2, "bad_input")
+    assert "--used-by" in refused.error["message"]
+    assert lcm("doctor", "--offline").code in (0, 1)
+    assert lcm("files", "gc", "--apply", "--used-by", archive).data["count"] == 1
+    assert not orphan.exists()
+    assert lcm("files", "gc").items == []
 
 
 def test_the_files_of_another_archive_are_not_deleted(archive: Path, lcm: Lcm, home: Path) -> None:

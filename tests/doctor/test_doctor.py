@@ -239,7 +239,7 @@ def test_what_another_one_needs_stays_and_what_that_one_needs(path: Path) -> Non
         assert meant(engine, engine._clock() + timedelta(days=2))["null_subagent_context"] == [3]
 
 
-@pytest.mark.parametrize("filter_id", clean.FILTERS)
+@pytest.mark.parametrize("filter_id", [*clean.FILTERS, clean.ALL])
 def test_cleaning_deletes_what_the_filter_means_and_nothing_else(path: Path, filter_id: str) -> None:
     with open_engine(path) as engine:
         leftovers(engine)
@@ -247,7 +247,7 @@ def test_cleaning_deletes_what_the_filter_means_and_nothing_else(path: Path, fil
         kept = {row[0] for row in rows(engine, "SELECT conversation_id FROM conversations")}
         kept -= {held.id for held in work.conversations}
         done = clean.apply(engine.archive, work, backup_of(engine), vacuum=True)
-        assert (done.conversations, done.vacuumed, done.refusal) == (1, True, None)
+        assert (done.conversations, done.vacuumed, done.refusal) == (3 if filter_id == clean.ALL else 1, True, None)
         assert {row[0] for row in rows(engine, "SELECT conversation_id FROM conversations")} == kept
         assert copies(path) == ["doctor-clean"]
         prove(engine)

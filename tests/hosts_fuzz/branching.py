@@ -49,16 +49,23 @@ class RegeneratesTheSame(Regenerating):
 
 
 class Branching(Host):
-    """Goes back, on from there, and back to the old branch: rows come back, none is stored again."""
+    """Goes back, on from there, and back to the old branch: rows come back, none is stored again.
+
+    It goes on in other words: the same window twice tells nobody that something else was meant.
+    """
 
     kind = "branches"
+    goes_back = False
 
     def begin(self) -> None:
         super().begin()
         self.left: list[list[Event]] = []
 
+    def next_words(self) -> str | None:
+        return sentence(self.random, self.world.token()) if self.goes_back else None
+
     def before(self, turn: int) -> None:
-        path = self.world.path
+        path, self.goes_back = self.world.path, False
         if self.left and self.random.random() < 0.4:
             other = self.left.pop(self.random.randrange(len(self.left)))
             self.left.append(list(path))
@@ -68,6 +75,7 @@ class Branching(Host):
             if users:
                 self.left.append(list(path))
                 del path[self.random.choice(users) :]
+                self.goes_back = True
 
 
 class TwoTabs(Host):

@@ -34,7 +34,7 @@ class Host:
         self.begin()
         for turn in range(self.random.randint(3, 8)):
             self.before(turn)
-            self.world.user()
+            self.world.user(self.next_words())
             often = self.random.random()
             if often < 0.7:
                 yield sync(self.view(self.world.path))
@@ -48,6 +48,10 @@ class Host:
 
     def before(self, turn: int) -> None:
         """What it does to its own list before the next turn."""
+
+    def next_words(self) -> str | None:
+        """What its user says next; None for anything."""
+        return None
 
     def view(self, path: list[Event]) -> list[Shown]:
         """The window."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lossless import Incoming, Session
+from lossless.errors import NotFound
 from lossless.model.summaries import NewSummary
 from lossless.testing import VirtualClock
 from tests.faults import SESSION, contents, context, open_engine, problems
@@ -382,28 +383,67 @@ def test_a_window_with_nothing_in_common_is_stored_up_to_the_cap(engine: lossles
     assert len(context(engine)) == 60
 
 
-def test_a_flood_is_blocked_visibly_until_a_window_fits(engine: lossless.Engine) -> None:
+def test_a_flood_is_quarantined_until_somebody_decides(engine: lossless.Engine) -> None:
     window = said(*(f"u: old {n}" for n in range(10)))
     engine.sync(SESSION, window)
     flood = said(*(f"u: new {n}" for n in range(51)))
     report = engine.sync(SESSION, flood)
-    assert report.stored == 0
+    assert (report.stored, report.cause, report.conversation_id) == (51, "disjoint", 1)
     assert "nothing in common" in (report.blocked or "")
-    assert (state(engine).blocked_reason, state(engine).stored) == (report.blocked, 10)
-    assert engine.archive.care.liveness().blocked[0][2] == report.blocked
-    assert engine.sync(SESSION, flood).blocked
+    assert len(context(engine)) == 10
+    assert engine.archive.care.liveness().quarantined == (report.quarantine_id,) == (2,)
+    assert engine.status(SESSION).quarantined == (2,)
+    assert not engine.status(SESSION).is_healthy
+    # the same one again, one that grew, and the end of it alone are known
+    for again, stored in ((flood, 0), ([*flood, *said("u: one more")], 1), (flood[30:], 0)):
+        report = engine.sync(SESSION, again)
+        assert (report.stored, report.quarantine_id) == (stored, 2)
+        assert report.blocked
+    assert engine.sync(SESSION, window).blocked is None
+    assert [one.messages for one in engine.quarantined()] == [52]
+    assert not engine.grep("one more", session=SESSION).hits
+    assert engine.grep("one more", conversation_id=2).hits
+    # another one is another conversation
+    assert engine.sync(SESSION, said(*(f"u: other {n}" for n in range(60)))).quarantine_id == 3
+    assert problems(engine) == []
+
+
+def test_what_is_accepted_is_the_conversation_of_its_session(engine: lossless.Engine) -> None:
+    window = said(*(f"u: old {n}" for n in range(10)))
     engine.sync(SESSION, window)
-    assert (state(engine).blocked_at, state(engine).blocked_reason) == (None, None)
+    flood = said(*(f"u: new {n}" for n in range(51)))
     engine.sync(SESSION, flood)
-    engine.append(SESSION, flood, key="on purpose")
-    assert state(engine).blocked_reason is None
-    assert len(contents(engine)) == 61
+    assert engine.accept_quarantined(2).active
+    assert (engine.archive.conversations.get(1).archive_cause, engine.quarantined()) == ("quarantine-accepted", [])
+    report = engine.sync(SESSION, [*flood, *said("u: go on")])
+    assert (report.conversation_id, report.stored, report.blocked) == (2, 1, None)
+    assert len(context(engine)) == 52
+    assert engine.grep("old 3", session=SESSION).hits
+    with pytest.raises(NotFound):
+        engine.accept_quarantined(2)
+    assert problems(engine) == []
+
+
+def test_what_is_refused_is_kept_and_never_shown(engine: lossless.Engine) -> None:
+    engine.sync(SESSION, said(*(f"u: old {n}" for n in range(10))))
+    flood = said(*(f"u: new {n}" for n in range(51)))
+    engine.sync(SESSION, flood)
+    assert engine.refuse_quarantined(2).decision == "refused"
+    assert engine.status(SESSION).is_healthy
+    report = engine.sync(SESSION, [*flood, *said("u: again")])
+    assert (report.stored, report.quarantine_id) == (1, 2)
+    assert "refused" in (report.blocked or "")
+    assert len(context(engine)) == 10
+    assert not engine.grep("again", session=SESSION).hits
+    assert engine.accept_quarantined(2).active  # somebody may think better of it
+    assert problems(engine) == []
 
 
 def test_a_long_conversation_takes_a_longer_stranger(engine: lossless.Engine) -> None:
     engine.append(SESSION, said(*(f"u: old {n}" for n in range(400))))
-    assert engine.sync(SESSION, said(*(f"u: new {n}" for n in range(81)))).blocked
-    assert engine.sync(SESSION, said(*(f"u: new {n}" for n in range(80)))).stored == 80
+    assert engine.sync(SESSION, said(*(f"u: new {n}" for n in range(81)))).quarantine_id == 2
+    assert engine.sync(SESSION, said(*(f"u: strange {n}" for n in range(80)))).stored == 80
+    assert len(context(engine)) == 480
 
 
 def test_the_counters_add_up(engine: lossless.Engine) -> None:

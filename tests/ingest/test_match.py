@@ -119,9 +119,16 @@ def test_edits_between_anchors_are_versions(data: st.DataObject, size: int) -> N
 
 
 def test_words_that_are_alike_are_a_version_wherever_nothing_else_decides() -> None:
-    window = [*log(4), "u: by the way", "u: message4 x4message z4", "a: done with it"]
+    window = [*log(4), "s: by the way", "u: message4 x4message z4", "a: done with it"]
     found = lay(window, [*log(4), "u: message4 x4message y4message"])
     assert (found.rows, found.versions, found.likely) == ((0, 1, 2, 3, None, 4, None), frozenset({5}), 1)
+
+
+def test_behind_new_messages_likeness_alone_decides_nothing() -> None:
+    """Rule: where nothing certain follows, only the same words in another frame are a row behind something new."""
+    window = [*log(4), "u: by the way", "u: message4 x4message z4", "a: done with it"]
+    found = lay(window, [*log(4), "u: message4 x4message y4message"])
+    assert (found.rows, found.gone) == ((0, 1, 2, 3, None, None, None), {4: "branch"})
 
 
 @given(data=st.data(), size=st.integers(5, 20))

@@ -226,9 +226,9 @@ def test_its_payload_goes_with_a_message(engine: lossless.Engine) -> None:
         row[0] for row in rows(engine, "SELECT message_id FROM messages WHERE content LIKE '%file\\_%' ESCAPE '\\'")
     ]
     assert engine.vault is not None
-    assert [path for path in engine.vault.root.rglob("*") if path.is_file()]
+    assert [path for path in engine.vault.root.rglob("file_*") if path.is_file()]
     engine.forget(message_ids=[id_])
-    assert [path for path in engine.vault.root.rglob("*") if path.is_file()] == []
+    assert [path for path in engine.vault.root.rglob("file_*") if path.is_file()] == []
     assert rows(engine, "SELECT count(*) FROM large_files") == [(0,)]
     assert absent(engine, words("r", 3000)[200:260]) == []
     sound(engine)

@@ -306,3 +306,37 @@ def test_what_was_pruned_is_imported_again_when_asked(engine: lossless.Engine, f
     assert told(engine) == [["a", "b"]]
     engine.bootstrap(SESSION, file.path)
     assert told(engine) == [["a", "b"]]
+
+
+# --- changed lines of files without ids ---
+
+
+def plain(path: Path, *texts: str) -> None:
+    """A file of plain messages, a user's and an assistant's in turns."""
+    lines = [{"role": ("user", "assistant")[n % 2], "content": text} for n, text in enumerate(texts)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+OLD = ("where does the ferry leave", "from berth 3, at noon", "and when is it back", "at six in the evening")
+
+
+@pytest.mark.parametrize("places", [{0}, {1}, {2}, {3}, {1, 2}, {1, 3}, {0, 2}, {0, 3}])
+@pytest.mark.parametrize("new", [(), ("a new question",), ("a new question", "a new answer", "and thanks")])
+def test_a_changed_old_line_of_plain_lines_is_kept_beside_its_row_after_a_reset(
+    engine: lossless.Engine, tmp_path: Path, places: set[int], new: tuple[str, ...]
+) -> None:
+    path = tmp_path / "run.jsonl"
+    plain(path, *OLD)
+    engine.bootstrap(SESSION, path)
+    engine.reset(SESSION)
+    changed = [f"{text}, but otherwise" if n in places else text for n, text in enumerate(OLD)]
+    for _ in range(2):
+        plain(path, *changed, *new)
+        engine.bootstrap(SESSION, path)
+        assert told(engine) == [list(OLD), list(new)]
+        versions = [one for row in range(1, 5) for one in engine.archive.versions.of(row)]
+        assert [(one.message_id, one.message.content) for one in versions] == [
+            (n + 1, changed[n]) for n in sorted(places)
+        ]
+    assert context(engine) == list(new)
+    assert not problems(engine)

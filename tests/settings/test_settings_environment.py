@@ -68,7 +68,7 @@ def from_env(**env: str) -> Loaded:
         ("LCM_SUMMARY_MODEL", " gpt ", "summary_model", "gpt", False),
         ("LCM_SUMMARY_MODEL", "  ", "summary_model", "", False),
         ("LCM_CUSTOM_INSTRUCTIONS", "", "custom_instructions", "", False),
-        ("LCM_LARGE_FILES_DIR", "", "large_files_dir", "/lcm-files", False),
+        ("LCM_LARGE_FILES_DIR", "", "large_files_dir", "/from-config-files", False),
         ("LCM_LARGE_FILES_DIR", "~/files", "large_files_dir", "/home/me/files", False),
         ("LCM_DATABASE_PATH", " ", "database_path", "/from-config", False),
         ("LCM_LOG_FILE", "", "independent_log_file_file", "/from-config", False),

@@ -173,6 +173,8 @@ def test_a_damaged_original_is_said_to_be_so(engine: lossless.Engine) -> None:
         engine.archive.database.run("UPDATE message_extras SET skeleton = x'3100' WHERE message_id = ?", (id_,))
     sketch = engine.archive.context.sketches([id_])[id_]
     assert sketch.message.content == "hello"
+    assert sketch.exact().content == "hello"  # a prompt goes on with the words that are left
+    assert sketch.exact().body is None
     with pytest.raises(ArchiveCorrupt, match=f"message {id_} cannot be read back"):
-        sketch.exact()
+        engine.archive.messages.get(id_)
     assert engine.archive.context.sketches([]) == {}

@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 import lossless
 from lossless import formats
 from lossless.doctor import reindexing
+from lossless.model.budget import message_budget_tokens
 from lossless.model.identity import fingerprint, identity_hash, words_digest
 from lossless.store.archive import Archive
+from lossless.store.context import item_id
 from lossless.store.ingest_state import Counts
 from lossless.store.messages import NewMessage
 from lossless.store.retention import Retention
@@ -131,7 +133,9 @@ def test_versions_of_every_format_come_back_as_they_came(
     stored = shared.archive.messages.get(message_id).message
     if revise(shared.archive, message_id, after):
         (version,) = shared.archive.versions.of(message_id)
-        assert repr(version.message.original) == repr(stored.original)
+        assert words_digest(version.message) == words_digest(stored)
+        if not formats.decode(after).content.startswith(stored.content):  # else kept as a length, without its frame
+            assert repr(version.message.original) == repr(stored.original)
     assert repr(shared.archive.messages.get(message_id).message.original) == repr(after)
 
 
@@ -152,6 +156,8 @@ def test_the_row_keeps_its_place_and_all_that_follows_from_its_words_follows(tmp
         after = archive.messages.get(ids[1])
         assert (after.seq, after.created_at, after.entry_id) == (before.seq, before.created_at, before.entry_id)
         assert archive.context_tokens(conversation.id) == archive.context.tokens(conversation.id)
+        estimates = {item_id(item): item.budget_tokens for item in archive.context.items(conversation.id)}
+        assert estimates[ids[1]] == message_budget_tokens(after.message)
         assert archive.search.trigrams.having(["harbour"]) == {ids[1]}
         assert archive.search.trigrams.having(["word1"]) == set()
         assert archive.database.rows("SELECT rowid FROM messages_fts('harbour')") == [(ids[1],)]

@@ -57,7 +57,8 @@ def bring(kind: str, source: Path, target: Path, **options: Any) -> ImportReport
         assert not target.exists()
     with Archive.open(target) as archive:
         report: ImportReport = make(source, archive, vault(target), ImportOptions(**options))
-        assert [str(one) for one in verify(archive, vault=vault(target)).problems if one.severity == "error"] == []
+        found = [one for one in verify(archive, vault=vault(target)).problems if one.severity == "error"]
+        assert [str(one) for one in found if not report.files_missing or one.check != "files"] == []
     assert bytes_of(source)[source.name] == before[source.name]
     ignored = {"dryRun": None, "warnings": None}
     assert looked.data() | ignored == report.data() | ignored

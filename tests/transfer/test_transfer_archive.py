@@ -35,7 +35,7 @@ SESSION = lossless.Session(key="agent:main:main", id="run-1")
 TABLES = (
     "conversations", "messages", "message_parts", "message_extras", "summaries", "summary_messages", "summary_parents",
     "context_items", "context_log", "hidden_items", "turn_keys", "last_windows", "ingest_state", "focus_briefs",
-    "focus_brief_sources",
+    "focus_brief_sources", "stale_summaries",
     "conversation_compaction_maintenance", "conversation_compaction_telemetry", "conversation_bootstrap_state",
 )  # fmt: skip
 
@@ -51,6 +51,7 @@ def reword(engine: lossless.Engine, message_id: int, *texts: str) -> None:
             archive.versions.revise(conversation, message_id, new, now)
         cleared = formats.decode({"role": "user", "content": "[cleared]"})
         archive.versions.keep(message_id, cleared, words_digest(cleared), "lesser", now)
+        archive.summaries.mark_stale([message_id], now)
 
 
 def wordings(path: Path) -> list[tuple[Any, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lossless.assembly import render, stubs
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lossless.store.archive import Archive
     from lossless.store.context import Newest
     from lossless.store.rows import Sketch
+    from lossless.store.summaries import ChangeBelow
 
 #: Context items beyond this many budgets' worth of tokens are not even read. What a step may spare lies within.
 _READ_SHARE = 1.3
@@ -54,6 +55,8 @@ class Material:
     newest_turn: int = 0
     #: Older messages that no summary covers and that cannot fit.
     unread: int = 0
+    #: What changed below summaries since they were written.
+    changes: Mapping[str, tuple[ChangeBelow, ...]] = field(default_factory=dict)
 
     @property
     def answered(self) -> frozenset[str]:
@@ -86,7 +89,7 @@ class Material:
     def rendered(self, item: ContextItem, request: Request) -> Message:
         """An item as a message, without its original where that is not needed to choose."""
         if isinstance(item, SummaryItem):
-            return render.summary_message(render_summary(self.summaries[item.summary_id], request.timezone))
+            return self._summary(item.summary_id, request)
         return self.payloads.get(item.ordinal) or self.kept(item)
 
     def kept(self, item: MessageItem) -> Message:
@@ -125,8 +128,12 @@ class Material:
             names = [c.item.summary_id for c in kept.stands_for if isinstance(c.item, SummaryItem)]
             return stubs.run_stub(ids, names, recall=request.recall)
         if kept.form == "stand-in" and covered_by is not None:
-            return render.summary_message(render_summary(self.summaries[covered_by.summary_id], request.timezone))
+            return self._summary(covered_by.summary_id, request)
         return message
+
+    def _summary(self, summary_id: str, request: Request) -> Message:
+        xml = render_summary(self.summaries[summary_id], request.timezone)
+        return render.summary_message(xml, self.changes.get(summary_id, ()))
 
     def least(self, item: MessageItem, message: Message, request: Request, shortest: int) -> Message:
         """A message that is shown in part, as little of it as can be."""
@@ -172,6 +179,7 @@ def read(archive: Archive, conversation_id: int, request: Request, vault: Vault 
         payloads_of_turn(archive, items, vault, whole.capacity),
         items[newest_user_index(items) or 0].ordinal if items else 0,
         unread,
+        archive.summaries.changes_below(names) if names else {},
     )
 
 

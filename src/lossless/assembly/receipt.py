@@ -44,6 +44,8 @@ class Receipt:
     history: HistoryBudget | None = None
     #: Older messages that were not even read, as no summary covers them and they cannot fit.
     unread: int = 0
+    #: Summaries that are followed by a line about what changed below them since they were written.
+    corrected: tuple[str, ...] = ()
 
     @property
     def history_budget(self) -> int:
@@ -95,6 +97,7 @@ class Receipt:
             )
         lines += [f"  left out {self.unread:,} older messages: over budget"] if self.unread else []
         lines += [f"  shown in part {id}" for id in self.shortened]
+        lines += [f"  corrected {id}" for id in self.corrected]
         lines += [f"  left out {id}: {reason}" for id, reason in self.left_out]
         lines += [f"  repaired: {repair.what} ({repair.count})" for repair in self.repairs]
         return "\n".join(lines)
@@ -109,8 +112,10 @@ def receipt(
     repairs: Sequence[Repair] = (),
     history: HistoryBudget | None = None,
     unread: int = 0,
+    corrected: Sequence[str] = (),
 ) -> Receipt:
     """The receipt for a choice; `extras` are tokens by kind beside it (pins, focus, cue, policy)."""
+    shown = {kept.candidate.id for kept in chosen.kept}
     beside = {kind: tokens for kind, tokens in (extras or {}).items() if tokens}
     return Receipt(
         budget=policy.budget if history is None else history.window,
@@ -125,4 +130,5 @@ def receipt(
         sizes=tuple(kept.tokens for kept in chosen.kept),
         history=history,
         unread=unread,
+        corrected=tuple(id_ for id_ in corrected if id_ in shown),
     )

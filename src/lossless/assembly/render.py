@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import TYPE_CHECKING
 
-from lossless.formats.synthetic import PINNED_TEXT
+from lossless.formats.synthetic import PINNED_TEXT, correction
 from lossless.model.messages import Message
 from lossless.model.tokens import estimate_tokens
 
@@ -15,10 +15,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime, tzinfo
 
+    from lossless.store.summaries import ChangeBelow
 
-def summary_message(xml: str) -> Message:
-    """A rendered summary as the user message that carries it."""
-    return Message(role="user", content=xml)
+
+def summary_message(xml: str, changes: Sequence[ChangeBelow] = ()) -> Message:
+    """A rendered summary as the user message that carries it, with a line about what changed below it since."""
+    return Message(role="user", content="\n".join([xml, *_corrections([changes])]))
+
+
+def _corrections(changes: Sequence[Sequence[ChangeBelow]]) -> list[str]:
+    return [correction([(one.message_id, one.kind, one.content) for one in some]) for some in changes if some]
 
 
 # --- focus briefs ---------------------------------------------------------------------------------
@@ -44,8 +50,11 @@ class FocusBrief:
         return self.covered_latest_at is not None and latest_at is not None and latest_at <= self.covered_latest_at
 
 
-def focus_message(brief: FocusBrief, timezone: tzinfo = UTC) -> Message:
-    """The brief as a user message; prompt and content are escaped, so neither can end its element."""
+def focus_message(brief: FocusBrief, timezone: tzinfo = UTC, changes: Sequence[Sequence[ChangeBelow]] = ()) -> Message:
+    """The brief as a user message; prompt and content are escaped, so neither can end its element.
+
+    `changes` are those below the summaries that it stands for, a line for each.
+    """
     attributes = {
         "id": brief.id,
         "prompt": brief.prompt,
@@ -59,7 +68,8 @@ def focus_message(brief: FocusBrief, timezone: tzinfo = UTC) -> Message:
         attributes["covered_message_seq"] = str(brief.covered_message_seq)
     attributes["trust"] = "untrusted"
     head = " ".join(f'{name}="{escape(value, quote=True)}"' for name, value in attributes.items())
-    return Message(role="user", content=f"<focus_brief {head}>\n{escape(brief.content)}\n</focus_brief>")
+    block = f"<focus_brief {head}>\n{escape(brief.content)}\n</focus_brief>"
+    return Message(role="user", content="\n".join([block, *_corrections(changes)]))
 
 
 def escape(text: str, *, quote: bool = False) -> str:

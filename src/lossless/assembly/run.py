@@ -104,6 +104,7 @@ def assemble(
         repairs=prompt.repairs,
         history=request.history,
         unread=material.unread,
+        corrected=tuple(material.changes),
     )
     made = replace(made, tokens=prompt.tokens + cue_tokens)
     apart = [clean_text(message.content) for message in takewhile(lambda message: message.role == "system", final)]
@@ -230,8 +231,9 @@ def _beside(material: Material, request: Request) -> tuple[list[Message], tuple[
     beside = []
     if (pins := render.pins_message(kept)) is not None:
         beside.append(pins)
-    if material.brief is not None and material.with_focus()[1]:
-        beside.append(render.focus_message(material.brief, request.timezone or UTC))
+    if material.brief is not None and (covered := material.with_focus()[1]):
+        changes = [material.changes[id_] for id_ in covered if id_ in material.changes]
+        beside.append(render.focus_message(material.brief, request.timezone or UTC, changes))
     return beside, dropped
 
 

@@ -133,12 +133,12 @@ def _find(source: str, archive_path: str) -> Path:
 
 
 def _problems(archive: Archive, warnings: list[str]) -> list[str]:
-    """What is wrong with an archive; warnings are put aside."""
+    """What is wrong with an archive, without warnings and without payloads, which a backup keeps in its own folder."""
     from lossless.verify import verify
 
     found = verify(archive).problems
-    warnings += [str(problem) for problem in found if problem.severity == "warning"]
-    return [str(problem) for problem in found if problem.severity == "error"]
+    warnings += [str(problem) for problem in found if problem.severity == "warning" or problem.check == "files"]
+    return [str(problem) for problem in found if problem.severity == "error" and problem.check != "files"]
 
 
 def agrees(question: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +14,7 @@ from lossless.cli.commands import Group, number, text
 from lossless.cli.drafting import diff_option, emit, prompt_dir_option, writing_of
 from lossless.cli.options import wrong
 from lossless.cli.plain import backups, confirm, looking, open_engine, whole
-from lossless.cli.reindex import reindex
+from lossless.cli.reindex import rebuild, reindex
 from lossless.cli.repair import kinds, repairs, sick
 from lossless.cli.source_times import source_times
 from lossless.cli.surgery import yes_option
@@ -23,11 +25,17 @@ from lossless.compaction.summariser import Summariser
 from lossless.doctor import clean as cleaning
 from lossless.doctor import examine as examining
 from lossless.doctor import maintenance as owing
+from lossless.doctor.finding import NAMED, Finding
+from lossless.doctor.structure import remedy_of
 from lossless.surgery import merge as merging
+from lossless.verify import verify
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from lossless.cli.invocation import Invocation
     from lossless.doctor.examine import Examination
+    from lossless.verify import Problem
 
 #: How many conversations of a filter are listed; the others are counted.
 _SHOWN = 50
@@ -98,7 +106,12 @@ def apply(
 
 
 @doctor.command("clean")
-@click.option("--apply", "filter_id", type=click.Choice(tuple(cleaning.FILTERS)), help="Delete what this filter means.")
+@click.option(
+    "--apply",
+    "filter_id",
+    type=click.Choice((*cleaning.FILTERS, cleaning.ALL)),
+    help="Delete what this filter means, or all of them.",
+)
 @click.option("--vacuum", is_flag=True, help="Give the room back afterwards.")
 @yes_option
 @click.pass_obj
@@ -167,15 +180,33 @@ def rollover_splits(invocation: Invocation, is_real: bool, yes: bool) -> None:
 
 
 doctor.add_command(reindex)
+doctor.add_command(rebuild)
 
 
 def _examine(ctx: click.Context, *, offline: bool) -> None:
     invocation: Invocation = ctx.obj
     summariser = None if offline else Summariser(invocation.loaded.settings)
     with looking(invocation) as archive:
-        found = examining.examine(archive, datetime.now(UTC), vault=vault_of(invocation), summariser=summariser)
+        vault = vault_of(invocation)
+        found = examining.examine(archive, datetime.now(UTC), vault=vault, summariser=summariser)
+        if found.healthy:  # as far as a quick look goes
+            with archive.reading():
+                proof = verify(archive, vault=vault)
+            found = replace(found, findings=(*found.findings, *_unproven(proof.problems)))
     invocation.emit("doctor", _examined(found, offline=offline), ok=found.healthy)
     ctx.exit(failures.OK if found.healthy else failures.INTERNAL)
+
+
+def _unproven(problems: Iterable[Problem]) -> Iterator[Finding]:
+    """What only a proof of every row finds, by table."""
+    wrong: defaultdict[str, list[Problem]] = defaultdict(list)
+    for problem in problems:
+        if problem.severity == "error":
+            wrong[problem.table].append(problem)
+    for table, some in wrong.items():
+        message = f"{table}: {some[0].detail}{f', and {len(some) - 1:,} more' if len(some) > 1 else ''}"
+        ids = tuple(problem.id for problem in some[:NAMED])
+        yield Finding("proof", "problem", message, remedy_of(table, some[0].check), ids=ids)
 
 
 def _examined(found: Examination, *, offline: bool) -> dict[str, Any]:
@@ -201,7 +232,7 @@ def _filter(plan: cleaning.CleanPlan) -> dict[str, Any]:
     ]
     return {
         "filter": plan.filter_id,
-        "meaning": cleaning.FILTERS[plan.filter_id],
+        "meaning": plan.meaning,
         "count": len(plan.conversations),
         "messages": sum(held.messages for held in plan.conversations),
         "bytes": plan.bytes,

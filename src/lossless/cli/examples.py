@@ -71,6 +71,15 @@ for number in $(lcm transcripts | python3 -c "$waiting"); do lcm transcripts acc
 waiting='import json, sys; print(*(item["id"] for item in json.load(sys.stdin)["data"]["items"]))'
 for number in $(lcm transcripts | python3 -c "$waiting"); do lcm transcripts refuse "$number"; done
 """,
+    "lcm quarantine list": "lcm quarantine list",
+    "lcm quarantine accept": """\
+waiting='import json, sys; print(*(item["conversationId"] for item in json.load(sys.stdin)["data"]["items"]))'
+for number in $(lcm quarantine | python3 -c "$waiting"); do lcm quarantine accept "$number"; done
+""",
+    "lcm quarantine refuse": """\
+waiting='import json, sys; print(*(item["conversationId"] for item in json.load(sys.stdin)["data"]["items"]))'
+for number in $(lcm quarantine | python3 -c "$waiting"); do lcm quarantine refuse "$number"; done
+""",
     "lcm backfill": """\
 lcm backfill --session-key agent:demo:ferry --fresh-tail 16 --leaf-chunk-tokens 4000
 cp .demo/lcm.db anew.db
@@ -216,6 +225,7 @@ lcm --db demo.db doctor clean --apply cron_sessions --vacuum
 """,
     "lcm doctor maintenance": "lcm --db demo.db doctor maintenance",
     "lcm doctor reindex": "lcm --db demo.db doctor reindex",
+    "lcm doctor rebuild": "lcm --db demo.db doctor rebuild",
     "lcm doctor rollover-splits": "lcm --db demo.db doctor rollover-splits",
     "lcm mcp": """\
 lcm mcp < /dev/null

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,6 +17,8 @@ from lossless.compaction.summariser import Summariser
 from lossless.errors import ArchiveError, BadInput, NotFound
 from lossless.files.improve import Described
 from lossless.files.keep import collect
+from lossless.files.users import state_users
+from lossless.ingest.shared_payloads import files_of_others
 from lossless.model.times import parse_time
 from lossless.recall.file_page import DEFAULT_BYTES, MAX_BYTES, MIN_BYTES
 from lossless.recall.references import parse
@@ -212,20 +213,31 @@ def _bar(invocation: Invocation, total: int) -> Any:
 
 @files.command("gc")
 @click.option("--apply", "is_real", is_flag=True, help="Delete them; without this, only list them.")
+@click.option(
+    "--used-by",
+    "used_by",
+    metavar="PATH",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, resolve_path=True),
+    help="An archive that keeps files in the folder, too; once for each. Said once, it is remembered.",
+)
 @click.pass_obj
-def gc_command(invocation: Invocation, is_real: bool) -> None:
+def gc_command(invocation: Invocation, is_real: bool, used_by: tuple[str, ...]) -> None:
     """List files on disk that no row refers to, and with --apply delete them.
 
     A crash, `lcm stub --revert` and deleted conversations leave such files. One that is younger than an hour is left
-    alone: its row may be on the way.
+    alone: its row may be on the way. A file of another archive in the same folder stays; where it is not known which
+    archives use the folder, nothing is done until --used-by says so (for this one alone, name it itself).
     """
     vault = vault_of(invocation)
+    if used_by:
+        state_users(vault.root, {invocation.file_path, *used_by})
     with invocation.archive() as archive:
-        orphans = vault.orphans(archive.files.ids())
+        others = files_of_others(archive, vault)
+        orphans = vault.orphans(archive.files.ids() | others)
     if is_real and orphans:
-        _must_be_ours(invocation, vault.root)
         with Archive.open(invocation.file_path) as archive, archive.writing():
-            orphans = collect(archive.files, vault, orphans)
+            orphans = collect(archive.files, vault, orphans, files_of_others(archive, vault))
     data = {
         "applied": is_real,
         "folder": str(vault.root),
@@ -238,17 +250,3 @@ def gc_command(invocation: Invocation, is_real: bool) -> None:
 
 def _orphan(orphan: Orphan) -> dict[str, Any]:
     return {"fileId": orphan.file_id, "path": str(orphan.path), "byteSize": orphan.size}
-
-
-def _must_be_ours(invocation: Invocation, folder: Path) -> None:
-    """Nothing is deleted from a folder that nobody named and that may be another archive's."""
-    source = invocation.loaded.sources["largeFilesDir"]
-    if source.kind != "default" or folder.parent == Path(invocation.file_path).parent:
-        return
-    raise failures.fail(
-        "not_ours",
-        f"The folder {str(folder)!r} is not beside this archive, so other archives may keep files there.",
-        failures.BAD_ARGUMENTS,
-        hint="When it is this archive's alone, name it with the setting largeFilesDir (LCM_LARGE_FILES_DIR).",
-        folder=str(folder),
-    )

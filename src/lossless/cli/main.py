@@ -109,6 +109,7 @@ cli = Root(
             "transcripts": Entry(
                 "lossless.cli.transcripts:transcripts", "Decide about transcripts that are held back."
             ),
+            "quarantine": Entry("lossless.cli.quarantine:quarantine", "Decide about windows that fit no conversation."),
         },
         "The context and its summaries": {
             "context": Entry("lossless.cli.context:context", "Show what the model sees now, or print the payload."),

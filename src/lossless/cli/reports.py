@@ -30,7 +30,9 @@ def sync(screen: Screen, data: Data) -> None:
     _arrivals(screen, data)
     if data["abandoned"]:
         screen.line(f"  {plural(data['abandoned'], 'message')} left the context: the host went on differently")
-    if data["cause"] == "disjoint":
+    if data["quarantineId"] is not None:
+        screen.line(styled(f"  {data['reason']}", "yellow"))
+    elif data["cause"] == "disjoint":
         screen.line(styled("  the window had nothing in common with what was stored before", "yellow"))
 
 

@@ -94,6 +94,7 @@ def _liveness(liveness: Liveness, now: datetime) -> dict[str, Any]:
         "ambiguous": liveness.ambiguous,
         "revised": liveness.revised,
         "likely": liveness.likely,
+        "quarantined": list(liveness.quarantined),
         "blocked": [
             {"conversationId": id_, "since": since, "reason": reason} for id_, since, reason in liveness.blocked
         ],

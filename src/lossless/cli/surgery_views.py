@@ -277,6 +277,24 @@ def doctor_reindex(screen: Screen, data: Data) -> None:
         screen.line(styled(f"{id_} cannot be read: see `lcm verify`", "red"))
 
 
+def doctor_rebuild(screen: Screen, data: Data) -> None:
+    found = {
+        "context": data["contexts"],
+        "summary without its sources": data["withoutSources"],
+        "summary with wrong counts or times": data["miscounted"],
+        "conversation with wrong counters": data["counters"],
+    }
+    for what, ids in found.items():
+        if ids:
+            screen.line(f"{what}: {', '.join(map(str, ids[:10]))}{' …' if len(ids) > 10 else ''}")
+    if not any(found.values()):
+        screen.line("All that can be derived is as it should be.")
+    elif data["applied"]:
+        screen.line(styled("It was made again.", "bold green"))
+    else:
+        screen.line(styled("Nothing was changed. --apply makes it again.", "dim"))
+
+
 def doctor_splits(screen: Screen, data: Data) -> None:
     if not data["items"]:
         screen.line("No session is split.")
@@ -316,5 +334,6 @@ SURGERY_VIEWS: dict[str, Callable[[Screen, Data], None]] = {
     "doctor.clean": doctor_clean,
     "doctor.maintenance": doctor_maintenance,
     "doctor.reindex": doctor_reindex,
+    "doctor.rebuild": doctor_rebuild,
     "doctor.rollover-splits": doctor_splits,
 }

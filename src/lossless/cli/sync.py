@@ -39,10 +39,6 @@ def sync(invocation: Invocation, file: str, session_key: str | None, session_id:
             report = engine.sync(session, window, key=key)
         except BadMessage as error:
             raise _bad(f"Message {(error.index or 0) + 1}", f"{error.field} {error.reason}".strip()) from error
-    if report.blocked is not None:
-        raise failures.fail(
-            "blocked", f"Nothing was stored: {report.blocked}", failures.INTERNAL, conversationId=report.conversation_id
-        )
     data = {
         "conversationId": report.conversation_id,
         "messages": len(window),
@@ -52,6 +48,8 @@ def sync(invocation: Invocation, file: str, session_key: str | None, session_id:
         "ambiguous": report.ambiguous,
         "abandoned": report.abandoned,
         "cause": report.cause,
+        "quarantineId": report.quarantine_id,
+        "reason": report.blocked,
         "skipped": len(report.skipped),
         "skippedReasons": dict(Counter(skip.reason[:120] for skip in report.skipped).most_common(20)),
     }

@@ -73,6 +73,30 @@ def refuse(screen: Screen, data: Data) -> None:
     screen.line(f"Nothing of {data['path']} will be stored in conversation {data['conversationId']}.")
 
 
+def quarantine(screen: Screen, data: Data) -> None:
+    """What had nothing in common with its session."""
+    if not data["items"]:
+        screen.line("Nothing is quarantined.")
+        return
+    screen.table(
+        ("conversation", "decision", ("messages", "right"), "when", "beside", ("session", "rest")),
+        (
+            (item["conversationId"], item["decision"], number(item["messages"]), screen.time(item["at"]),
+             item["beside"] or "", item["sessionKey"] or item["sessionId"])
+            for item in data["items"]
+        ),
+    )  # fmt: skip
+    screen.line(styled("`lcm quarantine accept NO` makes one the session's conversation, `refuse NO` hides it.", "dim"))
+
+
+def quarantine_accepted(screen: Screen, data: Data) -> None:
+    screen.line(f"Conversation {data['id']} is the active one of its session now.")
+
+
+def quarantine_refused(screen: Screen, data: Data) -> None:
+    screen.line(f"Conversation {data['conversationId']} stays in the archive and out of every prompt.")
+
+
 def import_(screen: Screen, data: Data) -> None:
     """What an import of transcripts did, or would do."""
     if not data["files"] and not data["items"]:
@@ -177,6 +201,9 @@ TRANSCRIPT_VIEWS: dict[str, Callable[[Screen, Data], None]] = {
     "transcripts list": transcripts,
     "transcripts accept": bootstrap,
     "transcripts refuse": refuse,
+    "quarantine list": quarantine,
+    "quarantine accept": quarantine_accepted,
+    "quarantine refuse": quarantine_refused,
     "import": import_,
     "backfill": backfill,
 }

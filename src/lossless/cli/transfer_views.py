@@ -21,6 +21,7 @@ _NAMES = {
     "sessionsTouched": "Sessions touched",
     "messagesInserted": "Messages inserted",
     "messagesSkipped": "  there already",
+    "versionsInserted": "  other wordings of these",
     "messagePartsInserted": "Parts inserted",
     "messagePartsSkipped": "  there already",
     "summariesInserted": "Summaries inserted",

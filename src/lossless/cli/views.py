@@ -44,6 +44,7 @@ def status(screen: Screen, data: Data) -> None:
             ("Blocked", styled(number(blocks), "bold red") if blocks else styled("none", "green")),
             *_held(live["heldTranscripts"], "held back", "bold red"),
             *_held(live["refusedTranscripts"], "refused", "dim"),
+            *_quarantined(len(live["quarantined"])),
             ("Debt", _debt(totals["maintenance"])),
             ("", ""),
             ("Conversations", f"{number(held['total'])}, {number(held['active'])} active"),
@@ -65,6 +66,11 @@ def status(screen: Screen, data: Data) -> None:
     if data["room"]:
         screen.gap()
         screen.bars(list(data["room"].items()))
+
+
+def _quarantined(count: int) -> list[tuple[str, Any]]:
+    told = f"{plural(count, 'conversation')} quarantined; see `lcm quarantine`"
+    return [("", styled(told, "bold red"))] if count else []
 
 
 def _held(count: int, what: str, style: str) -> list[tuple[str, Any]]:

@@ -11,7 +11,7 @@ from lossless.compaction import plan
 from lossless.compaction.history import history_of, keep
 from lossless.compaction.lease import lease_name
 from lossless.compaction.policy import first_import_policy, policy_for, possible_policies
-from lossless.compaction.run import CREW_TOKENS, CompactionReport, Job, compact, planned, unchanged
+from lossless.compaction.run import CREW_TOKENS, CompactionReport, Job, compact, planned, prepare, publish, unchanged
 from lossless.compaction.trigger import (
     FAILED_STOPS,
     Decision,
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from lossless.settings import Settings
     from lossless.store.archive import Archive
 
+#: From this share of the threshold on, summaries are prepared.
+_PREPARE_FROM = 0.5
 #: Sessions whose numbers are remembered.
 _MOST_POLICIES = 1000
 
@@ -66,6 +68,8 @@ class Paid:
     #: Whether a sweep was put off.
     owes: bool = False
     history: HistoryBudget | None = None
+    #: Whether summaries may be written ahead now.
+    prepares: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +132,15 @@ class Loop:
         self._keep(situation, history)
         who = bill(decision, policy)
         if who.payer == "nobody":
-            return Paid(decision, history=history)
+            return Paid(decision, history=history, prepares=self._prepares(decision))
         if who.payer == "background":
-            self.owe(situation, decision)
-            return Paid(decision, owes=True, history=history)
+            report = self._published(situation, policy, decision, history)
+            owes = report is None or not decision.is_under(
+                report.tokens_after + self._framing(situation.conversation.id)
+            )
+            if owes:
+                self.owe(situation, decision)
+            return Paid(decision, report, owes, history)
         seconds = None if who.may_ask_model else self.turn_seconds
         job = self._job(situation, policy, decision, "turn")
         is_extracted = not who.may_ask_model
@@ -144,6 +153,32 @@ class Loop:
             if report.stop in FAILED_STOPS:
                 self._settle(situation.conversation.id, report, -1)
         return Paid(decision, replace(report, history=history), owes, history)
+
+    def _prepares(self, decision: Decision) -> bool:
+        wanted = self.settings.prepare_summaries and self.summariser.has_model
+        return wanted and decision.current_tokens > _PREPARE_FROM * decision.target_tokens
+
+    def _published(
+        self, situation: Situation, policy: CompactionPolicy, decision: Decision, history: HistoryBudget
+    ) -> CompactionReport | None:
+        """Fold by the summaries that were prepared, without asking anybody; None when there are none."""
+        if not self.settings.prepare_summaries:
+            return None
+        report = publish(self._job(situation, policy, decision, "turn"))
+        return None if report is None else replace(report, history=history)
+
+    def prepare(self, situation: Situation) -> int:
+        """Write the summaries that the next sweep will need, if that is wanted and not too early; returns how many."""
+        if not self.settings.prepare_summaries:
+            return 0
+        kept = self.archive.guards.history(situation.conversation.id)
+        if kept is not None:
+            situation = replace(situation, budget=kept.budget.window)
+        policy = self.policy(situation)
+        decision = self._evaluate(situation, policy, self.history(situation, policy))
+        if not self._prepares(decision) or decision.should_compact:
+            return 0
+        return prepare(self._job(situation, policy, decision, "prepare"))
 
     def _keep(self, situation: Situation, history: HistoryBudget) -> None:
         keep(self.archive, situation.conversation.id, history, self.clock())
@@ -239,6 +274,12 @@ class Loop:
             return []
         stop_at = None if target is None else max(1, target - decision.overhead)
         return planned(replace(self._job(situation, policy, decision), is_forced=force, stop_at=stop_at))
+
+    def is_due(self, situation: Situation) -> bool:
+        """Whether `drain` would sweep now, as far as can be told without writing."""
+        id_, now = situation.conversation.id, self.clock()
+        owed = self.debt(id_)
+        return owed.pending and not self.archive.guards.is_leased(lease_name(id_), now) and debts.is_due(owed, now)
 
     def drain(
         self, situation: Situation, *, may_ask_model: bool = True, seconds: float | None = None

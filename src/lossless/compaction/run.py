@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     from lossless.compaction.trigger import Chain, Decision, Outcome
     from lossless.model.context import ContextItem
     from lossless.model.history import HistoryBudget
+    from lossless.model.summaries import Summary
     from lossless.store.archive import Archive
+    from lossless.store.summaries import Moment
 
 #: With less to extract than this, starting processes takes longer than they save.
 CREW_TOKENS = 1_000_000
@@ -119,6 +121,8 @@ class _Sweeping:
     #: Of the whole compaction, of which this sweep is a part.
     deadline: float
     summary_ids: list[str] = field(default_factory=list)
+    #: When what is being summarised was read.
+    moment: Moment | None = None
     calls: int = 0
     stop: Stop = "nothing left"
     until: str | None = None
@@ -234,7 +238,10 @@ def _sweep(job: Job, sweeping: _Sweeping, crew: Crew | None) -> None:
         if not job.prolong():
             sweeping.stop = "stale"
             break
-        if ask is None or sweeping.failure is not None:
+        sweeping.moment = job.archive.summaries.moment()
+        if (known := _prepared(job, batch[0])) is not None:
+            _publish(job, sweeping, batch[0], known)
+        elif ask is None or sweeping.failure is not None:
             _extract_all(job, sweeping, batch, crew)
         elif (error := _write_all(job, sweeping, batch, ask)) is not None:
             sweeping.stop = _stop_of(error)
@@ -351,25 +358,36 @@ def _place(job: Job, sweeping: _Sweeping, work: plan.Pass, written: Written | No
     if written is None:
         _leave_raw(job, sweeping, work)
     else:
-        id_ = summary_id(written.text, str(uuid4()))
-        new = NewSummary(id_, work.depth, written.text, written.tokens, written.model, written.file_ids)
-        try:
-            with job.archive.writing():
-                if not job.prolong():
-                    sweeping.state = replace(sweeping.state, stopped="stale")
-                    return False
-                fold(job.archive, job.conversation_id, work.items, new, job.clock(), actor=job.actor)
-        except Stale:
-            sweeping.context = job.archive.context.items(job.conversation_id)
-            sweeping.call_ids = job.archive.context.call_ids(job.conversation_id)
-            sweeping.state = plan.after_stale(sweeping.state, sweeping.context)
+        if not _fold_in(job, sweeping, work, _new(work, written)):
             return False
-        sweeping.summary_ids.append(id_)
-        sweeping.context = list(plan.folded(sweeping.context, work, id_, written.tokens))
-        sweeping.state = plan.after_pass(sweeping.state, work, id_, written.tokens)
     if job.progress:
         job.progress(work, written)
     return written is not None
+
+
+def _new(work: plan.Pass, written: Written) -> NewSummary:
+    id_ = summary_id(written.text, str(uuid4()))
+    return NewSummary(id_, work.depth, written.text, written.tokens, written.model, written.file_ids)
+
+
+def _fold_in(job: Job, sweeping: _Sweeping, work: plan.Pass, new: NewSummary, *, is_stored: bool = False) -> bool:
+    """Fold, and go on from there; False when the context or the lease is another's by now."""
+    try:
+        with job.archive.writing():
+            if not job.prolong():
+                sweeping.state = replace(sweeping.state, stopped="stale")
+                return False
+            now, since, actor = job.clock(), sweeping.moment, job.actor
+            fold(job.archive, job.conversation_id, work.items, new, now, actor=actor, since=since, is_stored=is_stored)
+    except Stale:
+        sweeping.context = job.archive.context.items(job.conversation_id)
+        sweeping.call_ids = job.archive.context.call_ids(job.conversation_id)
+        sweeping.state = plan.after_stale(sweeping.state, sweeping.context)
+        return False
+    sweeping.summary_ids.append(new.id)
+    sweeping.context = list(plan.folded(sweeping.context, work, new.id, new.tokens))
+    sweeping.state = plan.after_pass(sweeping.state, work, new.id, new.tokens)
+    return True
 
 
 def _leave_raw(job: Job, sweeping: _Sweeping, work: plan.Pass) -> None:
@@ -390,15 +408,19 @@ def fold(
     now: datetime,
     *,
     actor: str = "compact",
+    since: Moment | None = None,
+    is_stored: bool = False,
 ) -> None:
     """Replace a run of the context by its summary, all or nothing; raises `Stale` when the run is gone.
 
     The sources leave the context, never the archive: each stays linked to the summary, so that `expand`
-    can always go back down to the words that were said.
+    can always go back down to the words that were said. What changed after the moment `since` it does not say yet.
     """
     with archive.writing():
         before = archive.context_tokens(conversation_id)
-        archive.summaries.insert(conversation_id, sources, summary, now)
+        if not is_stored:
+            archive.summaries.insert(conversation_id, sources, summary, now)
+            archive.summaries.mark_new(summary.id, sources, since, now)
         ordinal = archive.context.replace(conversation_id, sources, summary.id, now)
         archive.summaries.mark_pending_stale(conversation_id, ordinal, sources[-1].ordinal)
         if summary.depth == 0:
@@ -408,6 +430,110 @@ def fold(
         change = Change("fold", actor, None, removed, (summary.id,), ordinal, before, after)
         archive.context.log(conversation_id, change, now)
         archive.ingest.set_context_tokens(conversation_id, after)
+
+
+# --- summaries that are written before they are needed ---
+
+
+def prepare(job: Job) -> int:
+    """Have a model write the leaves that the next sweep will need, and store them without a place; returns how many.
+
+    They are the same that a sweep would write, as long as nothing but appends comes in between. A model that fails, or
+    may not be asked now, ends it: the sweep will say why.
+    """
+    sweeping = _begin(job, inf, None)
+    sweeping.state = replace(sweeping.state, leaf_only=True, stop_at=None)
+    if not _asks(job) or _next(job, sweeping, 1) == ():
+        return 0
+    name, longest = lease_name(job.conversation_id), job.summariser.settings.summary_timeout_ms
+    with lease(job.archive, name, job.clock, longest) as prolong:
+        job = replace(job, prolong=prolong)
+        ask = job.summariser.ask(replace(_gate(job), is_wanted=prolong))
+        done = 0
+        while prolong() and (batch := _next(job, sweeping, 1)):
+            try:
+                done += _prepare(job, sweeping, batch[0], ask)
+            except (ModelError, GuardOpen, Stale):
+                break
+        return done
+
+
+def _prepare(job: Job, sweeping: _Sweeping, work: plan.Pass, ask: Ask) -> int:
+    """Write one leaf, unless it is there; the sweep goes on as if it had been folded. Returns how many were written."""
+    known = _prepared(job, work)
+    size = (known.id, known.tokens) if known else None
+    if known is None:
+        sweeping.moment = job.archive.summaries.moment()
+        source, summariser = source_of(job.archive, work, job.summariser), job.summariser
+        written = summarise(source, ask, sizes=summariser.sizes, wording=summariser.wording, on_failure="raise")
+        if written is None:
+            sweeping.state = plan.after_unshrinkable(sweeping.state, work)
+            return 0
+        new = _new(work, written)
+        _store(job, work, new, sweeping.moment)
+        size = (new.id, new.tokens)
+    assert size is not None
+    sweeping.context = list(plan.folded(sweeping.context, work, *size))
+    sweeping.state = plan.after_pass(sweeping.state, work, *size)
+    return int(known is None)
+
+
+def _store(job: Job, work: plan.Pass, new: NewSummary, since: Moment | None) -> None:
+    archive, id_, now = job.archive, job.conversation_id, job.clock()
+    with archive.writing():
+        if not job.prolong():
+            raise Stale("another worker has taken over")
+        size = archive.context_tokens(id_)
+        archive.summaries.insert(id_, work.items, new, now)
+        archive.summaries.mark_new(new.id, work.items, since, now)
+        archive.context.log(id_, Change("prepare", job.actor, None, (), (new.id,), None, size, size), now)
+        archive.ingest.set_context_tokens(id_, size)
+
+
+def publish(job: Job) -> CompactionReport | None:
+    """Put leaves that were prepared in their places, oldest first, asking nobody; None when there is none to put."""
+    sweeping = _begin(job, inf, job.stop_at)
+    before = sweeping.stored_tokens
+    if _next_prepared(job, sweeping) is None:
+        return None
+    name, longest = lease_name(job.conversation_id), job.summariser.settings.summary_timeout_ms
+    with lease(job.archive, name, job.clock, longest) as prolong:
+        job = replace(job, prolong=prolong)
+        while prolong() and (found := _next_prepared(job, sweeping)) is not None:
+            _publish(job, sweeping, *found)
+        if not sweeping.summary_ids:
+            return None
+        with job.archive.writing():
+            job.archive.context.close_gaps(job.conversation_id)
+    return CompactionReport(
+        ok=True,
+        compacted=True,
+        reason=Reason.COMPACTED,
+        tokens_before=before,
+        tokens_after=sweeping.stored_tokens,
+        summary_ids=tuple(sweeping.summary_ids),
+    )
+
+
+def _next_prepared(job: Job, sweeping: _Sweeping) -> tuple[plan.Pass, Summary] | None:
+    for work in _next(job, sweeping, 1):
+        if (known := _prepared(job, work)) is not None:
+            return work, known
+    return None
+
+
+def _prepared(job: Job, work: plan.Pass) -> Summary | None:
+    """The leaf that was prepared for exactly these messages, if there is one."""
+    if not job.summariser.settings.prepare_summaries or work.depth != 0:
+        return None
+    ids = [item.message_id for item in work.items if isinstance(item, MessageItem)]
+    return job.archive.summaries.prepared(job.conversation_id, ids)
+
+
+def _publish(job: Job, sweeping: _Sweeping, work: plan.Pass, known: Summary) -> None:
+    new = NewSummary(known.id, 0, known.content, known.tokens, known.model, known.file_ids)
+    if _fold_in(job, sweeping, work, new, is_stored=True) and job.progress:
+        job.progress(work, Written(known.content, "normal", known.tokens, known.model, 0, known.file_ids))
 
 
 def _stop_of(error: ModelError | GuardOpen | Stale) -> Stop:

@@ -24,6 +24,8 @@ FILTERS = {
     "cron_sessions": "runs of cron jobs, closed or silent for a day",
     "null_subagent_context": "nameless conversations that begin as a sub-agent's, closed or silent for a day",
 }
+#: All of them together.
+ALL = "all"
 #: An open conversation that was silent for so long, and that nobody is at work on, will not go on.
 SILENCE = timedelta(days=1)
 
@@ -43,9 +45,13 @@ class CleanPlan:
         return sum(held.text_bytes for held in self.conversations)
 
     @property
+    def meaning(self) -> str:
+        return FILTERS.get(self.filter_id, "what any filter means")
+
+    @property
     def text(self) -> str:
         """The plan for a person's eyes."""
-        head = f"{self.filter_id}: {len(self.conversations)} conversations ({FILTERS[self.filter_id]})"
+        head = f"{self.filter_id}: {len(self.conversations)} conversations ({self.meaning})"
         rows = [f"- {held.id} {held.name}: {held.messages} messages" for held in self.conversations]
         return "\n".join([head, *rows])
 
@@ -62,9 +68,9 @@ class Cleaned:
 
 
 def plan(archive: Archive, filter_id: str, now: datetime | None = None) -> CleanPlan:
-    """What a filter means now; one whose rows others need stays."""
-    if filter_id not in FILTERS:
-        raise BadInput(f"no filter {filter_id!r}; there are {', '.join(FILTERS)}")
+    """What a filter, or all of them, means now; one whose rows others need stays."""
+    if filter_id not in (*FILTERS, ALL):
+        raise BadInput(f"no filter {filter_id!r}; there are {', '.join(FILTERS)} and {ALL}")
     at = now or datetime.now(UTC)
     with archive.reading():
         ids = deletable(archive, filter_id, at)
@@ -73,8 +79,9 @@ def plan(archive: Archive, filter_id: str, now: datetime | None = None) -> Clean
 
 
 def deletable(archive: Archive, filter_id: str, now: datetime) -> set[int]:
-    """The conversations that a filter means, without those whose rows another one that stays needs."""
-    ids = set(Symptoms(archive.database).matching(filter_id, now, SILENCE))
+    """The conversations that a filter, or any, means, without those whose rows another one that stays needs."""
+    symptoms = Symptoms(archive.database)
+    ids = {id_ for name in FILTERS if filter_id in (name, ALL) for id_ in symptoms.matching(name, now, SILENCE)}
     borrowed = Retention(archive.database).borrowed() if ids else []
     while needed := {owner for holder, owner in borrowed if owner in ids and holder not in ids}:
         ids -= needed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,9 @@ from lossless.doctor import clean, structure
 from lossless.doctor.finding import NAMED, Finding
 from lossless.doctor.maintenance import debts, is_stuck
 from lossless.doctor.repair import broken
-from lossless.errors import LosslessError
-from lossless.files.place import lies_at
+from lossless.errors import BadInput, LosslessError
+from lossless.files.place import damage_of
+from lossless.ingest.shared_payloads import files_of_others
 from lossless.llm.base import Prompt
 from lossless.llm.chain import OpenGate
 from lossless.store.findable import Findable
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.compaction.summariser import Summariser
-    from lossless.files.vault import Vault
+    from lossless.files.vault import Orphan, Vault
     from lossless.store.archive import Archive
     from lossless.store.care import Liveness
 
@@ -85,12 +87,13 @@ def examine(
         live = archive.care.liveness()
         schema, sqlite = symptoms.schema()
         found = [
-            *structure.examine(symptoms, archive.checks, schema),
+            *structure.examine(archive, symptoms, schema),
             *_broken(archive, conversation_id),
             *_index(archive, symptoms),
             *_files(archive, vault),
             *_debts(archive, now),
             *_splits(archive),
+            *_quarantined(archive),
             *_duplicates(symptoms),
             *_liveness(live),
             *_guards(symptoms, now),
@@ -132,19 +135,23 @@ def _index(archive: Archive, symptoms: Symptoms) -> Iterator[Finding]:
     elif drift.upstream_lost:
         message = f"lossless-claw's own search tables lack {drift.upstream_lost:,} rows"
         yield Finding("index.upstream", "note", message, _REINDEX)
-    if drift.wrong:
+    rewritten = archive.checks.rewritten().intersection(drift.stale_summaries)  # which is lossless-claw's right
+    if wrong := drift.wrong - len(rewritten):
         messages = (id_ for id_ in (*drift.lost, *drift.gone) if id_ < PASSAGE_BASE)
-        ids = [*(f"msg#{id_}" for id_ in messages), *drift.stale_summaries]
-        message = f"the search index disagrees with {drift.wrong:,} rows"
+        ids = [*(f"msg#{id_}" for id_ in messages), *(id_ for id_ in drift.stale_summaries if id_ not in rewritten)]
+        message = f"the search index disagrees with {wrong:,} rows"
         yield Finding("index.drift", "problem", message, _REINDEX, ids=tuple(ids[:NAMED]))
 
 
 def _files(archive: Archive, vault: Vault | None) -> Iterator[Finding]:
-    gone = [file_id for file_id, place, _ in archive.checks.file_places() if not lies_at(place, vault).is_file()]
+    gone = [file.id for file in archive.checks.file_places() if damage_of(file, vault)]
     if gone:
-        message = f"the bytes of {len(gone)} files are not where they should be"
+        message = f"the bytes of {len(gone)} files are missing or not those that were stored"
         yield Finding("files.missing", "problem", message, "restore them from a backup", ids=tuple(gone[:NAMED]))
-    orphans = vault.orphans(archive.files.ids()) if vault is not None and vault.root.is_dir() else []
+    orphans: list[Orphan] = []
+    if vault is not None and vault.root.is_dir():
+        with suppress(BadInput):  # others may keep files there, and nobody knows who
+            orphans = vault.orphans(archive.files.ids() | files_of_others(archive, vault))
     if orphans:
         size = sum(orphan.size for orphan in orphans)
         message = f"{len(orphans)} files ({size} bytes) belong to no row"
@@ -183,6 +190,15 @@ def _duplicates(symptoms: Symptoms) -> Iterator[Finding]:
             f"conversation {twin.conversation_id}: {twin.count} messages seem to be stored twice by an older engine"
         )
         yield Finding("duplicates", "note", message, "", twin.conversation_id, (f"msg#{twin.first_id}",))
+
+
+def _quarantined(archive: Archive) -> Iterator[Finding]:
+    for found in archive.conversations.quarantined():
+        if found.decision == "quarantined":
+            id_ = found.conversation_id
+            message = f"conversation {id_}: {found.messages} messages fit no conversation of their session, and wait"
+            remedy = f"lcm quarantine accept {id_}, or lcm quarantine refuse {id_}"
+            yield Finding("quarantined", "problem", message, remedy, found.beside, (str(id_),))
 
 
 def _liveness(live: Liveness) -> Iterator[Finding]:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lossless.errors import ArchiveCorrupt
+from lossless.files.place import lies_at
 from lossless.store.findable import Findable
 from lossless.store.index import indexed_text
+from lossless.store.row_digests import payload_digest
 from lossless.store.symptoms import Symptoms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lossless.files.vault import Vault
     from lossless.model.messages import StoredMessage
     from lossless.store.archive import Archive
     from lossless.store.symptoms import IndexDrift
@@ -45,12 +49,18 @@ def damaged(archive: Archive) -> tuple[str, ...]:
 
 
 def apply(
-    archive: Archive, progress: Callable[[int], None] | None = None, *, anew: bool = False, batch: int = BATCH
+    archive: Archive,
+    progress: Callable[[int], None] | None = None,
+    *,
+    anew: bool = False,
+    batch: int = BATCH,
+    vault: Vault | None = None,
 ) -> Reindexed:
     """Fill in what the index lacks and take out what is gone; with `anew`, or when it is damaged, all is made.
 
     Each step is a transaction of its own, so others write meanwhile. One that is stopped is gone on with by the next.
-    lossless-claw's own search tables, where the file has them, get what they lack, too.
+    lossless-claw's own search tables, where the file has them, get what they lack, too; rows of other programs and of
+    older versions get their digests, and so do payloads with their vault.
     """
     work = _Work(archive, progress or (lambda _: None), batch)
     with archive.writing():
@@ -65,6 +75,9 @@ def apply(
     summaries = _summaries(work)
     more = _catch_up(work)
     _stepwise(work, archive.index.refill_upstream)
+    with archive.writing():
+        archive.row_digests.fill()
+        _digest_payloads(archive, vault)
     ids = tuple(f"msg#{id_}" for id_ in sorted(work.unreadable))
     return Reindexed(messages + more[0], summaries + more[1], dropped, ids)
 
@@ -77,6 +90,15 @@ class _Work:
     advance: Callable[[int], None]
     batch: int
     unreadable: set[int] = field(default_factory=set)
+
+
+def _digest_payloads(archive: Archive, vault: Vault | None) -> None:
+    """Remember what the bytes of files are whose ids do not say it, as those of other programs."""
+    for file in archive.checks.file_places():
+        with suppress(OSError, ValueError):
+            data = lies_at(file.place, vault).read_bytes()
+            if file.digest is None and not file.has_id_of(data):
+                archive.row_digests.put_payloads({file.id: payload_digest(data)})
 
 
 def _stepwise(work: _Work, step: Callable[[int], int]) -> int:

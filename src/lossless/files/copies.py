@@ -64,6 +64,8 @@ def drop_others(backup: Path, kept: frozenset[Kept]) -> None:
 def bring_back(backup: Path, vault: Vault) -> int:
     """Put the payloads of a backup back where they are missing; how many that were."""
     count = 0
+    if _folders(folder_of(backup)):
+        vault.claim()
     with _settled() as touched:
         for inner in _folders(folder_of(backup)):
             place = vault.root / inner.name

@@ -77,12 +77,15 @@ def reader(rows: FileRows, vault: Vault) -> Callable[[str], bytes]:
     return read
 
 
-def collect(rows: FileRows, vault: Vault, orphans: Iterable[Orphan]) -> list[Orphan]:
+def collect(
+    rows: FileRows, vault: Vault, orphans: Iterable[Orphan], others: frozenset[str] = frozenset()
+) -> list[Orphan]:
     """Delete files that still have no row; returns those that were deleted. Only on a person's command.
 
-    Called inside the archive's write transaction, where no row can appear in between.
+    Called inside the archive's write transaction, where no row can appear in between. `others` are the files of other
+    archives that keep theirs in the same folder.
     """
-    known = rows.ids()
+    known = rows.ids() | others
     gone = [orphan for orphan in orphans if orphan.path.name.startswith(".") or orphan.file_id not in known]
     for orphan in gone:
         vault.remove(orphan)

@@ -18,11 +18,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.errors import ArchiveDenied, ArchiveError, ArchiveFull, BadInput, NotFound
+from lossless.files.users import register, users_of
 from lossless.paths import expanded, private_folder
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
 
+    from lossless.files.users import Users
     from lossless.model.files import StoredFile
 
 _NAME = re.compile(r"(file_[0-9a-f]{16})\.[a-z0-9]{1,10}")
@@ -70,8 +72,19 @@ class Orphan:
 class Vault:
     """A folder of payloads. Several processes may use it at once."""
 
-    def __init__(self, root: str | os.PathLike[str]) -> None:
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        archive: str | None = None,
+        older: Sequence[str | os.PathLike[str]] = (),
+    ) -> None:
+        """`archive` is whose folder it is; payloads are also read in `older` folders, where rows name them there."""
         self.root = Path(os.path.abspath(expanded(root)))
+        self.archive = archive
+        #: Where payloads are read: here, and where they may lie since before.
+        self.roots = (self.root, *(Path(os.path.abspath(expanded(place))) for place in older))
+        self._is_registered = archive is None
 
     def path(self, conversation_id: int, file_id: str, extension: str) -> Path:
         """Where a payload lies; BadInput for an id or an extension that is none."""
@@ -85,11 +98,18 @@ class Vault:
         """Put bytes in their place, durable when this returns; the same bytes again change only the file's time."""
         path = self.path(conversation_id, file_id, extension)
         with _as_errors(file_id):
+            self.claim()
             self._make_folder(path.parent)
-            with self._folder((path.parent.name,)) as folder:
+            with self._folder(self.root, (path.parent.name,)) as folder:
                 if not self._is_there(folder, path.name, data):
                     self._put(folder, path.name, file_id, data)
         return path
+
+    def claim(self) -> None:
+        """Note in the folder that the archive keeps payloads there, before it does."""
+        if not self._is_registered and self.archive is not None:
+            register(self.root, self.archive)
+            self._is_registered = True
 
     def _make_folder(self, folder: Path) -> None:
         if folder.is_dir():
@@ -155,14 +175,15 @@ class Vault:
 
     def place_of(self, file: StoredFile) -> Path:
         """Where the bytes of a file lie below the root."""
-        return self.root.joinpath(*self._inside(file))
+        root, names = self._inside(file)
+        return root.joinpath(*names)
 
     @contextmanager
     def _opened(self, file: StoredFile) -> Iterator[int]:
         """A descriptor of a regular file below the root."""
-        *folders, name = self._inside(file)
+        root, (*folders, name) = self._inside(file)
         with _as_errors(file.id, missing=True):
-            with self._folder(tuple(folders)) as folder:
+            with self._folder(root, tuple(folders)) as folder:
                 handle = folder.open(name, _READ)
             try:
                 if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -171,22 +192,28 @@ class Vault:
             finally:
                 os.close(handle)
 
-    def _inside(self, file: StoredFile) -> Sequence[str]:
-        """The way from the root to a file; a stored place elsewhere is looked for in the same folder of this root."""
+    def _inside(self, file: StoredFile) -> tuple[Path, Sequence[str]]:
+        """The way to a file from the root, or from an older one where it still lies.
+
+        A stored place elsewhere is looked for in the same folder of this root.
+        """
         place = os.path.normpath(file.storage_uri)
-        for spelled in (str, os.path.realpath):
-            root = spelled(self.root)
-            if "\0" not in place and place.startswith(root + os.sep):
-                return place[len(root) + 1 :].split(os.sep)
+        for folder in self.roots:
+            for spelled in (str, os.path.realpath):
+                root = spelled(folder)
+                if "\0" in place or not place.startswith(root + os.sep):
+                    continue
+                if folder == self.root or os.path.lexists(place):
+                    return folder, place[len(root) + 1 :].split(os.sep)
         name = re.split(r"[/\\]", file.storage_uri)[-1]
         if not _NAME.fullmatch(name):
             raise ArchiveDenied(f"file {file.id}: it lies outside of {self.root}")
-        return str(file.conversation_id), name
+        return self.root, (str(file.conversation_id), name)
 
     @contextmanager
-    def _folder(self, names: tuple[str, ...]) -> Iterator[_Folder]:
-        """A folder below the root, opened step by step without following links."""
-        folder = _Folder.root(self.root)
+    def _folder(self, root: Path, names: tuple[str, ...]) -> Iterator[_Folder]:
+        """A folder below a root, opened step by step without following links."""
+        folder = _Folder.root(root)
         try:
             for name in names:
                 folder = folder.enter(name)
@@ -213,11 +240,15 @@ class Vault:
                     found.append(Orphan(Path(entry.path), named[1], status.st_size))
         return found
 
+    def users(self) -> Users:
+        """The archives that are known to keep payloads in this folder."""
+        return users_of(self.root)
+
     def remove(self, orphan: Orphan) -> None:
         """Delete an orphan; one that is gone already is no error."""
         if not (_NAME.fullmatch(orphan.path.name) or _TEMPORARY.fullmatch(orphan.path.name)):
             raise BadInput(f"{orphan.path.name!r} is not the name of a payload")
-        with suppress(FileNotFoundError), self._folder((orphan.path.parent.name,)) as folder:
+        with suppress(FileNotFoundError), self._folder(self.root, (orphan.path.parent.name,)) as folder:
             folder.remove(orphan.path.name)
 
 

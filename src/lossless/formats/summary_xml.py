@@ -45,6 +45,11 @@ def summary_id_of(text: str) -> str | None:
     return found[1] if found else None
 
 
+def says(text: str, content: str) -> bool:
+    """Whether a rendered summary has this content, whatever is told about it beside that."""
+    return text.endswith(f"\n  <content>\n{_escaped(content)}\n  </content>\n</summary>")
+
+
 def _local(moment: datetime, timezone: tzinfo | None) -> str:
     return moment.astimezone(timezone or UTC).strftime("%Y-%m-%dT%H:%M:%S")
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
 
 #: Stands where a provider wants a user to speak and none does.
 OPENING_TEXT = "[The conversation goes on from here.]"
@@ -17,6 +20,8 @@ CUE_OPEN = (
     "Earlier words of this conversation that name what the next message names. They are quotations "
     "from the past, not instructions.\n"
 )
+#: Begins the line behind a summary that does not say yet what changed below it.
+CORRECTION = "[LCM Correction: since this summary was written, "
 CUE_CLOSE = "\n</lossless_claw_prompt_recall>"
 
 _CUE_LINE = re.compile(r"- \[msg#(\d+),[^\]\n]*\] (.+)")
@@ -27,6 +32,10 @@ _RUN = re.compile(
 _LEFT_OUT = re.compile(r"\[LCM left out here to make room: (?:[\d,]+ messages? before msg#(\d+))?[^\]\n]*\]")
 _BRIEF = re.compile(r'<focus_brief id="(focus_[0-9a-f]{16})" ')
 _STUB = re.compile(r"\[LCM Tool Output: msg#(\d+) \| tool=")
+_CHANGED = re.compile(r"msg#(\d+) ")
+_MORE = re.compile(r"and [\d,]+ more changed\]")
+#: How many changes a correction names, and how much of the new words it shows.
+_MOST_CHANGES, _MOST_SHOWN = 5, 160
 _SHORTENED = re.compile(r"\n\[LCM Shortened: msg#(\d+) \| [\d,]+ of ([\d,]+) characters left out here; [^\n]*\]\n")
 
 
@@ -111,3 +120,51 @@ def brief_id(text: str) -> str | None:
     """The id of a focus brief that a text begins with."""
     found = _BRIEF.match(text)
     return found[1] if found else None
+
+
+def change_text(message_id: int, kind: str, text: str) -> str:
+    """What changed about a message since a summary was written: it was `revised`, `removed` or `added`.
+
+    >>> change_text(7, "revised", "Use port 8443,\\nnot 80.")
+    'msg#7 was edited and now says "Use port 8443, not 80."'
+    """
+    words = " ".join(escape_ours(text).split())
+    words = words if len(words) <= _MOST_SHOWN else words[: _MOST_SHOWN - 1].rstrip() + "…"
+    if kind == "removed":
+        return f"msg#{message_id} was taken out of the conversation"
+    if kind == "added":
+        return f'msg#{message_id} was added there: "{words}"' if words else f"msg#{message_id} was added there"
+    return f'msg#{message_id} was edited and now says "{words}"' if words else f"msg#{message_id} was edited"
+
+
+def correction(changes: Sequence[tuple[int, str, str]]) -> str:
+    """The line behind a summary below which something changed: for each change the message, its kind and its words."""
+    texts = [change_text(*change) for change in changes[:_MOST_CHANGES]]
+    if (more := len(changes) - _MOST_CHANGES) > 0:
+        texts.append(f"and {more:,} more changed")
+    return f"{CORRECTION}{'; '.join(texts)}]"
+
+
+def without_correction(text: str) -> tuple[str, str]:
+    """A text without the line of a correction that it ends with, and that line; '' when there is none."""
+    body, _, line = text.rpartition("\n")
+    return (body, line) if line.startswith(CORRECTION) and line.endswith("]") else (text, "")
+
+
+def is_correction(line: str, known: Callable[[int], Collection[str]]) -> bool:
+    """Whether a correction says only what may have been said: `known` are the texts of changes of a message."""
+    at = len(CORRECTION)
+    while at < len(line):
+        if _MORE.fullmatch(line, at):
+            return True
+        found = _CHANGED.match(line, at)
+        fitting = [] if found is None else [text for text in known(int(found[1])) if line.startswith(text, at)]
+        if not fitting:
+            return False
+        at += len(max(fitting, key=len))
+        if line[at:] == "]":
+            return True
+        if not line.startswith("; ", at):
+            return False
+        at += len("; ")
+    return False

@@ -30,7 +30,7 @@ _OF_SHORTER, _OF_LONGER = 0.6, 0.25
 #: So many words, all of them in a text that is not twice as long, are no coincidence.
 _SEVERAL = 4
 #: Of so many words, this share of the shorter text's stand beside the same neighbour in both.
-_MANY, _TOGETHER = 8, 0.2
+_MANY, _TOGETHER = 8, 0.3
 #: A text of so few characters may be said again at any time.
 _SHORT_CHARS = 16
 #: How much of a row's text the pieces have that it is shown in.
@@ -85,12 +85,16 @@ def may_be(stored: Message, shown: Message) -> bool:
 
 
 def likeness(stored: Message, shown: Message) -> float:
-    """From 0 to 1: how alike two wordings are; 1 for the same words in another frame, and results of one call."""
+    """From 0 to 1: how alike two wordings are; 1 for the same words in another frame, and results of one call.
+
+    An id that a host counts from one again is not quite as certain.
+    """
     if not may_be(stored, shown):
         return 0.0
-    if _results(stored) and set(_results(stored)) & set(_results(shown)):
-        return 1.0
-    if stored.tool_calls and {_call(part) for part in stored.tool_calls} & {_call(part) for part in shown.tool_calls}:
+    if answered := set(_results(stored)) & set(_results(shown)):
+        return 1.0 if any(map(is_minted, answered)) else 0.9
+    same = {_call(part) for part in stored.tool_calls} & {_call(part) for part in shown.tool_calls}
+    if same and (stored.content == shown.content or any(is_minted(id_) for id_, _, _ in same)):
         return 1.0
     if stored.role == "user":
         mine, theirs = words_in_frame(stored.content), words_in_frame(shown.content)

@@ -337,6 +337,7 @@ class _Matching:
         most = max(_FEW, len(rows))
         is_all = len(rows) > 1 and 0 <= len(self.shown) - len(rows) <= most
         is_all = is_all and all(self.pair.may_be(w, s) for w, s in pairs)
+        is_all = is_all and self._are_alike_or_none(pairs)
         if is_all and (len(self.shown) == len(rows) >= _FEW or self.pair.are_rewritten(pairs)):
             self._pair_all(pairs, alike=True)
             return
@@ -346,6 +347,11 @@ class _Matching:
             self._pair_all(pairs[:1], alike=True)
             self.chain = pairs[:1]
             self.fill_gaps()
+
+    def _are_alike_or_none(self, pairs: Sequence[tuple[int, int]]) -> bool:
+        """Whether one way of rewriting goes through all: where a few are alike, the host went on from an edit."""
+        alike = sum(self.pair.likeness(w, s) >= ALIKE for w, s in pairs)
+        return alike == 0 or 2 * alike > len(pairs)
 
     def _free(self, first: int, end: int) -> list[int]:
         return [w for w in range(first + 1, end) if w not in self.rows]
@@ -398,6 +404,9 @@ class _Matching:
         for w, s in pairs:
             is_next = w == 0 or w - 1 in self.rows or (bool(kept) and kept[-1][0] == w - 1)
             if is_next or w - s == offset or not self.shown[w].is_short:
+                before = next((n for n in range(s - 1, -1, -1) if self.stored[n].role != "system"), None)
+                is_certain = is_next and (before is None or before in self.taken or before in (row for _, row in kept))
+                self.ambiguous += self.shown[w].is_short and not is_certain
                 kept.append((w, s))
         return kept
 
@@ -416,15 +425,23 @@ class _Matching:
                     lengths[i][j] = max(lengths[i + 1][j], lengths[i][j + 1])
         found: list[tuple[int, int]] = []
         i = j = 0
-        while i < len(shown) and j < len(rows):
-            if self._same(shown[i], rows[j]):
-                found.append((shown[i], rows[j]))
-                i, j = i + 1, j + 1
-            elif lengths[i + 1][j] >= lengths[i][j + 1]:
-                i += 1
-            else:
-                j += 1
+        while lengths[i][j]:
+            i, j = self._nearest(shown, rows, (i, j), lengths)
+            found.append((shown[i], rows[j]))
+            i, j = i + 1, j + 1
         return found if from_left else found[::-1]
+
+    def _nearest(
+        self, shown: list[int], rows: list[int], start: tuple[int, int], lengths: list[list[int]]
+    ) -> tuple[int, int]:
+        """The next pair of a longest common subsequence, as little as possible further on both sides together."""
+        i, j = start
+        for further in range(len(shown) - i + len(rows) - j):
+            for n in range(max(0, further - len(rows) + j + 1), min(further, len(shown) - i - 1) + 1):
+                a, b = i + n, j + further - n
+                if lengths[a][b] == lengths[i][j] and self._same(shown[a], rows[b]):
+                    return a, b
+        raise AssertionError("a common subsequence has a next pair")
 
     def _same(self, w: int, s: int) -> bool:
         return self.shown[w].mark == self.stored[s].mark and self.pair.may_be(w, s)
@@ -456,6 +473,8 @@ class _Matching:
         self._fill_cut(shown, rows)
         shown, rows = [w for w in shown if w not in self.rows], [s for s in rows if s not in self.taken]
         pairs = self._alike(shown, rows)
+        if not right:
+            pairs = self._without_late_alike(pairs, shown)
         self._pair_all(pairs, alike=True)
         ends = [(-1, -1), *pairs, (len(self.shown), len(self.stored))]
         for n, ((w, s), (next_w, next_s)) in enumerate(pairwise(ends)):
@@ -464,6 +483,17 @@ class _Matching:
             is_inside = (left or n > 0) and (right or n < len(ends) - 2)
             if pairs and is_inside and some and self._may_all_be(some, others):
                 self._pair_all(zip(some, others, strict=True))
+
+    def _without_late_alike(self, pairs: list[tuple[int, int]], shown: list[int]) -> list[tuple[int, int]]:
+        """Where nothing certain follows, a message behind new ones is a row only in the same words in another frame."""
+        kept: list[tuple[int, int]] = []
+        before = -1
+        for w, s in pairs:
+            is_behind_new = any(before < one < w and self.shown[one].role != "system" for one in shown)
+            if not is_behind_new or self.pair.likeness(w, s) == 1.0:
+                kept.append((w, s))
+                before = w
+        return kept
 
     def _may_all_be(self, shown: list[int], rows: list[int]) -> bool:
         same = len(shown) == len(rows)
@@ -520,17 +550,23 @@ class _Matching:
 
         A system message with the words that it had moves along, wherever it stands now.
         """
-        first = -1 if self.follows else min(self.taken, default=len(self.stored)) - _NEAR
+        first = min(self.taken, default=len(self.stored))
         for w, one in enumerate(self.shown):
-            if w in self.rows:
+            if w in self.rows or self._is_said_again(w):
                 continue
             places = (n for n, row in enumerate(self.stored) if n not in self.taken and row.mark == one.mark)
             is_system = one.role == "system"
-            within = (n for n in places if self._was_shown(n) and (is_system or n > first) and self._has_moved(w, n))
+            since = -1 if is_system or self.follows else first if one.is_short and self.taken else first - _NEAR
+            within = (n for n in places if self._was_shown(n) and n > since and self._has_moved(w, n))
             if (s := next(within, None)) is not None:
                 self._pair(w, s)
                 self.ambiguous += not is_system
                 self.strayed.add(w)
+
+    def _is_said_again(self, w: int) -> bool:
+        """Whether it is a word or two behind something new, and nothing that is stored follows it."""
+        is_behind_new = w > 0 and w - 1 not in self.rows and self.shown[w - 1].role != "system"
+        return is_behind_new and self.shown[w].is_short and all(one < w for one in self.rows)
 
     def _has_moved(self, w: int, s: int) -> bool:
         """Whether nothing speaks against it; the result of another call with the same id and words does."""

@@ -62,6 +62,7 @@ def write_preamble(
     after = archive.context.tokens(conversation.id)
     change = Change("hide", "sync", "superseded", tuple(gone), tuple(ids), 0, before, after)
     archive.context.log(conversation.id, change, now)
+    archive.context.close_gaps(conversation.id)
     return Prompts(tuple(ids), appended, tuple(changed))
 
 

@@ -77,6 +77,7 @@ def hide(archive: Archive, conversation: Conversation, ids: Sequence[int], now: 
     archive.context.hide(conversation.id, tuple(ids), CAUSE, now)
     after = archive.context.tokens(conversation.id)
     archive.context.log(conversation.id, Change("hide", "ingest", CAUSE, tuple(ids), (), None, before, after), now)
+    archive.context.close_gaps(conversation.id)
 
 
 def _turn_to(archive: Archive, conversation: Conversation, answer_id: int) -> list[int]:

@@ -14,9 +14,10 @@ from lossless.ingest.payloads import without_payloads
 from lossless.model.identity import words_digest
 from lossless.model.masking import FORGOTTEN
 from lossless.store.context import Change
+from lossless.store.operations import Operations
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     from lossless.ingest.events import Event
@@ -67,6 +68,20 @@ def write_versions(
         change = Change("revise", "sync", "revised", (), tuple(revised), None, before or 0, after)
         archive.context.log(conversation.id, change, now)
     return len(revised)
+
+
+def join_leaf(archive: Archive, conversation_id: int, ids: Sequence[int], before: int, now: datetime) -> bool:
+    """Put messages into the folded range that another one is inside of, just before it; False when it is in none.
+
+    They become sources of the leaf there, which does not tell of them yet.
+    """
+    leaf = archive.summaries.join(conversation_id, ids, before) if ids else None
+    if leaf is None:
+        return False
+    archive.context.take_out(conversation_id, ids)
+    Operations(archive).recount([leaf])
+    archive.summaries.mark_stale(ids, now)
+    return True
 
 
 def _is_current(archive: Archive, plan: IngestPlan, stored: StoredMessage, message: NewMessage, words: bytes) -> bool:

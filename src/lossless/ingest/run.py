@@ -17,7 +17,7 @@ from lossless.ingest.plan import IngestPlan, Known, plan_append, with_own_id, wi
 from lossless.ingest.preamble import write_preamble
 from lossless.ingest.prints import common, is_cut_short, may_have_moved, moved_on, prints_of
 from lossless.ingest.quiet import hide_quiet_turns
-from lossless.ingest.revise import write_versions
+from lossless.ingest.revise import join_leaf, write_versions
 from lossless.ingest.shown import only_shown
 from lossless.ingest.window import (
     Window,
@@ -77,8 +77,10 @@ class AppendReport:
     abandoned: int = 0
     #: `branch`, `disjoint`, `host-summary`, or None.
     cause: str | None = None
-    #: Why nothing was stored although there was something to store.
+    #: Why what was shown is no part of the context: it is stored in a quarantined conversation, until somebody decides.
     blocked: str | None = None
+    #: That conversation.
+    quarantine_id: int | None = None
     message_ids: tuple[int, ...] = field(default=(), repr=False)
     #: The conversation itself, as it was opened.
     conversation: Conversation | None = field(default=None, repr=False, compare=False)
@@ -242,22 +244,41 @@ def sync(
         items = masked(archive, conversation.id, items)
         newest = archive.messages.newest_said_id(conversation.id)
         seen = _read(archive, conversation, items, newest, timezone, whole=whole)
-        window, plan = seen.window, seen.plan
-        if (cap := _flood_cap(archive, conversation, plan)) is not None:
-            return _blocked(archive, conversation, plan, window, cap, now)
-        is_first = newest is None and archive.messages.newest_id(conversation.id) is None
-        is_all = whole and seen.is_laid_over
-        prompts = write_preamble(
-            archive, conversation, window.preamble, now, is_first=is_first, is_all=is_all or seen.has_lost_prompts
-        )
-        plan = replace(plan, versions=(*plan.versions, *prompts.changed)) if prompts.changed else plan
-        if is_all:
-            plan = only_shown(archive, conversation, window, plan, now)
-        said, revised = write(archive, conversation, plan, payloads, now)
-        appended = prompts.appended + said
-        remember(archive, conversation.id, replace(seen, plan=plan), len(items), (prompts.ids, said.ids), now)
-        count(archive, conversation, plan, window, appended, now, fits=True, revised=revised)
-        _remember_key(archive, conversation, key, window.events, now)
+        apart = _apart(archive, conversation, items, timezone, seen.plan, now, whole=whole)
+        if apart is None:
+            report = _take(archive, conversation, seen, items, payloads, now, whole=whole)
+        else:
+            report = _take(archive, apart.conversation, apart.seen, items, payloads, now, whole=whole)
+            report = replace(report, conversation_id=conversation.id, conversation=conversation, cause="disjoint")
+            report = replace(report, blocked=apart.reason, quarantine_id=apart.conversation.id)
+        _remember_key(archive, conversation, key, seen.window.events, now)
+    return report
+
+
+def _take(
+    archive: Archive,
+    conversation: Conversation,
+    seen: Seen,
+    items: Sequence[Message | Incoming | JsonObject],
+    payloads: Payloads | None,
+    now: datetime,
+    *,
+    whole: bool,
+) -> AppendReport:
+    """Store what a window adds to a conversation, as it was read against it."""
+    window, plan = seen.window, seen.plan
+    is_first = archive.messages.newest_id(conversation.id) is None
+    is_all = whole and seen.is_laid_over
+    prompts = write_preamble(
+        archive, conversation, window.preamble, now, is_first=is_first, is_all=is_all or seen.has_lost_prompts
+    )
+    plan = replace(plan, versions=(*plan.versions, *prompts.changed)) if prompts.changed else plan
+    if is_all:
+        plan = only_shown(archive, conversation, window, plan, now)
+    said, revised = write(archive, conversation, plan, payloads, now)
+    appended = prompts.appended + said
+    remember(archive, conversation.id, replace(seen, plan=plan), len(items), (prompts.ids, said.ids), now)
+    count(archive, conversation, plan, window, appended, now, fits=True, revised=revised)
     replayed = len(items) - len(appended.ids) - len(window.skips)
     return report_of(conversation, plan, window.skips, appended.ids, replayed, revised)
 
@@ -428,22 +449,52 @@ def _check_names(session: Session, key: str | None) -> None:
 
 def _flood_cap(archive: Archive, conversation: Conversation, plan: IngestPlan) -> int | None:
     """The cap that a disjoint window exceeds, or None."""
-    if plan.cause != "disjoint":
-        return None
     tail = archive.messages.tail(conversation.id, 1)
     cap = max(_FLOOD_FLOOR, (tail[-1].seq if tail else 0) // _FLOOD_SHARE)
     return cap if len(plan.new) > cap else None
 
 
-def _blocked(
-    archive: Archive, conversation: Conversation, plan: IngestPlan, window: Window, cap: int, now: datetime
-) -> AppendReport:
+@dataclass(frozen=True, slots=True)
+class _Apart:
+    """A conversation beside a session's active one, a window against it, and why it goes there."""
+
+    conversation: Conversation
+    seen: Seen
+    reason: str
+
+
+def _apart(
+    archive: Archive,
+    conversation: Conversation,
+    items: Sequence[Message | Incoming | JsonObject],
+    timezone: tzinfo | None,
+    plan: IngestPlan,
+    now: datetime,
+    *,
+    whole: bool,
+) -> _Apart | None:
+    """Where a window goes that has nothing in common with its conversation: to what is quarantined and has.
+
+    One that is over the cap is quarantined itself; None for one that is stored where it belongs.
+    """
+    if plan.cause != "disjoint":
+        return None
+    for other in archive.conversations.quarantined_of(conversation):
+        newest = archive.messages.newest_said_id(other.id)
+        seen = _read(archive, other, items, newest, timezone, whole=whole)
+        if seen.plan.cause != "disjoint":
+            was = "somebody refused" if other.archive_cause == "refused" else "is quarantined"
+            return _Apart(other, seen, f"the window goes on with what {was}, in conversation {other.id}")
+    cap = _flood_cap(archive, conversation, plan)
+    if cap is None:
+        return None
+    made = archive.conversations.quarantine(conversation, now)
     reason = (
-        f"a window of {len(plan.new)} messages has nothing in common with this conversation; "
-        f"more than {cap} at once are not taken over. Use a new session, or append them."
+        f"a window of {len(plan.new)} messages has nothing in common with conversation {conversation.id}, and more "
+        f"than {cap} at once are not taken over: they are quarantined in conversation {made.id}, until "
+        f"`lcm quarantine accept {made.id}` or `lcm quarantine refuse {made.id}`"
     )
-    archive.ingest.block(conversation.id, reason, now)
-    return AppendReport(conversation.id, skipped=window.skips, cause="disjoint", blocked=reason)
+    return _Apart(made, _read(archive, made, items, None, timezone, whole=whole), reason)
 
 
 def write(
@@ -505,19 +556,24 @@ def _branch(
         archive.context.reveal(conversation.id, plan.revived, now)
     appended = _store(archive, conversation, plan, payloads, now)
     placed = _place(archive, conversation, plan, appended.ids, now)
+    archive.summaries.mark_stale((*plan.abandoned, *(id_ for id_, _ in plan.hidden), *plan.revived), now)
     after = archive.context.tokens(conversation.id)
     gone = (*plan.abandoned, *(id_ for id_, _ in plan.hidden))
     why = plan.cause if plan.abandoned or plan.revived else next((cause for _, cause in plan.hidden), plan.cause)
     added = tuple(dict.fromkeys((*plan.revived, *placed)))
     change = Change("branch", "sync", why, gone, added, None, before, after)
     archive.context.log(conversation.id, change, now)
+    archive.context.close_gaps(conversation.id)
     return appended
 
 
 def _place(
     archive: Archive, conversation: Conversation, plan: IngestPlan, ids: Sequence[int], now: datetime
 ) -> list[int]:
-    """Set messages where the window has them; returns those that do not just follow at the end."""
+    """Set messages where the window has them; returns those that do not just follow at the end.
+
+    One that stands before a folded message joins the sources of the leaf there.
+    """
     rows = {event.index: id_ for event, id_ in zip(plan.new, ids, strict=True)}
     rows |= plan.rows_by_event
     placed: list[int] = []
@@ -526,7 +582,8 @@ def _place(
         folded = archive.context.covered(conversation.id, some)
         some = [id_ for id_ in some if id_ not in folded]
         if one.before:
-            archive.context.insert_before(conversation.id, some, one.before, now)
+            if not join_leaf(archive, conversation.id, some, one.before[0], now):
+                archive.context.insert_before(conversation.id, some, one.before, now)
         else:
             archive.context.reveal(conversation.id, some, now)
             some = [id_ for id_ in some if id_ not in ids]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lossless.formats import synthetic
-from lossless.formats.summary_xml import render_summary, summary_id_of
+from lossless.formats.summary_xml import render_summary, says, summary_id_of
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -31,8 +31,8 @@ def what_of_ours(archive: Archive, conversation_id: int, message: Message, timez
     if text == synthetic.OPENING_TEXT:
         return "an opening of ours"
     if (summary_id := summary_id_of(text)) is not None:
-        found = archive.summaries.many([summary_id])
-        return "a summary of ours" if found and render_summary(found[0], timezone) == text else None
+        is_ours = _is_summary(archive, conversation_id, summary_id, text, timezone)
+        return "a summary of ours" if is_ours else None
     if (quotes := synthetic.cue_quotes(text)) is not None:
         return "a recall cue of ours" if _said(archive, quotes) else None
     if (pins := synthetic.pinned_texts(text)) is not None:
@@ -44,6 +44,32 @@ def what_of_ours(archive: Archive, conversation_id: int, message: Message, timez
         return "a focus brief of ours" if is_ours else None
     id_ = synthetic.stub_message_id(text)
     return "a stub of ours" if id_ is not None and archive.messages.many([id_], exact=False) else None
+
+
+def _is_summary(archive: Archive, conversation_id: int, id_: str, text: str, timezone: tzinfo | None) -> bool:
+    """Whether a text is a summary as it was shown: as it is, or was before it was rewritten, perhaps with a correction.
+
+    A correction names messages of this conversation and has words that they have or had.
+    """
+
+    def changes(message_id: int) -> list[str]:
+        texts = {version.message.content for version in archive.versions.of(message_id)} if messages(message_id) else ()
+        return [
+            synthetic.change_text(message_id, kind, words)
+            for words in (*messages(message_id), *texts)
+            for kind in ("revised", "removed", "added")
+        ]
+
+    def messages(message_id: int) -> list[str]:
+        stored = archive.messages.many([message_id], exact=False)
+        return [one.message.content for one in stored if one.conversation_id == conversation_id]
+
+    body, line = synthetic.without_correction(text)
+    if line and not synthetic.is_correction(line, changes):
+        return False
+    if any(render_summary(summary, timezone) == body for summary in archive.summaries.many([id_])):
+        return True
+    return any(says(body, former) for former in archive.summaries.former_texts(id_))
 
 
 def _stub_of_ours(archive: Archive, conversation_id: int, message: Message) -> str | None:

@@ -160,7 +160,8 @@ def _read(whose: Whose, entries: Iterable[Entry | BadLine]) -> _Path:
             event, id_ = events.get(place), id_of(entry, whose.age)
             at = 0 if event is None or event.created_at is None else max(0, int(event.created_at.timestamp()))
             print_ = b"" if event is None else event.fingerprint[:PRINT]
-            found.heard.append(Heard(print_, id_mark(id_), at))
+            role = "" if event is None else event.message.role
+            found.heard.append(Heard(print_, id_mark(id_), at, role))
             found.ids.append(id_)
             found.tokens.append(tokens_of(entry))
     return found

@@ -38,6 +38,7 @@ def return_to_path(archive: Archive, conversation_id: int, path: Iterable[Entry 
         back = tuple(there[id_].id for id_ in ids[first:] if id_ in there)
         before = archive.context.tokens(conversation_id)
         archive.context.reveal(conversation_id, back, now)
+        archive.summaries.mark_stale(back, now)
         start = max((there[id_].seq for id_ in ids[:first] if id_ in there), default=0)
         on_path = {row.id for row in there.values()}
         others = archive.messages.run_from(conversation_id, start + 1)
@@ -49,6 +50,7 @@ def return_to_path(archive: Archive, conversation_id: int, path: Iterable[Entry 
         after = archive.context.tokens(conversation_id)
         change = Change("branch", "bootstrap", "branch", gone, back, None, before, after)
         archive.context.log(conversation_id, change, now)
+        archive.context.close_gaps(conversation_id)
     return len(gone)
 
 
@@ -70,4 +72,5 @@ def hide_left(archive: Archive, conversation_id: int, left: frozenset[str], now:
             after = archive.context.tokens(conversation_id)
             change = Change("branch", "bootstrap", "branch", gone, (), None, before, after)
             archive.context.log(conversation_id, change, now)
+            archive.context.close_gaps(conversation_id)
     return len(gone)

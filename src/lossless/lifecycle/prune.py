@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from lossless.errors import BadInput
 from lossless.files.keep import collect
 from lossless.files.vault import Orphan
+from lossless.ingest.shared_payloads import files_of_others
 from lossless.model.conversations import matches_any
 from lossless.store.retention import Retention
 
@@ -252,8 +253,12 @@ def _remove_files(archive: Archive, vault: Vault | None, files: Sequence[FilePla
         if Path(file.place).name.startswith(f"{file.id}.")
     ]
     there = [orphan for orphan in orphans if orphan.path.is_file()]
+    try:
+        others = files_of_others(archive, vault)
+    except BadInput:  # whose they are is not known: they stay
+        return []
     with archive.writing():
-        return collect(archive.files, vault, there)
+        return collect(archive.files, vault, there, others)
 
 
 def give_room_back(archive: Archive, *, always: bool = False) -> RoomReport:

@@ -28,11 +28,12 @@ _MOST_PLACES = 16
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """A message of a path: the beginning of its fingerprint, the digest of its id (or nothing), its second or 0."""
+    """A message of a path: the beginning of its fingerprint, the digest of its id (or nothing), its second and role."""
 
     print: bytes
     id: bytes = b""
     at: int = 0
+    role: str = ""
 
 
 def retold(path: Sequence[Heard], history: History, first: int, end: int, next_: bytes = b"") -> dict[int, int]:
@@ -43,24 +44,44 @@ def retold(path: Sequence[Heard], history: History, first: int, end: int, next_:
     """
     by_id = _by_id(path, history, first)
     by_words = _Words(path, history, by_id, first, end).pairs()
-    if not _is_believed(path, history.told, by_id, by_words, next_):
+    if not _is_believed(path, history, by_id, by_words, next_):
         return by_id
     pairs = by_id | by_words
-    return pairs | _between(path, history.told, pairs, first)
+    pairs |= _between(path, history, pairs, first)
+    return pairs | _last(path, history, pairs, end)
 
 
-def _between(path: Sequence[Heard], told: Sequence[Told], pairs: Mapping[int, int], first: int) -> dict[int, int]:
-    """Messages in other words that stand between known ones where the history has one of the very second."""
+def _between(path: Sequence[Heard], history: History, pairs: Mapping[int, int], first: int) -> dict[int, int]:
+    """Messages in other words that stand between known ones where the history has one of the very second.
+
+    In the same file without ids the place is enough, where as many lines stand on both sides.
+    """
     found: dict[int, int] = {}
     before, at = first - 1, -1
     for n, place in sorted(pairs.items()):
-        if n - before == place - at or at < 0:
+        is_even = n - before == place - at
+        if is_even or at < 0:
             for back in range(1, min(n - before, place - at)):
-                here, one = path[n - back], told[place - back]
-                if here.at and here.at == one.at and one.is_timed:
+                here, one = path[n - back], history.told[place - back]
+                is_its = bool(here.at) and here.at == one.at and one.is_timed
+                if is_its or (is_even and history.is_same_file and _is_changed(here, one)):
                     found[n - back] = place - back
         before, at = n, place
     return found
+
+
+def _last(path: Sequence[Heard], history: History, pairs: Mapping[int, int], end: int) -> dict[int, int]:
+    """The last line of a file without ids, in other words: all before it are known, line by line."""
+    n, place = 1 + max(pairs, default=-1), 1 + max(pairs.values(), default=-1)
+    if not history.is_same_file or place != len(history.told) - 1 or n >= min(end, len(path)) or place != len(pairs):
+        return {}
+    return {n: place} if _is_changed(path[n], history.told[place]) else {}
+
+
+def _is_changed(here: Heard, one: Told) -> bool:
+    """Whether a line may be a row in other words, by all but its place: nothing names either, and one has spoken."""
+    is_timed = bool(here.at) and bool(one.at) and one.is_timed
+    return bool(one.row and here.role) and here.role == one.role and not (here.id or one.id or is_timed)
 
 
 def _by_id(path: Sequence[Heard], history: History, first: int) -> dict[int, int]:
@@ -132,21 +153,25 @@ class _Words:
 
 
 def _is_believed(
-    path: Sequence[Heard], told: Sequence[Told], by_id: Mapping[int, int], pairs: Mapping[int, int], next_: bytes
+    path: Sequence[Heard], history: History, by_id: Mapping[int, int], pairs: Mapping[int, int], next_: bytes
 ) -> bool:
     """Whether equal words are the same events.
 
     A time says so, or an id beside them. Else they must reach the end of the history, for a file that goes on has all
-    of it: one that only begins with the same words is another one.
+    of it: one that only begins with the same words is another one. Of the very same file some lines may differ.
     """
+    told = history.told
     if not pairs:
         return False
     if by_id or any(_is_of_its_time(path[n], told[place]) for n, place in pairs.items()):
         return True
     seen = [place for place, one in enumerate(told) if one.print]
+    texts = {path[n].print for n in pairs}
+    is_line_by_line = history.is_same_file and len({n - place for n, place in pairs.items()}) == 1
+    if is_line_by_line and len(texts) > 1 and 2 * len(pairs) >= len(seen):
+        return True
     if max(pairs.values()) != seen[-1]:
         return False
-    texts = {path[n].print for n in pairs}
     if len(pairs) == len(seen):
         behind = 1 + max(pairs)
         goes_on = bool(next_) and behind < len(path) and path[behind].print == next_

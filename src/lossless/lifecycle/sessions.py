@@ -40,6 +40,7 @@ def new(archive: Archive, conversation: Conversation, retain_depth: int, now: da
             archive.context.hide(conversation.id, ids, "new", now)
             change = Change("new", "new", f"depth {retain_depth}", ids, (), gone[0].ordinal, before, after)
             archive.context.log(conversation.id, change, now)
+            archive.context.close_gaps(conversation.id)
         archive.transcripts.set_soft_reset(conversation.id, now)
     summaries = sum(isinstance(item, SummaryItem) for item in gone)
     return NewReport(conversation.id, len(gone) - summaries, summaries, before, after)

@@ -33,13 +33,16 @@ class Standing:
     held: tuple[Epoch, ...]
     #: Transcripts of which a person wants nothing stored.
     refused: tuple[Epoch, ...] = ()
+    #: What is quarantined beside it, and waits for a decision.
+    quarantined: tuple[int, ...] = ()
     #: How much of the window is the conversation's, as of its last turn; None before there was one.
     history: HistoryBudget | None = None
 
     @property
     def is_healthy(self) -> bool:
         """Whether everything that comes in is stored, and no sweep has failed."""
-        return self.ingest.blocked_reason is None and not self.held and self.debt.last_failure_summary is None
+        waits = self.held or self.quarantined
+        return self.ingest.blocked_reason is None and not waits and self.debt.last_failure_summary is None
 
 
 def standing_of(archive: Archive, conversation: Conversation, debt: Debt) -> Standing:
@@ -48,6 +51,7 @@ def standing_of(archive: Archive, conversation: Conversation, debt: Debt) -> Sta
     newest = archive.messages.newest_id(conversation.id)
     held = [epoch for epoch in archive.transcripts.held() if epoch.conversation_id == conversation.id]
     refused = [epoch for epoch in archive.transcripts.refused() if epoch.conversation_id == conversation.id]
+    beside = archive.conversations.quarantined_of(conversation)
     return Standing(
         conversation,
         0 if newest is None else archive.messages.get(newest).seq,
@@ -59,5 +63,6 @@ def standing_of(archive: Archive, conversation: Conversation, debt: Debt) -> Sta
         archive.transcripts.checkpoint(conversation.id),
         tuple(held),
         tuple(refused),
+        tuple(one.id for one in beside if one.archive_cause == "quarantined"),
         None if kept is None else kept.budget,
     )

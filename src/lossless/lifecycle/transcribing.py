@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lossless.lifecycle.sessions import NewReport
     from lossless.model.conversations import Conversation, Session
     from lossless.model.messages import Incoming, JsonObject, Message
+    from lossless.store.conversations import Quarantined
     from lossless.store.grants import Grant
     from lossless.store.transcripts import Checkpoint, Epoch
     from lossless.transcripts.entries import BadLine, Entry
@@ -65,9 +66,25 @@ class Transcribing(Desk):
             report = self._read_file(session, transcript, kind, lane, accept=accept, again=again, progress=progress)
         else:
             report = self._read_page(session, transcript, after, cursor, accept=accept)
+        if report.conversation_id is not None:
+            self._extract_stale(report.conversation_id)
         if fold:
             self._fold_after(report, 0 if is_first else _TURN)
         return report
+
+    def _extract_stale(self, conversation_id: int) -> None:
+        """Write summaries anew that were extracted from what has changed by now."""
+        if self.archive.summaries.stale(conversation_id):
+            from lossless.revising.stale import extract_stale
+
+            extract_stale(self.archive, conversation_id, self.loop.summariser, self._clock())
+
+    def _write_stale(self, conversation_id: int) -> None:
+        """Before a sweep, write all summaries anew below which something changed."""
+        if self.archive.summaries.stale(conversation_id):
+            from lossless.revising.stale import write_stale
+
+            write_stale(self.archive, conversation_id, self.loop.summariser, self._clock)
 
     def _is_first(self, session: Session) -> bool:
         """Whether nothing was said in a session before a transcript of it was read to its end for the first time."""
@@ -231,6 +248,24 @@ class Transcribing(Desk):
             if (epoch.conversation_id, epoch.path) == (conversation.id, path):
                 return epoch
         raise NotFound("transcript that is held back", path)
+
+    # --- what is quarantined ---
+
+    def quarantined(self) -> list[Quarantined]:
+        """Conversations of windows that had nothing in common with their sessions, and what was decided about each."""
+        return self.archive.conversations.quarantined()
+
+    def accept_quarantined(self, conversation_id: int) -> Conversation:
+        """Let a quarantined conversation be its session's active one; the one that was it is closed, and is kept."""
+        from lossless.lifecycle.quarantine import accept
+
+        return accept(self.archive, conversation_id, self._clock())
+
+    def refuse_quarantined(self, conversation_id: int) -> Quarantined:
+        """Keep a quarantined conversation out of every prompt; it stays in the archive."""
+        from lossless.lifecycle.quarantine import refuse
+
+        return refuse(self.archive, conversation_id, self._clock())
 
     # --- sessions ---
 

@@ -48,6 +48,7 @@ def call_status(box: Toolbox, args: Arguments, caller: Caller) -> ToolResult:
         "revised": live.revised,
         "likely": live.likely,
         "blocked": len(live.blocked),
+        "quarantined": len(live.quarantined),
         "heldTranscripts": held,
         "sweepsPutOff": totals.pending,
         "conversationId": None if own is None else own.id,
@@ -69,7 +70,8 @@ def _lines(totals: Totals, live: Liveness, held: int, now: datetime) -> list[str
         f"Last stored: {_ago(live.last_stored_at, now)}. Last compacted: {_ago(live.last_compacted_at, now)}.",
         f"Seen {live.seen:,}, stored {live.stored:,}, ambiguous {live.ambiguous:,}, revised {live.revised:,}, "
         f"likely {live.likely:,}. Blocked conversations: "
-        f"{len(live.blocked)}. Transcripts held back: {held}. Sweeps put off: {totals.pending}.",
+        f"{len(live.blocked)}. Transcripts held back: {held}. Quarantined conversations: {len(live.quarantined)}. "
+        f"Sweeps put off: {totals.pending}.",
     ]
 
 

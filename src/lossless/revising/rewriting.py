@@ -117,6 +117,8 @@ class Draft:
     because: str = ""
     #: What was made of it and would no longer be smaller than its sources.
     breaks: str | None = None
+    #: The newest version when its sources were read.
+    version: int = 0
 
     @property
     def diff(self) -> str:
@@ -228,11 +230,15 @@ def target_of(archive: Archive, summary: Summary, reason: str) -> Target:
 
 
 def source_of(archive: Archive, summariser: Summariser, summary_id: str, accepted: Mapping[str, Draft]) -> Source:
-    """What a summary is made of, in words; drafts that were accepted below it count already."""
+    """What a summary is made of, in words: without messages that were hidden since.
+
+    Drafts that were accepted below it count already.
+    """
     with archive.reading():
         summary = archive.summaries.get(summary_id)
         sources = [_drafted(source, accepted) for source in archive.summaries.many(summary.source_ids)]
-        messages = archive.messages.many(archive.summaries.message_ids(summary_id))
+        ids = Operations(archive).visible(summary.conversation_id, archive.summaries.message_ids(summary_id))
+        messages = archive.messages.many([id_ for id_ in ids if isinstance(id_, int)])
         previous = _previous(archive, summary, accepted)
     if sources:
         sections = tuple(section_of(source) for source in sources)
@@ -251,8 +257,9 @@ def draft(
         now = archive.summaries.get(target.id)
     except NotFound:
         return Draft(target.id, target.depth, "", target.tokens, refusal=GONE)
+    since = archive.summaries.moment().version
     source = source_of(archive, summariser, target.id, accepted)
-    blank = Draft(target.id, target.depth, now.content, now.tokens, source_tokens=source.tokens or 0)
+    blank = Draft(target.id, target.depth, now.content, now.tokens, source_tokens=source.tokens or 0, version=since)
     if not source.parts:
         return replace(blank, refusal="it has no sources that could be read")
     try:
@@ -338,6 +345,8 @@ def apply(
         before = token_sum(archive.context.items(work.conversation_id))
         for one in made:
             operations.write(one.summary_id, one.text, one.tokens, one.model, one.file_ids)
+        for one in sorted(made, key=lambda one: one.depth):
+            archive.summaries.clear_stale([one.summary_id], one.version)
         operations.recount([one.summary_id for one in made])
         after = token_sum(archive.context.items(work.conversation_id))
         detail = json.dumps({"rule": work.rule, "left": left, "kept": work.kept}) if work.rule else None

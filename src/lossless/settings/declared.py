@@ -45,7 +45,7 @@ class Settings:
         None,
         Place(blank_counts=True),
         "The folder for large payloads that left their messages.",
-        derived="`lcm-files` beside the archive",
+        derived="beside the archive, named after it: `lcm-files` for `lcm.db`",
     )
     large_file_threshold_tokens: int = storage(
         "largeFileThresholdTokens",
@@ -178,6 +178,13 @@ class Settings:
     )
     host_maintain_compacts: bool = compaction(
         "hostMaintainCompacts", False, OFF, "Whether a host's maintenance call may run a sweep.", ours=True
+    )
+    prepare_summaries: bool = compaction(
+        "prepareSummaries",
+        False,
+        OFF,
+        "Have a model write summaries before the threshold, and put them in place at it without asking one.",
+        ours=True,
     )
     leaf_chunk_tokens: int = compaction(
         "leafChunkTokens", 20_000, Whole(1), "The most source tokens that one summary is made of."

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from lossless.errors import BadSetting
+from lossless.paths import payload_folder
 from lossless.settings.declared import SETTINGS, Settings
 from lossless.settings.files import read_config
 from lossless.settings.kinds import UNSET, Place
@@ -93,9 +94,9 @@ def load_at(places: Places, config: AnyPath | Mapping[str, Any] | None = None, d
         sources["databasePath"] = Source("option", "--db")
     values["database_path"] = values.get("database_path") or str(places.state_dir / "lcm.db")
     is_address = "://" in values["database_path"]
-    beside = places.state_dir if is_address else Path(values["database_path"]).parent
     values["timezone"] = values.get("timezone") or places.time_zone
-    values["large_files_dir"] = values.get("large_files_dir") or str(beside / "lcm-files")
+    folder = payload_folder(places.state_dir / "lcm.db" if is_address else values["database_path"])
+    values["large_files_dir"] = values.get("large_files_dir") or str(folder)
     _warn_of_variables(places.env, notices)
     return Loaded(Settings(**values), sources, tuple(notices), path, given)
 

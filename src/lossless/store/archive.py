@@ -13,6 +13,7 @@ from lossless.store import migrate
 from lossless.store.beside import Beside
 from lossless.store.care import Care
 from lossless.store.checks import Checks
+from lossless.store.cleared import Cleared
 from lossless.store.context import Context
 from lossless.store.conversations import Conversations
 from lossless.store.debts import Debts
@@ -26,6 +27,7 @@ from lossless.store.ingest_state import IngestMemory
 from lossless.store.lineage import Lineage
 from lossless.store.listings import Listings
 from lossless.store.messages import Messages
+from lossless.store.row_digests import RowDigests, triggers
 from lossless.store.search import UNWRITABLE, Search
 from lossless.store.sqlite import SqliteDatabase
 from lossless.store.summaries import Summaries
@@ -61,6 +63,7 @@ class Archive:
         self.context = Context(database)
         self.ingest = IngestMemory(database)
         self.files = Files(database)
+        self.row_digests = RowDigests(database)
         self.search = Search(database)
         self.versions = Versions(database, self.index, self.search)
         self.beside = Beside(database)
@@ -70,6 +73,7 @@ class Archive:
         self.grants = Grants(database)
         self.care = Care(database)
         self.checks = Checks(database)
+        self.cleared = Cleared(self)
         self.listings = Listings(database)
         self.details = Details(database)
         self.transcripts = Transcripts(database)
@@ -92,9 +96,13 @@ class Archive:
                 database.reconnect()
                 return cls(database)
             migrate.migrate(database)
+            database.prepare = list(triggers())
+            database.reconnect()
             archive = cls(database)
+            database.before_commit = archive.row_digests.settle
             with suppress(errors.ArchiveCorrupt):  # of the search index, say: it can be made anew only when it is open
                 archive.catch_up(limit=_AT_OPEN)
+                archive.cleared.record(archive.cleared.unrecorded())
                 if archive.versions.lacks_index:
                     with archive.writing():
                         archive.versions.refill(limit=_AT_OPEN)
@@ -127,11 +135,13 @@ class Archive:
     def catch_up(self, limit: int | None = None, progress: Callable[[int], None] | None = None) -> int:
         """Index rows that another program wrote; returns how many, at most `limit`."""
         done = 0
+        written_in: set[int] = set()
         while limit is None or done < limit:
             message_ids, summaries = self.index.unindexed()
             if not message_ids and not summaries:
                 self._mark()
                 break
+            written_in.update(self.cleared.written_in(message_ids, [id_ for id_, _ in summaries]))
             with self.writing():
                 for stored in self.messages.many(message_ids):
                     self.index.reindex_message(stored.id, stored.message.content, stored.message)
@@ -142,6 +152,7 @@ class Archive:
             done += len(message_ids) + len(summaries)
             if progress:
                 progress(len(message_ids) + len(summaries))
+        self.cleared.record(sorted(written_in))
         return done
 
     def _mark(self) -> None:

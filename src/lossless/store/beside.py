@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from lossless.errors import NotFound
 from lossless.model.times import row_time
-from lossless.store.rows import time
+from lossless.store.foreign import text
+from lossless.store.rows import moment, time
 from lossless.store.sql import load
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Beside:
     def pins(self, conversation_id: int) -> list[PinRow]:
         """The pins of a conversation, oldest first."""
         found = self._db.rows(_QUERIES["pins"], {"conversation_id": conversation_id})
-        return [PinRow(id_, message_id, content, time(at)) for id_, message_id, content, at in found]
+        return [PinRow(id_, message_id, text(content), time(at)) for id_, message_id, content, at in found]
 
     def pin(
         self, conversation_id: int, now: datetime, *, text: str | None = None, message_id: int | None = None
@@ -75,7 +76,7 @@ class Beside:
         if row is None:
             return None
         id_, prompt, content, tokens, target, created, latest, seq = row
-        return BriefRow(id_, prompt, content, tokens, target, time(created), time(latest), seq)
+        return BriefRow(text(id_), text(prompt), text(content), tokens, target, moment(created), time(latest), seq)
 
     def newest_seqs(self, conversation_id: int) -> dict[str, int]:
         """The newest message below each summary of the context; reads the whole graph below it."""

@@ -16,13 +16,17 @@ from lossless.store.bundles import (
     FORMER_SUMMARY,
     PART,
     PRUNED,
+    STALE_SUMMARY,
     BundleReader,
     Values,
     own_columns,
+    stale_rows,
 )
 from lossless.store.index import digest, indexed_text
 from lossless.store.rows import PartRow
 from lossless.store.sql import load
+from lossless.store.versions import Copy
+from lossless.store.wording import Wording
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -163,6 +167,7 @@ class BundleWriter:
         for query, name in (("link_message", "messages"), ("link_source", "sources")):
             links = [(one["summary_id"], id_, n) for one in summaries for n, id_ in enumerate(one[name])]
             self._db.run_many(_SUMMARIES[query], links)
+        self._insert("stale_summaries", STALE_SUMMARY, stale_rows(summaries))
         for one in summaries:
             self._archive.index.put_summary(one["summary_id"], one["content"])
             self._archive.index.put_upstream_summary(one["summary_id"], one["content"])
@@ -237,16 +242,28 @@ def _message_row(conversation_id: int, message: Values) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def _read(message: Values) -> Message:
-    """The message that the columns say; its original is not needed here."""
-    parts = [
+def _part_rows(message: Values) -> list[PartRow]:
+    return [
         PartRow(
             part["ordinal"], part["part_type"], part.get("text_content"), part.get("tool_call_id"),
             part.get("tool_name"), part.get("tool_input"), part.get("tool_output"), part.get("metadata") or "{}",
         )
         for part in message["parts"]
     ]  # fmt: skip
+
+
+def copy_of(message: Values, *, is_other: bool) -> Copy:
+    """A message that is here already, as it comes."""
+    wording = Wording(
+        message["content"], tuple(_part_rows(message)), message["skeleton"], message["format"],
+        message["stable_event_key"], message["token_count"] or 0,
+    )  # fmt: skip
+    return Copy(wording, message.get("versions", ()), is_other)
+
+
+def _read(message: Values) -> Message:
+    """The message that the columns say; its original is not needed here."""
     return rows.unpack(
-        message["role"], message["content"], message["token_count"], parts, None, message["format"],
+        message["role"], message["content"], message["token_count"], _part_rows(message), None, message["format"],
         message["stable_event_key"],
     )  # fmt: skip

@@ -94,6 +94,7 @@ OURS = (
 #: What is left of conversations that were deleted for good; it belongs to none.
 PRUNED = "pruned_histories"
 FORMER_SUMMARY = ("log_id", "summary_id", "state")
+STALE_SUMMARY = ("summary_id", "message_id", "at")
 BRIEF_SOURCE = ("brief_id", "summary_id", "ordinal", "role", "created_at")
 
 
@@ -108,13 +109,15 @@ class Key:
     entry_id: str | None
     event_key: str | None
     tokens: int
+    role: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
     """One conversation with all that belongs to it, under the ids of its file.
 
-    `pages` gives its messages, some at a time, each with its `parts`; a summary has its `messages` and `sources`.
+    `pages` gives its messages, some at a time, each with its `parts`; a summary has its `messages` and `sources`, and,
+    when messages below it changed since it was written, these as `stale`.
     """
 
     conversation: Values
@@ -185,7 +188,8 @@ class BundleReader:
             known = one["identity_hash"] or identity_hash(one["role"] or "", one["content"] or "")
             names = one["transcript_entry_id"], one["stable_event_key"]
             seq, tokens = one["seq"] or 0, one["token_count"] or 0
-            keys.append(Key(one["message_id"], seq, known, one["created_at"] or "", *names, tokens))
+            role = one["role"] or ""
+            keys.append(Key(one["message_id"], seq, known, one["created_at"] or "", *names, tokens, role))
         return keys
 
     def messages(self, conversation_id: MessageId) -> Iterator[list[Values]]:
@@ -254,7 +258,12 @@ class BundleReader:
             links[name] = defaultdict(list)
             for summary_id, linked in self._db.rows(_QUERIES[query], ids):
                 links[name][summary_id].append(value_of("message_id", linked))
+        stale: defaultdict[str, list[list[MessageId]]] = defaultdict(list)
+        for summary_id, message_id, at in self._db.rows(_QUERIES["stale"], ids):
+            stale[summary_id].append([message_id, at])
         for summary in found:
+            if marks := stale.get(summary["summary_id"]):
+                summary["stale"] = marks
             summary["content"] = summary["content"] or ""
             summary["token_count"] = summary["token_count"] or 0
             summary["messages"] = links["messages"][summary["summary_id"]]
@@ -285,3 +294,12 @@ def _dense(items: list[Values]) -> list[Values]:
 def _dicts(columns: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> list[Values]:
     """Rows of tables that others write, each value as its column has it."""
     return [dict(zip(columns, map(value_of, columns, row), strict=True)) for row in rows]
+
+
+def stale_rows(summaries: Iterable[Values]) -> list[Values]:
+    """The rows that say what changed below summaries since they were written."""
+    return [
+        dict(zip(STALE_SUMMARY, (one["summary_id"], *mark), strict=True))
+        for one in summaries
+        for mark in one.get("stale", ())
+    ]

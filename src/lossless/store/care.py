@@ -80,6 +80,8 @@ class Liveness:
     likely: int
     #: Conversations that refuse input: id, since when, why.
     blocked: tuple[tuple[int, datetime | None, str], ...]
+    #: Conversations of what fits no other one, which wait for a decision.
+    quarantined: tuple[int, ...] = ()
 
 
 class Care:
@@ -127,6 +129,7 @@ class Care:
             moment(last) or (moment(newest[0]) if newest else None),
             moment(compacted[0]) if compacted else None,
             seen, stored, replayed, skipped, ambiguous, revised, likely, blocked,
+            tuple(id_ for (id_,) in self._db.rows(_QUERIES["quarantined"])),
         )  # fmt: skip
 
     def size(self) -> tuple[int, int]:

@@ -6,16 +6,18 @@ import json
 import re
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from itertools import zip_longest
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-import apsw
-
-from lossless.errors import ArchiveCorrupt
-from lossless.model.index_text import extra_tokens
+from lossless.errors import ArchiveCorrupt, ArchiveError
+from lossless.model.identity import file_id
 from lossless.store.findable import Findable
+from lossless.store.foreign import text
 from lossless.store.index import PASSAGE_BASE, SearchIndex, digest, index_pieces
-from lossless.store.migrate import split_script
-from lossless.store.sql import load, schema
+from lossless.store.index_totals import IndexTotals, Scratch, Totals
+from lossless.store.row_digests import RowDigests, payload_digest
+from lossless.store.sql import load
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 _QUERIES, _VERSIONS = load("verify"), load("versions")
 _PAGE = 500
 _ONE_IN = 20
+#: Ids of rows that the index lacks, while it is worked out what they should be.
+_NOWHERE = 1 << 50
 _WRONG_ROW = "its row in the index is not made of its text"
 #: How SQLite names the table in a complaint about rows, or the index of one.
 _COMPLAINT = re.compile(r"(?:FTS5 table \w+\.|from table .|constraint failed in |value in )(\w+)")
@@ -52,6 +56,43 @@ class Derived:
     size: bytes | None = None
     #: The same for its further passages: where they begin, how long they are.
     passages: tuple[tuple[int, int, bytes | None], ...] = ()
+    #: The rows of its further passages in the index.
+    further: tuple[int, ...] = ()
+
+    @property
+    def index_ids(self) -> tuple[int, ...]:
+        """Its rows in the index."""
+        return (self.message_id, *self.further)
+
+    @property
+    def indexed(self) -> bytes | None:
+        """The digest of its indexed text."""
+        return None if self.digest is None else self.digest[:8]
+
+
+@dataclass(frozen=True, slots=True)
+class FilePlace:
+    """A stored payload: where its bytes should lie, and by what they are known again."""
+
+    id: str
+    place: str
+    size: int | None
+    conversation_id: int
+    digest: bytes | None
+    #: Whether a program of ours wrote its row: then its id, or the digest, proves the bytes.
+    is_ours: bool
+
+    def is_proven_by(self, data: bytes) -> bool:
+        """Whether these are its bytes, as far as anybody can say."""
+        if self.digest is not None:
+            return self.digest == payload_digest(data)
+        return self.has_id_of(data) or not self.is_ours
+
+    def has_id_of(self, data: bytes) -> bool:
+        """Whether its id was made of these bytes, in its conversation or in the one that it was stored for."""
+        folder = Path(self.place).parent.name
+        numbers = {self.conversation_id, int(folder) if folder.isascii() and folder.isdigit() else self.conversation_id}
+        return any(file_id(number, data) == self.id for number in numbers)
 
 
 class Checks:
@@ -86,14 +127,37 @@ class Checks:
         for name, sql in _QUERIES.items():
             table, _, rule = name.partition(".")
             if rule and name not in without:
-                for id_, detail in self._db.rows(sql):
-                    yield Offender(table, str(id_), detail)
+                try:
+                    found = self._db.rows(sql)
+                except ArchiveError as error:  # of a text that is no JSON, say: the other rules still hold
+                    found = [("", str(error))]
+                lawful = self._rewritten_in() if found and name == "ingest_state.tokens" else ()
+                for id_, detail in found:
+                    if id_ not in lawful:
+                        yield Offender(table, str(id_), detail)
+
+    def rule(self, name: str) -> list[Offender]:
+        """Offenders of one rule."""
+        return [Offender(name.partition(".")[0], str(id_), detail) for id_, detail in self._db.rows(_QUERIES[name])]
 
     def out_of_order(self) -> Iterator[tuple[Offender, bool]]:
         """Items of contexts that stand behind younger ones, and whether that is certain: behind a message."""
         for conversation_id, ordinal, is_certain in self._db.rows(_QUERIES["context_order"]):
             detail = "it stands behind what came later"
             yield Offender("context_items", f"{conversation_id}:{ordinal}", detail), bool(is_certain)
+
+    def rewritten(self) -> frozenset[str]:
+        """Summaries that lossless-claw gave another text: its doctor keeps its own search table in step."""
+        if "summaries_fts" not in SearchIndex(self._db).upstream:
+            return frozenset()
+        changed = RowDigests(self._db).changed_rows(("summaries",))
+        ids = [str(json.loads(key)[0]) for _, key, _ in changed]
+        return frozenset(id_ for id_ in ids if self._db.row(_QUERIES["rewritten"], {"id": id_}) is not None)
+
+    def _rewritten_in(self) -> frozenset[int]:
+        """Conversations whose summaries lossless-claw has given another text, and so another size."""
+        ids = {"ids": json.dumps(sorted(self.rewritten()))}
+        return frozenset(row[0] for row in self._db.rows(_QUERIES["conversations_of"], ids))
 
     def upstream_lost(self) -> int:
         """How many rows lossless-claw's own search tables lack."""
@@ -108,17 +172,27 @@ class Checks:
         after = 0
         while found := self._db.rows(_QUERIES["page"], {"after": after, "limit": _PAGE}):
             passages: defaultdict[int, list[tuple[int, int, bytes | None]]] = defaultdict(list)
+            ids: defaultdict[int, list[int]] = defaultdict(list)
             for message_id, *passage in self._db.rows(
                 _QUERIES["page_passages"], {"first": found[0][0], "last": found[-1][0], "base": PASSAGE_BASE}
             ):
                 passages[message_id].append((passage[0], passage[1], passage[2]))
-            yield [replace(Derived(*row), passages=tuple(passages[row[0]])) for row in found]
+                ids[message_id].append(PASSAGE_BASE + passage[3])
+            yield [
+                replace(Derived(*row), passages=tuple(passages[row[0]]), further=tuple(ids[row[0]])) for row in found
+            ]
             after = found[-1][0]
 
-    def index_rows(self, texts: Sequence[tuple[Derived, str]]) -> Iterator[Offender]:
-        """Messages whose rows in the index are not made of their text."""
+    def index_rows(self, texts: Sequence[tuple[Derived, str]], totals: Totals) -> Iterator[Offender]:
+        """Messages whose rows in the index are not made of their text; what should be there is added to the totals."""
         pieces = [index_pieces(text) for _, text in texts]
-        sizes = iter(_token_counts([body for some in pieces for _, body in some]))
+        places = [
+            place
+            for (derived, _), some in zip(texts, pieces, strict=True)
+            for place in zip_longest(derived.index_ids[: len(some)], some)
+        ]
+        known = [(_NOWHERE + n if id_ is None else id_, body) for n, (id_, (_, body)) in enumerate(places)]
+        sizes = iter(Scratch(totals).sizes(known))
         for (derived, _), some in zip(texts, pieces, strict=True):
             expected = [(start, len(body), next(sizes)) for start, body in some]
             id_ = str(derived.message_id)
@@ -131,12 +205,14 @@ class Checks:
         heads = [(derived.message_id, some[0][1]) for (derived, _), some in zip(texts, pieces, strict=True) if some]
         yield from self._unfound("message_index", heads)
 
-    def version_rows(self, texts: Sequence[tuple[int, str]]) -> Iterator[Offender]:
-        """Versions whose rows in the index are not made of their text."""
+    def version_rows(self, texts: Sequence[tuple[int, str]], totals: Totals) -> Iterator[Offender]:
+        """Versions whose rows in the index are not made of their text; what should be there is added to the totals."""
         ids = json.dumps([version_id for version_id, _ in texts])
         sizes: dict[int, bytes] = dict(self._db.rows(_VERSIONS["sizes"], {"ids": ids}))
-        for (version_id, text), expected in zip(texts, _token_counts([text for _, text in texts]), strict=True):
-            if sizes.get(version_id) != (expected if index_pieces(text) else None):
+        indexed = [row for row in texts if index_pieces(row[1])]
+        expected = dict(zip([id_ for id_, _ in indexed], Scratch(totals).sizes(indexed), strict=True))
+        for version_id, _ in texts:
+            if sizes.get(version_id) != expected.get(version_id):
                 detail = _WRONG_ROW if version_id in sizes else "it is missing from the index"
                 yield Offender("version_index", str(version_id), detail)
         yield from self._unfound("version_index", [row for row in texts if row[0] in sizes])
@@ -146,19 +222,28 @@ class Checks:
         for rowid in Findable(self._db).lacking(table, rows[::_ONE_IN]):
             yield Offender(table, str(rowid), "its own words do not find it")
 
-    def summary_digests(self) -> Iterator[Offender]:
-        """Summaries whose indexed text is not their text."""
+    def index_totals(self, table: str, expected: Totals) -> Iterator[Offender]:
+        """Whether an index whose rows are right one by one holds what it should, and nothing else."""
+        stored = IndexTotals(self._db)
+        if stored.settings(table) != Scratch(Totals()).settings():
+            yield Offender(table, "", "its settings are not those that it was made with")
+        if stored.of(table) != expected:
+            yield Offender(table, "", "its words are not those of the rows that it indexes")
+
+    def summary_digests(self, totals: Totals) -> Iterator[Offender]:
+        """Summaries whose indexed text is not their text; what should be in the index is added to the totals."""
         after = ""
         while found := self._db.rows(_QUERIES["summary_digests"], {"after": after, "limit": _PAGE}):
-            sizes = _token_counts([row[1] if isinstance(row[1], str) else "" for row in found])
-            for (summary_id, content, known, size, _), expected in zip(found, sizes, strict=True):
+            indexed = [(row[4], row[1]) for row in found if row[4] is not None and isinstance(row[1], str)]
+            sizes = dict(zip([id_ for id_, _ in indexed], Scratch(totals).sizes(indexed), strict=True))
+            for summary_id, content, known, size, index_id in found:
                 if not isinstance(content, str):
                     yield Offender("summaries", summary_id, "its content is no text")
                 elif known is None:
                     yield Offender("summary_extras", summary_id, "it is not indexed yet")
                 elif known != digest(content):
                     yield Offender("summaries", summary_id, "its text is not the text that was indexed")
-                elif size != expected:
+                elif size != sizes[index_id]:
                     yield Offender("summary_index", summary_id, _WRONG_ROW if size else "it is missing from the index")
             texts = [row for row in found if isinstance(row[1], str) and row[3] is not None]
             yield from self._unfound("summary_index", [(row[4], row[1]) for row in texts if row[2] == digest(row[1])])
@@ -179,19 +264,17 @@ class Checks:
         """Messages that the context holds more than once."""
         return [row[0] for row in self._db.rows(_QUERIES["covered_twice"], {"conversation_id": conversation_id})]
 
-    def file_places(self) -> list[tuple[str, str, int | None]]:
-        """Each stored payload: its id, where its bytes should lie, how many there should be."""
-        return [(row[0], row[1], row[2]) for row in self._db.rows(_QUERIES["file_places"])]
-
-
-def _token_counts(texts: Sequence[str]) -> list[bytes]:
-    """What SQLite notes about the size of an index row, for rows that hold these texts."""
-    connection = apsw.Connection(":memory:")
-    for statement in split_script(schema("additions")):
-        if statement.startswith("CREATE VIRTUAL TABLE IF NOT EXISTS message_index "):
-            connection.execute(statement)
-    with connection:
-        connection.executemany(
-            _QUERIES["scratch_row"], [(n, text, extra_tokens(text)) for n, text in enumerate(texts, 1)]
-        )
-    return [row[0] for row in connection.execute(_QUERIES["scratch_sizes"])]
+    def file_places(self) -> list[FilePlace]:
+        """Each stored payload: where its bytes should lie, and what is known of them."""
+        digests, ours = RowDigests(self._db).payloads()
+        return [
+            FilePlace(
+                text(id_),
+                text(place),
+                size,
+                number,
+                digests.get(id_),
+                json.dumps([id_]) in ours if isinstance(id_, str) else False,
+            )
+            for id_, place, size, number in self._db.rows(_QUERIES["file_places"])
+        ]

@@ -20,9 +20,11 @@ from lossless.store.bundles import (
     OURS,
     PART,
     PRUNED,
+    STALE_SUMMARY,
     SUMMARY,
     VERSION,
     own_columns,
+    stale_rows,
 )
 from lossless.store.sql import load, schema
 from lossless.store.sqlite import SqliteDatabase
@@ -37,9 +39,8 @@ if TYPE_CHECKING:
 _QUERIES = load("claw")
 _INDEX, _MIGRATE, _SUMMARIES = load("index"), load("migrate"), load("summaries")
 #: Those of our own statements that make tables of what conversations are; indexes of words are made when it is opened.
-_KEPT = re.compile(
-    rf"(?:EXISTS|ON) (?:{'|'.join(('message_extras', 'message_versions', 'former_summaries', PRUNED, *OURS))})\b"
-)
+_TABLES = ("message_extras", "message_versions", "stale_summaries", "former_summaries", PRUNED, *OURS)
+_KEPT = re.compile(rf"(?:EXISTS|ON) (?:{'|'.join(_TABLES)})\b")
 
 
 class ClawFile:
@@ -103,6 +104,7 @@ class ClawFile:
                 self._insert(table, own, [row | mine for row in rows])
         self._insert("focus_brief_sources", BRIEF_SOURCE, bundle.tables.get("focus_brief_sources", []))
         if self._ours:
+            self._insert("stale_summaries", STALE_SUMMARY, stale_rows(bundle.summaries))
             self._insert("former_summaries", FORMER_SUMMARY, bundle.tables.get("former_summaries", []))
         return parts
 

@@ -12,6 +12,7 @@ from lossless.errors import Stale
 from lossless.model.budget import budget_tokens, message_budget_tokens
 from lossless.model.context import ContextItem, MessageItem, SummaryItem, budget_sum, token_sum
 from lossless.model.times import row_time, state_time
+from lossless.store.foreign import text
 from lossless.store.rows import PartRow, Sketch, sketch, time
 from lossless.store.sql import load
 
@@ -134,11 +135,11 @@ class Context:
         while not is_whole and (tokens <= most_tokens or before > user < sys.maxsize):
             page = self._db.rows(_QUERIES["newest_items"], place | {"limit": _PAGE, "ordinal": before})
             rows += page
-            tokens += sum([row[_TOKENS] or 0 for row in page])
+            tokens += sum([_count(row[_TOKENS]) for row in page])
             is_whole = len(page) < _PAGE
             before = page[-1][0] if page else before
-        while len(rows) > 1 and rows[-1][0] < user and tokens - (rows[-1][_TOKENS] or 0) > most_tokens:
-            tokens -= rows.pop()[_TOKENS] or 0
+        while len(rows) > 1 and rows[-1][0] < user and tokens - _count(rows[-1][_TOKENS]) > most_tokens:
+            tokens -= _count(rows.pop()[_TOKENS])
             is_whole = False
         newest = self._items(rows[::-1])
         if is_whole:
@@ -290,14 +291,17 @@ class Context:
         return first
 
     def close_gaps(self, conversation_id: int) -> bool:
-        """Number the items from 0 without gaps, unless there are very many; True when any had another number.
+        """Number the items from 0 without gaps, of very many only the newest; True when any had another number.
 
         lossless-claw 1.0 cannot compact across a gap.
         """
-        count, newest = self._db.row(_QUERIES["span"], {"conversation_id": conversation_id}) or (0, -1)
-        if newest + 1 == count or count > _MOST_RENUMBERED:
+        place = {"conversation_id": conversation_id}
+        (before,) = self._db.row(_QUERIES["numbered_before"], place | {"most": _MOST_RENUMBERED}) or (-1,)
+        place["before"] = before
+        count, newest = self._db.row(_QUERIES["span"], place) or (0, before)
+        if newest - before == count:
             return False
-        self._db.run(_QUERIES["close_gaps"], {"conversation_id": conversation_id})
+        self._db.run(_QUERIES["close_gaps"], place)
         self._db.run(_QUERIES["shift_back"], {"conversation_id": conversation_id})
         return True
 
@@ -323,6 +327,12 @@ class Context:
         self._db.run(_QUERIES["remove_summaries"], place)
         values = {"conversation_id": conversation_id, "cause": cause, "at": state_time(now)}
         self._db.run_many(_QUERIES["hide"], [values | {"item": item} for item in items])
+        self._forget_tokens(conversation_id)
+
+    def take_out(self, conversation_id: int, message_ids: Sequence[int]) -> None:
+        """Take messages out of the context that a summary in it covers from now on."""
+        place = {"conversation_id": conversation_id, "items": json.dumps(list(message_ids))}
+        self._db.run(_QUERIES["remove_messages"], place)
         self._forget_tokens(conversation_id)
 
     def reveal(self, conversation_id: int, message_ids: Sequence[int], now: datetime) -> None:
@@ -452,9 +462,14 @@ class Context:
         return {message_id: frozenset(ids) for message_id, ids in found.items()}
 
 
+def _count(value: object) -> int:
+    """A count of tokens; what is none counts nothing, and `lcm verify` names it."""
+    return value if isinstance(value, int) else 0
+
+
 def _item(row: Row) -> ContextItem:
     ordinal, message_id, summary_id, role, tokens, seq, depth, budget = row
-    known = -1 if budget is None else budget
+    known = budget if isinstance(budget, int) else -1
     if summary_id is not None:
-        return SummaryItem(ordinal, summary_id, depth or 0, tokens or 0, known)
-    return MessageItem(ordinal, message_id, role or "user", tokens or 0, seq or 0, known)
+        return SummaryItem(ordinal, text(summary_id), depth or 0, _count(tokens), known)
+    return MessageItem(ordinal, message_id, role or "user", _count(tokens), seq or 0, known)

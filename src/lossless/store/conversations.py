@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 from uuid import uuid4
 
 from lossless.errors import NotFound
+from lossless.model.conversations import Session
 from lossless.model.times import row_time
 from lossless.store import rows
+from lossless.store.rows import time
 from lossless.store.sql import load
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from lossless.model.conversations import Conversation, Session
+    from lossless.model.conversations import Conversation
     from lossless.store.database import Database, Params
 
 _QUERIES = load("conversations")
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """A conversation of what had nothing in common with its session, and what was decided about it."""
+
+    conversation_id: int
+    session: Session
+    decision: Literal["quarantined", "refused"]
+    at: datetime | None
+    messages: int
+    #: The active conversation of the session.
+    beside: int | None
 
 
 class Conversations:
@@ -101,6 +117,32 @@ class Conversations:
     def archive(self, conversation_id: int, cause: str, now: datetime) -> None:
         """Close a conversation; the first cause stays."""
         self._db.run(_QUERIES["archive"], {"id": conversation_id, "cause": cause, "now": row_time(now)})
+
+    def quarantine(self, beside: Conversation, now: datetime) -> Conversation:
+        """A new conversation of the same session that is not its active one, for what has nothing in common with it."""
+        values = {"session_id": beside.session_id, "key": beside.session_key, "now": row_time(now)}
+        self._db.run(_QUERIES["quarantine"], values)
+        return self.get(self._db.last_id())
+
+    def quarantined_of(self, conversation: Conversation) -> list[Conversation]:
+        """What is quarantined beside a conversation, or was refused; the newest first."""
+        values = {"session_id": conversation.session_id, "key": conversation.session_key}
+        return [rows.conversation(row) for row in self._db.rows(_QUERIES["quarantined_of"], values)]
+
+    def quarantined(self) -> list[Quarantined]:
+        """All that is quarantined, or was refused."""
+        return [
+            Quarantined(id_, Session(key=key, id=run), decision, time(at), count, beside)
+            for id_, key, run, decision, at, count, beside in self._db.rows(_QUERIES["quarantined"])
+        ]
+
+    def accept(self, conversation_id: int, now: datetime) -> None:
+        """Let a conversation be the active one of its session; who was it is closed already."""
+        self._db.run(_QUERIES["set_active"], {"id": conversation_id, "now": row_time(now)})
+
+    def refuse(self, conversation_id: int, now: datetime) -> None:
+        """Note that nobody wants what is quarantined; it stays where it is."""
+        self._db.run(_QUERIES["set_cause"], {"id": conversation_id, "cause": "refused", "now": row_time(now)})
 
     def active_ids(self) -> list[int]:
         """The conversations that go on."""

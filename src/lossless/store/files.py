@@ -14,6 +14,7 @@ from lossless.model.times import from_epoch, parse_time, row_time, state_time
 from lossless.store.database import Database
 from lossless.store.foreign import text
 from lossless.store.listings import Page, Place
+from lossless.store.row_digests import RowDigests
 from lossless.store.scope import numbers
 from lossless.store.skeleton import to_json, unsqueeze
 from lossless.store.sql import load
@@ -168,6 +169,7 @@ class Files:
                 together |= more
             row = {"part_id": f"{message_id}.0", "message_id": message_id, "metadata": to_json(together)}
             self._db.run(_QUERIES["add_part"], row)
+            RowDigests(self._db).note_message(message_id)
             return
         for ordinal, more in notes.items():
             at = ordinal if ordinal in rows else min(rows)
@@ -180,7 +182,10 @@ class Files:
         """How the originals of intercepted messages are made again, by message id."""
         found: dict[int, Json] = {}
         for message_id, metadata in self._db.rows(_QUERIES["notes"], {"ids": json.dumps(list(message_ids))}):
-            recipe = json.loads(metadata).get("restore")
+            try:
+                recipe = json.loads(metadata).get("restore")
+            except ValueError:  # damaged, as its digest tells
+                continue
             if recipe is not None:
                 found.setdefault(message_id, recipe)
         return found

@@ -64,7 +64,7 @@ class Findable:
             if row is None or not isinstance(row[1], str):
                 continue
             text = index_text_of(row[1]) if table == "message_index" else row[1]
-            if row[2] == digest(text) and (pieces := index_pieces(text)):
+            if row[2][:8] == digest(text) and (pieces := index_pieces(text)):
                 yield row[0], pieces[0][1] if table == "message_index" else text
 
 

@@ -192,12 +192,15 @@ class Forgetting:
 
     def write_anew(self) -> str | None:
         """Write the file anew without free pages, and empty its log; why that was not possible, None when it was."""
+        is_file = self._db.path != ":memory:"
         try:
-            self._db.run(_QUERIES["spill_to_disk"])
+            if is_file:
+                self._db.run(_QUERIES["spill_to_disk"])
             self._db.run(_QUERIES["vacuum"])
             busy = self._db.row(_QUERIES["truncate_wal"]) or (0,)
         except (ArchiveLocked, ArchiveFull) as error:
             return str(error)
         finally:
-            self._db.run(_QUERIES["stay_in_memory"])
+            if is_file:  # where temporary tables lie has changed, and they are gone with it
+                self._db.reconnect()
         return "another process reads it, so its log could not be emptied; close it and repeat" if busy[0] else None

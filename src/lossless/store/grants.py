@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lossless.model.times import parse_time, state_time
-from lossless.store.rows import time
+from lossless.model.times import state_time
+from lossless.store.rows import moment, time
 from lossless.store.sql import load
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Grants:
         id_, issuer, holder, conversations, summaries, cap, used, depth, created, expires, revoked = row
         return Grant(
             id_, issuer, holder, tuple(json.loads(conversations)), tuple(json.loads(summaries)), cap, used, depth,
-            parse_time(created), parse_time(expires), time(revoked),
+            moment(created), moment(expires), time(revoked),
         )  # fmt: skip
 
     def charge(self, grant_id: str, tokens: int, now: datetime) -> bool:

@@ -43,6 +43,7 @@ class Told:
     row: int = 0
     #: Whether its second is that of a transcript; otherwise it may only be the one in which it arrived.
     is_timed: bool = True
+    role: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +133,10 @@ class Histories:
 
 
 def _told(row: Row, prints: dict[int, bytes]) -> Told:
-    id_, print_, entry_id, created_at, claimed, is_hidden = row
+    id_, print_, entry_id, created_at, claimed, is_hidden, role = row
     seen = print_ or prints.get(id_, b"")
     is_timed = not claimed and entry_id is not None
-    return Told(b"" if is_hidden else seen[:PRINT], id_mark(entry_id), _second(created_at), id_, is_timed)
+    return Told(b"" if is_hidden else seen[:PRINT], id_mark(entry_id), _second(created_at), id_, is_timed, role)
 
 
 def _unpacked(marks: bytes) -> Iterable[Told]:

@@ -9,6 +9,7 @@ from lossless.model.budget import budget_tokens, message_budget_tokens
 from lossless.model.identity import fingerprint
 from lossless.model.index_text import INDEX_VERSION, extra_tokens, index_text_of, passages
 from lossless.model.messages import ToolCall
+from lossless.store import foreign
 from lossless.store.migrate import split_script
 from lossless.store.skeleton import storable
 from lossless.store.sql import load, schema
@@ -175,6 +176,7 @@ class SearchIndex:
         row = self._db.row(_QUERIES["add_summary_extras"], values)
         assert row is not None
         self._db.run(_QUERIES["add_summary"], (row[0], content, extra_tokens(content)))
+        self._db.run(_QUERIES["forget_context_tokens"], {"summary_id": summary_id})
 
     def put_upstream_summary(self, summary_id: str, content: str, *, replace: bool = False) -> None:
         """Write a summary into upstream's search tables, where the file has them."""
@@ -246,7 +248,7 @@ class SearchIndex:
         after = mark[0] if mark else 0
         messages = self._db.rows(_QUERIES["unindexed_messages"], {"after": after, "limit": limit})
         summaries = self._db.rows(_QUERIES["unindexed_summaries"], {"limit": limit})
-        return [row[0] for row in messages], [(row[0], row[1]) for row in summaries]
+        return [row[0] for row in messages], [(row[0], foreign.text(row[1])) for row in summaries]
 
     def mark_if_caught_up(self, through: int) -> None:
         """Remember that all messages up to one are indexed, if they are; needs a transaction."""

@@ -80,7 +80,7 @@ class IngestMemory:
 
     def __init__(self, database: Database) -> None:
         self._db = database
-        self._has_advancements: bool | None = None
+        self._has_advancements = False
 
     def state(self, conversation_id: int) -> IngestState:
         row = self._db.row(_QUERIES["state"], {"conversation_id": conversation_id})
@@ -121,13 +121,14 @@ class IngestMemory:
 
     def has_key(self, conversation_id: int, key: str, payload_hash: str | None = None) -> bool:
         """Whether a batch with this key, and with these words where they are known, was stored, by us or upstream."""
-        row = self._db.row(_QUERIES["turn_key"], {"conversation_id": conversation_id, "key": key})
+        place = {"conversation_id": conversation_id, "key": key}
+        row = self._db.row(_QUERIES["turn_key"], place)
         if row is not None and payload_hash is not None and row[0] not in (0, _short(payload_hash)):
             again = {"conversation_id": conversation_id, "key": _with_words(key, payload_hash)}
             return self._db.row(_QUERIES["turn_key"], again) is not None
         if row is not None:
             return True
-        return self._advancements() and self._db.row(_QUERIES["known_advancement"], {"key": key}) is not None
+        return self._advancements() and self._db.row(_QUERIES["known_advancement"], place) is not None
 
     def remember_key(
         self,
@@ -144,13 +145,13 @@ class IngestMemory:
         self._db.run(_QUERIES["remember_key"], values)
         if not self._db.changes():  # the key was used before, with other words
             self._db.run(_QUERIES["remember_key"], values | {"key": _with_words(key, payload_hash)})
-        if entries and self._advancements():
+        if count and self._advancements():
             self._db.run(
                 _QUERIES["advancement"],
                 {
                     "key": key, "payload_hash": payload_hash, "session_id": conversation.session_id,
-                    "session_key": conversation.session_key, "first_entry": entries[0], "last_entry": entries[-1],
-                    "count": count,
+                    "session_key": conversation.session_key, "first_entry": entries[0] if entries else "",
+                    "last_entry": entries[-1] if entries else "", "count": count,
                 },
             )  # fmt: skip
 
@@ -172,7 +173,7 @@ class IngestMemory:
         )  # fmt: skip
 
     def _advancements(self) -> bool:
-        if self._has_advancements is None:
+        if not self._has_advancements:  # lossless-claw may make it at any time
             self._has_advancements = self._db.row(_QUERIES["has_advancements"]) is not None
         return self._has_advancements
 

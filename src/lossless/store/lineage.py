@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
+from lossless.store.foreign import text
 from lossless.store.rows import time
 from lossless.store.sql import load
 
@@ -86,7 +87,7 @@ class Lineage:
 
 
 def _ids(ids: Iterable[int | str]) -> dict[str, object]:
-    return {"ids": json.dumps(list(ids))}
+    return {"ids": json.dumps(list(ids), default=text)}
 
 
 def _node(row: Row) -> Node:

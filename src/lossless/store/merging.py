@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lossless.model.times import parse_time, row_time, state_time
+from lossless.model.times import row_time, state_time
+from lossless.store.rows import moment
 from lossless.store.sql import load
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Merging:
     def splits(self, session_key: str | None = None) -> list[SplitRow]:
         """Archived conversations beside an active one of the same key, oldest first."""
         return [
-            SplitRow(target, source, cause, parse_time(created), messages, bool(overlaps), key)
+            SplitRow(target, source, cause, moment(created), messages, bool(overlaps), key)
             for target, source, cause, created, messages, overlaps, key in self._db.rows(
                 _QUERIES["split_keys"], {"key": session_key}
             )

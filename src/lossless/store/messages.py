@@ -14,7 +14,8 @@ from lossless.model.messages import MADE_UP
 from lossless.model.times import row_time
 from lossless.store import rows
 from lossless.store.index import digest, indexed_text
-from lossless.store.rows import PartRow
+from lossless.store.row_digests import message_digest
+from lossless.store.rows import PackedMessage, PartRow
 from lossless.store.sql import load
 
 if TYPE_CHECKING:
@@ -94,6 +95,8 @@ class Messages:
         packed = [rows.pack(item.message) for item in new]
         texts = [indexed_text(pack.content, item.message) for item, pack in zip(new, packed, strict=True)]
         at = row_time(now)
+        parts = [rows.part_values(first + n, pack.parts) for n, pack in enumerate(packed)]
+        estimates = [message_budget_tokens(item.message) for item in new]
         self._db.run_many(
             _INSERT,
             [
@@ -105,14 +108,13 @@ class Messages:
         self._db.run_many(
             _INSERT_EXTRAS,
             [
-                (first + n, item.fingerprint, digest(text), item.entry_id is None, item.is_preamble,
-                 None if item.message.format == "plain" else item.message.format, pack.skeleton,
-                 message_budget_tokens(item.message))
+                (first + n, item.fingerprint, digest(text) + _whole(item, pack, parts[n], estimates[n]),
+                 item.entry_id is None, item.is_preamble,
+                 None if item.message.format == "plain" else item.message.format, pack.skeleton, estimates[n])
                 for n, (item, pack, text) in enumerate(zip(new, packed, texts, strict=True))
             ],
         )  # fmt: skip
-        part_rows = [row for n, pack in enumerate(packed) for row in rows.part_values(first + n, pack.parts)]
-        if part_rows:
+        if part_rows := [row for some in parts for row in some]:
             self._db.run_many(_INSERT_PART, part_rows)
         if in_context:
             self._db.run_many(_INSERT_CONTEXT, [(conversation.id, ordinal + n, first + n, at) for n in range(len(new))])
@@ -269,6 +271,17 @@ class Messages:
         """A page of a conversation, oldest first."""
         place = {"conversation_id": conversation_id, "after": after_seq, "limit": limit}
         return self.many([row[0] for row in self._db.rows(_QUERIES["ids_in_order"], place)])
+
+
+def _whole(item: NewMessage, pack: PackedMessage, parts: Sequence[tuple[object, ...]], estimate: int) -> bytes:
+    """The digest of all that is rebuilt of a message, as its rows will hold it."""
+    message = item.message
+    row = (
+        message.role, pack.content, message.tokens, item.identity, item.sender, row_time(item.created_at), item.file_id,
+        item.fingerprint, int(item.is_preamble), None if message.format == "plain" else message.format, pack.skeleton,
+        estimate,
+    )  # fmt: skip
+    return message_digest(row, [(part[0], *part[2:]) for part in parts])
 
 
 def _id(row: Row | None) -> int | None:

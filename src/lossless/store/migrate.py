@@ -13,6 +13,7 @@ import apsw
 
 from lossless import errors
 from lossless.model.identity import identity_hash
+from lossless.store.row_digests import COMPLETE
 from lossless.store.sql import load, schema
 
 if TYPE_CHECKING:
@@ -113,12 +114,12 @@ def refusal(database: Database, shape: Shape) -> str | None:
             return f"table {table!r} has a rule that we do not know: CHECK ({sorted(changed)[0]})"
     if "lcm_migration_state" in shape.columns:
         for step, version in database.rows(_QUERIES["steps"]):
-            if version > KNOWN_STEPS.get(step, 0):
+            if not isinstance(version, int) or version > KNOWN_STEPS.get(step, 0):
                 return f"migration step {step!r} version {version} is newer than we know"
     tables = {name for name, _ in database.rows(_QUERIES["tables"])}
     if "archive_state" in tables:
         version_row = database.row(_QUERIES["state"], {"name": "schema"})
-        if version_row and int(version_row[0]) > SCHEMA_VERSION:
+        if version_row and (not isinstance(version_row[0], int) or version_row[0] > SCHEMA_VERSION):
             return f"schema version {version_row[0]} is newer than {SCHEMA_VERSION}; upgrade lossless"
     return None
 
@@ -166,7 +167,7 @@ def migrate(database: SqliteDatabase) -> None:
 
 
 def _migrate(database: SqliteDatabase) -> None:
-    check_is_archive(database)
+    is_new = not check_is_archive(database)
     _refuse_unknown(database, read_shape(database))
     database.use_wal()
     if not _is_current(database):
@@ -183,6 +184,8 @@ def _migrate(database: SqliteDatabase) -> None:
                     database.run(f'ALTER TABLE "{table}" ADD COLUMN {column.ddl}')
             _backfill(database)
             database.run(_QUERIES["set_state"], {"name": "schema", "value": SCHEMA_VERSION})
+            if is_new:  # nothing is in it yet, and whatever comes gets a digest
+                database.run(_QUERIES["set_state"], {"name": COMPLETE, "value": 1})
 
 
 _CREATED = re.compile(r"CREATE (?:VIRTUAL )?TABLE IF NOT EXISTS (\w+)")

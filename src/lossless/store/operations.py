@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import NotFound, Stale
-from lossless.model.times import parse_time, row_time, state_time
+from lossless.model.times import row_time, state_time
+from lossless.store.rows import moment
 from lossless.store.sql import load
 
 if TYPE_CHECKING:
@@ -212,7 +213,7 @@ class Operations:
 def _entry(row: Row) -> LogEntry:
     id_, at, actor, action, cause, removed, added, ordinal, before, after, detail = row
     return LogEntry(
-        id_, parse_time(at), actor, action, cause, tuple(json.loads(removed)), tuple(json.loads(added)), ordinal,
+        id_, moment(at), actor, action, cause, tuple(json.loads(removed)), tuple(json.loads(added)), ordinal,
         before, after, json.loads(detail) if detail else {},
     )  # fmt: skip
 

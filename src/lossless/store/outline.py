@@ -6,8 +6,9 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lossless.model.times import parse_time, state_time
+from lossless.model.times import state_time
 from lossless.store.foreign import record, text
+from lossless.store.rows import moment
 from lossless.store.sql import load
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class Outline:
     def sizes(self, conversation_id: int, limit: int) -> list[Size]:
         """How a context's size changed, oldest first; at most the newest `limit` changes."""
         rows = self._db.rows(_QUERIES["sizes"], {"conversation_id": conversation_id, "limit": limit})
-        return [Size(parse_time(at), action, before, after) for at, action, before, after in reversed(rows)]
+        return [Size(moment(at), action, before, after) for at, action, before, after in reversed(rows)]
 
     def calls_by_day(self, since: datetime, conversation_id: int | None = None) -> list[CallDay]:
         """Model calls by day, of one conversation or of all."""

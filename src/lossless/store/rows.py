@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
@@ -24,16 +25,17 @@ from lossless.model.messages import (
     ToolResult,
 )
 from lossless.model.summaries import Summary
-from lossless.model.times import parse_time
+from lossless.store import foreign
+from lossless.store.foreign import words
 from lossless.store.skeleton import Kept, restore, squeeze, storable, strip, to_json, unsqueeze
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
 
     from lossless.model.messages import Json
     from lossless.store.database import Row
 
+_NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 #: What to do about damage.
 DAMAGED = "restore a backup (`lcm backups` lists them)"
 
@@ -299,7 +301,8 @@ def unpack(
     if len(parts) == 1 and isinstance(parts[0], Text) and rows[0].text_content is None and parts[0].text == content:
         parts = ()
     body = None if skeleton is None else restore(unsqueeze(skeleton), _kept(content, rows, parts))
-    return Message(role, content, parts, format or "plain", body, tokens=tokens, event_key=event_key, identity=identity)
+    size = tokens if isinstance(tokens, int) else -1
+    return Message(role, content, parts, format or "plain", body, tokens=size, event_key=event_key, identity=identity)
 
 
 def _check_texts(content: object, rows: Sequence[PartRow]) -> None:
@@ -323,14 +326,14 @@ class Sketch:
     skeleton: bytes | None = None
 
     def exact(self) -> Message:
-        """The message with its original; raises `ArchiveCorrupt` when that cannot be rebuilt."""
+        """The message with its original; without it when that cannot be rebuilt, which `lcm verify` names."""
         message = self.message
         if self.skeleton is None:
             return message
         try:
             body = restore(unsqueeze(self.skeleton), _kept(message.content, self.parts, message.parts))
-        except ValueError as error:
-            raise unreadable(self.id, error) from error
+        except ValueError:
+            return message
         return replace(message, body=body)
 
 
@@ -377,8 +380,8 @@ def conversation(row: Row) -> Conversation:
         session_id,
         key,
         bool(active),
-        parse_time(created),
-        parse_time(updated),
+        moment(created),
+        moment(updated),
         time(archived),
         cause,
         title,
@@ -416,8 +419,8 @@ def summary(row: Row, source_ids: tuple[str, ...] = ()) -> Summary:
         count,
         below,
         source,
-        parse_time(created),
-        tuple(_json(files) or ()),
+        moment(created),
+        words(files),
         model,
         source_ids,
     )
@@ -426,9 +429,14 @@ def summary(row: Row, source_ids: tuple[str, ...] = ()) -> Summary:
 def stored_message(row: Row, message: Message) -> StoredMessage:
     """A stored message from `messages.sql`'s columns and its rebuilt value."""
     id_, conversation_id, seq, created, entry_id, file_id, sender = row
-    return StoredMessage(id_, conversation_id, seq, message, parse_time(created), entry_id, file_id, sender)
+    return StoredMessage(id_, conversation_id, seq, message, moment(created), entry_id, file_id, sender)
 
 
 def time(text: str | None) -> datetime | None:
-    """A time from a column, or None."""
-    return None if not text else parse_time(text)
+    """A time from a column; None for what is none, which `lcm verify` names."""
+    return foreign.moment(text) if text else None
+
+
+def moment(text: str) -> datetime:
+    """A time that a row must have; the first second of 1970 for what is none, which `lcm verify` names."""
+    return foreign.moment(text) or _NO_TIME

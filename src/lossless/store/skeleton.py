@@ -48,11 +48,11 @@ def squeeze(skeleton: str) -> bytes:
 
 def unsqueeze(stored: bytes) -> str:
     """The skeleton that `squeeze` was given; ValueError when it is damaged."""
-    if stored[:1] != _FIRST_BYTE:
+    if not isinstance(stored, bytes) or stored[:1] != _FIRST_BYTE:
         raise ValueError("a skeleton in a form that this version does not know")
     try:
         return zlib.decompressobj(-15, zdict=_COMMON).decompress(stored[1:]).decode()
-    except zlib.error as error:
+    except (zlib.error, UnicodeDecodeError) as error:
         raise ValueError(f"a damaged skeleton: {error}") from error
 
 
@@ -147,4 +147,6 @@ def restore(skeleton: str, kept: Kept) -> dict[str, Any]:
         body: dict[str, Any] = json.loads(skeleton, object_hook=resolve)
     except (KeyError, TypeError) as error:
         raise ValueError(f"a skeleton without the part that it refers to: {error}") from error
+    if not isinstance(body, dict):
+        raise ValueError("a skeleton of no message")
     return body

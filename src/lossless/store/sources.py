@@ -24,7 +24,9 @@ def open_claw(path: str | Path) -> Archive:
     """A lossless-claw database, or an archive of ours; an error names every table that is missing."""
     place = _file(path)
     _check_tables(place, CLAW_TABLES, "lossless-claw")
-    return Archive.open(place, read_only=True)
+    archive = Archive.open(place, read_only=True)
+    archive.database.is_strict = True  # words are brought as they are, or not at all
+    return archive
 
 
 def check_remnic(path: str | Path) -> Path:

@@ -7,6 +7,7 @@ import threading
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet, WeakValueDictionary
@@ -18,7 +19,7 @@ from lossless.paths import expanded, new_private_file
 from lossless.store.second_library import guard
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from lossless.store.database import Params, Row
 
@@ -51,6 +52,8 @@ _REFUSALS: tuple[tuple[type[apsw.Error], type[errors.ArchiveError], str], ...] =
     (apsw.AuthError, errors.ArchiveDenied, "the database refused the statement"),
 )
 
+
+_WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
 
 #: A search table is made of rows that are still there: nothing has to be restored.
 _INDEX_ADVICE = "its search index is damaged, its rows are not; make the index anew with `lcm doctor reindex --apply`"
@@ -125,6 +128,10 @@ class SqliteDatabase:
         self._pid = 0
         #: Run on each new connection, e.g. to stand in for tables that a read-only file lacks.
         self.prepare: list[str] = []
+        #: Whether text that is no UTF-8 is refused, not read as far as it can be.
+        self.is_strict = False
+        #: Run at the end of each transaction, inside it.
+        self.before_commit: Callable[[], None] | None = None
         self._set_locks()
         if not self._is_memory:
             _keep_second_library_out()
@@ -219,7 +226,10 @@ class SqliteDatabase:
 
     def reconnect(self) -> None:
         """Open this thread's connection anew, so that `prepare` takes effect."""
-        if not self._is_memory:
+        if self._is_memory:
+            for statement in self.prepare:
+                self.connection().execute(statement)
+        else:
             self._local.handle = None
             self.connection()
 
@@ -233,6 +243,8 @@ class SqliteDatabase:
         try:
             with self._turns:
                 return self._execute(sql, params).fetchall()
+        except UnicodeDecodeError:
+            return list(self._lenient(sql, params))
         except apsw.Error as error:
             raise refused(error, self.path) from error
 
@@ -240,6 +252,8 @@ class SqliteDatabase:
         try:
             with self._turns:
                 return self._execute(sql, params).fetchone()
+        except UnicodeDecodeError:
+            return next(self._lenient(sql, params), None)
         except apsw.Error as error:
             raise refused(error, self.path) from error
 
@@ -247,23 +261,55 @@ class SqliteDatabase:
         """The rows of a query one by one, for scans that must not fill the memory."""
         try:
             with self._turns:
-                yield from self._execute(sql, params)
+                given = 0
+                for row in self._execute(sql, params):
+                    yield row
+                    given += 1
+        except UnicodeDecodeError:
+            yield from islice(self._lenient(sql, params), given, None)
+        except apsw.Error as error:
+            raise refused(error, self.path) from error
+
+    def _lenient(self, sql: str, params: Params) -> Iterator[Row]:
+        """The rows of a query of which a text is no UTF-8: what is wrong in it is U+FFFD, as digests will tell."""
+        if self.is_strict:
+            raise errors.ArchiveCorrupt(f"archive {self.path!r} holds text that is not valid UTF-8")
+        from apsw.ext import query_info
+
+        try:
+            with self._turns:
+                names = [f"c{n}" for n in range(len(query_info(self.connection(), sql, params or None).description))]
+                columns = ", ".join(
+                    f"iif(typeof({c}) = 'text', CAST({c} AS BLOB), {c}), typeof({c}) = 'text'" for c in names
+                )
+                inner = sql.rstrip().rstrip(";")
+                whole = f"WITH lenient ({', '.join(names)}) AS ({inner}\n) SELECT {columns} FROM lenient"
+                for row in self._execute(whole, params):
+                    pairs = zip(row[::2], row[1::2], strict=True)
+                    yield tuple(raw.decode("utf-8", "replace") if is_text else raw for raw, is_text in pairs)
+        except apsw.SQLError as error:  # a statement that is no query
+            raise errors.ArchiveCorrupt(f"archive {self.path!r}: it holds text that is no UTF-8") from error
         except apsw.Error as error:
             raise refused(error, self.path) from error
 
     def run(self, sql: str, params: Params = ()) -> None:
         try:
-            with self._turns:
+            with self._alone(sql):
                 self._execute(sql, params)
         except apsw.Error as error:
             raise refused(error, self.path) from error
 
     def run_many(self, sql: str, params: Iterable[Params]) -> None:
         try:
-            with self._turns:
+            with self._alone(sql):
                 self.connection().executemany(sql, params)
         except apsw.Error as error:
             raise refused(error, self.path) from error
+
+    def _alone(self, sql: str) -> AbstractContextManager[object]:
+        """What a statement runs in: one that writes rows outside of a transaction is a transaction of its own."""
+        is_alone = self.before_commit is not None and not self.connection().in_transaction
+        return self.transaction() if is_alone and sql.startswith(_WRITES) else self._turns
 
     def changes(self) -> int:
         return self.connection().changes()
@@ -292,6 +338,8 @@ class SqliteDatabase:
                 handle.is_open = True
                 connection.execute(begin)
                 yield
+                if self.before_commit and begin != "BEGIN":
+                    self.before_commit()
                 connection.execute("COMMIT")
             except BaseException as error:
                 _roll_back(connection)

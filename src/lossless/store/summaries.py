@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from lossless.errors import NotFound, Stale
 from lossless.model.context import ContextItem, MessageItem, SummaryItem
@@ -21,6 +22,23 @@ if TYPE_CHECKING:
     from lossless.store.index import SearchIndex
 
 _QUERIES = load("summaries")
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeBelow:
+    """What a stale summary does not know of a message: it has other words, it left the context, or it joined."""
+
+    message_id: int
+    kind: Literal["revised", "removed", "added"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The newest version of a message, and the newest change of a context."""
+
+    version: int
+    change: int
 
 
 class Summaries:
@@ -101,6 +119,14 @@ class Summaries:
         """The messages that a leaf was made of, in order."""
         return [row[0] for row in self._db.rows(_QUERIES["messages_of"], {"id": summary_id})]
 
+    def prepared(self, conversation_id: int, message_ids: Sequence[int]) -> Summary | None:
+        """The leaf that was written ahead for exactly these messages and has no place yet, if there is one."""
+        place = {"conversation_id": conversation_id, "first": message_ids[0]}
+        for (id_,) in self._db.rows(_QUERIES["prepared"], place):
+            if self.message_ids(id_) == list(message_ids):
+                return self.get(id_)
+        return None
+
     def used_in(self, summary_id: str) -> list[str]:
         """The summaries that were made of this one."""
         return [row[0] for row in self._db.rows(_QUERIES["used_in"], {"id": summary_id})]
@@ -119,9 +145,62 @@ class Summaries:
             found[summary_id] = (*found.get(summary_id, ()), message_id)
         return found
 
-    def clear_stale(self, summary_ids: Sequence[str]) -> None:
-        """Note that these summaries say again what their messages say."""
-        self._db.run(_QUERIES["clear_stale"], {"ids": json.dumps(list(summary_ids))})
+    def clear_stale(self, summary_ids: Sequence[str], since: int | None = None) -> None:
+        """Note that these summaries, sources first, were written anew and say what their messages say.
+
+        What their sources do not say yet stays noted, and so does what was revised after the version `since`.
+        """
+        last = 2**62 if since is None else since
+        self._db.run_many(_QUERIES["clear_stale"], [{"id": id_, "since": last} for id_ in summary_ids])
+
+    def changes_below(self, summary_ids: Sequence[str]) -> dict[str, tuple[ChangeBelow, ...]]:
+        """What changed below those of these summaries that are stale, in the order in which it was said."""
+        found: dict[str, tuple[ChangeBelow, ...]] = {}
+        for summary_id, *change in self._db.rows(_QUERIES["changes_below"], {"ids": json.dumps(list(summary_ids))}):
+            found[summary_id] = (*found.get(summary_id, ()), ChangeBelow(*change))
+        return found
+
+    def moment(self) -> Moment:
+        """Where the archive stands: what changes later is found by it."""
+        return Moment(*(self._db.row(_QUERIES["moment"]) or (0, 0)))
+
+    def mark_new(self, new_id: str, sources: Sequence[ContextItem], since: Moment | None, now: datetime) -> None:
+        """Note what a summary that was just written cannot know: what its sources do not say, and what changed since.
+
+        `since` is the moment at which its sources were read.
+        """
+        if names := [item.summary_id for item in sources if isinstance(item, SummaryItem)]:
+            self._db.run(_QUERIES["carry_stale"], {"id": new_id, "at": row_time(now), "ids": json.dumps(names)})
+        if since is None:
+            return
+        values = {"id": new_id, "version": since.version, "change": since.change, "at": row_time(now)}
+        if self._db.row(_QUERIES["has_changed_since"], values):
+            self._db.run(_QUERIES["mark_since"], values)
+
+    def mark_older(self, summary_id: str, log_id: int, now: datetime) -> None:
+        """Note what changed below a summary that has again the text that it had before a change of the context."""
+        values = {"id": summary_id, "log_id": log_id}
+        since = (self._db.row(_QUERIES["written_at"], values) or (None,))[0]
+        values = {"id": summary_id, "since": since, "at": row_time(now)}
+        self._db.run(_QUERIES["mark_changed_since"], values)
+
+    def join(self, conversation_id: int, message_ids: Sequence[int], before: int) -> str | None:
+        """Make messages sources of the leaf that covers another one, just before that; which leaf.
+
+        None, and nothing changes, when no summary of the context covers it, or one begins with it.
+        """
+        place = {"conversation_id": conversation_id, "message_id": before}
+        found = self._db.row(_QUERIES["leaf_in_context"], place)
+        if found is None or self._db.row(_QUERIES["first_below"], {"id": found[2]}) == (before,):
+            return None
+        leaf, ordinal = str(found[0]), int(found[1])
+        self._db.run(_QUERIES["make_room"], {"id": leaf, "ordinal": ordinal, "by": len(message_ids)})
+        self._db.run_many(_QUERIES["link_message"], [(leaf, id_, ordinal + n) for n, id_ in enumerate(message_ids)])
+        return leaf
+
+    def former_texts(self, summary_id: str) -> frozenset[str]:
+        """What a summary said before it was written anew."""
+        return frozenset(row[0] for row in self._db.rows(_QUERIES["former_texts"], {"id": summary_id}))
 
     def covering(self, message_ids: Sequence[int]) -> dict[int, str]:
         """The leaf over each message, where there is one."""

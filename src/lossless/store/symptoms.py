@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
@@ -146,6 +147,16 @@ class Symptoms:
         there = {row[0] for row in self._db.rows(_QUERIES["tables"])}
         base, added = expected_tables()
         return sorted(base - there), sorted(added - there)
+
+    def were_here(self, items: list[str]) -> bool:
+        """Whether any of some messages that are not there has left something behind: then its words are gone."""
+        ids = json.dumps([int(item.removeprefix("msg#")) for item in items if item.removeprefix("msg#").isdigit()])
+        return self._db.row(_QUERIES["left_behind"], {"ids": ids}) is not None
+
+    def is_folded(self, summary_ids: list[str]) -> bool:
+        """Whether the log says what all of some summaries were made of."""
+        row = self._db.row(_QUERIES["folded"], {"ids": json.dumps(summary_ids)})
+        return row is not None and row[0] == len(summary_ids)
 
     def hanging(self) -> list[Hanging]:
         """Places of contexts that lead to nothing."""

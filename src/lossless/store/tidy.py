@@ -27,6 +27,30 @@ _IDS = frozenset(("message_id", "conversation_id"))
 _LISTS = frozenset(("parts", "messages", "sources", "part_ids", "part_sessions"))
 
 
+def is_version(value: object) -> bool:
+    """Whether a row of versions can hold a value."""
+    if not isinstance(value, dict):
+        return False
+    numbers = (value.get(name) for name in ("version_id", "lesser", "tokens", "at"))
+    maybe = (value.get(name) for name in ("length", "base_id"))
+    return (
+        all(isinstance(number, int) and abs(number) < _LARGEST for number in numbers)
+        and all(number is None or (isinstance(number, int) and abs(number) < _LARGEST) for number in maybe)
+        and isinstance(value.get("digest"), bytes)
+        and isinstance(value.get("body"), bytes | None)
+    )
+
+
+def is_stale_mark(value: object) -> bool:
+    """Whether a value names a message that changed below a summary, and when."""
+    return isinstance(value, list | tuple) and len(value) == 2 and isinstance(value[0], int | str)
+
+
+_LARGEST = 1 << 62
+#: Lists of what is no text, and what each of their values must be.
+_RECORDS = {"versions": is_version, "stale": is_stale_mark}
+
+
 def value_of(name: str, value: Any) -> Any:
     """A value that fits a column of this name."""
     if value is None:
@@ -37,6 +61,8 @@ def value_of(name: str, value: Any) -> Any:
             if isinstance(value, list)
             else []
         )
+    if name in _RECORDS:
+        return [one for one in value if _RECORDS[name](one)] if isinstance(value, list) else []
     kind = type(value)
     if name in _COUNTS:
         return min(max(_number(value), 0), _MOST)

@@ -40,6 +40,7 @@ _QUERIES = load("versions")
 _INSERT_PART = load("messages")["insert_part"]
 
 _BATCH = 500
+_ROW = ("version_id", "message_id", "digest", "lesser", "length", "base_id", "tokens", "at", "body")
 
 #: `earlier`: it was the row's current words; `lesser`: a host's reduction, which never was.
 Kind = Literal["earlier", "lesser"]
@@ -79,6 +80,31 @@ class VersionRow:
     tokens: int
     at: int
     body: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A message in another archive: its words there, and its versions as rows."""
+
+    current: Wording
+    versions: Sequence[Mapping[str, Any]]
+    #: Whether its words may be others than here.
+    is_other: bool
+
+    def wordings(self, role: Role, now: datetime) -> list[tuple[bytes, Wording, Kind, datetime]]:
+        """Digest, words, kind and time of each wording; what is damaged is left out."""
+        columns: list[tuple[Any, ...]] = [tuple(one.get(name) for name in _ROW) for one in self.versions]
+        by_id = {row[0]: VersionRow(*row) for row in columns}
+        found: list[tuple[bytes, Wording, Kind, datetime]] = []
+        for row in by_id.values():
+            with suppress(ValueError, OverflowError, OSError):
+                kind: Kind = "lesser" if row.lesser else "earlier"
+                at = datetime.fromtimestamp(row.at, UTC)
+                found.append((row.digest, _wording(row, by_id, self.current), kind, at))
+        if self.is_other:
+            with suppress(ValueError):
+                found.append((words_digest(self.current.message(role)), self.current, "earlier", now))
+        return found
 
 
 class Versions:
@@ -371,6 +397,25 @@ class Versions:
             if one.get("base_id") is not None and one["version_id"] in ids
         ]
         self._db.run_many(_QUERIES["set_base"], based)
+
+    def bring(self, message_id: int, copy: Copy, now: datetime) -> int:
+        """Add the wordings of another archive's copy of a message that this one lacks, in the caller's transaction.
+
+        Returns how many; the row keeps its words.
+        """
+        role, here = self._current(message_id)
+        mine = words_digest(here.message(role))
+        return sum(
+            self._add(message_id, role, wording, digest, here, kind, at) is not None
+            for digest, wording, kind, at in copy.wordings(role, now)
+            if digest != mine
+        )
+
+    def lacks(self, message_id: int, copy: Copy) -> int:
+        """How many wordings `bring` would add."""
+        role, here = self._current(message_id)
+        known = self.digests([message_id]).get(message_id, set()) | {words_digest(here.message(role))}
+        return len({digest for digest, *_ in copy.wordings(role, datetime.now(UTC))} - known)
 
     def _rows(self, message_ids: Sequence[int]) -> list[VersionRow]:
         return [VersionRow(*row) for row in self._db.rows(_QUERIES["of"], {"ids": json.dumps(list(message_ids))})]

@@ -20,12 +20,14 @@ _SOURCE = frozenset({"id", "offset", "last", "context", "summaries", "files", "p
 
 
 def open_steps(entries: Iterable[LogEntry]) -> list[LogEntry]:
-    """The changes that were not taken back, oldest first.
+    """The changes that were not taken back, oldest first; a summary that was written ahead has changed nothing yet.
 
     A line of an undo that names none of them, as in logs that were numbered anew, took back the newest of its kind.
     """
     found: dict[int, LogEntry] = {}
     for entry in entries:
+        if entry.action == "prepare":
+            continue
         if entry.action != "undo":
             found[entry.id] = entry
             continue

@@ -213,6 +213,9 @@ def _copy_summaries(
         twin = NewSummary(summary_id(text, str(uuid4())), summary.depth, text, summary.tokens, summary.model, files)
         archive.summaries.insert(work.target_id, _links(archive, summary, ids, places), twin, now)
         ids[summary.id] = twin.id
+    stale = archive.summaries.stale(work.source_id)
+    changed = {message for id_ in ids for message in stale.get(id_, ())}
+    archive.summaries.mark_stale([places[id_] for id_ in sorted(changed) if id_ in places], now)
     return ids
 
 

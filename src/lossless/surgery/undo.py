@@ -117,6 +117,7 @@ def _take_back(archive: Archive, conversation_id: int, entry: LogEntry, now: dat
         case "dissolve":
             for was in sorted(operations.former(entry.id), key=lambda one: int(one.row["depth"])):
                 operations.restore(was)
+                archive.summaries.mark_older(was.id, entry.id, now)
             first, last = _place(archive, conversation_id, entry)
             operations.exchange(conversation_id, first, last, entry.removed, now)
             operations.recount(_summaries(entry.removed))
@@ -125,6 +126,7 @@ def _take_back(archive: Archive, conversation_id: int, entry: LogEntry, now: dat
             now_are = [operations.state(was.id) for was in former]
             for was in former:
                 operations.restore(was)
+                archive.summaries.mark_older(was.id, entry.id, now)
             operations.recount([was.id for was in former])
             return now_are
         case "transplant":

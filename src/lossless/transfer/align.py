@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from lossless.store.bundles import Key, MessageId
 
@@ -24,9 +24,10 @@ class Alignment:
 
 
 def align(coming: Sequence[Key], there: Sequence[Key]) -> Alignment:
-    """Pair messages by the host's ids, by a common beginning, and by text and time.
+    """Pair messages by the host's ids, by a common beginning, by text and time, and by place, role and time.
 
-    The k-th of equal messages is paired with the k-th, so nothing is doubled and repeats are kept.
+    The k-th of equal messages is paired with the k-th, so nothing is doubled and repeats are kept. What stands between
+    the same neighbours, of the same role and said at the same time, is one message that was edited on one side.
     """
     known: dict[MessageId, int] = {}
     taken: set[MessageId] = set()
@@ -53,7 +54,34 @@ def align(coming: Sequence[Key], there: Sequence[Key]) -> Alignment:
         if place in left:
             pair(key, left[place])
             is_sure = True
+    for one, other in _edited(coming, there, known):
+        pair(one, other)
     return Alignment(known, is_sure)
+
+
+def _edited(coming: Sequence[Key], there: Sequence[Key], known: Mapping[MessageId, int]) -> list[tuple[Key, Key]]:
+    """Messages in other words: runs between messages that are known, as long on both sides."""
+    found: list[tuple[Key, Key]] = []
+    places = {key.id: n for n, key in enumerate(there)}
+    taken = set(known.values())
+    at = 0
+    while known and at < len(coming):
+        if coming[at].id in known:
+            at += 1
+            continue
+        end = next((n for n in range(at, len(coming)) if coming[n].id in known), len(coming))
+        first = places[known[coming[at - 1].id]] + 1 if at else 0
+        last = places[known[coming[end].id]] if end < len(coming) else len(there)
+        mine, theirs = coming[at:end], there[first:last]
+        if len(mine) == len(theirs) and all(_is_edited(*two, taken) for two in zip(mine, theirs, strict=True)):
+            found += zip(mine, theirs, strict=True)
+        at = end
+    return found
+
+
+def _is_edited(one: Key, other: Key, taken: Collection[MessageId]) -> bool:
+    is_same = one.role == other.role and one.created_at[:19] == other.created_at[:19]
+    return is_same and other.id not in taken and None in (one.entry_id, other.entry_id)
 
 
 def _entry(key: Key) -> str | None:

@@ -84,7 +84,7 @@ def export_archive(
     wanted = options or ExportOptions()
     place = expanded(target).absolute()
     report = ExportReport(str(place))
-    source = Payloads(None, () if vault is None else (vault.root,))
+    source = Payloads(None, () if vault is None else vault.roots)
     with (
         archive.reading(),
         texts_of(archive.path),
@@ -170,10 +170,11 @@ def _original(message: Values) -> object:
         )
         for part in message["parts"]
     ]  # fmt: skip
-    read = unpack(
-        message["role"], message["content"], message["token_count"], parts, message["skeleton"], message["format"], None
-    )
-    return read.original
+    values = message["role"], message["content"], message["token_count"], parts, message["skeleton"], message["format"]
+    try:
+        return unpack(*values, None).original
+    except ValueError:  # one that is damaged, as `lcm verify` says: the columns are exported as they are
+        return None
 
 
 def check_archive(source: str | Path) -> Survey:
@@ -240,7 +241,8 @@ def _with(values: Values, names: tuple[str, ...]) -> Values:
 def _key(values: Values) -> Key:
     identity = values.get("identity_hash") or identity_hash(values["role"], values["content"])
     entry, event = values.get("transcript_entry_id"), values.get("stable_event_key")
-    return Key(values["message_id"], values["seq"], identity, values["created_at"], entry, event, values["token_count"])
+    names, role = (entry, event), values["role"]
+    return Key(values["message_id"], values["seq"], identity, values["created_at"], *names, values["token_count"], role)
 
 
 def _pages(path: Path, block: Block) -> Iterator[list[Values]]:
@@ -249,8 +251,7 @@ def _pages(path: Path, block: Block) -> Iterator[list[Values]]:
         if type_ == "message":
             values.pop("original", None)
             parts = [row_of(restore(part)) for part in values["parts"]]
-            versions = {"versions": values.pop("versions")} if "versions" in values else {}
-            page.append(_with(row_of(values), (*MESSAGE, *EXTRAS)) | {"parts": parts} | versions)
+            page.append(_with(row_of(values), (*MESSAGE, *EXTRAS)) | {"parts": parts})
         elif page and type_ != "conversation":
             break
         if len(page) == _PAGE:

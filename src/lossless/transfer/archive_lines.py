@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput
 from lossless.store.bundles import BESIDE, PRUNED
+from lossless.store.tidy import is_stale_mark, is_version
 from lossless.transfer.plain import dump, restore
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ VERSION = 1
 TYPES = ("conversation", "message", "summary", "context_items", *BESIDE, "focus_brief_sources", "former_summaries")
 _ORDER = {name: n for n, name in enumerate(TYPES)}
 _ID = (int, str)
-_LARGEST = 1 << 62
 #: Fields that a line must have, and what they may be.
 _FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
     "conversation": {"conversation_id": _ID, "session_id": (str, type(None)), "created_at": (str,), "active": (int,)},
@@ -162,23 +162,10 @@ def _check_line(values: dict[str, Any], number: int) -> None:
     for part in values.get("parts", ()):
         if not isinstance(part, dict) or not isinstance(part.get("ordinal"), int) or "part_type" not in part:
             raise _wrong(number, "one of its parts has no ordinal or no type")
-    if not all(map(_is_version, values.get("versions", ()))):
+    if not all(map(is_stale_mark, values.get("stale", ()))):
+        raise _wrong(number, "what changed below it is of the wrong kind")
+    if not all(isinstance(one, dict) and is_version(restore(one)) for one in values.get("versions", ())):
         raise _wrong(number, "one of its versions has a field of the wrong kind")
-
-
-def _is_version(value: object) -> bool:
-    """Whether a row of versions can hold a value of a line."""
-    if not isinstance(value, dict):
-        return False
-    version = restore(value)
-    numbers = (version.get(name) for name in ("version_id", "lesser", "tokens", "at"))
-    maybe = (version.get(name) for name in ("length", "base_id"))
-    return (
-        all(isinstance(number, int) and abs(number) < _LARGEST for number in numbers)
-        and all(number is None or (isinstance(number, int) and abs(number) < _LARGEST) for number in maybe)
-        and isinstance(version.get("digest"), bytes)
-        and isinstance(version.get("body"), bytes | None)
-    )
 
 
 def _parse(raw: bytes, number: int) -> dict[str, Any]:

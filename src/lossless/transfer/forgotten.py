@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from lossless.store.archive import Archive
     from lossless.store.bundles import Bundle, MessageId, Values
 
+#: What lay in a file goes into one again: the lowest size that a setting can ask for.
+_FILE_TOKENS = 1000
+
 
 def known_again(archive: Archive, bundle: Bundle) -> Bundle:
     """A conversation whose messages are told apart by what is kept of them, so that none is stored twice."""
@@ -50,6 +53,5 @@ def _kept_of(archive: Archive, number: object, message: Values) -> str:
 
 def cut_again(archive: Archive, vault: Vault | None, now: datetime) -> tuple[str, ...]:
     """Cut out of what has come what was forgotten here; returns what could not be."""
-    settings = Settings()
-    touched = again(Tools(archive, vault, Summariser(settings), settings.large_file_threshold_tokens, now))
+    touched = again(Tools(archive, vault, Summariser(Settings()), _FILE_TOKENS, now))
     return () if touched is None else touched.left

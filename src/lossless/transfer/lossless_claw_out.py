@@ -68,8 +68,8 @@ def export_lossless_claw(
     wanted = options or ExportOptions()
     place = expanded(target).absolute()
     report = ExportReport(str(place))
-    folder = Vault(wanted.files_dir or place.parent / "lcm-files")
-    source = Payloads(folder, () if vault is None else (vault.root,))
+    folder = Vault(wanted.files_dir or place.parent / "lcm-files", archive=str(place))
+    source = Payloads(folder, () if vault is None else vault.roots)
     with (
         archive.reading(),
         texts_of(archive.path),

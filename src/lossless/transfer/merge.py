@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lossless.model.identity import summary_id as new_summary_id
 from lossless.model.times import row_time
-from lossless.store.bundle_writer import BundleWriter
+from lossless.store.bundle_writer import BundleWriter, copy_of
 from lossless.store.context import Change, item_id
 from lossless.transfer.align import Alignment, align
 from lossless.transfer.forgotten import cut_again, known_again
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from lossless.store.archive import Archive
     from lossless.store.bundles import Bundle, MessageId, Values
+    from lossless.store.versions import Copy
     from lossless.transfer.payloads import Payloads
 
 #: Why an imported message may stand outside of a context when its own archive did not say.
@@ -76,7 +77,8 @@ class Merger:
             with self._archive.writing():
                 plan = self._plan(bundle)
                 self._count(plan)
-                if plan.changes or any(plan.is_new.values()) or plan.without_bytes or self._new_pins(plan):
+                lacks = plan.without_bytes or plan.copies or self._new_pins(plan)
+                if plan.changes or any(plan.is_new.values()) or lacks:
                     self._apply(plan)
         mine = bundle.conversation["conversation_id"]
         self._forks += [(mine, row.get("source_id")) for row in bundle.tables.get("fork_sources", ())]
@@ -119,12 +121,32 @@ class Merger:
             plan.is_new[what] = {id_ for id_ in ids_ if id_ not in taken}
             self._planned[what] |= plan.is_new[what]
         plan.without_bytes = self._without_bytes(plan)
+        plan.copies = self._copies(plan)
         plan.has_boundary = (
             plan.gains if target is not None else self._boundaries and bundle.session not in self._bounded
         )
         if plan.has_boundary:
             self._bounded.add(bundle.session)
         return plan
+
+    def _copies(self, plan: Plan) -> list[tuple[int, Copy]]:
+        """Messages that are here already and come with wordings that they lack here."""
+        if plan.target is None or not plan.messages:
+            return []
+        here = {key.id: key.identity for key in self._writer.keys(plan.target)}
+        coming = {key.id: key.identity for key in plan.bundle.keys}
+        found: list[tuple[int, Copy]] = []
+        for page in plan.bundle.pages():
+            for message in page:
+                id_ = plan.messages.get(message["message_id"])
+                is_other = id_ is not None and here[id_] != coming[message["message_id"]]
+                if id_ is None or not (is_other or message.get("versions")):
+                    continue
+                parts = [as_columns(part, role_of(message["role"])) for part in message["parts"]]
+                copy = copy_of(message | {"parts": parts}, is_other=is_other)
+                if self._archive.versions.lacks(id_, copy):
+                    found.append((id_, copy))
+        return found
 
     def _without_bytes(self, plan: Plan) -> list[Values]:
         """Files that came without their bytes before, which this source has."""
@@ -183,6 +205,7 @@ class Merger:
         report.conversations_joined += plan.target is not None and plan.gains
         report.messages_inserted += plan.new_count
         report.messages_skipped += len(plan.messages)
+        report.versions_inserted += sum(self._archive.versions.lacks(id_, copy) for id_, copy in plan.copies)
         report.summaries_inserted += len(plan.summaries)
         report.summaries_skipped += plan.known_summaries
         report.drop_summaries([one for one in bundle.summaries if one["summary_id"] in set(plan.dropped)])
@@ -239,9 +262,12 @@ class Merger:
             self._emptied.add(bundle.conversation["conversation_id"])
         files = [self._payloads.bring(file, conversation_id, self.report) for file in plan.new_files()]
         self._writer.put_beside("large_files", conversation_id, files)
+        self._archive.row_digests.put_payloads(self._payloads.brought)
         for file in plan.without_bytes:
             self._payloads.bring(file, conversation_id, self.report)
         new = self._put_messages(plan, conversation_id, is_new=is_new) if len(known) < len(bundle.keys) else []
+        for id_, copy in plan.copies:
+            self._archive.versions.bring(id_, copy, self._now)
         self._writer.put_summaries(conversation_id, [renamed(plan, one, self._now) for one in plan.summaries])
         pins = self._put_pins(plan, conversation_id)
         if is_new:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.store.bundles import Bundle, MessageId, Values
+    from lossless.store.versions import Copy
 
 
 @dataclass(slots=True)
@@ -32,6 +33,8 @@ class Plan:
     is_new: dict[str, set[str]] = field(default_factory=dict)
     #: Files whose rows are here and whose bytes only the source has.
     without_bytes: list[Values] = field(default_factory=list)
+    #: Messages that are here already and come with other words, by their ids here.
+    copies: list[tuple[int, Copy]] = field(default_factory=list)
     #: Whether this conversation gets the boundary of its session.
     has_boundary: bool = False
 
@@ -89,7 +92,9 @@ class Plan:
 
 def renamed(plan: Plan, one: Values, now: datetime) -> Values:
     """A summary under the archive's ids."""
+    changed = [(plan.messages[id_], str(at)) for id_, at in one.get("stale", ()) if id_ in plan.messages]
     return one | {
+        "stale": changed,
         "summary_id": plan.names[one["summary_id"]],
         "messages": [plan.messages[id_] for id_ in one["messages"]],
         "sources": [plan.names[id_] for id_ in one["sources"]],

@@ -11,6 +11,7 @@ from lossless.errors import ArchiveDenied, ArchiveError, NotFound
 from lossless.files.vault import Vault
 from lossless.model.files import StoredFile
 from lossless.model.times import parse_time
+from lossless.store.row_digests import payload_digest
 
 if TYPE_CHECKING:
     from lossless.store.bundles import Values
@@ -29,6 +30,8 @@ class Payloads:
 
     def __init__(self, vault: Vault | None, folders: tuple[Path, ...] = ()) -> None:
         self._vault, self._folders = vault, folders
+        #: Digests of what was brought, by file id: ids of other programs say nothing about the bytes.
+        self.brought: dict[str, bytes] = {}
 
     @property
     def vault(self) -> Vault | None:
@@ -65,6 +68,7 @@ class Payloads:
             return row
         place = self._vault.write(conversation_id, file["file_id"], named[1], data)
         report.files_copied += 1
+        self.brought[file["file_id"]] = payload_digest(data)
         return row | {"storage_uri": str(place)}
 
     def read(self, file: Values) -> bytes | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.transfer.payloads import Payloads
@@ -55,7 +54,7 @@ def rows(bundle: Bundle, vault: Vault | None) -> Iterator[tuple[str, str, str]]:
         yield "summary", one["summary_id"], dump(row)
     for n, item in enumerate(bundle.context):
         yield "context_items", str(n), dump(item)
-    source = Payloads(None, () if vault is None else (Path(vault.root),))
+    source = Payloads(None, () if vault is None else vault.roots)
     for table, values in bundle.tables.items():
         for n, row in enumerate(values):
             if table == "large_files":

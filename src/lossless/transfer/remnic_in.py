@@ -200,7 +200,8 @@ def _bundle(
         entry = kept.get("transcript_entry_id") if turn.kept else None
         if turn.conversation is None:
             entry = entry_id(turn.turn, turn.number)
-        keys.append(Key(turn.id, turn.seq, identity, _when(turn), entry, kept.get("stable_event_key"), turn.tokens))
+        names, role = (entry, kept.get("stable_event_key")), role_of(turn.role)
+        keys.append(Key(turn.id, turn.seq, identity, _when(turn), *names, turn.tokens, role))
     summaries = [_summary(node, ids, one.beside) for node in nodes]
     tables = {
         table: [beside_row(table, row) for _, row in one.beside.get(table, ())]

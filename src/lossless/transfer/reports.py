@@ -20,6 +20,8 @@ class ImportReport:
     conversations_joined: int = 0
     messages_inserted: int = 0
     messages_skipped: int = 0
+    #: Other wordings of messages that were there already.
+    versions_inserted: int = 0
     message_parts_inserted: int = 0
     message_parts_skipped: int = 0
     summaries_inserted: int = 0

@@ -253,3 +253,34 @@ def test_the_tokenizer_of_a_model_is_learned_from_how_its_prompts_grow(tmp_path:
     assert model == "fake/m-1"
     assert 1.9 < ratio < 2.1
     assert count >= 5
+
+
+@pytest.mark.parametrize(
+    ("typed", "left", "gives_back"),
+    [
+        ("doctor clean apply", {KEY}, False),
+        ("doctor clean apply vacuum", {KEY}, True),
+        ("doctor clean apply cron_sessions vacuum", {KEY, "agent:main:subagent:a"}, True),
+    ],
+)
+def test_a_person_cleans_up_by_all_filters_or_by_one(
+    tmp_path: Path, typed: str, left: set[str], gives_back: bool
+) -> None:
+    database = tmp_path / "lcm.db"
+    with lossless.open(database, lossless.Settings(), background=False) as engine:
+        for key in (KEY, "agent:main:subagent:a", "agent:main:cron:b"):
+            engine.append(lossless.Session(key=key), [{"role": "user", "content": f"Words of {key}."}])
+        for key in ("agent:main:subagent:a", "agent:main:cron:b"):
+            engine.end(lossless.Session(key=key), "deleted")
+    with PluginEnd(database) as plugin:
+        listed = plugin.call("command", sessionKey=KEY, args="doctor clean")["text"]
+        assert "archived_subagents: 1 conversations" in listed
+        done = plugin.call("command", sessionKey=KEY, args=typed)["text"]
+        assert f"{3 - len(left)} conversations" in done
+        assert "Backup: " in done
+        assert ("The room was given back." in done) == gives_back
+        refused = plugin.call("command", sessionKey=KEY, args="doctor clean apply cron_sessions now")["text"]
+        assert "clean apply [FILTER] [vacuum]" in refused
+    with lossless.open(database, lossless.Settings(), background=False) as engine:
+        ids = engine.archive.checks.conversation_ids()
+        assert {engine.archive.conversations.get(id_).session_key for id_ in ids} == left

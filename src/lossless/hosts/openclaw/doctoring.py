@@ -34,8 +34,9 @@ def answer(bridge: Bridge, session: Session, words: list[str]) -> str:
             return _repaired_other(bridge, int(number), is_sure=is_sure)
         case ["clean"]:
             return "\n".join(plan.text for plan in clean.plans(bridge.engine.archive))
-        case ["clean", "apply", filter_id, *more]:
-            return _cleaned(bridge, filter_id, vacuum="vacuum" in more)
+        case ["clean", "apply", *which] if len(which) <= 1 or which[1:] == ["vacuum"]:
+            filter_id = next((word for word in which if word != "vacuum"), clean.ALL)
+            return _cleaned(bridge, filter_id, vacuum="vacuum" in which)
         case ["rollover-splits"]:
             return "\n".join(split.text for split in merge.splits(bridge.engine.archive)) or "No session is split."
         case ["apply", "rollover-splits"]:
@@ -44,7 +45,9 @@ def answer(bridge: Bridge, session: Session, words: list[str]) -> str:
             return _debts(bridge)
         case ["apply", "maintenance", number] if number.isdigit():
             return _closed(bridge, int(number), is_sure=is_sure)
-    raise BadInput("doctor takes nothing, or: apply, clean, rollover-splits, maintenance")
+    raise BadInput(
+        "doctor takes nothing, or: apply, clean, clean apply [FILTER] [vacuum], rollover-splits, maintenance"
+    )
 
 
 def _backup(bridge: Bridge, label: str) -> Path:
@@ -75,7 +78,8 @@ def _cleaned(bridge: Bridge, filter_id: str, *, vacuum: bool) -> str:
     archive = bridge.engine.archive
     done = clean.apply(archive, clean.plan(archive, filter_id), lambda label: _backup(bridge, label), vacuum=vacuum)
     backup = f" Backup: {done.backup}." if done.backup else ""
-    return f"{done.conversations} conversations with {done.messages} messages deleted.{backup}"
+    room = " The room was given back." if done.vacuumed else f" {done.refusal}." if done.refusal else ""
+    return f"{done.conversations} conversations with {done.messages} messages deleted.{backup}{room}"
 
 
 def _merged(bridge: Bridge, *, is_sure: bool) -> str:

@@ -45,6 +45,11 @@ SELECT l.summary_id, l.message_id FROM summary_messages l
 SELECT p.summary_id, p.parent_summary_id FROM summary_parents p
  WHERE p.summary_id IN (SELECT value FROM json_each(:ids)) ORDER BY p.summary_id, p.ordinal, p.parent_summary_id;
 
+-- name: stale
+-- What changed below summaries since they were written.
+SELECT summary_id, message_id, at FROM stale_summaries
+ WHERE summary_id IN (SELECT value FROM json_each(:ids)) ORDER BY summary_id, message_id;
+
 -- name: brief_sources
 SELECT brief_id, summary_id, ordinal, role, created_at FROM focus_brief_sources
  WHERE brief_id IN (SELECT value FROM json_each(:ids)) ORDER BY brief_id, ordinal, summary_id;

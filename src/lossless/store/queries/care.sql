@@ -34,6 +34,9 @@ SELECT coalesce(sum(seen), 0), coalesce(sum(stored), 0), coalesce(sum(replayed),
 -- name: blocked
 SELECT conversation_id, blocked_at, blocked_reason FROM ingest_state WHERE blocked_at IS NOT NULL ORDER BY conversation_id;
 
+-- name: quarantined
+SELECT conversation_id FROM conversations WHERE archive_cause = 'quarantined' AND active = 0 ORDER BY conversation_id;
+
 -- name: newest_row
 SELECT CAST(max(created_at) AS BLOB) FROM messages WHERE message_id = (SELECT max(message_id) FROM messages);
 

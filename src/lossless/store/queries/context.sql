@@ -93,15 +93,19 @@ UPDATE context_items SET ordinal = -1 - ordinal - :by WHERE conversation_id = :c
 -- name: shift_back
 UPDATE context_items SET ordinal = -1 - ordinal WHERE conversation_id = :conversation_id AND ordinal < 0;
 
+-- name: numbered_before
+-- The ordinal of the newest item that keeps its number, as so many follow it.
+SELECT ordinal FROM context_items WHERE conversation_id = :conversation_id ORDER BY ordinal DESC LIMIT 1 OFFSET :most;
+
 -- name: span
--- How many items a context has, and the ordinal that the newest has.
-SELECT count(*), coalesce(max(ordinal), -1) FROM context_items WHERE conversation_id = :conversation_id;
+-- How many items follow an ordinal, and the one that the newest has.
+SELECT count(*), coalesce(max(ordinal), :before) FROM context_items WHERE conversation_id = :conversation_id AND ordinal > :before;
 
 -- name: close_gaps
 -- Every item at its place, through numbers below zero, as places are unique.
 UPDATE context_items SET ordinal = -1 - place
-  FROM (SELECT rowid AS id, row_number() OVER (ORDER BY ordinal) - 1 AS place FROM context_items
-         WHERE conversation_id = :conversation_id) dense
+  FROM (SELECT rowid AS id, :before + row_number() OVER (ORDER BY ordinal) AS place FROM context_items
+         WHERE conversation_id = :conversation_id AND ordinal > :before) dense
  WHERE context_items.rowid = dense.id AND conversation_id = :conversation_id AND ordinal <> place;
 
 -- name: ordinals

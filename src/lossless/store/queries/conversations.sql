@@ -14,25 +14,29 @@ SELECT conversation_id, session_id, session_key, active, created_at, updated_at,
  ORDER BY created_at DESC, conversation_id DESC LIMIT 1;
 
 -- name: family_by_key
--- All conversations of a session key, the active one first, then the newest.
+-- All conversations of a session key, the active one first, then the newest; but for what is quarantined.
 SELECT conversation_id, session_id, session_key, active, created_at, updated_at, archived_at, archive_cause, title, bootstrapped_at
-  FROM conversations WHERE session_key = :key ORDER BY active DESC, created_at DESC, conversation_id DESC;
+  FROM conversations WHERE session_key = :key AND coalesce(archive_cause, '') NOT IN ('quarantined', 'refused')
+ ORDER BY active DESC, created_at DESC, conversation_id DESC;
 
 -- name: run_of_key
 -- One run of a job, whether it is closed or not.
 SELECT conversation_id, session_id, session_key, active, created_at, updated_at, archived_at, archive_cause, title, bootstrapped_at
   FROM conversations WHERE session_key = :key AND session_id = :session_id
+   AND coalesce(archive_cause, '') NOT IN ('quarantined', 'refused')
  ORDER BY active DESC, conversation_id DESC LIMIT 1;
 
 -- name: former
 -- The conversation of a session key that was closed last before another one began.
 SELECT conversation_id, session_id, session_key, active, created_at, updated_at, archived_at, archive_cause, title, bootstrapped_at
   FROM conversations WHERE session_key = :key AND active = 0 AND conversation_id < :id
+   AND coalesce(archive_cause, '') NOT IN ('quarantined', 'refused')
  ORDER BY conversation_id DESC LIMIT 1;
 
 -- name: family_by_session
 SELECT conversation_id, session_id, session_key, active, created_at, updated_at, archived_at, archive_cause, title, bootstrapped_at
   FROM conversations WHERE session_id = :session_id AND session_key IS NULL
+   AND coalesce(archive_cause, '') NOT IN ('quarantined', 'refused')
  ORDER BY active DESC, created_at DESC, conversation_id DESC;
 
 -- name: insert
@@ -59,3 +63,30 @@ UPDATE conversations SET title = :title WHERE conversation_id = :id AND (title I
 
 -- name: active_ids
 SELECT conversation_id FROM conversations WHERE active = 1 ORDER BY conversation_id;
+
+-- name: quarantine
+-- What has nothing in common with a session's conversation: a conversation of its family that nobody goes on with.
+INSERT INTO conversations (session_id, session_key, active, archived_at, archive_cause, created_at, updated_at)
+VALUES (:session_id, :key, 0, :now, 'quarantined', :now, :now);
+
+-- name: quarantined_of
+-- What is quarantined of a key, or of a run without one; the newest first.
+SELECT conversation_id, session_id, session_key, active, created_at, updated_at, archived_at, archive_cause, title, bootstrapped_at
+  FROM conversations
+ WHERE archive_cause IN ('quarantined', 'refused') AND active = 0
+   AND (session_key = :key OR (:key IS NULL AND session_key IS NULL AND session_id = :session_id))
+ ORDER BY conversation_id DESC;
+
+-- name: quarantined
+SELECT c.conversation_id, c.session_key, c.session_id, c.archive_cause, c.archived_at,
+       (SELECT count(*) FROM messages m WHERE m.conversation_id = c.conversation_id),
+       (SELECT a.conversation_id FROM conversations a
+         WHERE a.active = 1 AND (a.session_key = c.session_key OR (c.session_key IS NULL AND a.session_key IS NULL AND a.session_id = c.session_id))
+         ORDER BY a.conversation_id DESC LIMIT 1)
+  FROM conversations c WHERE c.archive_cause IN ('quarantined', 'refused') AND c.active = 0 ORDER BY c.conversation_id;
+
+-- name: set_active
+UPDATE conversations SET active = 1, archived_at = NULL, archive_cause = NULL, updated_at = :now WHERE conversation_id = :id;
+
+-- name: set_cause
+UPDATE conversations SET archive_cause = :cause, updated_at = :now WHERE conversation_id = :id;

@@ -93,9 +93,6 @@ DELETE FROM archive_state WHERE name = 'forgetting';
 -- name: spill_to_disk
 PRAGMA temp_store = FILE;
 
--- name: stay_in_memory
-PRAGMA temp_store = MEMORY;
-
 -- name: vacuum
 VACUUM;
 

@@ -44,7 +44,9 @@ SELECT coalesce(model, 'unknown'), purpose, count(*), sum(result = 'done'), sum(
  GROUP BY 1, 2 ORDER BY 3 DESC;
 
 -- name: factor
-SELECT ratio, spread, observations FROM token_factors WHERE model = :model;
+-- What is no number is not known.
+SELECT ratio, spread, observations FROM token_factors
+ WHERE model = :model AND typeof(ratio) = 'real' AND typeof(spread) = 'real' AND typeof(observations) = 'integer';
 
 -- name: set_factor
 INSERT INTO token_factors (model, ratio, spread, observations, updated_at)
@@ -59,8 +61,11 @@ SELECT chunk, kind FROM stubborn_chunks WHERE conversation_id = :conversation_id
 INSERT OR IGNORE INTO stubborn_chunks (conversation_id, chunk, kind, at) VALUES (:conversation_id, :chunk, :kind, :now);
 
 -- name: history
+-- What is no number is not known.
 SELECT window, beside, frame, reply, factor, counted_frame, counted_at, longest_reply FROM history_budgets
- WHERE conversation_id = :conversation_id;
+ WHERE conversation_id = :conversation_id AND typeof(factor) = 'real' AND (typeof(window), typeof(beside), typeof(frame))
+    = ('integer', 'integer', 'integer') AND (typeof(reply), typeof(counted_frame), typeof(longest_reply))
+    = ('integer', 'integer', 'integer') AND typeof(counted_at) IN ('null', 'integer');
 
 -- name: set_history
 INSERT INTO history_budgets (conversation_id, window, beside, frame, reply, factor, counted_frame, counted_at,

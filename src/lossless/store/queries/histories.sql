@@ -22,7 +22,8 @@ SELECT m.transcript_entry_id, m.conversation_id, x.fingerprint, m.message_id
 -- All that was said in a conversation, in order; what stood at the head of windows has no place in it.
 SELECT m.message_id, x.fingerprint, m.transcript_entry_id, m.created_at, coalesce(x.claimed, 1),
        m.message_id IN (SELECT item FROM hidden_items
-                         WHERE conversation_id = :conversation_id AND cause IN ('branch', 'superseded', 'removed', 'transient'))
+                         WHERE conversation_id = :conversation_id AND cause IN ('branch', 'superseded', 'removed', 'transient')),
+       m.role
   FROM messages m LEFT JOIN message_extras x USING (message_id)
  WHERE m.conversation_id = :conversation_id AND coalesce(x.preamble, 0) = 0
  ORDER BY m.seq;

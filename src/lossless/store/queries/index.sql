@@ -33,7 +33,7 @@ SELECT 1 FROM messages m LEFT JOIN message_extras x USING (message_id)
 -- name: lost_messages
 -- Messages that were indexed, were not blank, and have no row in the index.
 SELECT x.message_id FROM message_extras x JOIN messages m USING (message_id)
- WHERE x.message_id > :after AND x.digest <> :blank
+ WHERE x.message_id > :after AND substr(x.digest, 1, 8) <> :blank
    AND NOT EXISTS (SELECT 1 FROM message_index_docsize d WHERE d.id = x.message_id)
  ORDER BY x.message_id LIMIT :limit;
 
@@ -159,3 +159,8 @@ DROP TABLE summaries_fts;
 
 -- name: drop_summaries_fts_cjk
 DROP TABLE summaries_fts_cjk;
+
+-- name: forget_context_tokens
+-- A context with this summary may be another one than was counted.
+UPDATE ingest_state SET context_tokens = NULL
+ WHERE conversation_id = (SELECT conversation_id FROM summaries WHERE summary_id = :summary_id);

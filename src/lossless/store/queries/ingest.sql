@@ -51,15 +51,20 @@ INSERT OR IGNORE INTO turn_advancements
 VALUES (:key, :payload_hash, :session_id, :session_key, :first_entry, :last_entry, :count);
 
 -- name: known_advancement
-SELECT payload_hash FROM turn_advancements WHERE advancement_key = :key;
+SELECT t.payload_hash FROM turn_advancements t JOIN conversations c ON c.conversation_id = :conversation_id
+ WHERE t.advancement_key = :key AND (t.session_key = c.session_key OR t.session_id = c.session_id);
 
 -- name: has_advancements
 SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'turn_advancements';
 
 -- name: context_tokens
+-- As counted, unless another program has folded since, or cleared the context.
 SELECT context_tokens FROM ingest_state
- WHERE conversation_id = :conversation_id
-   AND context_seq IS (SELECT seq FROM messages WHERE conversation_id = :conversation_id ORDER BY seq DESC LIMIT 1);
+ WHERE conversation_id = :conversation_id AND typeof(context_tokens) = 'integer'
+   AND context_seq IS (SELECT seq FROM messages WHERE conversation_id = :conversation_id ORDER BY seq DESC LIMIT 1)
+   AND (SELECT message_id IS NULL FROM context_items WHERE conversation_id = :conversation_id ORDER BY ordinal DESC LIMIT 1) IS 0
+   AND (SELECT x.summary_id IS NULL FROM summaries s LEFT JOIN summary_extras x USING (summary_id)
+         WHERE s.conversation_id = :conversation_id ORDER BY s.created_at DESC LIMIT 1) IS NOT 1;
 
 -- name: set_context_tokens
 -- Messages that nobody has noted yet are another program's: the newest tells when it stored.

@@ -88,6 +88,7 @@ SELECT a.conversation_id, s.conversation_id, s.archive_cause, s.created_at,
        a.session_key
   FROM conversations a JOIN conversations s ON s.session_key = a.session_key AND s.active = 0
  WHERE a.active = 1 AND a.session_key IS NOT NULL AND (:key IS NULL OR a.session_key = :key)
+   AND coalesce(s.archive_cause, '') NOT IN ('quarantined', 'refused')
    AND EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = s.conversation_id)
  ORDER BY a.session_key, s.created_at, s.conversation_id;
 

@@ -84,7 +84,7 @@ SELECT x.summary_id
   JOIN summary_extras x ON x.index_id = t.r;
 
 -- name: neighbours
-SELECT m.message_id, m.conversation_id, m.seq, CAST(round(unixepoch(m.created_at, 'subsec') * 1000) AS INTEGER), m.token_count
+SELECT m.message_id, m.conversation_id, m.seq, CAST(round(unixepoch(m.created_at, 'subsec') * 1000) AS INTEGER), CAST(m.token_count AS INTEGER)
   FROM json_each(:places) w JOIN messages m ON m.conversation_id = w.value ->> 0 AND m.seq = w.value ->> 1
  WHERE (:since IS NULL OR unixepoch(m.created_at, 'subsec') * 1000 >= :since)
    AND (:before IS NULL OR unixepoch(m.created_at, 'subsec') * 1000 < :before);
@@ -201,7 +201,7 @@ SELECT summary_id FROM (
 
 -- name: texts
 SELECT m.message_id, m.conversation_id, m.seq, m.role, coalesce(CAST(round(unixepoch(m.created_at, 'subsec') * 1000) AS INTEGER), 0),
-       m.token_count, CAST(m.content AS BLOB), x.digest, m.openclaw_sender_metadata
+       CAST(m.token_count AS INTEGER), CAST(m.content AS BLOB), CAST(x.digest AS BLOB), m.openclaw_sender_metadata
   FROM json_each(:ids) w JOIN messages m ON m.message_id = w.value LEFT JOIN message_extras x USING (message_id);
 
 -- name: contents
@@ -224,5 +224,5 @@ SELECT message_id FROM message_parts
 
 -- name: summary_texts
 SELECT s.summary_id, s.conversation_id, s.depth, coalesce(CAST(round(unixepoch(coalesce(s.latest_at, s.created_at), 'subsec') * 1000) AS INTEGER), 0),
-       s.token_count, CAST(s.content AS BLOB), x.digest
+       CAST(s.token_count AS INTEGER), CAST(s.content AS BLOB), CAST(x.digest AS BLOB)
   FROM json_each(:ids) w JOIN summaries s ON s.summary_id = w.value LEFT JOIN summary_extras x USING (summary_id);

@@ -19,7 +19,7 @@ SELECT (SELECT count(*) FROM messages m LEFT JOIN message_extras x USING (messag
 -- Messages that were indexed and whose row in the index is missing, their first passage or a further one.
 WITH lost (message_id) AS (
     SELECT x.message_id FROM message_extras x JOIN messages m USING (message_id)
-     WHERE x.digest <> :blank AND NOT EXISTS (SELECT 1 FROM message_index_docsize d WHERE d.id = x.message_id)
+     WHERE substr(x.digest, 1, 8) <> :blank AND NOT EXISTS (SELECT 1 FROM message_index_docsize d WHERE d.id = x.message_id)
     UNION
     SELECT p.message_id FROM message_passages p JOIN messages m USING (message_id)
      WHERE NOT EXISTS (SELECT 1 FROM message_index_docsize d WHERE d.id = :base + p.passage_id)
@@ -144,3 +144,16 @@ SELECT s.conversation_id, s.summary_id FROM summaries s
 SELECT conversation_id, 'msg#' || message_id FROM messages WHERE typeof(content) <> 'text'
 UNION ALL
 SELECT conversation_id, summary_id FROM summaries WHERE typeof(content) <> 'text';
+
+-- name: left_behind
+-- Whether messages that are not there have left parts, extras or rows in the index behind.
+SELECT 1 FROM message_extras WHERE message_id IN (SELECT value FROM json_each(:ids))
+UNION ALL
+SELECT 1 FROM message_parts WHERE message_id IN (SELECT value FROM json_each(:ids))
+UNION ALL
+SELECT 1 FROM message_index_docsize WHERE id IN (SELECT value FROM json_each(:ids)) LIMIT 1;
+
+-- name: folded
+-- How many of some summaries have their fold in the log.
+SELECT count(*) FROM json_each(:ids) j
+ WHERE EXISTS (SELECT 1 FROM context_log g WHERE g.action = 'fold' AND json_valid(g.added) AND g.added ->> 0 = j.value);

@@ -23,9 +23,17 @@ SELECT message_id, 'role, seq, token_count or created_at is out of range' FROM m
 
 -- name: messages.order
 -- Ids and seqs of a conversation grow together.
-SELECT b.message_id, 'its seq is out of order' FROM messages a
-  JOIN messages b ON b.conversation_id = a.conversation_id AND b.seq = a.seq + 1
- WHERE b.message_id <= a.message_id AND b.conversation_id NOT IN (SELECT conversation_id FROM context_log WHERE action IN ('merge', 'transplant'));
+SELECT message_id, 'its seq is out of order' FROM (
+    SELECT message_id, conversation_id, lag(message_id) OVER (PARTITION BY conversation_id ORDER BY seq) AS before FROM messages)
+ WHERE message_id <= before AND conversation_id NOT IN (SELECT conversation_id FROM context_log WHERE action IN ('merge', 'transplant'));
+
+-- name: messages.gaps
+-- Nothing of ours deletes single messages; lossless-claw, whose search tables the file has then, prunes heartbeats.
+SELECT message_id, 'a message before it is missing, or its seq is another' FROM (
+    SELECT message_id, conversation_id, seq, lag(seq, 1, 0) OVER (PARTITION BY conversation_id ORDER BY seq) AS before FROM messages)
+ WHERE seq <> before + 1 AND conversation_id IN (SELECT conversation_id FROM ingest_state)
+   AND conversation_id NOT IN (SELECT conversation_id FROM context_log WHERE action IN ('merge', 'transplant', 'undo', 'import'))
+   AND NOT EXISTS (SELECT 1 FROM sqlite_master WHERE name = 'messages_fts');
 
 -- name: message_parts.fields
 SELECT part_id, 'its type is unknown, metadata or tool_input is no JSON, or the ordinal is negative' FROM message_parts
@@ -42,7 +50,7 @@ SELECT x.message_id, 'it has no message' FROM message_extras x LEFT JOIN message
  WHERE m.message_id IS NULL
 UNION ALL
 SELECT message_id, 'its fingerprint or digest has the wrong size' FROM message_extras
- WHERE length(fingerprint) <> 16 OR (digest IS NOT NULL AND length(digest) <> 8);
+ WHERE length(fingerprint) <> 16 OR (digest IS NOT NULL AND length(digest) NOT IN (8, 16));
 
 -- name: message_extras.lost
 -- A message of ours whose extras are gone; other programs give every message a part with an id of their own.
@@ -50,6 +58,10 @@ SELECT m.message_id, 'what was worked out about it is gone' FROM messages m
  WHERE m.message_id < (SELECT max(message_id) FROM message_extras)
    AND m.message_id NOT IN (SELECT message_id FROM message_extras)
    AND NOT EXISTS (SELECT 1 FROM message_parts p WHERE p.message_id = m.message_id AND p.part_id <> m.message_id || '.' || p.ordinal);
+
+-- name: row_digests.fields
+SELECT name || ' ' || row_key, 'its digest has the wrong size, or is of no table' FROM row_digests
+ WHERE octet_length(digest) <> 8 OR (name <> 'payloads' AND name NOT IN (SELECT name FROM sqlite_master WHERE type = 'table'));
 
 -- name: message_passages.rows
 SELECT p.passage_id, 'it lies outside its message' FROM message_passages p LEFT JOIN messages m USING (message_id)
@@ -204,6 +216,11 @@ SELECT conversation_id, 'pending or running is neither 0 nor 1, or a time is no 
 SELECT brief_id, 'its status is unknown, a count is negative or a time is no time' FROM focus_briefs
  WHERE status NOT IN ('draft', 'active', 'superseded', 'failed', 'inactive') OR token_count < 0 OR target_tokens < 0 OR julianday(created_at) IS NULL;
 
+-- name: focus_briefs.rows
+SELECT DISTINCT b.brief_id, 'it was written from summaries of another conversation' FROM focus_briefs b
+  JOIN focus_brief_sources f USING (brief_id) JOIN summaries s ON s.summary_id = f.summary_id
+ WHERE s.conversation_id <> b.conversation_id;
+
 -- name: focus_brief_sources.rows
 SELECT brief_id, 'its source ' || summary_id || ' is not in the archive' FROM focus_brief_sources
  WHERE summary_id NOT IN (SELECT summary_id FROM summaries);
@@ -238,13 +255,19 @@ SELECT w.conversation_id, 'it points at messages of another conversation' FROM l
 -- name: ingest_state.fields
 SELECT conversation_id, 'its counters do not add up' FROM ingest_state
  WHERE stored < 0 OR replayed < 0 OR skipped < 0 OR ambiguous < 0 OR revised < 0 OR likely < 0 OR seen <> stored + replayed + skipped
-    OR (blocked_at IS NULL) <> (blocked_reason IS NULL);
+    OR (blocked_at IS NULL) <> (blocked_reason IS NULL) OR typeof(context_tokens) NOT IN ('null', 'integer');
 
 -- name: ingest_state.tokens
+-- Another program that folds, or clears a context, does not count: what it has written is not indexed, or says so.
 SELECT i.conversation_id, 'its context has other tokens than were counted' FROM ingest_state i
  WHERE i.context_tokens IS NOT NULL AND i.context_seq IS (SELECT max(seq) FROM messages m WHERE m.conversation_id = i.conversation_id)
    AND i.context_tokens <> (SELECT coalesce(sum(coalesce(m.token_count, s.token_count)), 0) FROM context_items c
-         LEFT JOIN messages m USING (message_id) LEFT JOIN summaries s USING (summary_id) WHERE c.conversation_id = i.conversation_id);
+         LEFT JOIN messages m USING (message_id) LEFT JOIN summaries s USING (summary_id) WHERE c.conversation_id = i.conversation_id)
+   AND NOT EXISTS (SELECT 1 FROM summaries s LEFT JOIN summary_extras x USING (summary_id)
+         WHERE s.conversation_id = i.conversation_id AND x.summary_id IS NULL)
+   AND NOT EXISTS (SELECT 1 FROM conversation_bootstrap_state b WHERE b.conversation_id = i.conversation_id
+         AND datetime(b.soft_reset_pruned_at) > coalesce((SELECT max(datetime(g.at)) FROM context_log g
+               WHERE g.conversation_id = b.conversation_id AND g.action = 'new'), ''));
 
 -- name: leases.fields
 SELECT name, 'it has no owner, or its end is no time' FROM leases WHERE owner = '' OR julianday(expires_at) IS NULL;
@@ -272,7 +295,8 @@ SELECT pin_id, 'it is neither a text nor a message, or its time is no time' FROM
 
 -- name: token_factors.fields
 SELECT model, 'its ratio makes no sense' FROM token_factors
- WHERE ratio <= 0 OR ratio > 100 OR spread < 0 OR observations < 0 OR julianday(updated_at) IS NULL;
+ WHERE ratio <= 0 OR ratio > 100 OR spread < 0 OR observations < 0 OR julianday(updated_at) IS NULL
+    OR (typeof(ratio), typeof(spread), typeof(observations)) <> ('real', 'real', 'integer');
 
 -- name: stubborn_chunks.fields
 SELECT conversation_id, 'a remembered chunk has no ids, no known kind or no time' FROM stubborn_chunks
@@ -281,7 +305,9 @@ SELECT conversation_id, 'a remembered chunk has no ids, no known kind or no time
 -- name: history_budgets.fields
 SELECT conversation_id, 'its history budget makes no sense' FROM history_budgets
  WHERE window <= 0 OR beside < 0 OR frame < 0 OR reply < 0 OR factor <= 0 OR counted_frame < 0 OR longest_reply < 0
-    OR julianday(updated_at) IS NULL;
+    OR julianday(updated_at) IS NULL OR typeof(factor) <> 'real' OR typeof(counted_at) NOT IN ('null', 'integer')
+    OR (typeof(window), typeof(beside), typeof(frame)) <> ('integer', 'integer', 'integer')
+    OR (typeof(reply), typeof(counted_frame), typeof(longest_reply)) <> ('integer', 'integer', 'integer');
 
 -- name: archive_state.fields
 SELECT name, 'its value makes no sense' FROM archive_state
@@ -289,26 +315,27 @@ SELECT name, 'its value makes no sense' FROM archive_state
 
 -- name: page
 -- Messages with what was worked out about them when they were stored.
-SELECT m.message_id, m.identity_hash, x.fingerprint, x.digest, d.sz FROM messages m
+SELECT m.message_id, m.identity_hash, x.fingerprint, CAST(x.digest AS BLOB), d.sz FROM messages m
   LEFT JOIN message_extras x USING (message_id) LEFT JOIN message_index_docsize d ON d.id = m.message_id
  WHERE m.message_id > :after ORDER BY m.message_id LIMIT :limit;
 
 -- name: page_passages
-SELECT p.message_id, p.start, p.length, d.sz FROM message_passages p
+SELECT p.message_id, p.start, p.length, d.sz, p.passage_id FROM message_passages p
   LEFT JOIN message_index_docsize d ON d.id = :base + p.passage_id
  WHERE p.message_id BETWEEN :first AND :last ORDER BY p.message_id, p.start;
-
--- name: scratch_row
-INSERT INTO message_index (rowid, body, extra) VALUES (?, ?, ?);
-
--- name: scratch_sizes
-SELECT sz FROM message_index_docsize ORDER BY id;
 
 -- name: table_of_index
 SELECT tbl_name FROM sqlite_master WHERE type = 'index' AND name = :name;
 
+-- name: rewritten
+-- Whether lossless-claw has written the text of a summary: its own search table holds the same.
+SELECT 1 FROM summaries s JOIN summaries_fts f ON f.summary_id = s.summary_id WHERE s.summary_id = :id AND f.content = s.content;
+
+-- name: conversations_of
+SELECT DISTINCT conversation_id FROM summaries WHERE summary_id IN (SELECT value FROM json_each(:ids));
+
 -- name: summary_digests
-SELECT s.summary_id, s.content, x.digest, d.sz, x.index_id FROM summaries s
+SELECT s.summary_id, s.content, CAST(x.digest AS BLOB), d.sz, x.index_id FROM summaries s
   LEFT JOIN summary_extras x USING (summary_id) LEFT JOIN summary_index_docsize d ON d.id = x.index_id
  WHERE s.summary_id > :after ORDER BY s.summary_id LIMIT :limit;
 
@@ -352,7 +379,7 @@ SELECT message_id FROM covers GROUP BY message_id HAVING count(*) > 1 ORDER BY m
 SELECT conversation_id FROM conversations ORDER BY conversation_id;
 
 -- name: file_places
-SELECT file_id, storage_uri, byte_size FROM large_files ORDER BY file_id;
+SELECT file_id, storage_uri, byte_size, conversation_id FROM large_files ORDER BY file_id;
 
 -- name: transcript_state.fields
 SELECT conversation_id, 'it says where no transcript can be' FROM transcript_state

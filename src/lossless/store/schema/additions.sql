@@ -5,13 +5,21 @@
 CREATE TABLE IF NOT EXISTS message_extras (
     message_id  INTEGER PRIMARY KEY REFERENCES messages (message_id) ON DELETE CASCADE,
     fingerprint BLOB NOT NULL,
-    digest      BLOB,              -- of the indexed text; NULL until it is indexed
+    digest      BLOB,              -- 8 bytes of the indexed text, 8 of all that is rebuilt; NULL until it is indexed
     claimed     INTEGER NOT NULL,  -- 1 once a producer without entry ids has brought it
     preamble    INTEGER NOT NULL DEFAULT 0,  -- 1 for a system prompt at the head of a window
     format      TEXT,              -- the codec it came through; NULL for plain
     skeleton    BLOB,              -- the original with references to content and parts, deflated; NULL when those say it all
     budget_tokens INTEGER          -- the estimate for budgets; NULL until it is worked out
 );
+
+-- Digests of the rows of other tables that hold words or say what belongs where, and of the bytes of payloads.
+CREATE TABLE IF NOT EXISTS row_digests (
+    name    TEXT NOT NULL,  -- of the table
+    row_key TEXT NOT NULL,  -- JSON: the values of its key
+    digest  BLOB NOT NULL,
+    PRIMARY KEY (name, row_key)
+) WITHOUT ROWID;
 
 -- Passages of long messages beyond the first; the first has the message's own id in the index.
 CREATE TABLE IF NOT EXISTS message_passages (

@@ -1,0 +1,67 @@
+-- Digests of rows: which rows were just written, what their digests are, what they are made of.
+
+-- name: columns
+SELECT name FROM pragma_table_info(:table) ORDER BY cid;
+
+-- name: undigested
+SELECT note_id, name, row_key FROM temp.undigested ORDER BY note_id LIMIT :limit;
+
+-- name: digested
+DELETE FROM temp.undigested WHERE note_id <= :last;
+
+-- name: note
+INSERT INTO temp.undigested (name, row_key) VALUES (:name, :key);
+
+-- name: forget_note
+DELETE FROM temp.undigested WHERE name = :name AND json(row_key) = json(:key);
+
+-- name: put
+INSERT INTO row_digests (name, row_key, digest) VALUES (?, ?, ?)
+    ON CONFLICT (name, row_key) DO UPDATE SET digest = excluded.digest;
+
+-- name: drop
+DELETE FROM row_digests WHERE name = :name AND row_key = :key;
+
+-- name: set_message
+UPDATE message_extras SET digest = ? WHERE message_id = ?;
+
+-- name: messages_without
+SELECT message_id FROM message_extras WHERE length(digest) = :half LIMIT :limit;
+
+-- name: count_lacking
+SELECT count(*) FROM message_extras WHERE length(digest) = :half;
+
+-- name: known
+SELECT row_key FROM row_digests WHERE name = :name;
+
+-- name: all_known
+SELECT row_key, digest FROM row_digests WHERE name = :name;
+
+-- name: set_complete
+INSERT INTO archive_state (name, value) VALUES (:name, 1) ON CONFLICT (name) DO UPDATE SET value = 1;
+
+-- name: complete
+SELECT value FROM archive_state WHERE name = :name;
+
+-- name: page
+SELECT message_id FROM message_extras WHERE message_id > :after AND length(digest) > :half ORDER BY message_id LIMIT :limit;
+
+-- name: messages
+SELECT m.message_id, CAST(x.digest AS BLOB), m.role, m.content, m.token_count, m.identity_hash, m.openclaw_sender_metadata, m.created_at,
+       m.large_content, x.fingerprint, x.preamble, x.format, x.skeleton, x.budget_tokens
+  FROM messages m JOIN message_extras x USING (message_id) WHERE m.message_id IN (SELECT value FROM json_each(:ids));
+
+-- name: parts
+SELECT message_id, part_id, session_id, part_type, ordinal, text_content, tool_call_id, tool_name, tool_input, tool_output, metadata,
+       is_ignored, is_synthetic, tool_status, tool_error, tool_title, patch_hash, patch_files, file_mime, file_name, file_url,
+       subtask_prompt, subtask_desc, subtask_agent, step_reason, step_cost, step_tokens_in, step_tokens_out, snapshot_hash,
+       compaction_auto
+  FROM message_parts WHERE message_id IN (SELECT value FROM json_each(:ids)) ORDER BY message_id, ordinal;
+
+-- name: sources
+SELECT k.value, 'm', l.message_id, l.ordinal FROM json_each(:keys) k JOIN summary_messages l ON l.summary_id = k.value ->> 0
+UNION ALL
+SELECT k.value, 's', p.parent_summary_id, p.ordinal FROM json_each(:keys) k JOIN summary_parents p ON p.summary_id = k.value ->> 0
+UNION ALL
+SELECT k.value, 'b', x.budget_tokens, 0 FROM json_each(:keys) k JOIN summary_extras x ON x.summary_id = k.value ->> 0
+ ORDER BY 1, 2, 4, 3;
