@@ -18,6 +18,7 @@ from lossless.llm.calibration import Calibration, observe
 from lossless.llm.calibration import refused as was_refused
 from lossless.model.conversations import Conversation, Session, matches_any
 from lossless.model.messages import ModelIdentity
+from lossless.recall.redacting import redactor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,6 +45,7 @@ class Desk:
         if complete is not None and (not callable(complete) or iscoroutinefunction(complete)):
             raise BadInput("complete is a plain function: it takes a prompt and returns the answer, not a coroutine")
         self.archive, self.settings, self._clock = archive, settings, clock
+        archive.redact = redactor(settings)
         self._timezone = ZoneInfo(settings.timezone) if settings.timezone else None
         self.vault = vault_of(archive.path, settings.large_files_dir)
         takes = self.vault if settings.payloads_in_files else None

@@ -1,4 +1,4 @@
-"""A child that dies in the middle: of pruning, of a restore, of a rotation."""
+"""A child that dies in the middle: of pruning, of forgetting, of a restore, of a rotation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import lossless
 from lossless.lifecycle import backup, prune
 from lossless.store import copies
 from tests.faults import before_each_statement
-from tests.lifecycle.keeping import NOW, open_engine
+from tests.lifecycle.keeping import NOW, fill, open_engine
 
 DISK = frozenset(("open", "os.rename", "os.remove", "os.chmod", "os.chown", "os.link"))
 
@@ -32,6 +32,27 @@ def die_while_pruning(path: Path, number: int) -> None:
 
     with before_each_statement(engine.archive.database, act):
         prune.apply(engine.archive, engine.vault, work, NOW)
+
+
+def die_while_forgetting(path: Path, phrase: str, share: float) -> None:
+    """Die after this share of the statements that forgetting takes, or, at 1, before the file is written anew."""
+    engine = open_engine(path)
+    last = 0
+
+    def count(number: int, statement: str) -> None:
+        nonlocal last
+        last = number if statement.startswith("COMMIT") and not last else last
+
+    def act(number: int, statement: str) -> None:
+        if number == int(last * share) if share < 1 else statement.startswith("VACUUM"):
+            _die()
+
+    with open_engine(path.parent / "twin" / "lcm.db") as other:
+        fill(other, 1, closed=False)
+        with before_each_statement(other.archive.database, count):
+            other.forget([phrase])
+    with before_each_statement(engine.archive.database, act):
+        engine.forget([phrase])
 
 
 def die_while_restoring(path: Path, source: Path, number: int) -> None:
@@ -69,6 +90,8 @@ def main(arguments: list[str]) -> None:
     match arguments:
         case "prune", path, number:
             die_while_pruning(Path(path), int(number))
+        case "forget", path, phrase, share:
+            die_while_forgetting(Path(path), phrase, float(share))
         case "restore", path, source, number:
             die_while_restoring(Path(path), Path(source), int(number))
         case "rotate", path, file, number:

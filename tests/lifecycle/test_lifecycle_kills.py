@@ -1,4 +1,4 @@
-"""Killed in the middle of pruning, restoring or rotating: what is left holds, and the work can be done again."""
+"""Killed while pruning, forgetting, restoring or rotating: what is left holds, and the work can be done again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import pytest
 
 import lossless
 from lossless.lifecycle import backup
+from lossless.lifecycle.absence import prove
 from lossless.lifecycle.prune import Choice, parse_age
+from tests.faults import dump
 
 from .keeping import NOW, dumped, fill, open_engine, parsed, problems, transcript
 
@@ -42,6 +44,23 @@ def test_killed_while_pruning(path: Path, number: int) -> None:
         assert {id_: left[id_] for id_ in left if id_ in whole} == {id_: whole[id_] for id_ in left if id_ in whole}
         engine.prune(engine.prune_plan(Choice(older_than=parse_age("30d"))), backup=False)
         assert engine.archive.care.counts().messages == kept
+        assert problems(engine) == []
+
+
+@pytest.mark.parametrize("share", [0.1, 0.6, 0.99, 1])
+def test_killed_while_forgetting(path: Path, share: float) -> None:
+    phrase = "log line of the harbour"
+    with open_engine(path) as engine:
+        fill(engine, 1, closed=False)
+        old = dump(path)
+    assert killed("forget", path, phrase, share)
+    with open_engine(path) as engine:
+        is_new = not any(phrase in str(row) for table in dump(path).values() for row in table)
+        assert is_new == (share == 1)
+        assert is_new or dump(path) == old
+        assert problems(engine) == []
+        assert engine.forget([phrase]).left == ()
+        assert prove(str(path), engine.vault, [phrase]).traces == ()
         assert problems(engine) == []
 
 

@@ -78,7 +78,7 @@ def restore(invocation: Invocation, source: str, yes: bool) -> None:
     if not yes:
         counts = copies.inspect(place, lambda archive: _problems(archive, warnings))
         data |= {"counts": shape_if_there(counts), "warnings": len(warnings)}
-        if not _agrees(f"Replace {archive_path} by {place.name} ({counts.messages:,} messages)?"):
+        if not agrees(f"Replace {archive_path} by {place.name} ({counts.messages:,} messages)?"):
             invocation.emit("restore", data)
             return
         warnings.clear()
@@ -141,7 +141,7 @@ def _problems(archive: Archive, warnings: list[str]) -> list[str]:
     return [str(problem) for problem in found if problem.severity == "error" and problem.check != "files"]
 
 
-def _agrees(question: str) -> bool:
+def agrees(question: str) -> bool:
     """Ask a person at a terminal; a program has not agreed."""
     return sys.stdin.isatty() and click.confirm(printable(question), err=True)
 

@@ -128,7 +128,11 @@ lcm files show "$(lcm files list --limit 1 | python3 -c "$newest")"
 """,
     "lcm files explore": "lcm files explore --dry-run",
     "lcm files gc": "lcm files gc",
-    "lcm verify": "lcm verify",
+    "lcm verify": """\
+lcm verify
+echo 'hunter2-and-more' > phrases.txt
+lcm verify --absent-from phrases.txt
+""",
     "lcm adopt": "lcm adopt",
     "lcm size": "lcm size",
     "lcm backup": """\
@@ -140,6 +144,10 @@ lcm backup --rolling
     "lcm prune": """\
 lcm prune --older-than 90d
 lcm prune --to 2GB --session 'agent:*:cron:**' --apply
+""",
+    "lcm forget": """\
+lcm forget the ferry to Oban
+lcm forget msg#2 --apply
 """,
     "lcm rotate": """\
 cat > transcript.jsonl <<'END'

@@ -126,6 +126,49 @@ def _pruned(screen: Screen, data: Data) -> None:
     screen.fields(rows)
 
 
+def forget(screen: Screen, data: Data) -> None:
+    if not data["found"]:
+        screen.line("It is nowhere in the archive, nor in a backup beside it.")
+    else:
+        screen.title("Forgotten" if data["applied"] else "Would be forgotten", _lost(data))
+        rows = [("Messages", ", ".join(f"msg#{id_}" for id_ in data["messageIds"]) + _more(data))]
+        rows += [("Elsewhere", f"{count} in {table}") for table, count in data["elsewhere"].items()]
+        rows += [("Backup", f"{Path(backup['path']).name}: {_lost(backup)}") for backup in data["backups"]]
+        screen.fields([row for row in rows if row[1]])
+    for reason in data["left"]:
+        screen.line(styled("Left: ", "yellow"), reason)
+    if not data["applied"]:
+        screen.line(styled("Nothing was changed. --apply does it; it cannot be undone.", "dim"))
+
+
+def _lost(data: Data) -> str:
+    whole = f" ({number(data['emptied'])} as a whole)" if data["emptied"] else ""
+    found = [f"{plural(data['messages'], 'message')}{whole}"]
+    found += [plural(data[f"{what}s"], what) for what in ("version", "file") if data[f"{what}s"]]
+    summaries = data["rewritten"] + data["cut"]
+    return ", ".join([*found, *([plural(summaries, "summary", "summaries")] if summaries else [])])
+
+
+def _more(data: Data) -> str:
+    rest = data["messages"] - len(data["messageIds"])
+    return f" and {number(rest)} more" if rest else ""
+
+
+def absent(screen: Screen, data: Data) -> None:
+    looked = f"{plural(data['files'], 'file')}, {bytes_(data['bytes'])}"
+    if data["ok"]:
+        screen.line(styled("Nowhere. ", "green"), f"None of it is in {looked}.")
+        return
+    if data["traces"]:
+        screen.table(
+            (("phrase", "right"), "place", ("file", "rest")),
+            ((trace["phrase"], trace["place"], trace["file"]) for trace in data["traces"]),
+        )
+    for reason in data["unreadable"]:
+        screen.line(styled("Not read: ", "yellow"), reason)
+    screen.line(styled(f"Found in {plural(data['found'], 'place')} of {looked}.", "red"))
+
+
 def rotate(screen: Screen, data: Data) -> None:
     sizes = f"{bytes_(data['sizeBefore'])} → {bytes_(data['sizeAfter'])}"
     kept = f"{plural(data['keptMessages'], 'message')} stay, {number(data['droppedMessages'])} leave the file"
@@ -148,5 +191,7 @@ KEEPING_VIEWS: dict[str, Callable[[Screen, Data], None]] = {
     "restore": restore,
     "size": size,
     "prune": prune,
+    "forget": forget,
+    "verify absent": absent,
     "rotate": rotate,
 }

@@ -134,6 +134,7 @@ cli = Root(
             "backups": Entry("lossless.cli.backups:backups", "List the backups beside the archive."),
             "restore": Entry("lossless.cli.backups:restore", "Replace the archive with a backup."),
             "prune": Entry("lossless.cli.retention:prune", "Delete whole conversations for good."),
+            "forget": Entry("lossless.cli.forget:forget", "Remove a text for good, and keep it from coming back."),
             "rotate": Entry("lossless.cli.rotate:rotate", "Shorten a host's transcript to its newest messages."),
         },
         "Operate on summaries": {

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Command
+from lossless.cli.commands import Command, text
+from lossless.cli.forget import phrases_in
 from lossless.cli.output import shape
 from lossless.cli.toolbox import vault_of
 from lossless.verify import verify as verify_archive
 
 if TYPE_CHECKING:
     from lossless.cli.invocation import Invocation
+    from lossless.files.vault import Vault
 
 
 @click.command("verify", cls=Command)
@@ -26,15 +28,22 @@ if TYPE_CHECKING:
     show_default=True,
     help="List this many.",
 )
+@click.option("--absent-from", "absent", metavar="FILE", type=text, help="Prove that these phrases are nowhere.")
 @click.pass_context
-def verify(ctx: click.Context, limit: int) -> None:
+def verify(ctx: click.Context, limit: int, absent: str | None) -> None:
     """Prove that everything stored is there, findable and reachable.
 
     Reads only. Exit code 1 when something is wrong; each offender is listed with its table and id. Warnings
     concern rows that other programs wrote, and do not count as wrong.
+
+    With --absent-from it proves the opposite for the phrases in FILE (one a line; `-` reads standard input): that none
+    of them is in any file of the archive, its payloads and its backups, in compressed columns and search indexes
+    neither. Exit code 1 when one is; each place is listed.
     """
     invocation: Invocation = ctx.obj
     vault = vault_of(invocation)
+    if absent is not None:
+        ctx.exit(_absent(invocation, absent, vault, limit))
     with invocation.archive() as archive, archive.reading():
         if invocation.shows_progress:
             from lossless.cli.progress import counting
@@ -55,3 +64,20 @@ def verify(ctx: click.Context, limit: int) -> None:
     }
     invocation.emit("verify", data, ok=found.ok)
     ctx.exit(failures.OK if found.ok else failures.INTERNAL)
+
+
+def _absent(invocation: Invocation, source: str, vault: Vault | None, limit: int) -> int:
+    from lossless.lifecycle.absence import prove
+
+    invocation.archive().close()  # it must be there
+    found = prove(invocation.file_path, vault, phrases_in(source, "--absent-from"))
+    data = {
+        "ok": found.ok,
+        "files": found.files,
+        "bytes": found.bytes,
+        "found": len(found.traces),
+        "traces": [shape(trace) for trace in found.traces[:limit]],
+        "unreadable": list(found.unreadable),
+    }
+    invocation.emit("verify absent", data, ok=found.ok)
+    return failures.OK if found.ok else failures.INTERNAL

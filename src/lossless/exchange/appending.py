@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless.errors import BadInput
 from lossless.ingest import events as incoming
+from lossless.ingest.masking import masked
 from lossless.ingest.match import overlap
 from lossless.ingest.plan import IngestPlan
 from lossless.ingest.run import write
@@ -52,6 +53,8 @@ def append_new(engine: Engine, session: Session, window: Sequence[Raw]) -> Appen
         if prompts:
             engine.sync(session, prompts)
         found = archive.conversations.find(session)
+        if found is not None:
+            events, _ = incoming.read(masked(archive, found.id, said))
         known = Known() if found is None else already(archive, found.id, events)
         start = events[known.count - 1].index + 1 if known.count else 0
         report = engine.append(session, said[start:])

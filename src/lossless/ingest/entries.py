@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from lossless.errors import BadMessage
 from lossless.ingest import events as incoming
 from lossless.ingest.events import Skip
+from lossless.ingest.masking import masked
 from lossless.ingest.plan import IngestPlan, Known, plan_append
 from lossless.ingest.run import (
     by_role,
@@ -59,12 +60,12 @@ class Batch:
     size: int
 
 
-def read(items: Sequence[Incoming]) -> Batch:
-    """Decode entries; one that cannot be read does not keep the others from being stored."""
+def read(archive: Archive, conversation_id: int, items: Sequence[Incoming]) -> Batch:
+    """Decode entries as they may be kept; one that cannot be read does not keep the others from being stored."""
     events: list[Event] = []
     skips: list[Skip] = []
     unreadable: list[Skip] = []
-    for place, item in enumerate(items):
+    for place, item in enumerate(masked(archive, conversation_id, items)):
         try:
             found, skipped = incoming.read((item,), place)
         except BadMessage as error:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from lossless.ingest import likeness
 from lossless.ingest.payloads import without_payloads
 from lossless.model.identity import words_digest
+from lossless.model.masking import FORGOTTEN
 from lossless.store.context import Change
 from lossless.store.operations import Operations
 
@@ -45,6 +46,8 @@ def write_versions(
     revised: list[int] = []
     before = None
     for id_, message in new:
+        if stored[id_].message.content == FORGOTTEN and archive.tombstones.rounds():
+            continue  # what it said was forgotten: it takes no words again
         words = words_digest(message.message)
         is_lesser = likeness.is_reduction(
             stored[id_].message, message.message, stands_for_several=message.message.content in several

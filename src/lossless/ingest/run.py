@@ -12,6 +12,7 @@ from lossless.errors import BadInput
 from lossless.ingest import events as incoming
 from lossless.ingest import likeness
 from lossless.ingest.events import Skip
+from lossless.ingest.masking import masked
 from lossless.ingest.payloads import store
 from lossless.ingest.plan import IngestPlan, Known, plan_append, with_own_id, with_own_ids
 from lossless.ingest.preamble import write_preamble
@@ -118,9 +119,11 @@ def append(
     """Store messages that the host says are new; the same key with the same words, or the same entry id, is a no-op."""
     _check_names(session, key)
     events, skips = incoming.read(items)
-    events = with_own_ids(events)
     with archive.writing():
         conversation = archive.conversations.open(session, now)
+        if (kept := masked(archive, conversation.id, items)) is not items:
+            events, skips = incoming.read(kept)
+        events = with_own_ids(events)
         if key is not None and archive.ingest.has_key(conversation.id, key, _payload(events)):
             return AppendReport(conversation.id, replayed=len(events), skipped=tuple(skips))
         events = without_copies(archive, conversation, events, skips, follows=True)
@@ -245,6 +248,7 @@ def sync(
         conversation = archive.conversations.open(session, now)
         if key is not None and archive.ingest.has_key(conversation.id, key):
             return AppendReport(conversation.id, replayed=len(items))
+        items = masked(archive, conversation.id, items)
         read = partial(_read, archive, items=items, timezone=timezone, whole=whole)
         conversation, seen = tab_of(archive, session, conversation, read(conversation), read, now)
         apart = _apart(archive, conversation, read, seen.plan, now)

@@ -253,7 +253,7 @@ def _lay_over(
     """Store the window that decides where the path belongs; False when it is held back."""
     archive = work.archive
     with archive.writing():
-        batch = ingest.read(messages_of(window, work.age))
+        batch = ingest.read(archive, work.id, messages_of(window, work.age))
         plan, batch = ingest.lay_over(archive, work.conversation, batch, rewritten=not looked.known, in_use=left)
         if looked.made_up and plan.abandoned:  # the host went back, or it has begun again with the same words
             plan = replace(plan, ambiguous=max(1, plan.ambiguous))
@@ -291,7 +291,7 @@ def _lay_rest_over(work: Reading, entries: Iterator[Entry | BadLine]) -> None:
     """Lay what follows over the rows behind the last known one, chunk by chunk: words alone decide."""
     for chunk in chunks(entries, work.chunk):
         with work.archive.writing():
-            batch = ingest.read(messages_of(chunk, work.age))
+            batch = ingest.read(work.archive, work.id, messages_of(chunk, work.age))
             plan, batch = ingest.lay_over(work.archive, work.conversation, batch, rewritten=True, after=work.behind)
             _carry_out(work, chunk, batch, plan)
 

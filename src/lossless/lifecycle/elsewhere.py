@@ -98,7 +98,7 @@ def apart(whose: Whose, path: Callable[[], Iterable[Entry | BadLine]], fork_toke
     parents = _parents(whose, formers)
     if not formers and not pruned and not parents:
         return None
-    messages = _read(path(), whose.age)
+    messages = _read(whose, path())
     found = Apart(bytearray(len(messages.heard)))
     own = _own(archive, mine, messages.ids)
     if formers or pruned:
@@ -118,10 +118,13 @@ def keep_words(
 ) -> None:
     """Keep the words of entries, by their places, that rows of closed conversations have otherwise; the rows stay."""
     for n, entry in enumerate(said(entries)):
-        events = ingest.read(messages_of([entry])).events if n in rows else ()
+        if n not in rows:
+            continue
+        row = archive.messages.get(rows[n])
+        events = ingest.read(archive, row.conversation_id, messages_of([entry])).events
         if not events:
             continue
-        row, event = archive.messages.get(rows[n]), replace(events[0], entry_id=None)
+        event = replace(events[0], entry_id=None)
         if row.message.role == event.message.role:
             plan = IngestPlan(versions=((row.id, event),), is_running=False)
             with archive.writing():
@@ -147,14 +150,14 @@ def _parents(whose: Whose, formers: Sequence[int]) -> list[int]:
     return [id_ for id_ in ids if id_ != whose.conversation.id and id_ not in formers]
 
 
-def _read(entries: Iterable[Entry | BadLine], age: int) -> _Path:
+def _read(whose: Whose, entries: Iterable[Entry | BadLine]) -> _Path:
     """The messages of a path; what is no message of an archive has an empty print."""
     found, stream = _Path(), said(entries)
     while chunk := list(islice(stream, _AT_ONCE)):
-        batch = ingest.read(messages_of(chunk, age))
+        batch = ingest.read(whose.archive, whose.conversation.id, messages_of(chunk, whose.age))
         events = {event.index: event for event in batch.events}
         for place, entry in enumerate(chunk):
-            event, id_ = events.get(place), id_of(entry, age)
+            event, id_ = events.get(place), id_of(entry, whose.age)
             at = 0 if event is None or event.created_at is None else max(0, int(event.created_at.timestamp()))
             print_ = b"" if event is None else event.fingerprint[:PRINT]
             role = "" if event is None else event.message.role
@@ -250,9 +253,10 @@ def _shared(
 def _copies(archive: Archive, entries: Iterable[Entry | BadLine], rows: Mapping[int, int]) -> Iterator[int]:
     """Places of entries that are rewritten copies of rows with the same id, and bring no words of their own."""
     for n, entry in enumerate(said(entries)):
-        if n in rows and (events := ingest.read(messages_of([entry])).events):
-            stored = archive.messages.get(rows[n]).message
-            if is_reduction(stored, events[0].message):
+        if n in rows:
+            stored = archive.messages.get(rows[n])
+            events = ingest.read(archive, stored.conversation_id, messages_of([entry])).events
+            if events and is_reduction(stored.message, events[0].message):
                 yield n
 
 

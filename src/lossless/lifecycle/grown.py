@@ -79,7 +79,8 @@ def _others(reread: Reread, items: list[Incoming]) -> tuple[tuple[tuple[int, Eve
     known = reread.archive.messages.known_entries(reread.conversation.id, [item.entry_id or "" for item in items])
     found: list[tuple[int, Event]] = []
     strangers: list[Event] = []
-    for event in ingest.read([item for item in items if item.entry_id in known]).events:
+    there = [item for item in items if item.entry_id in known]
+    for event in ingest.read(reread.archive, reread.conversation.id, there).events:
         row = known[event.entry_id or ""]
         if row.role != event.message.role:
             strangers.append(event)

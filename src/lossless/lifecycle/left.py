@@ -46,7 +46,7 @@ def store_left(work: Reading, left: frozenset[str] | None = None) -> None:
     gone = (entry for entry in said(of_lane(transcript.appended(), lane)) if entry.id in left)
     for chunk in chunks(gone, work.chunk):
         with archive.writing():
-            batch = ingest.read(messages_of(chunk))
+            batch = ingest.read(archive, work.id, messages_of(chunk))
             plan = _plan_left(archive, work.id, batch)
             if not plan.new and not plan.stamps:
                 continue

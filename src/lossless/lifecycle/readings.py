@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from lossless.ingest import entries as ingest
+from lossless.ingest.masking import masked_records
 from lossless.lifecycle import epochs
 from lossless.lifecycle.elsewhere import Whose, apart, keep_words
 from lossless.lifecycle.stream import CHUNK, body_of, entry_hash, id_of, messages_of, records_of, said
@@ -129,7 +130,7 @@ def put(work: Reading, chunk: Sequence[Entry | BadLine], front: epochs.Front, ta
 
     With the digest of the bytes before that place, the file counts as seen to its end.
     """
-    batch = ingest.read(messages_of(chunk, work.age))
+    batch = ingest.read(work.archive, work.id, messages_of(chunk, work.age))
     report = ingest.follow(work.archive, work.conversation, batch, now=work.now, payloads=work.payloads)
     account(work, chunk, batch, report)
     _advance(work, chunk, front, tail)
@@ -146,7 +147,7 @@ def account(work: Reading, chunk: Sequence[Entry | BadLine], batch: ingest.Batch
         entry = messages[skip.index]
         records.append((entry.id, entry.kind, body_of(entry)))
     if records:
-        work.archive.transcripts.keep_records(work.id, records)
+        work.archive.transcripts.keep_records(work.id, masked_records(work.archive, records))
     work.report = work.report.plus(report, len(records))
     for skip in batch.unreadable:
         work.report = work.report.noting(messages[skip.index].line.number, skip.reason)

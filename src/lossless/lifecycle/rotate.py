@@ -15,11 +15,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from lossless import formats, recognise
 from lossless.errors import LosslessError
 from lossless.files.durable import flush
+from lossless.ingest.masking import masked, masked_records
 from lossless.lifecycle.ages import aged, newest
 from lossless.lifecycle.backup import sweep_leftovers
 from lossless.lifecycle.naming import OTHERS, imported_from, kept_by
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lossless.lifecycle.tail import Shortened
-    from lossless.model.messages import JsonObject
+    from lossless.model.messages import JsonObject, Message
     from lossless.store.archive import Archive
     from lossless.store.messages import TailRow
 
@@ -272,17 +273,19 @@ def keep_in(archive: Archive, conversation_id: int) -> Callable[[Iterable[tuple[
             for id_, kind, record in page:
                 if id_ is None or (id_ not in rows and id_ not in others):
                     new.append((None if _is_made_up(id_) else id_, kind, record))
-                elif not (id_ in rows and _is_same(rows[id_], id_, record)) and not _is_among(record, kept):
+                    continue
+                is_row = id_ in rows and _is_same(archive, conversation_id, rows[id_], id_, record)
+                if not is_row and not _is_among(record, kept):
                     new.append((None, kind, record))
             with archive.writing():
-                archive.transcripts.keep_records(conversation_id, new)
+                archive.transcripts.keep_records(conversation_id, masked_records(archive, new))
 
     return keep
 
 
-def _is_same(row: TailRow, id_: str, record: JsonObject) -> bool:
+def _is_same(archive: Archive, conversation_id: int, row: TailRow, id_: str, record: JsonObject) -> bool:
     """Whether a row says what a record says."""
-    found = _identity(Said(id_, _said_in(record)))
+    found = _identity(archive, conversation_id, Said(id_, _said_in(record)))
     return found is not None and found[0] == row.fingerprint
 
 
@@ -330,7 +333,7 @@ def unstored_in(archive: Archive, conversation_id: int) -> Callable[[Iterable[Sa
             known.update(row.fingerprint for row in rows.values())
             kept = {*rows, *retention.kept_records(conversation_id, ids)}
             for said in page:
-                found = None if said.entry_id in kept else _identity(said)
+                found = None if said.entry_id in kept else _identity(archive, conversation_id, said)
                 if found is not None:
                     unknown[found[0]] += 1
                     identities.setdefault(found[0], (found[1], said.entry_id))
@@ -344,10 +347,11 @@ def unstored_in(archive: Archive, conversation_id: int) -> Callable[[Iterable[Sa
     return first_unstored
 
 
-def _identity(said: Said) -> tuple[bytes, str] | None:
+def _identity(archive: Archive, conversation_id: int, said: Said) -> tuple[bytes, str] | None:
     """What makes a message the same; None for one that is never stored."""
     try:
-        message = formats.decode(said.message, "openclaw")
+        (kept,) = masked(archive, conversation_id, [formats.decode(said.message, "openclaw")])
+        message = cast("Message", kept)
     except LosslessError:
         return b"unreadable", ""
     if recognise.why_skipped(message) is not None or recognise.may_be_note(message):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.compaction.trigger import FAILED_STOPS
+from lossless.desk import session_of
 from lossless.errors import BadInput
 from lossless.lifecycle.naming import imported_from
 from lossless.lifecycle.transcribing import Transcribing
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from lossless.compaction.run import CompactionReport
     from lossless.lifecycle.autorotate import Action, Limits, Mode, StartReport, Tools
     from lossless.lifecycle.backup import Backup
+    from lossless.lifecycle.forget import ForgetReport
+    from lossless.lifecycle.forgetting import Tools as ForgetTools
+    from lossless.lifecycle.forgetting import Wanted
     from lossless.lifecycle.prune import Choice, PrunePlan, PruneReport
     from lossless.lifecycle.reports import TranscriptReport
     from lossless.lifecycle.rotate import RotateReport
@@ -124,6 +128,51 @@ class Upkeep(Transcribing):
         report = prune.apply(self.archive, self.vault, work, now, progress)
         self.log.log("prune", conversations=report.conversations, messages=report.messages, files=report.files)
         return report
+
+    def forget_plan(
+        self,
+        phrases: Sequence[str] = (),
+        *,
+        message_ids: Sequence[int] = (),
+        sessions: Sequence[Session | Conversation] = (),
+    ) -> ForgetReport:
+        """What `forget` would change, in the archive and its backups; changes nothing."""
+        from lossless.lifecycle import forget
+
+        return forget.forget(self._forgetting(), self._wanted(phrases, message_ids, sessions), dry_run=True)
+
+    def forget(
+        self,
+        phrases: Sequence[str] = (),
+        *,
+        message_ids: Sequence[int] = (),
+        sessions: Sequence[Session | Conversation] = (),
+        progress: Callable[[int], None] | None = None,
+    ) -> ForgetReport:
+        """Remove phrases, messages or sessions for good, from the archive, its files and its backups.
+
+        A phrase leaves `[forgotten]` where it stood, a message keeps nothing but that. A tombstone without words keeps
+        hosts from bringing it back. `.left` of the report names what could not be reached.
+        """
+        from lossless.lifecycle import forget
+
+        report = forget.forget(self._forgetting(progress), self._wanted(phrases, message_ids, sessions))
+        self.log.log("forget", messages=len(report.archive.message_ids), backups=len(report.backups))
+        return report
+
+    def _wanted(
+        self, phrases: Sequence[str], message_ids: Sequence[int], sessions: Sequence[Session | Conversation]
+    ) -> Wanted:
+        from lossless.lifecycle.forget import wanted
+
+        return wanted(self.archive, phrases, message_ids, [session_of(one).name for one in sessions])
+
+    def _forgetting(self, progress: Callable[[int], None] | None = None) -> ForgetTools:
+        from lossless.lifecycle.forgetting import Tools
+
+        settings, now = self.settings, self._clock()
+        threshold = settings.large_file_threshold_tokens
+        return Tools(self.archive, self.vault, self.loop.summariser, threshold, now, progress)
 
     # --- transcripts ---
 

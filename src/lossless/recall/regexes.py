@@ -76,6 +76,13 @@ class Regex:
             found = self._compiled.search(text, timeout=max(seconds, 0.001), concurrent=True)
         return None if found is None else found.span()
 
+    def spans(self, text: str, seconds: float) -> list[tuple[int, int]]:
+        """Everywhere it matches; `TimeoutError` when that cannot be said in time."""
+        if self._compiled is None:
+            return [found.span() for found in self._linear.finditer(text)]
+        found = self._compiled.finditer(text, timeout=max(seconds, 0.001), concurrent=True)
+        return [one.span() for one in found]
+
 
 def _compile(pattern: str) -> Any:
     try:

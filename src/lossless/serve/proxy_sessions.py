@@ -8,6 +8,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from lossless.ingest.masking import masked_bodies
 from lossless.ingest.prints import pieces
 from lossless.model.conversations import Session
 from lossless.serve.proxy_histories import Fit, Request, Stored, fit, goes_back, goes_on, shares
@@ -70,7 +71,7 @@ class Sessions:
         name = header or f"proxy:{key_name}"
         if as_named:
             return Session(key=name)
-        request = Request(window)
+        request = Request(masked_bodies(self.engine.archive, window))
         if not header and self.by == "prefix":
             return self._aligned(request, name)
         named = Session(key=name)

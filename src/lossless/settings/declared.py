@@ -63,6 +63,20 @@ class Settings:
         env="LCM_PAYLOADS_IN_FILES",
         ours=True,
     )
+    redact_secrets: bool = storage(
+        "redactSecrets",
+        False,
+        OFF,
+        "Whether what looks like a key, a token or a password is masked before it is stored.",
+        ours=True,
+    )
+    redact_patterns: tuple[str, ...] = storage(
+        "redactPatterns",
+        (),
+        Texts(),
+        "Regular expressions; what they match is stored as `[redacted:pattern]` only.",
+        ours=True,
+    )
     timezone: str | None = storage(
         "timezone", None, Zone(), "The zone in which times are shown.", env="TZ", derived="the machine's zone, else UTC"
     )

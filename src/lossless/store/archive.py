@@ -31,6 +31,7 @@ from lossless.store.row_digests import RowDigests, triggers
 from lossless.store.search import UNWRITABLE, Search
 from lossless.store.sqlite import SqliteDatabase
 from lossless.store.summaries import Summaries
+from lossless.store.tombstones import Tombstones
 from lossless.store.transcripts import Transcripts
 from lossless.store.versions import Versions
 
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
     from types import TracebackType
+
+    from lossless.model.masking import Cut
 
 #: Rows of other programs that opening indexes at once; the rest follows with searches and `catch_up`.
 _AT_OPEN = 5_000
@@ -75,6 +78,9 @@ class Archive:
         self.details = Details(database)
         self.transcripts = Transcripts(database)
         self.histories = Histories(database, self.messages)
+        self.tombstones = Tombstones(database)
+        #: Masks secrets in what comes in, where that is switched on.
+        self.redact: Cut | None = None
 
     @classmethod
     def open(cls, path: str | Path, *, read_only: bool = False, busy_timeout_ms: int = 30_000) -> Archive:

@@ -55,6 +55,11 @@ def copy_to(
         copy.close()
 
 
+def without_log(database: SqliteDatabase) -> None:
+    """Make a file one that needs no log beside it."""
+    database.row("PRAGMA journal_mode = DELETE")
+
+
 def _no_copy(error: apsw.Error, target: str) -> ArchiveError:
     """Why a copy could not be written, in our words."""
     if isinstance(error, apsw.FullError):

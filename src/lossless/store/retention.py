@@ -164,6 +164,7 @@ class Retention:
             return str(error)
         finally:
             self._db.run(_QUERIES["stay_in_memory"])
+            self._db.reconnect()  # where temporary tables lie has changed, and they are gone with it
         return None
 
     def pages(self) -> dict[str, int] | None:

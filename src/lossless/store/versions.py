@@ -169,6 +169,30 @@ class Versions:
         self._write(conversation, message_id, new, fresh, old.tokens)
         return is_other
 
+    def replace(
+        self,
+        conversation: Conversation,
+        message_id: int,
+        new: NewMessage,
+        versions: Sequence[tuple[Version, Wording, bytes]],
+        *,
+        digest: bytes,
+        notes: Mapping[int, Mapping[str, Json]] | None = None,
+    ) -> None:
+        """Give a row other words and keep nothing of those it had; of its versions, what is given of each.
+
+        `digest` is that of the new words as they came. In the caller's transaction, on a person's command only.
+        """
+        role, old = self._current(message_id)
+        for row in self._rows([message_id]):
+            self._db.run(_QUERIES["drop_index"], {"version_id": row.id})
+            self._db.run(_QUERIES["remove"], {"version_id": row.id})
+        fresh = Wording.of(new.message, notes)
+        self._write(conversation, message_id, new, fresh, old.tokens)
+        for version, wording, words in versions:
+            if words != digest:
+                self._add(message_id, role, wording, words, fresh, version.kind, version.at)
+
     def _retire(self, message_id: int, role: Role, old: Wording, digest: bytes, fresh: Wording, now: datetime) -> None:
         """Make the current words a version; what was the beginning of them still is the beginning of something."""
         begins = old.begins(fresh, role)

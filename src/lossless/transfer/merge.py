@@ -9,6 +9,7 @@ from lossless.model.times import row_time
 from lossless.store.bundle_writer import BundleWriter, copy_of
 from lossless.store.context import Change, item_id
 from lossless.transfer.align import Alignment, align
+from lossless.transfer.forgotten import cut_again, known_again
 from lossless.transfer.merge_log import LOST, Numbers, log_and_former, merged_from
 from lossless.transfer.merge_plan import Plan, context_rows, renamed, time_or, unnumbered
 from lossless.transfer.parts import as_columns, role_of
@@ -67,6 +68,7 @@ class Merger:
 
     def add(self, bundle: Bundle) -> None:
         """One more conversation."""
+        bundle = known_again(self._archive, bundle)
         self.report.conversations_scanned += 1
         if self.report.dry_run:
             with self._archive.reading():
@@ -83,7 +85,12 @@ class Merger:
         self._progress(len(bundle.keys))
 
     def finish(self, pruned: Iterable[Values] = ()) -> None:
-        """What concerns several conversations, or none: which forks rely on which, and what was deleted for good."""
+        """What concerns several conversations, or none: forks, what was deleted for good, what was forgotten."""
+        self._keep_common(pruned)
+        if not self.report.dry_run:
+            self.report.warnings += cut_again(self._archive, self._payloads.vault, self._now)
+
+    def _keep_common(self, pruned: Iterable[Values]) -> None:
         found, came = sound_pruned(pruned, self.report), self._came
         forks = [(came[one], came[other]) for one, other in self._forks if {one, other} <= came.keys()]
         if not found and not forks:

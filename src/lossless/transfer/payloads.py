@@ -33,6 +33,10 @@ class Payloads:
         #: Digests of what was brought, by file id: ids of other programs say nothing about the bytes.
         self.brought: dict[str, bytes] = {}
 
+    @property
+    def vault(self) -> Vault | None:
+        return self._vault
+
     def look(self, file: Values, report: ImportReport) -> None:
         """Count what `bring` would do."""
         is_there = self._vault is not None and self.read(file) is not None

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.errors import BadInput, LosslessError
+from lossless.ingest.masking import masked_text
 from lossless.lifecycle.naming import session_of, session_of_lane
 from lossless.lifecycle.stream import said
 from lossless.model.conversations import Session
@@ -160,7 +161,7 @@ def _bring_in(
     title = transcript.lane_header(lane).title
     if report.conversation_id is not None and title:
         with engine.archive.writing():
-            engine.archive.conversations.give_title(report.conversation_id, title)
+            engine.archive.conversations.give_title(report.conversation_id, masked_text(engine.archive, title))
     return Outcome(
         path,
         session,

@@ -291,3 +291,13 @@ CREATE TABLE IF NOT EXISTS fork_sources (
     source_id       INTEGER NOT NULL,
     PRIMARY KEY (conversation_id, source_id)
 ) WITHOUT ROWID;
+
+-- What was forgotten on purpose, so that it does not come back: enough to know it again, never its words.
+CREATE TABLE IF NOT EXISTS tombstones (
+    round           INTEGER NOT NULL,  -- of forgetting; they hold in this order
+    digest          BLOB NOT NULL,     -- keyed: of a phrase, or of the fingerprint of a whole message
+    length          INTEGER,           -- of a phrase, in characters; NULL for a whole message
+    roll            INTEGER,           -- the keyed sum of its characters, 16 bits
+    conversation_id INTEGER NOT NULL DEFAULT 0,  -- where a whole message is forgotten; 0 for everywhere
+    PRIMARY KEY (round, digest, conversation_id)
+) WITHOUT ROWID;
