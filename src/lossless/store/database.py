@@ -54,6 +54,10 @@ class Database(Protocol):
         """Read several statements as one."""
         ...
 
+    def reconnect(self) -> None:
+        """Open this thread's connection anew, with the temporary tables that it begins with."""
+        ...
+
     def close(self) -> None:
         """Let go of the file in every thread."""
         ...
