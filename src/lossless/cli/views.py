@@ -55,6 +55,7 @@ def status(screen: Screen, data: Data) -> None:
               for row in summaries["byDepth"]),
             ("Context", f"{plural(totals['context']['items'], 'item')}, {number(totals['context']['tokens'])} tokens"),
             ("Fresh tail", f"{plural(tail['count'], 'message')}{'' if cap is None else f', {number(cap)} tokens'}"),
+            *_budgets(data["historyBudgets"]),
         )
     )  # fmt: skip
     for blocked in live["blocked"]:
@@ -65,6 +66,18 @@ def status(screen: Screen, data: Data) -> None:
     if data["room"]:
         screen.gap()
         screen.bars(list(data["room"].items()))
+
+
+def _budgets(known: list[Data]) -> list[tuple[str, str]]:
+    """How much of its window each of the newest conversations has for its history."""
+    return [
+        (
+            "" if n else "History budget",
+            f"conversation {one['conversationId']}: {number(one['tokens'])} of {number(one['window'])} tokens "
+            f"(beside {number(one['beside'])}, reply {number(one['reply'])}, factor {one['factor']:.2f})",
+        )
+        for n, one in enumerate(known)
+    ]
 
 
 def _held(count: int, what: str, style: str) -> list[tuple[str, Any]]:

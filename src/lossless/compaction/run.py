@@ -22,7 +22,8 @@ from lossless.compaction.source_text import line_of, section_of
 from lossless.compaction.trigger import Reason, Stop, after_round, another_round, conclude
 from lossless.errors import GuardOpen, ModelAuth, ModelBadAnswer, ModelDenied, ModelError, Stale
 from lossless.llm.guard import BREAKER
-from lossless.model.context import MessageItem, SummaryItem, newest_user_index, prompt_tokens, token_sum
+from lossless.model.budget import budget_tokens
+from lossless.model.context import MessageItem, SummaryItem, budget_sum, newest_user_index, prompt_tokens, token_sum
 from lossless.model.identity import summary_id
 from lossless.model.summaries import NewSummary
 from lossless.store.context import Change, item_id
@@ -365,8 +366,9 @@ def _place(job: Job, sweeping: _Sweeping, work: plan.Pass, written: Written | No
             sweeping.state = plan.after_stale(sweeping.state, sweeping.context)
             return False
         sweeping.summary_ids.append(id_)
-        sweeping.context = list(plan.folded(sweeping.context, work, id_, written.tokens))
-        sweeping.state = plan.after_pass(sweeping.state, work, id_, written.tokens)
+        estimate = budget_tokens(written.text)
+        sweeping.context = list(plan.folded(sweeping.context, work, id_, written.tokens, estimate))
+        sweeping.state = plan.after_pass(sweeping.state, work, id_, written.tokens, estimate)
     if job.progress:
         job.progress(work, written)
     return written is not None
@@ -397,7 +399,7 @@ def fold(
     can always go back down to the words that were said.
     """
     with archive.writing():
-        before = archive.context_tokens(conversation_id)
+        before, budget = archive.context_tokens(conversation_id), archive.context_budget(conversation_id)
         archive.summaries.insert(conversation_id, sources, summary, now)
         ordinal = archive.context.replace(conversation_id, sources, summary.id, now)
         archive.summaries.mark_pending_stale(conversation_id, ordinal, sources[-1].ordinal)
@@ -407,7 +409,8 @@ def fold(
         after = before - token_sum(sources) + summary.tokens
         change = Change("fold", actor, None, removed, (summary.id,), ordinal, before, after)
         archive.context.log(conversation_id, change, now)
-        archive.ingest.set_context_tokens(conversation_id, after)
+        budget += max(summary.tokens, budget_tokens(summary.content)) - budget_sum(sources)
+        archive.ingest.set_context_tokens(conversation_id, after, max(0, budget - after))
 
 
 def _stop_of(error: ModelError | GuardOpen | Stale) -> Stop:

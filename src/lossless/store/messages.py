@@ -71,9 +71,12 @@ class Appended:
     ids: tuple[int, ...] = ()
     last_seq: int | None = None
     tokens: int = 0
+    #: By how much their estimates for budgets are above their tokens.
+    extra: int = 0
 
     def __add__(self, later: Appended) -> Appended:
-        return Appended(self.ids + later.ids, later.last_seq or self.last_seq, self.tokens + later.tokens)
+        last_seq = later.last_seq or self.last_seq
+        return Appended(self.ids + later.ids, last_seq, self.tokens + later.tokens, self.extra + later.extra)
 
 
 class Messages:
@@ -93,6 +96,7 @@ class Messages:
         first, seq, ordinal = places
         packed = [rows.pack(item.message) for item in new]
         texts = [indexed_text(pack.content, item.message) for item, pack in zip(new, packed, strict=True)]
+        estimates = [message_budget_tokens(item.message) for item in new]
         at = row_time(now)
         self._db.run_many(
             _INSERT,
@@ -107,7 +111,7 @@ class Messages:
             [
                 (first + n, item.fingerprint, digest(text), item.entry_id is None, item.is_preamble,
                  None if item.message.format == "plain" else item.message.format, pack.skeleton,
-                 message_budget_tokens(item.message))
+                 estimates[n])
                 for n, (item, pack, text) in enumerate(zip(new, packed, texts, strict=True))
             ],
         )  # fmt: skip
@@ -118,7 +122,8 @@ class Messages:
             self._db.run_many(_INSERT_CONTEXT, [(conversation.id, ordinal + n, first + n, at) for n in range(len(new))])
         self._index.add_messages(first, texts, [pack.content for pack in packed])
         tokens = sum(item.message.tokens for item in new)
-        return Appended(tuple(range(first, first + len(new))), seq + len(new) - 1, tokens)
+        extra = sum(max(0, most - item.message.tokens) for most, item in zip(estimates, new, strict=True))
+        return Appended(tuple(range(first, first + len(new))), seq + len(new) - 1, tokens, extra)
 
     def known_entries(self, conversation_id: int, entry_ids: Sequence[str]) -> dict[str, TailRow]:
         """Which of a host's entry ids are stored, and where, hidden rows too."""

@@ -62,6 +62,10 @@ INSERT OR IGNORE INTO stubborn_chunks (conversation_id, chunk, kind, at) VALUES 
 SELECT window, beside, frame, reply, factor, counted_frame, counted_at, longest_reply FROM history_budgets
  WHERE conversation_id = :conversation_id;
 
+-- name: newest_histories
+SELECT conversation_id, window, beside, frame, reply, factor FROM history_budgets
+ ORDER BY updated_at DESC, conversation_id DESC LIMIT :limit;
+
 -- name: set_history
 INSERT INTO history_budgets (conversation_id, window, beside, frame, reply, factor, counted_frame, counted_at,
                              longest_reply, updated_at)
