@@ -73,7 +73,7 @@ class Pass:
         return chunk_key(self.items)
 
     def frees(self, summary_tokens: int) -> int:
-        """By how much a prompt gets smaller when a summary of so many tokens, as budgets count, stands for the sources."""
+        """By how much a prompt gets smaller when a summary of so many tokens, as budgets count, is there instead."""
         return prompt_tokens(self.items) - framed(summary_tokens)
 
 
