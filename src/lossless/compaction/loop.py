@@ -136,6 +136,7 @@ class Loop:
         job = self._job(situation, policy, decision, "turn")
         is_extracted = not who.may_ask_model
         job = replace(job, may_ask_model=who.may_ask_model, seconds=seconds, takes_over=is_extracted)
+        job = replace(job, is_forced=decision.pressure == "hard")
         report = compact(job, threshold_chain(decision, policy, time.monotonic()))
         left = self.archive.context_budget(situation.conversation.id) + self._framing(situation.conversation.id)
         owes = not decision.is_under(left) and not report.exhausted
@@ -151,7 +152,7 @@ class Loop:
         history = self.history(situation, policy)
         decision = self._evaluate(situation, policy, history)
         job = replace(self._job(situation, policy, decision, "turn"), may_ask_model=False, manual=True)
-        job = replace(job, seconds=self.turn_seconds, takes_over=True)
+        job = replace(job, seconds=self.turn_seconds, takes_over=True, is_forced=True)
         report = replace(compact(job, threshold_chain(decision, policy, time.monotonic())), history=history)
         if report.compacted:
             self._keep(situation, history)

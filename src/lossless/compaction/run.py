@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from datetime import datetime
 
-    from lossless.compaction.escalate import Answer, Ask, OnFailure
+    from lossless.compaction.escalate import Answer, Ask, OnFailure, Sizes
     from lossless.compaction.gate import ArchiveGate
     from lossless.compaction.policy import CompactionPolicy
     from lossless.compaction.prompts import SummaryPrompt
@@ -108,6 +108,12 @@ class Job:
     crew_tokens: int = CREW_TOKENS
     #: Prolongs the lease, and says whether it is still ours; known when the work begins.
     prolong: Callable[[], bool] = lambda: True
+
+    @property
+    def sizes(self) -> Sizes:
+        """How long its summaries should be: as the settings say, and no longer than the budget has room for."""
+        leaf, condensed = self.policy.leaf_target_tokens, self.policy.condensed_target_tokens
+        return replace(self.summariser.sizes, leaf_target_tokens=leaf, condensed_target_tokens=condensed)
 
 
 @dataclass(slots=True)
@@ -285,7 +291,7 @@ def _extract_all(job: Job, sweeping: _Sweeping, batch: Sequence[plan.Pass], crew
 
     What a placed one changes of the plan, the rest is planned anew: the outcome is the same as one at a time.
     """
-    sizes, wording = job.summariser.sizes, job.summariser.wording
+    sizes, wording = job.sizes, job.summariser.wording
     sources = (source_of(job.archive, work, job.summariser) for work in batch)
     written: Iterator[Written | None]
     if crew is None or len(batch) == 1:
@@ -314,7 +320,7 @@ def _write_all(
     def write(source: Source) -> Written | ModelError | GuardOpen | Stale | None:
         try:
             return summarise(
-                source, ask, sizes=job.summariser.sizes, wording=job.summariser.wording, on_failure=job.on_failure
+                source, ask, sizes=job.sizes, wording=job.summariser.wording, on_failure=job.on_failure
             )
         except (ModelError, GuardOpen, Stale) as error:
             return error

@@ -36,6 +36,8 @@ _ROUNDS, _LAST_ROUND = 8, 10
 #: An answer that would have to be shorter is none.
 _LEAST_ANSWER = 128
 _ENOUGH = "No more recall in this turn: answer with what you have."
+#: What is so many tokens by its length has at most so many times as many.
+_DENSEST = 4
 #: With fewer than one in so many parts of the window left, a model gets no tools from us unless it shall always.
 _TOOLS_LEAVE = 4
 
@@ -169,7 +171,7 @@ class Turn:
         """Ask for no longer a reply than the window has room for: providers refuse what could become too long."""
         dialect, asked = self.keeping.dialect, self.keeping.dialect.most_output(body)
         most = self.most_tokens
-        if not asked or (most is not None and most + asked + self._beside <= self._window_size // 2):
+        if not asked or (most is not None and _DENSEST * most + asked + self._beside <= self._window_size // 2):
             return body
         history = self._history(self.keeping.session)
         sent = int((window_tokens(dialect.window(body)) + self._beside) * history.factor) + history.frame
@@ -304,7 +306,7 @@ class Turn:
     def _has_room(self, report: AppendReport) -> bool:
         """Whether the client's own window fits, as it would be sent."""
         there = self._capacity(report.conversation or self.keeping.session)
-        if self.most_tokens is not None and self.most_tokens + len(self.window) <= there:
+        if self.most_tokens is not None and _DENSEST * self.most_tokens + len(self.window) <= there:
             return True
         return window_tokens(self.window) <= there
 
