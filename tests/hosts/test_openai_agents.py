@@ -234,3 +234,30 @@ def test_sessions_at_once_and_what_is_popped_twice(engine: lossless.Engine) -> N
 
 def test_the_example(tmp_path: Path) -> None:
     assert run_example("agents_openai", tmp_path).startswith("At quay seventeen.")
+
+
+class Counted(ScriptedModel):
+    """A model with a name, whose provider counts twice what we estimate."""
+
+    model = "m-1"
+
+    async def get_response(self, *args: Any, **given: Any) -> Any:
+        made = await super().get_response(*args, **given)
+        made.usage.input_tokens = 2 * estimate_tokens(json.dumps(list(self.calls[-1].input)))
+        return made
+
+
+def test_the_tokenizer_of_a_model_is_learned_from_its_usage(engine: lossless.Engine) -> None:
+    model = Counted([[assistant_message("Noted.")] for _ in range(8)])
+
+    async def steps() -> None:
+        session = LosslessSession("s", engine, budget=40_000)
+        config = RunConfig(tracing_disabled=True, call_model_input_filter=session.fit)
+        for n in range(8):
+            text = f"{n}: " + "the ferry is late " * 120
+            await Runner.run(Agent(name="a", model=model), text, session=session, run_config=config, hooks=session.hooks)
+
+    asyncio.run(steps())
+    ratio, _, count = engine.archive.guards.factor("m-1") or (0.0, 0.0, 0)
+    assert count == 8
+    assert 1.5 < ratio < 2.1
