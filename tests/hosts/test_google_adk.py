@@ -185,7 +185,7 @@ def look(n: int) -> dict[str, Any]:
 def test_calls_of_one_function_are_told_apart_without_ids(path: Path) -> None:
     model = Looker(model="m")
     with lossless.open(path, settings(), background=False) as engine:
-        plugin = LosslessPlugin(engine, budget=6_000)
+        plugin = LosslessPlugin(engine, budget=9_000)
         agent = LlmAgent(name="a", model=model, tools=[look])
 
         async def run() -> None:

@@ -255,7 +255,9 @@ def test_the_tokenizer_of_a_model_is_learned_from_its_usage(engine: lossless.Eng
         config = RunConfig(tracing_disabled=True, call_model_input_filter=session.fit)
         for n in range(8):
             text = f"{n}: " + "the ferry is late " * 120
-            await Runner.run(Agent(name="a", model=model), text, session=session, run_config=config, hooks=session.hooks)
+            await Runner.run(
+                Agent(name="a", model=model), text, session=session, run_config=config, hooks=session.hooks
+            )
 
     asyncio.run(steps())
     ratio, _, count = engine.archive.guards.factor("m-1") or (0.0, 0.0, 0)

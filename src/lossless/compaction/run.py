@@ -319,9 +319,7 @@ def _write_all(
 
     def write(source: Source) -> Written | ModelError | GuardOpen | Stale | None:
         try:
-            return summarise(
-                source, ask, sizes=job.sizes, wording=job.summariser.wording, on_failure=job.on_failure
-            )
+            return summarise(source, ask, sizes=job.sizes, wording=job.summariser.wording, on_failure=job.on_failure)
         except (ModelError, GuardOpen, Stale) as error:
             return error
 

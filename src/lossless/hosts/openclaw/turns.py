@@ -85,8 +85,8 @@ def after_turn(bridge: Bridge, call: Call) -> dict[str, Any]:
         context_window=model.window,
         key=words(params, "key"),
         heartbeat=_is_heartbeat(call),
-        **_counted(bridge, session, messages_of(params)),
     )
+    bridge.sent.pop(session.name, None)  # which of its prompts a usage counts is not said there
     return {"stored": report.append.stored + (report.transcript.stored if report.transcript else 0)}
 
 
