@@ -60,7 +60,7 @@ class LosslessSession:
         """Keep new items; when the call returns they are on the disk."""
         if items:
             new: Any = [plain_item(item) for item in items]
-            known = {"budget": self._size, "beside": self._beside, "model": self._model}
+            known: dict[str, Any] = {"budget": self._size, "beside": self._beside, "model": self._model}
             await asyncio.to_thread(self.engine.after_turn, self.session, new_messages=new, **known)
 
     async def fit(self, data: CallModelData[Any]) -> ModelInputData:
@@ -82,7 +82,7 @@ class LosslessSession:
     async def run_compaction(self, args: Any = None) -> None:
         """Fold when the SDK insists; else it is done beside the turns."""
         if args and args.get("force"):
-            known = {"budget": self._size, "beside": self._beside, "model": self._model}
+            known: dict[str, Any] = {"budget": self._size, "beside": self._beside, "model": self._model}
             await asyncio.to_thread(self.engine.compact, self.session, **known)
 
     def tools(self) -> list[Tool]:
