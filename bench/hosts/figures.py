@@ -108,6 +108,9 @@ def measured(
     left_out = [one for one in seen if one.missing]
     texts = expected(host, model, asked)
     stored = Archive(host.archive)
+    lost = [text for text in texts if not stored.has(text)]
+    if lost:
+        (host.folder / "lost.json").write_text(json.dumps(lost, indent=1), encoding="utf-8")
     return Run(
         host=host.name,
         budget=host.budget,
@@ -124,7 +127,7 @@ def measured(
         over=sum(one.tokens > model.limit for one in seen),
         prefix=prefix_share(seen),
         texts=len(texts),
-        lost=sum(not stored.has(text) for text in texts),
+        lost=len(lost),
         doubled=stored.doubled(),
         answered=bool(answers) and SECRET in answers[-1],
         seconds=round(seconds, 1),

@@ -7,15 +7,13 @@ from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from lossless.compaction.history import learn, replied, reply_reserve
+from lossless.compaction.history import learn, replied, reply_reserve, teach
 from lossless.compaction.loop import Loop, Situation
 from lossless.compaction.summariser import Summariser
 from lossless.compaction.trigger import Reason
 from lossless.errors import BadInput, NotFound
 from lossless.files.place import vault_of
 from lossless.ingest.payloads import Payloads
-from lossless.llm.calibration import Calibration, observe
-from lossless.llm.calibration import refused as was_refused
 from lossless.model.conversations import Conversation, Session, matches_any
 from lossless.model.messages import ModelIdentity
 from lossless.recall.redacting import redactor
@@ -127,17 +125,14 @@ class Desk:
 
     def learn(self, model: str, estimated: int, reported: int, *, refused: bool = False) -> None:
         """Record how many tokens a model's provider counted in a prompt of so many by our estimate, or refused."""
-        known = self.archive.guards.factor(model)
-        record = Calibration(model) if known is None else Calibration(model, *known)
-        after = (was_refused if refused else observe)(record, estimated, reported)
-        if after is not record:
-            with self.archive.writing():
-                self.archive.guards.set_factor(model, after.ratio, after.spread, after.observations, self._clock())
+        with self.archive.writing():
+            teach(self.archive, model, estimated, reported, self._clock(), refused=refused)
 
-    def _learn(self, situation: Situation, seen: Observation) -> None:
+    def _learn(self, situation: Situation, seen: Observation, sent: int | None = None) -> None:
         """Record what the provider reported, and what it says about its tokenizer."""
         id_, now = situation.conversation.id, self._clock()
-        sent = self._sent.pop(id_, None)
+        assembled = self._sent.pop(id_, None)
+        sent = assembled if sent is None else sent
         with self.archive.writing():
             self.archive.debts.observe(id_, seen, self.archive.context_tokens(id_), now)
             if seen.prompt_tokens:

@@ -152,6 +152,7 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         context_window: int | None = None,
         beside: int | None = None,
         reply: int | None = None,
+        sent: int | None = None,
         key: str | None = None,
         heartbeat: bool = False,
         whole: bool = False,
@@ -163,6 +164,7 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         cannot be read is reported and read again after the next turn. Below the budget no model is asked here: a
         sweep is put off and paid in the background. A turn that the host calls a `heartbeat` leaves the context when
         it had nothing to say. `whole` is what it is for `sync`; `beside` and `reply` are what they are for `assemble`.
+        `sent` is our estimate of the messages that the provider has counted, if others than were assembled last.
         """
         if (new_messages is None) == (window is None) and (new_messages is not None or transcript is None):
             raise BadInput("pass either new_messages or window, or a transcript")
@@ -186,8 +188,8 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
             who, budget, observed_tokens=observed, model=seen.model, context_window=context_window
         )
         situation = replace(situation, beside=beside, reply=reply)
-        if usage or (observed and situation.conversation.id in self._sent):
-            self._learn(situation, replace(seen, prompt_tokens=observed or None))
+        if usage or (observed and (sent or situation.conversation.id in self._sent)):
+            self._learn(situation, replace(seen, prompt_tokens=observed or None), sent)
         paid = self.loop.after_turn(situation)
         if paid.report is not None:
             self._logged("turn", situation.conversation.id, paid.report)
@@ -211,12 +213,14 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         reply: int | None = None,
         allow_trailing_assistant: bool = False,
         recall: bool = True,
+        fold: bool = False,
     ) -> Assembled:
         """The messages for the next turn, within the budget, in a form that strict providers take.
 
         A model that is only named chooses the rules that hold; one with an identity gets no other model's thinking.
         Of the budget, `beside` tokens are sent beside the messages and `reply` tokens are kept for the answer; what
-        is not given is as it was last, or 0. Without `recall` tools, no text says to call one.
+        is not given is as it was last, or 0. Without `recall` tools, no text says to call one. Nothing is written, but
+        with `fold`: then history that would be left out with nothing standing for it is folded first, without a model.
         """
         situation = self._situation(session, budget, model=name_of(model), context_window=context_window)
         situation = replace(situation, beside=beside, reply=reply)
@@ -238,6 +242,10 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         )
         search = self._quotes(conversation.id)
         made = assembly.assemble(self.archive, conversation.id, request, search, self.vault)
+        if fold and made.receipt.unstated and not self._no_writes(session):
+            report = self._logged("assemble", conversation.id, self.loop.make_room(situation))
+            if report.compacted:
+                made = assembly.assemble(self.archive, conversation.id, request, search, self.vault)
         self._sent[conversation.id] = made.tokens
         return made
 

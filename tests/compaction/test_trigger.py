@@ -239,7 +239,11 @@ def test_a_policy_from_settings() -> None:
 
 def test_the_tail_and_the_least_leaf_follow_the_history_budget() -> None:
     policy = policy_from(Settings()).within(40_000)
-    assert (policy.fresh_tail_max_tokens, policy.least_leaf_tokens) == (12_000, 3_200)
+    assert (policy.fresh_tail_max_tokens, policy.least_leaf_tokens) == (12_000, 10_000)
+    assert policy.condensed_target_tokens == 2_000
+    small = policy_from(Settings()).within(16_000)
+    assert (small.least_leaf_tokens, small.leaf_target_tokens, small.condensed_target_tokens) == (6_400, 960, 960)
+    assert small.prefix_target(16_000) == 2_400, "summaries take a small share of a small budget"
     assert policy_from(Settings()).within(1_000_000).least_leaf_tokens == 10_000, "half a chunk is always enough"
     assert policy_from(Settings(fresh_tail_max_tokens=5)).within(40_000).fresh_tail_max_tokens == 5
     assert policy_from(Settings(fresh_tail_max_tokens=-1)).within(40_000).fresh_tail_max_tokens is None

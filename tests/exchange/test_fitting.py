@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lossless
-from lossless.assembly.size import item_tokens, json_text
 from lossless.exchange.chat_completions import ChatCompletions
+from lossless.exchange.fitting import window_tokens
 from lossless.exchange.turn import Keeping
 from tests.loop.kit import settings
 
@@ -34,7 +34,7 @@ def window(count: int, text: str = 'He said "yes"\n' * 20) -> list[Raw]:
 
 
 def size(messages: list[Raw]) -> int:
-    return sum(item_tokens(message, json_text(message)) for message in messages)
+    return window_tokens(messages)
 
 
 def turn(engine: lossless.Engine, messages: list[Raw], budget: int, **more: Any) -> Any:

@@ -169,7 +169,7 @@ def test_what_fits_goes_as_it_came_though_the_archive_has_it_in_a_file(tmp_path:
 @pytest.mark.parametrize("kind", DIALECTS)
 def test_the_newest_words_of_the_user_are_whole_while_they_fit(tmp_path: Path, kind: str, share: float) -> None:
     key = "input" if kind == "responses" else "messages"
-    paste = words(int(share * 8_000 / 1.15))
+    paste = "the ferry is late " * int(share * 8_000 / 1.15 * 4 / 18)
     older = [f"{n} {words(700, f'o{n}x')}" for n in range(12)]
     with open_engine(str(tmp_path)) as engine:
         keeping = Keeping(engine, SESSION, DIALECTS[kind], window=8_000, tools="never")

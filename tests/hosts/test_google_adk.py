@@ -140,7 +140,7 @@ def test_what_came_in_by_another_door(engine: lossless.Engine) -> None:
 
 
 def test_results_that_came_as_one_stand_apart_when_one_of_them_is_too_large(path: Path) -> None:
-    large, asked = " ".join(f"w{n}" for n in range(2_000)), [("a", "c1"), ("b", "c2"), ("c", "c3")]
+    large, asked = "the ferry is late " * 560, [("a", "c1"), ("b", "c2"), ("c", "c3")]
     calls = [types.Part(function_call=types.FunctionCall(id=id_, name=name, args={})) for name, id_ in asked]
     results = [
         types.Part(function_response=types.FunctionResponse(id=id_, name=name, response={"result": text}))
@@ -185,7 +185,7 @@ def look(n: int) -> dict[str, Any]:
 def test_calls_of_one_function_are_told_apart_without_ids(path: Path) -> None:
     model = Looker(model="m")
     with lossless.open(path, settings(), background=False) as engine:
-        plugin = LosslessPlugin(engine, budget=6_000)
+        plugin = LosslessPlugin(engine, budget=9_000)
         agent = LlmAgent(name="a", model=model, tools=[look])
 
         async def run() -> None:

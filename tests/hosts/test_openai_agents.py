@@ -15,6 +15,8 @@ from agents.memory import Session, SessionABC
 from agents.testing import ScriptedModel, assistant_message, function_call
 
 import lossless
+from lossless.exchange.fitting import window_tokens
+from lossless.exchange.room import beside_tokens
 from lossless.hosts.openai_agents import LosslessSession
 from lossless.model.tokens import estimate_tokens
 from lossless.recall.tools import TOOLS
@@ -163,13 +165,9 @@ def test_tools_of_mcp_servers_are_counted_as_far_as_they_are_sent(path: Path, al
 
     with lossless.open(path, settings(), background=False) as engine:
         asyncio.run(steps(LosslessSession("s", engine, budget=6_000)))
-    sizes = [sent_tokens(list(call.input)) + sent_tokens(definitions(call.tools)) for call in model.calls]
-    assert 5_400 < max(sizes) <= 6_000
+    sizes = [window_tokens(list(call.input)) + beside_tokens(tools=definitions(call.tools)) for call in model.calls]
+    assert 5_000 < max(sizes) <= 6_000
     assert all(len(call.tools) == 1 + (len(TOOLS) + 1 if allowed is None else len(allowed)) for call in model.calls)
-
-
-def sent_tokens(what: Any) -> int:
-    return estimate_tokens(json.dumps(what, separators=(",", ":")))
 
 
 def definitions(tools: Any) -> list[Item]:
@@ -177,7 +175,7 @@ def definitions(tools: Any) -> list[Item]:
 
 
 def test_large_items_are_whole_while_they_fit_and_then_references(path: Path) -> None:
-    paste, huge = (" ".join(f"w{n}" for n in range(count)) for count in (2_000, 6_000))
+    paste, huge = ("the ferry is late " * count for count in (560, 1_700))
     model = ScriptedModel([[assistant_message("ok")] for _ in range(4)])
 
     async def steps(session: LosslessSession) -> None:
@@ -236,3 +234,32 @@ def test_sessions_at_once_and_what_is_popped_twice(engine: lossless.Engine) -> N
 
 def test_the_example(tmp_path: Path) -> None:
     assert run_example("agents_openai", tmp_path).startswith("At quay seventeen.")
+
+
+class Counted(ScriptedModel):
+    """A model with a name, whose provider counts twice what we estimate."""
+
+    model = "m-1"
+
+    async def get_response(self, *args: Any, **given: Any) -> Any:
+        made = await super().get_response(*args, **given)
+        made.usage.input_tokens = 2 * estimate_tokens(json.dumps(list(self.calls[-1].input)))
+        return made
+
+
+def test_the_tokenizer_of_a_model_is_learned_from_its_usage(engine: lossless.Engine) -> None:
+    model = Counted([[assistant_message("Noted.")] for _ in range(8)])
+
+    async def steps() -> None:
+        session = LosslessSession("s", engine, budget=40_000)
+        config = RunConfig(tracing_disabled=True, call_model_input_filter=session.fit)
+        for n in range(8):
+            text = f"{n}: " + "the ferry is late " * 120
+            await Runner.run(
+                Agent(name="a", model=model), text, session=session, run_config=config, hooks=session.hooks
+            )
+
+    asyncio.run(steps())
+    ratio, _, count = engine.archive.guards.factor("m-1") or (0.0, 0.0, 0)
+    assert count == 8
+    assert 1.5 < ratio < 2.1

@@ -197,7 +197,7 @@ def test_runs_at_once_are_sessions_of_their_own(engine: lossless.Engine) -> None
 
 
 def test_a_large_paste_is_whole_while_it_fits_and_then_a_reference(path: Path) -> None:
-    paste, seen = " ".join(f"w{n}" for n in range(2_000)), []
+    paste, seen = "the ferry is late " * 560, []
 
     def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         seen.append(str(messages))

@@ -33,12 +33,12 @@ def test_before_anything_is_known_there_is_a_margin() -> None:
 def test_it_learns_the_ratio(true: float) -> None:
     record = learn(noisy(true, 20))
     assert record.ratio == pytest.approx(true, rel=0.05)
-    assert true * 0.99 <= factor(record) <= true * 1.2
+    assert max(true * 0.99, 1.0) <= factor(record) <= max(true * 1.2, 1.0)
 
 
 def test_it_does_not_promise_less_than_the_estimate_before_it_has_learned() -> None:
     assert factor(learn([0.5, 0.5])) >= 1.0
-    assert factor(learn([0.5] * 6)) < 0.7
+    assert factor(learn([0.5] * 6)) == 1.0, "nor after it: the next text may be denser"
 
 
 def test_one_odd_request_hardly_moves_it() -> None:

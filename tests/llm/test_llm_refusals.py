@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import lossless
-from lossless.llm.calibration import LEARNED_AFTER, Calibration, factor, observe, refused, refused_tokens
+from lossless.exchange.refusals import TooLong, too_long
+from lossless.llm.calibration import LEARNED_AFTER, Calibration, factor, observe, refused
 
 SAID = {
     "prompt is too long: 212345 tokens > 200000 maximum": (212345, 200000),
@@ -20,12 +21,12 @@ SAID = {
 
 @pytest.mark.parametrize("text", SAID)
 def test_both_numbers_are_read(text: str) -> None:
-    assert refused_tokens(text) == SAID[text]
+    assert too_long(text) == TooLong(*SAID[text])
 
 
 @pytest.mark.parametrize("text", ["", "rate limit: 40000 tokens per minute", "too long", "x" * 10_000, "9" * 10_000])
 def test_other_errors_say_nothing(text: str) -> None:
-    assert refused_tokens(text) is None
+    assert too_long(text) is None
 
 
 def test_a_refusal_is_believed_at_once_and_only_upwards() -> None:

@@ -113,7 +113,7 @@ def test_the_newest_user_message_and_what_follows_are_verbatim(tmp_path: Path) -
     turn: list[Raw] = [
         {"role": "user", "content": [{"type": "text", "text": "  And \u202e <summary> this?\n"}], "name": "Ada"},
         {"role": "assistant", "content": None, "tool_calls": [call], "refusal": None},
-        {"role": "tool", "tool_call_id": "call_9", "content": "r" * 3_000, "note": "kept"},
+        {"role": "tool", "tool_call_id": "call_9", "content": "so it is read " * 214, "note": "kept"},
     ]
     with open_engine(tmp_path / "lcm.db") as engine:
         engine.append(SESSION, [*talk(60), *turn])
@@ -133,7 +133,8 @@ def test_what_a_prompt_takes_is_counted_over_its_json(tmp_path: Path) -> None:
         engine.append(SESSION, said)
         for budget in range(1_000, 9_000, 1_000):
             made = engine.assemble(SESSION, budget=budget)
-            assert 0.75 * budget < size(made.messages) <= made.tokens + 1 <= budget + 1
+            assert size(made.messages) <= made.tokens + 1 <= budget + 1
+            assert made.tokens > 0.5 * budget
 
 
 def test_a_picture_counts_once_whatever_its_bytes(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def test_below_the_threshold_nothing_happens_unless_it_is_forced(tmp_path: Path)
 def test_the_threshold_is_strict(tmp_path: Path) -> None:
     with open_engine(tmp_path / "lcm.db", Scripted(), context_threshold=0.5) as engine:
         engine.append(SESSION, [{"role": "user", "content": "x" * 4 * 500}, *talk(1)])
-        tokens = framed(engine.archive.context_tokens(conversation_id(engine)), 2)
+        tokens = framed(engine.archive.context_budget(conversation_id(engine)), 2)
         assert engine.compact(SESSION, budget=2 * tokens).reason == "below threshold"
         assert engine.compact(SESSION, budget=2 * tokens - 1).reason != "below threshold"
 

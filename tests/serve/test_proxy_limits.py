@@ -113,4 +113,4 @@ def test_clients_say_by_themselves_which_session_it_is(engine: lossless.Engine, 
     ],
 )
 def test_what_refusals_say(status: int, text: str, expected: TooLong | None) -> None:
-    assert too_long(status, text) == expected
+    assert too_long(text, status) == expected

@@ -47,12 +47,13 @@ def test_messages_and_summaries_have_an_estimate_of_their_own(tmp_path: Path) ->
         for item in items:
             if isinstance(item, MessageItem):
                 stored = archive.messages.get(item.message_id).message
-                assert item.budget_tokens == message_budget_tokens(stored)
+                assert item.budget_tokens == max(item.tokens, message_budget_tokens(stored))
                 assert item.tokens == stored.tokens
             else:
-                assert item.budget_tokens == budget_tokens(archive.summaries.get(item.summary_id).content)
+                words = archive.summaries.get(item.summary_id).content
+                assert item.budget_tokens == max(item.tokens, budget_tokens(words))
         assert any(item.budget_tokens > item.tokens for item in items)
-        assert archive.context.budget_tokens(1) == budget_sum(items)
+        assert archive.context.budget_tokens(1) == archive.context_budget(1) == budget_sum(items)
         newest = archive.context.newest_items(1, 10)
         assert newest.unread_budget_tokens + budget_sum(newest.items) == budget_sum(items)
 
@@ -62,6 +63,7 @@ def _made_older(path: Path) -> None:
     connection = apsw.Connection(str(path))
     for table in ("message_extras", "summary_extras"):
         connection.execute(f"ALTER TABLE {table} DROP COLUMN budget_tokens")
+    connection.execute("ALTER TABLE ingest_state DROP COLUMN context_extra")
     connection.close()
 
 
@@ -73,6 +75,7 @@ def test_an_older_archive_is_read_the_same(tmp_path: Path) -> None:
     _made_older(path)
     archive = Archive.open(path, read_only=True)
     assert archive.context.items(1) == expected
+    assert archive.context_budget(1) >= archive.context_tokens(1) > 0
     archive.close()
     with lossless.open(path, background=False) as engine:
         assert _items(engine) == expected
@@ -92,4 +95,31 @@ def test_estimates_of_an_older_archive_are_stored_with_the_next_fold(tmp_path: P
         rows = engine.archive.database.rows("SELECT summary_id, budget_tokens FROM summary_extras")
         stored: dict[str, int] = dict(rows)
         assert kept
-        assert all(stored[item.summary_id] == item.budget_tokens for item in kept)
+        assert all(max(item.tokens, stored[item.summary_id]) == item.budget_tokens for item in kept)
+
+
+def test_what_is_counted_along_is_what_the_items_add_up_to(tmp_path: Path) -> None:
+    with lossless.open(tmp_path / "lcm.db", background=False) as engine:
+        for n in range(8):
+            engine.append(SESSION, [{"role": "user", "content": f"turn {n}: {HEX}"}, *WINDOW[1:]])
+            counted = engine.archive.ingest.context_budget(1)
+            assert counted == budget_sum(_items(engine)) > 2 * engine.archive.context_tokens(1)
+            if n % 3 == 2:
+                assert engine.compact(SESSION, budget=6_000, force=True).compacted
+                assert engine.archive.ingest.context_budget(1) == budget_sum(_items(engine))
+
+
+def test_dense_text_is_folded_by_what_it_takes_not_by_its_length(tmp_path: Path) -> None:
+    """By their length the messages are half of the threshold."""
+    dump = [{"role": role, "content": f"{n} {HEX}"} for n in range(8) for role in ("user", "assistant")]
+    with lossless.open(tmp_path / "lcm.db", background=False) as engine:
+        engine.append(SESSION, dump)
+        budget = int(2 * engine.archive.context_tokens(1) / 0.75)
+        turn = engine.after_turn(SESSION, new_messages=[], budget=budget)
+        assert turn.paid is not None
+        assert turn.paid.decision.should_compact
+        made = engine.assemble(SESSION, budget=budget // 2, fold=True)
+        assert sum(map(budget_tokens, (str(message["content"]) for message in made.messages))) <= budget // 2
+        assert made.receipt.unstated == 0
+        assert any(id_.startswith("sum_") for id_, _ in made.receipt.included)
+        engine.verify()

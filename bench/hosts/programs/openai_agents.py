@@ -28,7 +28,7 @@ def main() -> None:
         loop = asyncio.new_event_loop()
 
         def ask(text: str) -> str:
-            asked = Runner.run(agent, text, session=session, run_config=config, max_turns=20)
+            asked = Runner.run(agent, text, session=session, run_config=config, hooks=session.hooks, max_turns=20)
             return str(loop.run_until_complete(asked).final_output)
 
         serve(ask)

@@ -24,7 +24,7 @@ describe("turns", () => {
   it("assembles the same from its own output, and keeps the host's own messages as they are", async () => {
     await commitMany(host.engine, 12);
     await until(async () => (await host.engine.compact({ ...SESSION, tokenBudget: 3000, force: true })).ok);
-    const params = { ...SESSION, prompt: "next", availableTools: new Set(["exec"]), tokenBudget: 2000 };
+    const params = { ...SESSION, prompt: "next", availableTools: new Set(["exec"]), tokenBudget: 4000 };
     const first = await host.engine.assemble({ ...params, messages: turn(12).messages });
     const summaries = (made) => made.messages.filter((m) => String(m.content).startsWith("<summary id="));
     assert.ok(summaries(first).length > 0);

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lossless.assembly import render, stubs
 from lossless.assembly.candidates import Policy
-from lossless.assembly.parts import unlike_ours
+from lossless.assembly.parts import estimated, unlike_ours
 from lossless.assembly.payloads import payloads_of_turn
 from lossless.assembly.shorten import shortened
 from lossless.errors import ArchiveCorrupt
@@ -67,6 +67,11 @@ class Material:
     def covered(self, item: ContextItem) -> int:
         """How much history a summary stands for, by the tokens of the messages below it."""
         return self.summaries[item.summary_id].source_message_tokens if isinstance(item, SummaryItem) else 0
+
+    def estimate(self, item: ContextItem, message: Message) -> int:
+        """What the words of an item take, by the estimate for budgets: read, where it is a message as it is stored."""
+        is_stored = isinstance(item, MessageItem) and message.tokens == item.tokens
+        return item.budget_tokens if is_stored else estimated(message)
 
     def with_focus(self) -> tuple[tuple[ContextItem, ...], tuple[str, ...]]:
         """The items without the summaries that an active focus brief stands for, and those summaries."""
@@ -140,8 +145,9 @@ class Material:
         return self._shortened(item, message, shortest, request)
 
     def _shortened(self, item: MessageItem, message: Message, most: int, request: Request) -> Message:
-        id_ = item.message_id if request.recall else None
-        return shortened(self._to_cut(item, message), id_, most, request.format)
+        id_, whole = item.message_id if request.recall else None, self._to_cut(item, message)
+        share = whole.tokens / max(1, self.estimate(item, whole))
+        return shortened(whole, id_, int(most * min(share, 1.0)), request.format)
 
     def _to_cut(self, item: MessageItem, message: Message) -> Message:
         """What is cut: of a message whose payload is too much as a whole, the reference that the archive has."""
@@ -153,7 +159,7 @@ def read(archive: Archive, conversation_id: int, request: Request, vault: Vault 
     whole = Policy(request.budget, 0, factor=request.factor)
     most = int(_READ_SHARE * whole.capacity) if not request.prompt_aware else sys.maxsize
     newest = archive.context.newest_items(conversation_id, most)
-    sizes = [item.tokens for item in newest.items if isinstance(item, MessageItem)]
+    sizes = [item.budget_tokens for item in newest.items if isinstance(item, MessageItem)]
     if beyond := sum(tokens for tokens in sizes if tokens > whole.capacity):  # which are shown in part
         newest = archive.context.newest_items(conversation_id, most + beyond)
     items, border = _on_a_step(newest, whole.step)
@@ -185,7 +191,7 @@ def read(archive: Archive, conversation_id: int, request: Request, vault: Vault 
 
 def weight(item: ContextItem) -> int:
     """What an item counts for in steps: by what is stored of it, so that nothing else can change it."""
-    return framed(item.tokens)
+    return framed(item.budget_tokens)
 
 
 def _refuse_hanging(conversation_id: int, lacking: set[str]) -> None:
@@ -199,7 +205,7 @@ def _refuse_hanging(conversation_id: int, lacking: set[str]) -> None:
 
 def _on_a_step(newest: Newest, step: int) -> tuple[tuple[ContextItem, ...], int]:
     """What was read, without its oldest messages up to the next whole step; and the weight of all that is out."""
-    border = framed(newest.unread_tokens, newest.unread)
+    border = framed(newest.unread_budget_tokens, newest.unread)
     goal = -(-border // step) * step
     user = newest_user_index(newest.items) or 0
     items: list[ContextItem] = []

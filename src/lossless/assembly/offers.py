@@ -10,7 +10,7 @@ from lossless.assembly.atoms import atoms, unanswered
 from lossless.assembly.candidates import SHORTEST, Candidate
 from lossless.assembly.material import weight
 from lossless.assembly.relevance import relevance
-from lossless.assembly.wire import sent
+from lossless.assembly.wire import sent, sent_tokens
 from lossless.model.context import MessageItem, framed, newest_user_index
 
 if TYPE_CHECKING:
@@ -40,7 +40,9 @@ class Offers:
         scores: Sequence[float] = [0.0] * len(items)
         if request.prompt_aware and request.prompt:
             scores = relevance(request.prompt, [message.content for message in messages])
-        sizes = [framed(message.tokens) for message in messages] if sizes is None else sizes
+        if sizes is None:
+            pairs = zip(items, messages, strict=True)
+            sizes = [framed(self.material.estimate(item, message)) for item, message in pairs]
         user = newest_user_index(items) or 0
         is_long_turn = 2 * sum(sizes[user:]) > self.policy.capacity
         newest = len(items) - self.policy.verbatim_in_turn
@@ -76,14 +78,17 @@ class Offers:
     def _least(self, item: ContextItem, message: Message, size: int) -> int | None:
         assert isinstance(item, MessageItem)
         least = self.material.least(item, message, self.request, SHORTEST)
-        tokens = sent(least, self.request.format).tokens
+        tokens = self._sent(least)
         return tokens if tokens < size else None
 
     def _reference(self, item: ContextItem) -> int | None:
         if not isinstance(item, MessageItem) or self.material.payloads.get(item.ordinal) is None:
             return None
         kept = self.material.exact(item, self.material.kept(item), self.request)
-        return sent(kept, self.request.format).tokens
+        return self._sent(kept)
+
+    def _sent(self, message: Message) -> int:
+        return sent_tokens(message, sent(message, self.request.format))
 
     def _is_reference(self, item: ContextItem) -> bool:
         """Whether it is in the newest turn, and has a payload that is too much."""

@@ -8,6 +8,7 @@ from operator import is_
 from typing import TYPE_CHECKING
 
 from lossless.formats.synthetic import escape_ours, looks_like_ours
+from lossless.model.budget import message_budget_tokens
 from lossless.model.messages import File, Message, Opaque, Reasoning, Text, ToolCall, ToolResult
 from lossless.model.tokens import estimate_tokens
 
@@ -116,3 +117,8 @@ def same_or_new(messages: tuple[Message, ...], made: Iterable[Message]) -> tuple
     new = tuple(made)
     same = len(new) == len(messages) and all(a is b for a, b in zip(new, messages, strict=True))
     return messages if same else new
+
+
+def estimated(message: Message) -> int:
+    """What the words of a message take, by the estimate for budgets; never less than by their length."""
+    return max(message.tokens, message_budget_tokens(message))

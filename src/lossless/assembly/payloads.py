@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lossless import formats
+from lossless.assembly.parts import estimated
 from lossless.errors import ArchiveError, NotFound
 from lossless.files.intercept import restored
 from lossless.files.keep import reader
@@ -44,9 +45,9 @@ def payloads_of_turn(
         except (NotFound, ArchiveError):
             message = None
         if message is not None and ordinal == items[start].ordinal:
-            message = message if message.tokens <= capacity else None
+            message = message if estimated(message) <= capacity else None
         elif message is not None:
-            left -= message.tokens
+            left -= estimated(message)
             message = message if left >= 0 else None
         found[ordinal] = message
     return found

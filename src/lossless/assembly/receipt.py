@@ -90,11 +90,7 @@ class Receipt:
             lines.append(f"  {lane}: {share:.1%}{aim}")
         lines += [f"  {kind}: {tokens:,} tokens" for kind, tokens in self.tokens_by_kind.items()]
         if self.history is not None and self.history.tokens != self.history.window:
-            known = self.history
-            lines.append(
-                f"  history budget: {known.tokens:,} of {known.window:,} (beside {known.beside + known.frame:,}, "
-                f"reply {known.reply:,}, factor {known.factor:.2f})"
-            )
+            lines.append(f"  history budget: {self.history}")
         lines += [f"  left out {self.unread:,} older messages: over budget"] if self.unread else []
         lines += [f"  shown in part {id}" for id in self.shortened]
         lines += [f"  corrected {id}" for id in self.corrected]

@@ -13,14 +13,14 @@ from lossless.assembly.candidates import NOTHING_STANDS_FOR, Policy
 from lossless.assembly.cue import cue_message, cue_snippet, cue_terms, place_cue
 from lossless.assembly.material import Material, read
 from lossless.assembly.offers import Offers
-from lossless.assembly.parts import newest_user
+from lossless.assembly.parts import estimated, newest_user
 from lossless.assembly.plan import Chosen, choose
 from lossless.assembly.policy_text import RECALL_POLICY
 from lossless.assembly.receipt import Receipt, receipt
 from lossless.assembly.request import Request
 from lossless.assembly.stubs import NOTICE_TOKENS, left_out_line
 from lossless.assembly.validate import make_valid, shape_of
-from lossless.assembly.wire import Sent, clean_text, sent, with_few_marks
+from lossless.assembly.wire import Sent, clean_text, sent, sent_tokens, with_few_marks
 from lossless.model.context import MessageItem, SummaryItem, fresh_tail_start
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def assemble(
     items, covered = material.with_focus()
     rendered = {item.ordinal: material.rendered(item, request) for item in items}
     beside, dropped_pins = _beside(material, request)
-    beside_tokens = sum(sent(message, request.format).tokens for message in beside)
+    beside_tokens = sum(sent_tokens(message, sent(message, request.format)) for message in beside)
     is_capped = request.fresh_tail_max_tokens is not None
     policy = Policy(
         request.budget,
@@ -138,6 +138,8 @@ class _Desk:
     beside: Sequence[Message]
     #: By the identity of the message, which each entry keeps alive.
     measured: dict[int, Sent] = field(default_factory=dict)
+    #: What the words of a message take, by the estimate for budgets.
+    estimates: dict[int, int] = field(default_factory=dict)
     #: Items in shorter forms, by ordinal, form and size.
     formed: dict[tuple[int, str, int], Message] = field(default_factory=dict)
 
@@ -147,7 +149,7 @@ class _Desk:
         notice = self._notice(chosen, policy.limit - tokens) if policy.notice_tokens else None
         if notice is not None:
             kept = _with_notice(chosen, kept, notice)
-            tokens += self._sent(notice).tokens
+            tokens += self._size(notice)
         valid = make_valid(
             _ordered(kept, self.beside),
             self.request.format,
@@ -155,8 +157,8 @@ class _Desk:
             allow_trailing_assistant=self.request.allow_trailing_assistant,
             answered_elsewhere=self.material.answered,
         )
-        whole = sum([self._sent(message).tokens for message in valid.messages])
-        meant = tokens + sum(self._sent(message).tokens for message in self.beside)
+        whole = sum([self._size(message) for message in valid.messages])
+        meant = tokens + sum(self._size(message) for message in self.beside)
         return _Prompt(chosen, valid.messages, valid.repairs, self.wire(valid.messages), whole, whole - meant)
 
     def _notice(self, chosen: Chosen, room: int) -> Message | None:
@@ -169,7 +171,7 @@ class _Desk:
         said = (kept.candidate.item for kept in chosen.kept if isinstance(kept.candidate.item, MessageItem))
         following = next((item.message_id for item in said if item.role != "system"), None)
         line = left_out_line(count, following, names, recall=self.request.recall)
-        return line if self._sent(line).tokens <= room else None
+        return line if self._size(line) <= room else None
 
     def wire(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
         """The messages as they are sent."""
@@ -181,6 +183,13 @@ class _Desk:
         if known is None:
             known = self.measured[id(message)] = sent(message, self.request.format)
         return known
+
+    def _size(self, message: Message) -> int:
+        """What a message takes as it is sent; only what was made for this prompt is estimated now."""
+        known = self.estimates.get(id(message))
+        if known is None:
+            known = self.estimates[id(message)] = estimated(message)
+        return sent_tokens(message, self._sent(message), known)
 
     def _fitting(self, policy: Policy) -> tuple[Chosen, list[Message], int]:
         """A choice that fits by its true sizes, as messages; what is chosen by estimates may be larger."""
@@ -195,26 +204,28 @@ class _Desk:
             if again.kept == chosen.kept:
                 break
             chosen = again
-        sizes = [self._sent(self._whole(item)).tokens for item in self.items]
+        sizes = [self._size(self._whole(item)) for item in self.items]
         chosen = choose(offers.candidates(self.items, self.rendered, sizes), policy)
         return chosen, *self._built(chosen)
 
     def _as_measured(self, candidate: Candidate) -> Candidate:
-        known = self.measured.get(id(self.rendered[candidate.item.ordinal]))
-        return candidate if known is None else replace(candidate, tokens=known.tokens)
+        message = self.rendered[candidate.item.ordinal]
+        return candidate if id(message) not in self.measured else replace(candidate, tokens=self._size(message))
 
     def _built(self, chosen: Chosen) -> tuple[list[Message], int]:
         """What was chosen, as messages, and what they take."""
         messages = [
             self._whole(kept.candidate.item) if kept.form == "verbatim" else self._formed(kept) for kept in chosen.kept
         ]
-        return messages, sum([self._sent(message).tokens for message in messages])
+        return messages, sum([self._size(message) for message in messages])
 
     def _whole(self, item: ContextItem) -> Message:
         """An item as it stands; a message in the very format that is asked for exactly as it came."""
         message = self.rendered[item.ordinal]
         if message.body is None and isinstance(item, MessageItem):
             message = self.rendered[item.ordinal] = self.material.exact(item, message, self.request)
+        if id(message) not in self.estimates:
+            self.estimates[id(message)] = self.material.estimate(item, message)
         return message
 
     def _formed(self, kept: Kept) -> Message:
@@ -272,7 +283,7 @@ def _with_cue(
                 snippets.append((where, snippet))
                 break
     cue = cue_message(snippets, shown)
-    tokens = 0 if cue is None else sent(cue, request.format).tokens
+    tokens = 0 if cue is None else sent_tokens(cue, sent(cue, request.format))
     if cue is None or tokens > room:
         return messages, 0
     placed = place_cue(messages, cue)

@@ -29,8 +29,9 @@ def turn_stages(
     """How the turn at indices `turn` is shortened: older results, what else is not the user's, the user's words.
 
     The user's message and the newest `policy.verbatim_in_turn` messages stay as they are, and so does a call
-    that waits for its result. Where that is not enough, results among the newest that the model has read become
-    stubs; then whatever is longest is shown in part; and at last results that it has not read become stubs.
+    that waits for its result. Where that is not enough, the turn's summaries go but for the widest; results among the
+    newest that the model has read become stubs; then whatever is longest is shown in part; and at last results that it
+    has not read become stubs, and the widest summary goes.
     """
     said = [i for i in turn if isinstance(candidates[i].item, MessageItem)]
     users = [i for i in said if _role(candidates[i]) == "user"]
@@ -40,17 +41,36 @@ def turn_stages(
         atom = candidates[i].atom
         atoms.setdefault(i if atom is None else ("atom", atom), []).append(i)
     finished = [atom for atom in atoms.values() if not any(candidates[i].is_unanswered for i in atom)]
-    older = [atom for atom in finished if not newest.intersection(atom) and not set(users).intersection(atom)]
+    summaries = [i for i in turn if not isinstance(candidates[i].item, MessageItem)]
+    kept = newest.union(users, summaries)
+    older = [atom for atom in finished if not kept.intersection(atom)]
     recent = [atom for atom in finished if newest.intersection(atom)]
     gone = {i for atom in older for i in atom}
     sizes = {i: candidates[i].tokens for i in said if i not in gone}
     unread = set(takewhile(lambda i: candidates[i].stub_tokens is not None, reversed(said)))
     asked = {i: sizes.pop(i) for i in users if i in sizes}
-    stages = [_stubs(candidates, [atom for atom in recent if unread.isdisjoint(atom)], sizes)]
+    ladder = Stage(tuple(_ladder(candidates, older, policy)), is_ladder=True)
+    folded, widest = _summaries(candidates, summaries, policy, ladder)
+    stages = [folded, _stubs(candidates, [atom for atom in recent if unread.isdisjoint(atom)], sizes)]
     stages += _shorter(candidates, sizes, policy)
     stages.append(_stubs(candidates, [atom for atom in recent if unread.intersection(atom)], sizes))
-    ladder = Stage(tuple(_ladder(candidates, older, policy)), is_ladder=True)
+    stages.append(widest)
     return ladder, stages, list(_shorter(candidates, asked, policy))
+
+
+def _summaries(
+    candidates: Sequence[Candidate], summaries: Sequence[int], policy: Policy, ladder: Stage
+) -> tuple[Stage, Stage]:
+    """Summaries of the turn join the run, oldest first; the one that covers most does so last."""
+    if not summaries:
+        return Stage(()), Stage(())
+    widest = max(summaries, key=lambda i: (candidates[i].covers_messages, -i))
+    has_run = any(change.form == "run" for action in ladder.actions for change in action.changes)
+    made, line = [], 0 if has_run else policy.run_tokens
+    for i in (*(i for i in summaries if i != widest), widest):
+        made.append(_collapsed([_Live([i], candidates[i].tokens, candidates[i].moves)], line))
+        line = 0
+    return Stage(tuple(made[:-1]), is_ladder=True), Stage(tuple(made[-1:]))
 
 
 def _stubs(candidates: Sequence[Candidate], atoms: Sequence[Sequence[int]], sizes: dict[int, int]) -> Stage:

@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lossless import formats
+from lossless.assembly.parts import estimated
 from lossless.assembly.size import item_tokens, json_text
+from lossless.model.context import framed
 from lossless.model.js_json import utf8
 
 if TYPE_CHECKING:
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 
 #: So many blocks of an Anthropic prompt may carry `cache_control`.
 MOST_CACHE_MARKS = 4
+#: What OpenClaw passes on of a message; usage, times, prices and the like stay with it.
+_SHOWN = ("role", "content", "toolCallId", "toolName", "isError")
+_HOST_FIELDS = 2
 #: Under this name a message carries a framework's own, which comes back as it was and is never sent.
 CARRIED = "carried"
 
@@ -43,11 +48,26 @@ def sent(message: Message, format: str) -> Sent:
         text = json_text(item)
         if not text.isascii() and not _is_unicode(text):
             is_clean = False
-        tokens += item_tokens(item, text)
+        tokens += _tokens(item, text, format)
     if is_clean:
         return Sent(message, written, tokens)
     items = [_clean(item) for item in written.items]
-    return Sent(message, replace(written, items=items), sum(item_tokens(item, json_text(item)) for item in items))
+    size = sum(_tokens(item, json_text(item), format) for item in items)
+    return Sent(message, replace(written, items=items), size)
+
+
+def _tokens(item: dict[str, Any], text: str, format: str) -> int:
+    """The tokens of an item; of a host's own format, only what it passes on to the model counts."""
+    if format != "openclaw" or len(item) <= _HOST_FIELDS:
+        return item_tokens(item, text)
+    shown = {name: item[name] for name in _SHOWN if name in item}
+    return item_tokens(shown, json_text(shown))
+
+
+def sent_tokens(message: Message, written: Sent, estimate: int | None = None) -> int:
+    """What a message takes once it is sent: by its length, and for text that is denser than prose by the estimate."""
+    words = estimated(message) if estimate is None else estimate
+    return written.tokens if words <= message.tokens else max(written.tokens, framed(words))
 
 
 def plain(item: dict[str, Any]) -> dict[str, Any]:

@@ -55,6 +55,7 @@ def show_command(invocation: Invocation, selection: Selection) -> None:
             "summaryDepths": by_depth(archive.details.depths(id_)),
             "context": [shape(share) for share in details.context],
             "telemetry": shape_if_there(details.telemetry),
+            "historyBudget": None if (kept := archive.guards.history(id_)) is None else str(kept.budget),
             "maintenance": shape_if_there(details.debt),
             "bootstrap": shape_if_there(details.frontier),
             "focusBriefs": {"count": details.brief_count, "activeBrief": shape_if_there(details.active_brief)},

@@ -14,11 +14,14 @@ from lossless.cli.options import by_depth
 
 if TYPE_CHECKING:
     from lossless.cli.invocation import Invocation
+    from lossless.model.history import HistoryBudget
     from lossless.store.archive import Archive
     from lossless.store.care import DepthTotals, Liveness
 
 #: Up to this size, what takes the room is always worked out.
 _CHEAP_BYTES = 200 * 1024 * 1024
+#: Of so many conversations, those whose budget changed last, the history budget is shown.
+_BUDGETS = 3
 
 
 @click.command("status", cls=Command)
@@ -40,6 +43,7 @@ def status(invocation: Invocation, room: bool) -> None:
             "freeBytes": free,
             "walBytes": _wal_bytes(archive.path),
             "freshTail": {"count": settings.fresh_tail_count, "maxTokens": settings.fresh_tail_max_tokens},
+            "historyBudgets": [_budget(id_, budget) for id_, budget in archive.guards.newest_histories(_BUDGETS)],
             "status": _totals(archive),
             "liveness": _liveness(archive.care.liveness(), datetime.now(UTC))
             | {
@@ -49,6 +53,18 @@ def status(invocation: Invocation, room: bool) -> None:
             "room": archive.care.room() if room or size < _CHEAP_BYTES else None,
         }
     invocation.emit("status", data)
+
+
+def _budget(conversation_id: int, budget: HistoryBudget) -> dict[str, Any]:
+    """What of a window is a conversation's, and what it follows from."""
+    return {
+        "conversationId": conversation_id,
+        "tokens": budget.tokens,
+        "window": budget.window,
+        "beside": budget.beside + budget.frame,
+        "reply": budget.reply,
+        "factor": round(budget.factor, 3),
+    }
 
 
 def _totals(archive: Archive) -> dict[str, Any]:

@@ -56,6 +56,7 @@ def status(screen: Screen, data: Data) -> None:
               for row in summaries["byDepth"]),
             ("Context", f"{plural(totals['context']['items'], 'item')}, {number(totals['context']['tokens'])} tokens"),
             ("Fresh tail", f"{plural(tail['count'], 'message')}{'' if cap is None else f', {number(cap)} tokens'}"),
+            *_budgets(data["historyBudgets"]),
         )
     )  # fmt: skip
     for blocked in live["blocked"]:
@@ -71,6 +72,18 @@ def status(screen: Screen, data: Data) -> None:
 def _quarantined(count: int) -> list[tuple[str, Any]]:
     told = f"{plural(count, 'conversation')} quarantined; see `lcm quarantine`"
     return [("", styled(told, "bold red"))] if count else []
+
+
+def _budgets(known: list[Data]) -> list[tuple[str, str]]:
+    """How much of its window each of the newest conversations has for its history."""
+    return [
+        (
+            "" if n else "History budget",
+            f"conversation {one['conversationId']}: {number(one['tokens'])} of {number(one['window'])} tokens "
+            f"(beside {number(one['beside'])}, reply {number(one['reply'])}, factor {one['factor']:.2f})",
+        )
+        for n, one in enumerate(known)
+    ]
 
 
 def _held(count: int, what: str, style: str) -> list[tuple[str, Any]]:

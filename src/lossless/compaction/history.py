@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lossless.llm.calibration import Calibration, factor, observe, refused
+from lossless.llm.calibration import Calibration, factor, observe
+from lossless.llm.calibration import refused as was_too_long
 from lossless.model.history import HistoryBudget, Kept, counted_frame, held
 
 if TYPE_CHECKING:
@@ -61,6 +62,14 @@ def keep(archive: Archive, conversation_id: int, budget: HistoryBudget, now: dat
             archive.guards.set_history(conversation_id, replace(kept or Kept(budget), budget=budget), now)
 
 
+def teach(archive: Archive, model: str, estimated: int, reported: int, now: datetime, *, refused: bool) -> None:
+    """Record how many tokens a provider counted in a prompt of so many by our estimate; in a transaction."""
+    record = calibration(archive, model)
+    taught = (was_too_long if refused else observe)(record, estimated, reported)
+    if taught != record:
+        archive.guards.set_factor(taught.model, taught.ratio, taught.spread, taught.observations, now)
+
+
 def learn(
     archive: Archive, situation: Situation, reported: int, sent: int | None, now: datetime, *, was_refused: bool = False
 ) -> None:
@@ -73,9 +82,9 @@ def learn(
     beside = kept.budget.beside if situation.beside is None else situation.beside
     record = None if model is None else calibration(archive, model)
     is_ours = sent is not None or situation.beside is not None
-    stored = archive.context_tokens(id_)
+    stored = archive.context_budget(id_)
     size = beside + (sent if sent is not None else stored if stored <= situation.budget else 0)
-    if size <= beside or reported > _MOST_WINDOWS * max(situation.budget, size):
+    if size <= beside or (not was_refused and reported > _MOST_WINDOWS * max(situation.budget, size)):
         return
     after = kept
     if is_ours and not (was_refused and record is not None):
@@ -85,10 +94,8 @@ def learn(
         )
     if after != kept:
         archive.guards.set_history(id_, after, now)
-    if record is not None:
-        taught = (refused if was_refused else observe)(record, size, reported - (after.frame if is_ours else 0))
-        if taught != record:
-            archive.guards.set_factor(taught.model, taught.ratio, taught.spread, taught.observations, now)
+    if model is not None:
+        teach(archive, model, size, reported - (after.frame if is_ours else 0), now, refused=was_refused)
 
 
 def reply_reserve(kept: Kept | None, window: int, most_output: int) -> int:

@@ -100,7 +100,7 @@ class Loop:
     ) -> HistoryBudget:
         """How much of the window is the conversation's: one number for folding and assembling."""
         id_ = situation.conversation.id
-        size = framed(self.archive.context_tokens(id_), self.archive.context.next_ordinal(id_))  # at most
+        size = framed(self.archive.context_budget(id_), self.archive.context.next_ordinal(id_))  # at most
         return history_of(self.archive, situation, policy or self.policy(situation), size, anew=anew)
 
     def evaluate(self, situation: Situation, policy: CompactionPolicy | None = None) -> Decision:
@@ -110,12 +110,12 @@ class Loop:
 
     def _evaluate(self, situation: Situation, policy: CompactionPolicy, history: HistoryBudget) -> Decision:
         id_, budget = situation.conversation.id, history.tokens
-        stored, threshold = self.archive.context_tokens(id_), policy.threshold_tokens(budget)
+        stored, threshold = self.archive.context_budget(id_), policy.threshold_tokens(budget)
         framing = framed(0, self.archive.context.next_ordinal(id_))  # at most
         if stored + framing > threshold:
             framing = self._framing(id_)
         if stored + framing > threshold:
-            stored = self.archive.context.tokens(id_)
+            stored = self.archive.context.budget_tokens(id_)
         seen = situation.observed_tokens
         observed = None if seen is None or seen < 0 else history.in_history(seen)
         return evaluate(stored, observed, budget, policy, framing=framing)
@@ -145,8 +145,9 @@ class Loop:
         job = self._job(situation, policy, decision, "turn")
         is_extracted = not who.may_ask_model
         job = replace(job, may_ask_model=who.may_ask_model, seconds=seconds, takes_over=is_extracted)
+        job = replace(job, is_forced=decision.pressure == "hard")
         report = compact(job, threshold_chain(decision, policy, time.monotonic()))
-        left = report.tokens_after + self._framing(situation.conversation.id)
+        left = self.archive.context_budget(situation.conversation.id) + self._framing(situation.conversation.id)
         owes = not decision.is_under(left) and not report.exhausted
         if owes:
             self.owe(situation, decision)
@@ -179,6 +180,18 @@ class Loop:
         if not self._prepares(decision) or decision.should_compact:
             return 0
         return prepare(self._job(situation, policy, decision, "prepare"))
+
+    def make_room(self, situation: Situation) -> CompactionReport:
+        """Fold once without a model, as at the budget: a prompt would leave out what no summary stands for."""
+        policy = self.policy(situation)
+        history = self.history(situation, policy)
+        decision = self._evaluate(situation, policy, history)
+        job = replace(self._job(situation, policy, decision, "turn"), may_ask_model=False, manual=True)
+        job = replace(job, seconds=self.turn_seconds, takes_over=True, is_forced=True)
+        report = replace(compact(job, threshold_chain(decision, policy, time.monotonic())), history=history)
+        if report.compacted:
+            self._keep(situation, history)
+        return report
 
     def _keep(self, situation: Situation, history: HistoryBudget) -> None:
         keep(self.archive, situation.conversation.id, history, self.clock())

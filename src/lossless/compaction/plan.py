@@ -19,6 +19,7 @@ from lossless.model.context import (
     ContextItem,
     MessageItem,
     SummaryItem,
+    budget_sum,
     framed,
     fresh_tail_start,
     newest_user_index,
@@ -72,7 +73,7 @@ class Pass:
         return chunk_key(self.items)
 
     def frees(self, summary_tokens: int) -> int:
-        """By how much a prompt gets smaller when a summary of so many tokens stands for the sources."""
+        """By how much a prompt gets smaller when a summary of so many tokens, as budgets count, is there instead."""
         return prompt_tokens(self.items) - framed(summary_tokens)
 
 
@@ -216,11 +217,16 @@ def wants_leaf(state: SweepState, policy: CompactionPolicy, now: float) -> bool:
     return stop_reason(state, policy, now) is None and not _has_reached(state.stop_at, state.tokens)
 
 
-def after_pass(state: SweepState, work: Pass, summary_id: str, added_tokens: int) -> SweepState:
-    """The sweep after a fold. One that did not make the context smaller is the last."""
+def after_pass(
+    state: SweepState, work: Pass, summary_id: str, added_tokens: int, estimate: int | None = None
+) -> SweepState:
+    """The sweep after a fold. One that did not make the context smaller is the last.
+
+    `estimate` is what the summary takes by the estimate for budgets, where that is more.
+    """
     return replace(
         state,
-        tokens=state.tokens - work.frees(added_tokens),
+        tokens=state.tokens - work.frees(max(added_tokens, estimate or 0)),
         passes=state.passes + 1,
         folds=state.folds + 1,
         last_leaf=summary_id if work.depth == 0 else state.last_leaf,
@@ -253,10 +259,12 @@ def after_stale(state: SweepState, context: Sequence[ContextItem]) -> SweepState
     )
 
 
-def folded(context: Sequence[ContextItem], work: Pass, summary_id: str, tokens: int) -> tuple[ContextItem, ...]:
+def folded(
+    context: Sequence[ContextItem], work: Pass, summary_id: str, tokens: int, estimate: int = -1
+) -> tuple[ContextItem, ...]:
     """The context with a summary standing where its sources stood."""
     start = next(n for n, item in enumerate(context) if item.ordinal == work.items[0].ordinal)
-    summary = SummaryItem(work.items[0].ordinal, summary_id, work.depth, tokens)
+    summary = SummaryItem(work.items[0].ordinal, summary_id, work.depth, tokens, estimate)
     return (*context[:start], summary, *context[start + len(work.items) :])
 
 
@@ -344,7 +352,7 @@ def _leaf_passes(
         chunks = raw_chunks(context, (run.start, run.stop), policy.leaf_chunk_tokens, cuts)
         for start, stop in _untried(context, chunks, state.remembered):
             items = tuple(context[start:stop])
-            if _may_grow(context, run, stop) and not state.takes_any and token_sum(items) < policy.least_leaf_tokens:
+            if _may_grow(context, run, stop) and not state.takes_any and budget_sum(items) < policy.least_leaf_tokens:
                 continue
             target = policy.leaf_target(token_sum(items))
             yield start, Pass(items, depth=0, target_tokens=target, within_turn=run.within_turn)
@@ -373,7 +381,7 @@ def _condensed_pass(context: Sequence[ContextItem], policy: CompactionPolicy, st
     if state.leaf_only:
         return None
     runs = [run for run in _runs(context, policy, state) if run.depth != _RAW]
-    prefix = sum(token_sum(context[run.start : run.stop]) for run in runs)
+    prefix = sum(budget_sum(context[run.start : run.stop]) for run in runs)
     if prefix <= state.prefix_target and (state.stop_at is None or state.tokens <= state.stop_at):
         return None
     runs.sort(key=lambda run: run.depth)

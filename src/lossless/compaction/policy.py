@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from lossless.compaction.prompts import condensed_target, leaf_target
+from lossless.compaction.prompts import LEAST_CONDENSED_TARGET, LEAST_LEAF_TARGET, condensed_target, leaf_target
 from lossless.settings.overrides import choose
 
 if TYPE_CHECKING:
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 #: What the fresh tail may take of the history budget unless `freshTailMaxTokens` says otherwise.
 TAIL_SHARE = 0.30
 #: A leaf is not made of less than this share of the history budget while more messages may join it.
-LEAST_LEAF_SHARE = 0.08
+LEAST_LEAF_SHARE = 0.40
+#: Summaries take at most this share of the history budget each, however long they may be by the settings, and are
+#: condensed once they take more than the other together: else a small budget is folded nearly every turn.
+SUMMARY_SHARE, PREFIX_SHARE = 0.06, 0.15
 
 Source = Literal["global", "override"]
 Mode = Literal["deferred", "inline"]
@@ -62,7 +65,22 @@ class CompactionPolicy:
         """The policy for a history budget of so many tokens: what follows from it is in numbers."""
         cap = self.fresh_tail_max_tokens if self.tail_share is None else int(self.tail_share * history)
         least = min(int(self.least_leaf_share * history), self.leaf_chunk_tokens // 2)
-        return replace(self, fresh_tail_max_tokens=cap, tail_share=None, least_leaf_tokens=least)
+        held = replace(self, fresh_tail_max_tokens=cap, tail_share=None, least_leaf_tokens=least)
+        return held._with_short_summaries(history) if self.least_leaf_share else held
+
+    def _with_short_summaries(self, history: int) -> CompactionPolicy:
+        """Where the budget is small, summaries are shorter and are condensed sooner."""
+        leaf = min(self.leaf_target_tokens, max(LEAST_LEAF_TARGET, int(SUMMARY_SHARE * history)))
+        condensed = min(self.condensed_target_tokens, max(LEAST_CONDENSED_TARGET, int(SUMMARY_SHARE * history)))
+        prefix = self.summary_prefix_target_tokens
+        if prefix is None and condensed < self.condensed_target_tokens:
+            prefix = int(PREFIX_SHARE * history)
+        return replace(
+            self,
+            leaf_target_tokens=leaf,
+            condensed_target_tokens=condensed,
+            summary_prefix_target_tokens=prefix,
+        )
 
     def capped(self, budget: int) -> int:
         """The budget that counts: never above `max_assembly_token_budget`."""
@@ -89,6 +107,8 @@ class CompactionPolicy:
 
     def condensed_least_tokens(self) -> int:
         """Fewer source tokens than this are not worth condensing."""
+        if self.least_leaf_tokens and self.summary_prefix_target_tokens is not None:
+            return min(int(1.5 * self.condensed_target_tokens), int(0.1 * self.leaf_chunk_tokens))
         return max(self.condensed_target_tokens, int(0.1 * self.leaf_chunk_tokens))
 
     def fanout(self, depth: int, *, pressure: bool) -> int:

@@ -22,7 +22,8 @@ from lossless.compaction.source_text import line_of, section_of
 from lossless.compaction.trigger import Reason, Stop, after_round, another_round, conclude
 from lossless.errors import GuardOpen, ModelAuth, ModelBadAnswer, ModelDenied, ModelError, Stale
 from lossless.llm.guard import BREAKER
-from lossless.model.context import MessageItem, SummaryItem, newest_user_index, prompt_tokens, token_sum
+from lossless.model.budget import budget_tokens
+from lossless.model.context import MessageItem, SummaryItem, budget_sum, newest_user_index, prompt_tokens, token_sum
 from lossless.model.identity import summary_id
 from lossless.model.summaries import NewSummary
 from lossless.store.context import Change, item_id
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from datetime import datetime
 
-    from lossless.compaction.escalate import Answer, Ask, OnFailure
+    from lossless.compaction.escalate import Answer, Ask, OnFailure, Sizes
     from lossless.compaction.gate import ArchiveGate
     from lossless.compaction.policy import CompactionPolicy
     from lossless.compaction.prompts import SummaryPrompt
@@ -109,6 +110,12 @@ class Job:
     crew_tokens: int = CREW_TOKENS
     #: Prolongs the lease, and says whether it is still ours; known when the work begins.
     prolong: Callable[[], bool] = lambda: True
+
+    @property
+    def sizes(self) -> Sizes:
+        """How long its summaries should be: as the settings say, and no longer than the budget has room for."""
+        leaf, condensed = self.policy.leaf_target_tokens, self.policy.condensed_target_tokens
+        return replace(self.summariser.sizes, leaf_target_tokens=leaf, condensed_target_tokens=condensed)
 
 
 @dataclass(slots=True)
@@ -291,7 +298,7 @@ def _extract_all(job: Job, sweeping: _Sweeping, batch: Sequence[plan.Pass], crew
 
     What a placed one changes of the plan, the rest is planned anew: the outcome is the same as one at a time.
     """
-    sizes, wording = job.summariser.sizes, job.summariser.wording
+    sizes, wording = job.sizes, job.summariser.wording
     sources = (source_of(job.archive, work, job.summariser) for work in batch)
     written: Iterator[Written | None]
     if crew is None or len(batch) == 1:
@@ -319,9 +326,7 @@ def _write_all(
 
     def write(source: Source) -> Written | ModelError | GuardOpen | Stale | None:
         try:
-            return summarise(
-                source, ask, sizes=job.summariser.sizes, wording=job.summariser.wording, on_failure=job.on_failure
-            )
+            return summarise(source, ask, sizes=job.sizes, wording=job.summariser.wording, on_failure=job.on_failure)
         except (ModelError, GuardOpen, Stale) as error:
             return error
 
@@ -385,9 +390,14 @@ def _fold_in(job: Job, sweeping: _Sweeping, work: plan.Pass, new: NewSummary, *,
         sweeping.state = plan.after_stale(sweeping.state, sweeping.context)
         return False
     sweeping.summary_ids.append(new.id)
-    sweeping.context = list(plan.folded(sweeping.context, work, new.id, new.tokens))
-    sweeping.state = plan.after_pass(sweeping.state, work, new.id, new.tokens)
+    _go_on(sweeping, work, new)
     return True
+
+
+def _go_on(sweeping: _Sweeping, work: plan.Pass, made: NewSummary | Summary) -> None:
+    estimate = budget_tokens(made.content)
+    sweeping.context = list(plan.folded(sweeping.context, work, made.id, made.tokens, estimate))
+    sweeping.state = plan.after_pass(sweeping.state, work, made.id, made.tokens, estimate)
 
 
 def _leave_raw(job: Job, sweeping: _Sweeping, work: plan.Pass) -> None:
@@ -417,7 +427,7 @@ def fold(
     can always go back down to the words that were said. What changed after the moment `since` it does not say yet.
     """
     with archive.writing():
-        before = archive.context_tokens(conversation_id)
+        before, budget = archive.context_tokens(conversation_id), archive.context_budget(conversation_id)
         if not is_stored:
             archive.summaries.insert(conversation_id, sources, summary, now)
             archive.summaries.mark_new(summary.id, sources, since, now)
@@ -429,7 +439,8 @@ def fold(
         after = before - token_sum(sources) + summary.tokens
         change = Change("fold", actor, None, removed, (summary.id,), ordinal, before, after)
         archive.context.log(conversation_id, change, now)
-        archive.ingest.set_context_tokens(conversation_id, after)
+        budget += max(summary.tokens, budget_tokens(summary.content)) - budget_sum(sources)
+        archive.ingest.set_context_tokens(conversation_id, after, max(0, budget - after))
 
 
 # --- summaries that are written before they are needed ---
@@ -461,20 +472,17 @@ def prepare(job: Job) -> int:
 def _prepare(job: Job, sweeping: _Sweeping, work: plan.Pass, ask: Ask) -> int:
     """Write one leaf, unless it is there; the sweep goes on as if it had been folded. Returns how many were written."""
     known = _prepared(job, work)
-    size = (known.id, known.tokens) if known else None
-    if known is None:
+    made: NewSummary | Summary | None = known
+    if made is None:
         sweeping.moment = job.archive.summaries.moment()
         source, summariser = source_of(job.archive, work, job.summariser), job.summariser
         written = summarise(source, ask, sizes=summariser.sizes, wording=summariser.wording, on_failure="raise")
         if written is None:
             sweeping.state = plan.after_unshrinkable(sweeping.state, work)
             return 0
-        new = _new(work, written)
-        _store(job, work, new, sweeping.moment)
-        size = (new.id, new.tokens)
-    assert size is not None
-    sweeping.context = list(plan.folded(sweeping.context, work, *size))
-    sweeping.state = plan.after_pass(sweeping.state, work, *size)
+        made = _new(work, written)
+        _store(job, work, made, sweeping.moment)
+    _go_on(sweeping, work, made)
     return int(known is None)
 
 
@@ -483,11 +491,11 @@ def _store(job: Job, work: plan.Pass, new: NewSummary, since: Moment | None) -> 
     with archive.writing():
         if not job.prolong():
             raise Stale("another worker has taken over")
-        size = archive.context_tokens(id_)
+        size, budget = archive.context_tokens(id_), archive.context_budget(id_)
         archive.summaries.insert(id_, work.items, new, now)
         archive.summaries.mark_new(new.id, work.items, since, now)
         archive.context.log(id_, Change("prepare", job.actor, None, (), (new.id,), None, size, size), now)
-        archive.ingest.set_context_tokens(id_, size)
+        archive.ingest.set_context_tokens(id_, size, max(0, budget - size))
 
 
 def publish(job: Job) -> CompactionReport | None:

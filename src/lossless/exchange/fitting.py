@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lossless import formats
 from lossless.assembly.shorten import shortened
@@ -12,10 +12,14 @@ from lossless.assembly.wire import plain, sent
 from lossless.errors import ArchiveError, NotFound
 from lossless.files.intercept import restored
 from lossless.files.keep import reader
+from lossless.formats.js_json import is_blob
 from lossless.ingest.window import system_head
+from lossless.model.budget import budget_tokens
+from lossless.model.context import framed
+from lossless.model.tokens import estimate_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lossless.engine import Engine
     from lossless.exchange.dialect import Raw
@@ -24,6 +28,10 @@ if TYPE_CHECKING:
 
 #: A message that is not stored yet is not shown in fewer tokens than this.
 _SHORTEST = 64
+#: What stands in messages beside words.
+_NAMES = frozenset(
+    ("role", "type", "id", "call_id", "tool_call_id", "tool_use_id", "toolCallId", "status", "signature")
+)
 #: Texts of fewer characters are measured once, as long as they are among so many.
 _SHORT, _REMEMBERED = 4_096, 2_048
 
@@ -39,14 +47,45 @@ def message_tokens(message: Raw) -> int:
     if len(message) == 2 and type(role) is str and type(content) is str and len(content) < _SHORT:
         return _text_tokens(role, content)
     message = plain(message)
-    return item_tokens(message, json_text(message))
+    text = json_text(message)
+    key = (len(text), hash(text))
+    known = _sizes.get(key)
+    if known is None:
+        while len(_sizes) >= _REMEMBERED:
+            _sizes.pop(next(iter(_sizes)), None)
+        known = _sizes[key] = _dense_tokens(message, item_tokens(message, text))
+    return known
+
+
+def _dense_tokens(message: Raw, tokens: int) -> int:
+    """What a message takes that is so many tokens by its length."""
+    words = "\n".join(_texts(message))
+    by_kind = budget_tokens(words)
+    return tokens if by_kind <= estimate_tokens(words) else max(tokens, framed(by_kind))
+
+
+def _texts(value: Any, key: str = "") -> Iterator[str]:
+    """All texts of a message but for names, ids and the data of files."""
+    if isinstance(value, str):
+        if key not in _NAMES and not is_blob(value, key):
+            yield value
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield from _texts(item, name)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item, key)
+
+
+#: What messages take, by the length and the hash of their JSON: hosts show the same ones again and again.
+_sizes: dict[tuple[int, int], int] = {}
 
 
 @lru_cache(maxsize=_REMEMBERED)
 def _text_tokens(role: str, content: str) -> int:
     """What a message of one text takes; hosts show the same ones again and again."""
     message = {"role": role, "content": content}
-    return item_tokens(message, json_text(message))
+    return _dense_tokens(message, item_tokens(message, json_text(message)))
 
 
 def shows_all(engine: Engine, report: AppendReport, window: Sequence[Raw], *, prompts: bool = False) -> bool:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from lossless.assembly.policy_text import RECALL_POLICY
+from lossless.model.budget import budget_tokens
 from lossless.model.tokens import estimate_tokens
 from lossless.recall.tools import openai_tools
 
@@ -41,8 +43,14 @@ def room(window: int, reply: int = 0, beside: int = 0) -> Room:
 def beside_tokens(system: str | None = None, tools: Iterable[Any] = ()) -> int:
     """What a system prompt and the definitions of tools take; a definition is whatever is sent of it, as JSON."""
     defined = list(tools)
-    size = estimate_tokens(json.dumps(defined, ensure_ascii=False, default=str)) if defined else 0
-    return size + estimate_tokens(system or "")
+    size = _tokens(json.dumps(defined, ensure_ascii=False, default=str)) if defined else 0
+    return size + _tokens(system or "")
+
+
+@lru_cache(maxsize=64)
+def _tokens(text: str) -> int:
+    """What a text takes; the same ones are sent with every request."""
+    return max(estimate_tokens(text), budget_tokens(text))
 
 
 def recall_tokens(*, policy: bool = True) -> int:

@@ -13,7 +13,7 @@ from lossless.exchange.answers import recalled
 from lossless.exchange.appending import append_new, mark_cut_off
 from lossless.exchange.dialect import Raw, objects, text_of
 from lossless.exchange.fitting import holds_payload, shows_all, window_tokens
-from lossless.exchange.refusals import too_long
+from lossless.exchange.refusals import REFUSED_IS, too_long
 from lossless.exchange.room import Room, beside_tokens, room
 from lossless.exchange.windows import known_window
 from lossless.model.messages import ModelIdentity
@@ -36,10 +36,10 @@ _ROUNDS, _LAST_ROUND = 8, 10
 #: An answer that would have to be shorter is none.
 _LEAST_ANSWER = 128
 _ENOUGH = "No more recall in this turn: answer with what you have."
+#: What is so many tokens by its length has at most so many times as many.
+_DENSEST = 4
 #: With fewer than one in so many parts of the window left, a model gets no tools from us unless it shall always.
 _TOOLS_LEAVE = 4
-#: A prompt that was refused without a count is thought to be so much of the window.
-_REFUSED_IS = 1.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ class Turn:
         """Ask for no longer a reply than the window has room for: providers refuse what could become too long."""
         dialect, asked = self.keeping.dialect, self.keeping.dialect.most_output(body)
         most = self.most_tokens
-        if not asked or (most is not None and most + asked + self._beside <= self._window_size // 2):
+        if not asked or (most is not None and _DENSEST * most + asked + self._beside <= self._window_size // 2):
             return body
         history = self._history(self.keeping.session)
         sent = int((window_tokens(dialect.window(body)) + self._beside) * history.factor) + history.frame
@@ -226,7 +226,7 @@ class Turn:
 
     def refused(self, status: int, answer: str) -> bool:
         """Whether a provider refused the request as too long and `body`, with less in it, is worth one more try."""
-        found = too_long(status, answer)
+        found = too_long(answer, status)
         if (
             found is None
             or self._was_refused
@@ -236,7 +236,7 @@ class Turn:
             return False
         self._was_refused = True
         window = min(found.window or self._window_size, self._window_size)
-        counted = found.prompt or int(window * _REFUSED_IS)
+        counted = found.prompt or int(window * REFUSED_IS)
         engine, session = self.keeping.engine, self.keeping.session
         sent = window_tokens(self.keeping.dialect.window(self._bare))
         engine.refused(
@@ -289,7 +289,7 @@ class Turn:
         appends = keeping.history == "append"
         report = append_new(engine, session, window) if appends else engine.sync(session, window, whole=True)
         id_ = report.conversation_id
-        if id_ is not None and engine.archive.context_tokens(id_) > self._capacity(session):  # fold before, not after
+        if id_ is not None and engine.archive.context_budget(id_) > self._capacity(session):  # fold before, not after
             new, shown = ((), None) if appends else (None, window)
             engine.after_turn(
                 session,
@@ -306,7 +306,7 @@ class Turn:
     def _has_room(self, report: AppendReport) -> bool:
         """Whether the client's own window fits, as it would be sent."""
         there = self._capacity(report.conversation or self.keeping.session)
-        if self.most_tokens is not None and self.most_tokens + len(self.window) <= there:
+        if self.most_tokens is not None and _DENSEST * self.most_tokens + len(self.window) <= there:
             return True
         return window_tokens(self.window) <= there
 
@@ -342,6 +342,7 @@ class Turn:
             format=keeping.dialect.format,
             model=self._identity(),
             allow_trailing_assistant=last.get("role") == "assistant",
+            fold=True,
         )
 
     def _identity(self) -> ModelIdentity:

@@ -64,7 +64,7 @@ class LosslessMiddleware(AgentMiddleware):
         return response
 
     def _fitted(self, session: Session, request: Any) -> Any:
-        fitting = self._windows.fit(session, self._window(request), _beside(request))
+        fitting = self._windows.fit(session, self._window(request), _beside(request), _model(request))
         system = request.system_message.text if request.system_message else ""
         policy = SystemMessage(f"{system}\n\n{RECALL_POLICY}".strip())
         if fitting is None:

@@ -2,7 +2,8 @@
 
 session = LosslessSession("support:42", engine, budget=128_000)
 config = RunConfig(call_model_input_filter=session.fit)
-await Runner.run(Agent(name="helper", tools=session.tools()), "hello", session=session, run_config=config)
+agent = Agent(name="helper", tools=session.tools())
+await Runner.run(agent, "hello", session=session, run_config=config, hooks=session.hooks)
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from lossless.hosts.window import ANSWER_SHARE, checked_budget, named, tell
 from lossless.recall.tools import TOOLS
 
 with extra("openai-agents"):
+    from agents import RunHooks
     from agents.run_config import ModelInputData
 
     from lossless.hosts.openai_items import definitions, plain_item, recall_tool
@@ -43,8 +45,11 @@ class LosslessSession:
     def __init__(self, session_id: str, engine: Engine, *, budget: int | None = None) -> None:
         self.session_id, self.engine, self.budget = session_id, engine, checked_budget(budget)
         self.session = named(session_id, "a session id")
-        #: What is sent beside the items, in tokens, as far as this session knows.
+        #: What is sent beside the items, in tokens, and to which model, as far as this session knows.
         self._beside = 0
+        self._model: str | None = None
+        #: What the last request had, by our estimate, until its reply is there.
+        self._sent: int | None = None
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """The context that fits: summaries, then the newest items; at most the newest `limit` of them."""
@@ -55,12 +60,13 @@ class LosslessSession:
         """Keep new items; when the call returns they are on the disk."""
         if items:
             new: Any = [plain_item(item) for item in items]
-            await asyncio.to_thread(self.engine.after_turn, self.session, new_messages=new, budget=self._room)
+            known: dict[str, Any] = {"budget": self._size, "beside": self._beside, "model": self._model}
+            await asyncio.to_thread(self.engine.after_turn, self.session, new_messages=new, **known)
 
     async def fit(self, data: CallModelData[Any]) -> ModelInputData:
         """For `RunConfig(call_model_input_filter=…)`: each model call of a run, however long, is within the budget."""
         given = data.model_data
-        self._beside = beside_tokens(given.instructions, definitions(data.agent))
+        self._beside, self._model = beside_tokens(given.instructions, definitions(data.agent)), _name(data.agent)
         return ModelInputData(await asyncio.to_thread(self._fitted, given.input), given.instructions)
 
     async def pop_item(self) -> TResponseInputItem | None:
@@ -76,7 +82,8 @@ class LosslessSession:
     async def run_compaction(self, args: Any = None) -> None:
         """Fold when the SDK insists; else it is done beside the turns."""
         if args and args.get("force"):
-            await asyncio.to_thread(self.engine.compact, self.session, budget=self._room)
+            known: dict[str, Any] = {"budget": self._size, "beside": self._beside, "model": self._model}
+            await asyncio.to_thread(self.engine.compact, self.session, **known)
 
     def tools(self) -> list[Tool]:
         """The recall tools for this session's agents."""
@@ -89,28 +96,76 @@ class LosslessSession:
     def _fitted(self, items: list[Any]) -> list[Any]:
         """The input while it fits; else what fits of the stored items, and then those that are not stored yet."""
         budget, items = self._room, [plain_item(item) for item in items]
-        if window_tokens(items) <= budget:
+        self._sent = window_tokens(items)
+        if self._sent <= budget:
             return items
         last = newest(self.engine, self.session)
         stored = None if last is None else self._item(last)
         place = next((n for n in range(len(items), 0, -1) if last and items[n - 1] == stored), 0)
         new = in_part(items[place:], budget if not place else budget - budget // 4, _FORMAT)
-        made = [*(self._assembled(max(budget - window_tokens(new), 1)) if place else ()), *new]
-        tell(window_tokens(made) - budget, "items that are not stored yet do not fit")
+        made = [*(self._assembled(window_tokens(new)) if place else ()), *new]
+        self._sent = window_tokens(made)
+        tell(self._sent - budget, "items that are not stored yet do not fit")
         return made
 
     @property
     def _room(self) -> int:
         """What the items may take."""
-        return room(self.budget or self.engine.settings.default_token_budget, beside=self._beside).budget
+        if self.engine.archive.conversations.find(self.session) is None:
+            return room(self._size, beside=self._beside).budget
+        return self.engine.history_budget(
+            self.session, budget=self._size, beside=self._beside, model=self._model
+        ).tokens
+
+    @property
+    def _size(self) -> int:
+        return self.budget or self.engine.settings.default_token_budget
+
+    @property
+    def hooks(self) -> RunHooks[Any]:
+        """For `Runner.run(…, hooks=session.hooks)`: what the provider counts is learned from every reply."""
+        return _Counting(self)
+
+    def counted(self, tokens: int) -> None:
+        """Learn from a reply whose prompt the provider has counted."""
+        sent, self._sent = self._sent, None
+        if sent is not None and tokens > 0 and self.engine.archive.conversations.find(self.session) is not None:
+            self.engine.after_turn(
+                self.session, new_messages=(), budget=self._size, beside=self._beside, model=self._model,
+                observed_tokens=tokens, sent=sent,
+            )  # fmt: skip
 
     def _item(self, stored: StoredMessage) -> Any:
         """A stored item as it came, also when what it holds lies in a file."""
         return (whole(self.engine, stored) or stored.message).original
 
-    def _assembled(self, budget: int | None = None) -> list[Any]:
+    def _assembled(self, more: int = 0) -> list[Any]:
+        """What fits of the stored items beside so many tokens of others."""
         if self.engine.archive.conversations.find(self.session) is None:
             return []
-        budget = budget or self._room
-        made = self.engine.assemble(self.session, budget=budget, format=_FORMAT, allow_trailing_assistant=True)
+        made = self.engine.assemble(
+            self.session,
+            budget=self._size,
+            beside=self._beside + more,
+            model=self._model,
+            format=_FORMAT,
+            allow_trailing_assistant=True,
+            fold=True,
+        )
         return list(made.messages) if made.receipt.included else []
+
+
+class _Counting(RunHooks[Any]):
+    """Hears what the provider has counted."""
+
+    def __init__(self, session: LosslessSession) -> None:
+        self._session = session
+
+    async def on_llm_end(self, context: Any, agent: Any, response: Any) -> None:  # noqa: ARG002
+        await asyncio.to_thread(self._session.counted, response.usage.input_tokens)
+
+
+def _name(agent: Any) -> str | None:
+    """The name of an agent's model, as far as it has one."""
+    name = getattr(agent.model, "model", agent.model)
+    return name if isinstance(name, str) and name else None

@@ -15,10 +15,9 @@ from lossless.assembly.wire import CARRIED
 from lossless.errors import BadInput, NotFound
 from lossless.exchange.answers import answer, recalled
 from lossless.exchange.fitting import shows_all, window_tokens
+from lossless.exchange.refusals import REFUSED_IS, too_long
 from lossless.exchange.room import recall_tokens, room
-from lossless.llm.calibration import refused_tokens
 from lossless.model.conversations import Session
-from lossless.model.tokens import estimate_tokens
 from lossless.recall.tools import TOOLS
 
 if TYPE_CHECKING:
@@ -60,24 +59,28 @@ class Windows:
         session: Session,
         window: Sequence[Raw],
         beside: int = 0,
-        model: str | None = None,  # noqa: ARG002
+        model: str | None = None,
     ) -> tuple[Message, ...] | None:
         """Store what the window adds, and the messages to send instead of it; None when it is sent as it is.
 
         So many tokens are sent `beside` it: system prompts that are not in it, and tools.
         """
         there = room(self.size, beside=beside)
-        report = self.engine.after_turn(session, window=window, budget=self.size, beside=beside, whole=True).append
+        report = self.engine.after_turn(
+            session, window=window, budget=self.size, beside=beside, whole=True, model=model
+        ).append
         if report.conversation_id is None or report.blocked is not None:
             return None
         who = report.conversation or session
-        capacity = self.engine.history_budget(who, budget=self.size, beside=beside).tokens
+        capacity = self.engine.history_budget(who, budget=self.size, beside=beside, model=model).tokens
         self.sent[session.name] = window_tokens(window)
         if shows_all(self.engine, report, window) and self.sent[session.name] <= capacity:
             tell(there.over, there.why_over)
             return None
         try:
-            made = self.engine.assemble(session, budget=self.size, beside=beside, allow_trailing_assistant=True)
+            made = self.engine.assemble(
+                session, budget=self.size, beside=beside, allow_trailing_assistant=True, model=model, fold=True
+            )
         except NotFound:
             return None
         self.sent[session.name] = made.tokens
@@ -89,9 +92,6 @@ class Windows:
         model: str | None = None,
     ) -> None:  # fmt: skip
         """Store a window that ends with a reply, learn from what was counted, and see whether it is time to fold."""
-        sent, counted = self.sent.pop(session.name, 0), max((prompt_tokens or 0) - beside, 0)
-        if model and counted:
-            self.engine.learn(model, sent, counted)
         self.engine.after_turn(
             session,
             window=window,
@@ -99,13 +99,16 @@ class Windows:
             beside=beside,
             observed_tokens=prompt_tokens,
             whole=True,
+            model=model,
+            sent=self.sent.pop(session.name, None),
         )
 
     def refused(self, session: Session, error: BaseException, beside: int = 0, model: str | None = None) -> None:
         """A request failed: where it was too long by the provider's count, the next one is shorter."""
-        found, sent = refused_tokens(str(error)), self.sent.pop(session.name, 0)
-        if model and found is not None:
-            self.engine.learn(model, sent, found[0] - beside, refused=True)
+        found, sent = too_long(str(error)), self.sent.pop(session.name, None)
+        if found is not None and self.engine.archive.conversations.find(session) is not None:
+            counted = found.prompt or int(REFUSED_IS * self.size)
+            self.engine.refused(session, prompt_tokens=counted, sent=sent, budget=self.size, model=model, beside=beside)
 
     @property
     def size(self) -> int:
@@ -191,7 +194,7 @@ def defined(tools: Iterable[Any]) -> list[Raw]:
 
 def tokens_of(messages: Sequence[Any]) -> int:
     """About how many tokens messages are on the wire."""
-    return estimate_tokens(json.dumps(messages, ensure_ascii=False, default=str))
+    return window_tokens([one if isinstance(one, dict) else {"text": str(one)} for one in messages])
 
 
 def named(name: Any, what: str) -> Session:

@@ -619,6 +619,7 @@ def count(
         fits=fits,
         producers=(WITH_IDS if with_ids else 0) | (WITHOUT_IDS if without else 0),
         tokens=appended.tokens,
+        extra=appended.extra,
         last_seq=appended.last_seq,
     )
     archive.ingest.count(conversation.id, counts, now)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass, replace
 
 #: Smaller requests say more about a provider's fixed overhead than about its tokenizer.
@@ -17,22 +16,6 @@ MARGIN_MIN = 0.02
 RATIO_MIN, RATIO_MAX = 0.4, 3.0
 _SLOWEST_RATE = 0.1
 _LEAST_STEP = 0.05
-#: So much of an error is read.
-_ERROR_CHARS = 4_000
-_N = r"[\d,_]{1,20}"
-#: How providers say that a prompt is too long: Anthropic, OpenAI and those that follow it, Google, vLLM and llama.cpp.
-_TOO_LONG = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        rf"too long:? (?P<sent>{_N}) tokens? > (?P<most>{_N})",
-        rf"maximum context length (?:of this model )?is (?P<most>{_N})[^\n]{{0,80}}?"
-        rf"(?:resulted in|requested(?: about)?|contains?|has) (?:at least )?(?P<sent>{_N})",
-        rf"input token count \(?(?P<sent>{_N})\)? exceeds the maximum[^\d\n]{{0,60}}\(?(?P<most>{_N})",
-        rf"(?:request|prompt) \(?(?P<sent>{_N}) tokens\)? exceeds[^\d\n]{{0,60}}\(?(?P<most>{_N})",
-        rf"(?P<sent>{_N}) tokens?[^\n]{{0,40}}(?:exceed\w*|(?:great|larg|long)er than|more than)[^\d\n]{{0,60}}"
-        rf"(?P<most>{_N})",
-    )
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,27 +64,15 @@ def refused(record: Calibration, estimated: int, reported: int) -> Calibration:
     return replace(record, ratio=max(record.ratio, sample), observations=record.observations + 1)
 
 
-def refused_tokens(text: str) -> tuple[int, int] | None:
-    """How many tokens a refused prompt had, and how many it may have, where a provider's error says both.
-
-    >>> refused_tokens("prompt is too long: 212345 tokens > 200000 maximum")
-    (212345, 200000)
-    >>> refused_tokens("This model's maximum context length is 8192 tokens. Your messages resulted in 9001 tokens.")
-    (9001, 8192)
-    """
-    text = text[:_ERROR_CHARS]
-    for pattern in _TOO_LONG:
-        if found := pattern.search(text):
-            sent, most = (int(found[name].replace(",", "").replace("_", "")) for name in ("sent", "most"))
-            return (sent, most) if sent > most > 0 else None
-    return None
-
-
 def factor(record: Calibration) -> float:
-    """What to multiply an estimate by before it is held against a budget: the ratio and a margin."""
+    """What to multiply an estimate by before it is held against a budget: the ratio and a margin.
+
+    Never below 1: what was too high an estimate for the texts so far is the right one for denser text, which may come
+    with the next turn.
+    """
     if not record.is_learned:
         return max(record.ratio, 1.0) * (1 + MARGIN_UNLEARNED)
-    return record.ratio * (1 + min(max(record.spread, MARGIN_MIN), MARGIN_MAX))
+    return max(1.0, record.ratio * (1 + min(max(record.spread, MARGIN_MIN), MARGIN_MAX)))
 
 
 def budget_in_estimate(budget: int, record: Calibration) -> int:

@@ -22,11 +22,11 @@ class MessageItem:
     role: Role
     tokens: int
     seq: int
-    #: The estimate for budgets (`model.budget`); `tokens` where none is known.
+    #: The estimate for budgets (`model.budget`), never below `tokens`, which it is where none is known.
     budget_tokens: int = -1
 
     def __post_init__(self) -> None:
-        if self.budget_tokens < 0:
+        if self.budget_tokens < self.tokens:
             object.__setattr__(self, "budget_tokens", self.tokens)
 
 
@@ -38,11 +38,11 @@ class SummaryItem:
     summary_id: str
     depth: int
     tokens: int
-    #: The estimate for budgets (`model.budget`); `tokens` where none is known.
+    #: The estimate for budgets (`model.budget`), never below `tokens`, which it is where none is known.
     budget_tokens: int = -1
 
     def __post_init__(self) -> None:
-        if self.budget_tokens < 0:
+        if self.budget_tokens < self.tokens:
             object.__setattr__(self, "budget_tokens", self.tokens)
 
 
@@ -68,11 +68,11 @@ def budget_sum(items: Iterable[ContextItem]) -> int:
 
 def prompt_tokens(items: Sequence[ContextItem]) -> int:
     """What the items are reckoned to take in a prompt: each with the frame around it."""
-    return framed(token_sum(items), len(items))
+    return framed(budget_sum(items), len(items))
 
 
 def framed(tokens: int, count: int = 1) -> int:
-    """What `count` items of so many stored tokens are reckoned to take in a prompt."""
+    """What `count` items of so many tokens are reckoned to take in a prompt."""
     return tokens + FRAME_TOKENS * count
 
 
@@ -106,9 +106,10 @@ def fresh_tail_start(
             if may_end:
                 break
             continue
-        if may_end and (kept >= count or (max_tokens is not None and tokens + item.tokens + frame > max_tokens)):
+        size = item.budget_tokens + frame
+        if may_end and (kept >= count or (max_tokens is not None and tokens + size > max_tokens)):
             break
-        start, kept, tokens = index, kept + 1, tokens + item.tokens + frame
+        start, kept, tokens = index, kept + 1, tokens + size
     return start
 
 

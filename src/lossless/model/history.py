@@ -57,6 +57,12 @@ class HistoryBudget:
             f"tools and system prompt take {beside:,} and the reply is given {self.reply:,} of {self.window:,} tokens"
         )
 
+    def __str__(self) -> str:
+        return (
+            f"{self.tokens:,} of {self.window:,} (beside {self.beside + self.frame:,}, reply {self.reply:,}, "
+            f"factor {self.factor:.2f})"
+        )
+
     def in_history(self, tokens: int) -> int:
         """What a whole prompt of so many tokens, by the provider's count, leaves to the conversation; at least 1."""
         return max(1, HistoryBudget(tokens, self.beside, self.frame, 0, self.factor).left)

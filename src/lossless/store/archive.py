@@ -132,6 +132,11 @@ class Archive:
         counted = self.ingest.context_tokens(conversation_id)
         return self.context.tokens(conversation_id) if counted is None else counted
 
+    def context_budget(self, conversation_id: int) -> int:
+        """The same by the estimates for budgets, which are stored with each message and summary."""
+        counted = self.ingest.context_budget(conversation_id)
+        return self.context.budget_tokens(conversation_id) if counted is None else counted
+
     def catch_up(self, limit: int | None = None, progress: Callable[[int], None] | None = None) -> int:
         """Index rows that another program wrote; returns how many, at most `limit`."""
         done = 0

@@ -211,7 +211,7 @@ class Context:
         self._estimate(lacking)
         known = self._estimates
         return [
-            replace(item, budget_tokens=known.get(item_id(item), item.tokens)) if row[_BUDGET] is None else item
+            replace(item, budget_tokens=max(item.tokens, known.get(item_id(item), 0))) if row[_BUDGET] is None else item
             for item, row in zip(items, rows, strict=True)
         ]
 

@@ -154,6 +154,11 @@ class Guards:
             return None
         return Kept(HistoryBudget(*row[:5]), frame=row[5], frame_at=row[6], longest_reply=row[7])
 
+    def newest_histories(self, limit: int) -> list[tuple[int, HistoryBudget]]:
+        """The budgets that changed last, by conversation."""
+        rows = self._db.rows(_QUERIES["newest_histories"], {"limit": limit})
+        return [(row[0], HistoryBudget(*row[1:])) for row in rows]
+
     def set_history(self, conversation_id: int, kept: Kept, now: datetime) -> None:
         budget = kept.budget
         values = {

@@ -83,6 +83,8 @@ class Counts:
     #: Tokens of the stored messages, and the seq of the last one.
     tokens: int = 0
     last_seq: int | None = None
+    #: By how much their estimates for budgets are above their tokens.
+    extra: int = 0
     revised: int = 0
     likely: int = 0
 
@@ -115,7 +117,7 @@ class IngestMemory:
                 "conversation_id": conversation_id, "seen": counts.seen, "stored": counts.stored,
                 "replayed": counts.replayed, "skipped": counts.skipped, "ambiguous": counts.ambiguous,
                 "producers": counts.producers, "stored_at": stored_at, "fits": counts.fits, "tokens": counts.tokens,
-                "last_seq": counts.last_seq, "revised": counts.revised, "likely": counts.likely,
+                "last_seq": counts.last_seq, "extra": counts.extra, "revised": counts.revised, "likely": counts.likely,
             },
         )  # fmt: skip
 
@@ -125,11 +127,22 @@ class IngestMemory:
 
     def context_tokens(self, conversation_id: int) -> int | None:
         """The tokens of the context as counted along; None when they must be added up."""
-        row = self._db.row(_QUERIES["context_tokens"], {"conversation_id": conversation_id})
-        return None if row is None else row[0]
+        return self._counted(conversation_id)[0]
 
-    def set_context_tokens(self, conversation_id: int, tokens: int) -> None:
-        self._db.run(_QUERIES["set_context_tokens"], {"conversation_id": conversation_id, "tokens": tokens})
+    def context_budget(self, conversation_id: int) -> int | None:
+        """The same by the estimates for budgets."""
+        tokens, extra = self._counted(conversation_id)
+        return None if tokens is None or extra is None else tokens + extra
+
+    def _counted(self, conversation_id: int) -> tuple[int | None, int | None]:
+        row = self._db.row(_QUERIES["context_tokens"], {"conversation_id": conversation_id})
+        return (None, None) if row is None else (row[0], row[1])
+
+    def set_context_tokens(self, conversation_id: int, tokens: int, extra: int | None = None) -> None:
+        """Note what a context has; `extra` is by how much the estimates for budgets are above that."""
+        self._db.run(
+            _QUERIES["set_context_tokens"], {"conversation_id": conversation_id, "tokens": tokens, "extra": extra}
+        )
 
     def has_key(self, conversation_id: int, key: str, payload_hash: str | None = None) -> bool:
         """Whether a batch with this key, and with these words where they are known, was stored, by us or upstream."""

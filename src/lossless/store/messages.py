@@ -72,9 +72,12 @@ class Appended:
     ids: tuple[int, ...] = ()
     last_seq: int | None = None
     tokens: int = 0
+    #: By how much their estimates for budgets are above their tokens.
+    extra: int = 0
 
     def __add__(self, later: Appended) -> Appended:
-        return Appended(self.ids + later.ids, later.last_seq or self.last_seq, self.tokens + later.tokens)
+        last_seq = later.last_seq or self.last_seq
+        return Appended(self.ids + later.ids, last_seq, self.tokens + later.tokens, self.extra + later.extra)
 
 
 class Messages:
@@ -120,7 +123,8 @@ class Messages:
             self._db.run_many(_INSERT_CONTEXT, [(conversation.id, ordinal + n, first + n, at) for n in range(len(new))])
         self._index.add_messages(first, texts, [pack.content for pack in packed])
         tokens = sum(item.message.tokens for item in new)
-        return Appended(tuple(range(first, first + len(new))), seq + len(new) - 1, tokens)
+        extra = sum(max(0, most - item.message.tokens) for most, item in zip(estimates, new, strict=True))
+        return Appended(tuple(range(first, first + len(new))), seq + len(new) - 1, tokens, extra)
 
     def known_entries(self, conversation_id: int, entry_ids: Sequence[str]) -> dict[str, TailRow]:
         """Which of a host's entry ids are stored, and where, hidden rows too."""

@@ -6,8 +6,6 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lossless.hosts.growth import Growth
-
 if TYPE_CHECKING:
     from lossless.engine import Engine
     from lossless.hosts.openclaw.peer import Peer
@@ -39,7 +37,13 @@ class Bridge:
     host: Host = field(default_factory=Host)
     budgets: Budgets = field(default_factory=lambda: Budgets())
     models: Models = field(default_factory=lambda: Models())
-    counted: Counted = field(default_factory=lambda: Counted())
+    #: What the first prompt of each session's turn has by our estimate, until it is over.
+    sent: dict[str, int] = field(default_factory=dict)
+
+    def sending(self, session: Session, estimated: int) -> None:
+        """A prompt is about to be sent."""
+        self.sent.setdefault(session.name, estimated)
+        _forget_oldest(self.sent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,31 +72,6 @@ class Models:
             self._known[session.name] = found
             _forget_oldest(self._known)
             return Model(found.name, found.window or told.budget)
-
-
-class Counted:
-    """What prompts of each session had by our estimate, to be compared with what the provider counted."""
-
-    def __init__(self) -> None:
-        self._sent: dict[str, int] = {}
-        self._growth: dict[str, Growth] = {}
-        self._lock = threading.Lock()
-
-    def sending(self, session: Session, estimated: int) -> None:
-        """A prompt is about to be sent."""
-        with self._lock:
-            self._sent.setdefault(session.name, estimated)
-            _forget_oldest(self._sent)
-
-    def counted(self, session: Session, model: str | None, reported: int | None) -> tuple[int, int] | None:
-        """What the prompts of a session have grown by, now that the first of its turn was counted."""
-        with self._lock:
-            sent = self._sent.pop(session.name, None)
-            if sent is None or reported is None or model is None:
-                return None
-            growth = self._growth.setdefault(f"{session.name}\0{model}", Growth())
-            _forget_oldest(self._growth)
-            return growth.seen(sent, reported)
 
 
 def _forget_oldest(remembered: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import LosslessError
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from lossless.hosts.openclaw.bridge import Bridge
     from lossless.hosts.openclaw.calls import Call
     from lossless.lifecycle.transcript_gc import CollectReport, Replacement
-    from lossless.model.conversations import Conversation
+    from lossless.model.conversations import Conversation, Session
 
 _REWRITE_SECONDS = 60.0
 #: What became of asking the host's model, by the code of the error.
@@ -65,7 +66,15 @@ def compact(bridge: Bridge, call: Call) -> dict[str, Any]:
         seconds=call.left(MARGIN_SECONDS),
         progress=lambda *_: call.check(),
     )
+    if is_overflow and report.exhausted and not report.ok and _fits(bridge, session, budget, model.name):
+        report = replace(report, ok=True)
     return _told(report)
+
+
+def _fits(bridge: Bridge, session: Session, budget: int, model: str | None) -> bool:
+    """Whether the next prompt is within the budget all the same: a turn that is too long is shown in part."""
+    made = bridge.engine.assemble(session, budget=budget, format="openclaw", model=model, allow_trailing_assistant=True)
+    return made.receipt.fits
 
 
 def _told(report: CompactionReport) -> dict[str, Any]:

@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from lossless.exchange.fitting import window_tokens
 from lossless.formats import synthetic
-from lossless.model.tokens import estimate_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -127,7 +127,7 @@ def _meetings(shown: Sequence[Said], known: Sequence[Said], *, is_cut: bool) -> 
 
 def tokens_of(messages: Sequence[dict[str, Any]]) -> int:
     """An estimate of what messages take in a prompt."""
-    return sum(estimate_tokens(json.dumps(message.get("content"), ensure_ascii=False)) + 10 for message in messages)
+    return window_tokens({"role": message.get("role"), "content": message.get("content")} for message in messages)
 
 
 def fits_from(window: Sequence[dict[str, Any]], budget: int) -> int:

@@ -42,7 +42,7 @@ def assemble(bridge: Bridge, call: Call) -> dict[str, Any]:
     if more:
         beside = min((budget.beside or 0) + tokens_of(more), all_there_is - _LEAST_TOKENS)
         made = _made(bridge, conversation, params, Budget(budget.window, max(beside, budget.beside or 0)))
-    bridge.counted.sending(session, made.tokens + tokens_of(more))
+    bridge.sending(session, made.tokens + tokens_of(more))
     kept = len(made.messages) - stand_ins(made.messages, more)
     shown, twice = made.messages[:kept], made.messages[kept:]
     result: dict[str, Any] = {
@@ -65,6 +65,7 @@ def _made(bridge: Bridge, conversation: Conversation, params: Mapping[str, Any],
         model=model.name,
         context_window=model.window,
         allow_trailing_assistant=prompt is not None,
+        fold=True,
     )
 
 

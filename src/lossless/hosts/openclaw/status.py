@@ -63,6 +63,8 @@ def _conversation_lines(bridge: Bridge, row: ConversationRow | None) -> list[str
         f"  {row.message_count} messages, {row.message_tokens:,} tokens; {row.summary_count} summaries",
         f"  context: {row.context_items} items, {row.context_tokens:,} tokens{ratio}",
     ]
+    if (kept := bridge.engine.archive.guards.history(row.conversation_id)) is not None:
+        lines.append(f"  history budget: {kept.budget}")
     if debt.pending:
         lines.append(f"  a sweep is owed: {debt.reason or 'over the threshold'}")
     lines += _failure_lines(debt) if debt.pending and debt.last_failure_summary else _model_lines(bridge, debt)

@@ -86,7 +86,7 @@ def after_turn(bridge: Bridge, call: Call) -> dict[str, Any]:
         key=words(params, "key"),
         heartbeat=_is_heartbeat(call),
     )
-    _learn(bridge, session, model.name, messages_of(params))
+    bridge.sent.pop(session.name, None)  # which of its prompts a usage counts is not said there
     return {"stored": report.append.stored + (report.transcript.stored if report.transcript else 0)}
 
 
@@ -123,18 +123,17 @@ def commit_turn(bridge: Bridge, call: Call) -> dict[str, Any]:
         context_window=model.window,
         key=key,
         heartbeat=_is_heartbeat(call),
+        **_counted(bridge, session, messages),
     )
-    _learn(bridge, session, model.name, messages)
     return {"status": "committed"}
 
 
-def _learn(bridge: Bridge, session: Session, model: str | None, messages: Sequence[dict[str, Any]]) -> None:
-    """What the first answer of a turn says about the model's tokenizer: its usage counts the prompt that was made."""
+def _counted(bridge: Bridge, session: Session, messages: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What was counted for the first answer of a turn: the provider's usage, and our estimate of the prompt then."""
+    sent = bridge.sent.pop(session.name, None)
     usages = (one["usage"] for one in messages if isinstance(one.get("usage"), dict))
-    reported = next((observation(usage, model).prompt_tokens for usage in usages), None)
-    grown = bridge.counted.counted(session, model, reported)
-    if model is not None and grown is not None:
-        bridge.engine.learn(model, *grown)
+    usage = next((usage for usage in usages if observation(usage, None).prompt_tokens), None)
+    return {"usage": usage, "sent": sent}
 
 
 def _has_entries(bridge: Bridge, session: Session, entry_ids: Sequence[str | None]) -> bool:

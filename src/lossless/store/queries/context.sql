@@ -20,7 +20,7 @@ SELECT coalesce(sum(coalesce(m.token_count, s.token_count)), 0), count(*)
  WHERE c.conversation_id = :conversation_id;
 
 -- name: budget_tokens
-SELECT coalesce(sum(coalesce(x.budget_tokens, y.budget_tokens, m.token_count, s.token_count)), 0)
+SELECT coalesce(sum(max(coalesce(x.budget_tokens, y.budget_tokens, 0), coalesce(m.token_count, s.token_count))), 0)
   FROM context_items c
   LEFT JOIN messages m ON m.message_id = c.message_id
   LEFT JOIN message_extras x ON x.message_id = c.message_id
@@ -183,7 +183,7 @@ SELECT c.ordinal, NULL, c.summary_id, NULL, s.token_count, NULL, s.depth, y.budg
  ORDER BY c.ordinal;
 
 -- name: messages_between
-SELECT count(*), coalesce(sum(m.token_count), 0), coalesce(sum(coalesce(x.budget_tokens, m.token_count)), 0)
+SELECT count(*), coalesce(sum(m.token_count), 0), coalesce(sum(max(coalesce(x.budget_tokens, 0), m.token_count)), 0)
   FROM context_items c JOIN messages m USING (message_id)
   LEFT JOIN message_extras x USING (message_id)
  WHERE c.conversation_id = :conversation_id AND c.ordinal >= :first AND c.ordinal < :ordinal;

@@ -67,6 +67,10 @@ SELECT window, beside, frame, reply, factor, counted_frame, counted_at, longest_
     = ('integer', 'integer', 'integer') AND (typeof(reply), typeof(counted_frame), typeof(longest_reply))
     = ('integer', 'integer', 'integer') AND typeof(counted_at) IN ('null', 'integer');
 
+-- name: newest_histories
+SELECT conversation_id, window, beside, frame, reply, factor FROM history_budgets
+ ORDER BY updated_at DESC, conversation_id DESC LIMIT :limit;
+
 -- name: set_history
 INSERT INTO history_budgets (conversation_id, window, beside, frame, reply, factor, counted_frame, counted_at,
                              longest_reply, updated_at)

@@ -9,9 +9,10 @@ SELECT producers FROM ingest_state WHERE conversation_id = :conversation_id;
 
 -- name: count
 INSERT INTO ingest_state (conversation_id, seen, stored, replayed, skipped, ambiguous, producers, last_stored_at,
-                          context_tokens, context_seq, revised, likely)
+                          context_tokens, context_seq, context_extra, revised, likely)
 VALUES (:conversation_id, :seen, :stored, :replayed, :skipped, :ambiguous, :producers, :stored_at,
-        CASE WHEN :last_seq = :stored THEN :tokens END, :last_seq, :revised, :likely)
+        CASE WHEN :last_seq = :stored THEN :tokens END, :last_seq, CASE WHEN :last_seq = :stored THEN :extra END,
+        :revised, :likely)
     ON CONFLICT (conversation_id) DO UPDATE SET
        seen = seen + excluded.seen, stored = stored + excluded.stored, replayed = replayed + excluded.replayed,
        skipped = skipped + excluded.skipped, ambiguous = ambiguous + excluded.ambiguous,
@@ -19,6 +20,7 @@ VALUES (:conversation_id, :seen, :stored, :replayed, :skipped, :ambiguous, :prod
        producers = producers | excluded.producers,
        last_stored_at = coalesce(excluded.last_stored_at, last_stored_at),
        context_tokens = CASE WHEN :stored = 0 OR context_seq = :last_seq - :stored THEN context_tokens + :tokens END,
+       context_extra = CASE WHEN :stored = 0 OR context_seq = :last_seq - :stored THEN context_extra + :extra END,
        context_seq = coalesce(:last_seq, context_seq),
        blocked_at = iif(:fits, NULL, blocked_at), blocked_reason = iif(:fits, NULL, blocked_reason);
 
@@ -70,7 +72,7 @@ SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'turn_advancements';
 
 -- name: context_tokens
 -- As counted, unless another program has folded since, or cleared the context.
-SELECT context_tokens FROM ingest_state
+SELECT context_tokens, context_extra FROM ingest_state
  WHERE conversation_id = :conversation_id AND typeof(context_tokens) = 'integer'
    AND context_seq IS (SELECT seq FROM messages WHERE conversation_id = :conversation_id ORDER BY seq DESC LIMIT 1)
    AND (SELECT message_id IS NULL FROM context_items WHERE conversation_id = :conversation_id ORDER BY ordinal DESC LIMIT 1) IS 0
@@ -79,13 +81,14 @@ SELECT context_tokens FROM ingest_state
 
 -- name: set_context_tokens
 -- Messages that nobody has noted yet are another program's: the newest tells when it stored.
-INSERT INTO ingest_state (conversation_id, context_tokens, context_seq, last_stored_at)
-SELECT :conversation_id, :tokens, max(seq), strftime('%Y-%m-%dT%H:%M:%fZ', created_at)
+INSERT INTO ingest_state (conversation_id, context_tokens, context_extra, context_seq, last_stored_at)
+SELECT :conversation_id, :tokens, :extra, max(seq), strftime('%Y-%m-%dT%H:%M:%fZ', created_at)
   FROM messages WHERE conversation_id = :conversation_id
     ON CONFLICT (conversation_id) DO UPDATE SET
-       context_tokens = excluded.context_tokens, context_seq = excluded.context_seq,
+       context_tokens = excluded.context_tokens, context_extra = excluded.context_extra,
+       context_seq = excluded.context_seq,
        last_stored_at = CASE WHEN context_seq IS excluded.context_seq THEN last_stored_at
                              ELSE nullif(max(coalesce(last_stored_at, ''), coalesce(excluded.last_stored_at, '')), '') END;
 
 -- name: forget_context_tokens
-UPDATE ingest_state SET context_tokens = NULL WHERE conversation_id = :conversation_id;
+UPDATE ingest_state SET context_tokens = NULL, context_extra = NULL WHERE conversation_id = :conversation_id;

@@ -134,4 +134,4 @@ UPDATE context_items SET ordinal = -1 - ordinal - :by WHERE conversation_id = :c
 UPDATE context_items SET ordinal = -1 - ordinal WHERE conversation_id = :conversation_id AND ordinal < 0;
 
 -- name: forget_tokens
-UPDATE ingest_state SET context_tokens = NULL WHERE conversation_id = :conversation_id;
+UPDATE ingest_state SET context_tokens = NULL, context_extra = NULL WHERE conversation_id = :conversation_id;

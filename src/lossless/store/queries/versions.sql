@@ -70,7 +70,7 @@ VALUES (:message_id, :fingerprint, :digest, 1, :format, :skeleton, :budget_token
 DELETE FROM message_parts WHERE message_id = :message_id;
 
 -- name: count_tokens
-UPDATE ingest_state SET context_tokens = context_tokens + :more
+UPDATE ingest_state SET context_tokens = context_tokens + :more, context_extra = NULL
  WHERE conversation_id = :conversation_id
    AND EXISTS (SELECT 1 FROM context_items WHERE conversation_id = :conversation_id AND message_id = :message_id);
 

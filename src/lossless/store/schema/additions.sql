@@ -126,6 +126,7 @@ CREATE TABLE IF NOT EXISTS ingest_state (
     producers       INTEGER NOT NULL DEFAULT 0,  -- 1: without entry ids, 2: with
     context_tokens  INTEGER,                     -- of all context items; NULL when it must be added up again
     context_seq     INTEGER,                     -- the newest message that `context_tokens` counts
+    context_extra   INTEGER,                     -- by how much the estimates for budgets are above `context_tokens`
     last_stored_at  TEXT,
     blocked_at      TEXT,
     blocked_reason  TEXT,
