@@ -283,7 +283,8 @@ def _revive(
         before = next((row.seq for row, one in said if row is not None and not is_short(one)), stored.after_seq)
         some = [row for row in free[events[n].fingerprint] if _is_back(events[n], row)]
         if is_short(events[n].message):
-            some = [row for row in some if row.seq == before + 1 or n < end or _is_next_back(events, n, row, free)]
+            last = next((row.seq for row in reversed(rows[:n]) if row is not None), stored.after_seq)
+            some = [row for row in some if row.seq == last + 1 or n < end or _is_next_back(events, n, row, free)]
         after = [row for row in some if row.seq > before]
         row = after[0] if after else some[0] if some and n < end else None
         if row is not None:
