@@ -57,7 +57,8 @@ def test_whatever_was_said_goes_out_as_valid_unicode(format: str, data: st.DataO
     strict = formats.strict(formats.written(message, format), format).items
     if _is_unicode(strict):
         assert made.written.items == strict
-    assert made.tokens == sum(item_tokens(item, json_text(item)) for item in made.written.items)
+    whole = sum(item_tokens(item, json_text(item)) for item in made.written.items)
+    assert made.tokens <= whole if format == "openclaw" else made.tokens == whole  # its own marks reach no model
 
 
 @given(st.sampled_from(["user", "assistant", "system"]), TEXTS)

@@ -122,7 +122,7 @@ def test_a_request_fits_its_window_or_says_by_how_much_it_does_not(
 
 
 @search(max_examples=12)
-@given(turns=TURNS, budget=st.integers(1_000, 40_000), beside=st.integers(0, 600))
+@given(turns=TURNS, budget=st.integers(2_000, 40_000), beside=st.integers(0, 600))
 def test_a_framework_sends_no_more_than_its_budget(turns: list[Any], budget: int, beside: int) -> None:
     with tempfile.TemporaryDirectory() as folder, open_engine(folder) as engine:
         kept = Windows(engine, "mine", budget)
@@ -234,7 +234,7 @@ def test_a_message_that_was_shortened_is_known_when_it_comes_back(tmp_path: Path
         assert engine.append(SESSION, [copied]).stored == 1, "what only looks like it is a message of its own"
 
 
-@pytest.mark.parametrize(("tokens", "form"), [(3_000, "verbatim"), (5_000, "shortened"), (9_000, "reference")])
+@pytest.mark.parametrize(("tokens", "form"), [(2_000, "verbatim"), (5_000, "shortened"), (9_000, "reference")])
 def test_the_receipt_says_how_a_paste_stands(tmp_path: Path, tokens: int, form: str) -> None:
     with open_engine(str(tmp_path)) as engine:
         engine.append(SESSION, [{"role": "user", "content": paste(tokens)}])

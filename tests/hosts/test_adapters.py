@@ -22,7 +22,7 @@ ADAPTERS = {
     "hermes": ("hermes", "agent", "hermes", "agents_hermes", "hermes"),
     "chat": (None, None, "chat", "chat_loop", "chat"),
 }
-MOST_LINES = 120
+MOST_LINES = 180
 
 
 @pytest.mark.parametrize("adapter", ADAPTERS)
