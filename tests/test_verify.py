@@ -35,6 +35,7 @@ INSERT INTO conversation_compaction_telemetry (conversation_id) VALUES (1);
 INSERT INTO conversation_compaction_maintenance (conversation_id, pending) VALUES (1, 1);
 INSERT INTO focus_briefs (brief_id, conversation_id, prompt, content, status) VALUES ('focus_1', 1, 'p', 'c', 'active');
 INSERT INTO focus_brief_sources (brief_id, summary_id, role) VALUES ('focus_1', 'sum_a', 'cited');
+INSERT INTO tombstones (round, digest, length, roll) VALUES (1, x'0102', 4, 9);
 INSERT INTO leases VALUES ('sweep 1', 'me', '2026-01-05T09:00:00.000Z');
 INSERT INTO spend_ledger (scope, kind, at) VALUES ('all', 'call', '2026-01-05T09:00:00.000Z');
 INSERT INTO breakers VALUES ('key', 1, NULL, '2026-01-05T09:00:00.000Z');
@@ -252,6 +253,11 @@ DAMAGE: dict[str, tuple[str, ...]] = {
     "stale_summaries": (
         "UPDATE stale_summaries SET message_id = 999 WHERE message_id = 2",
         "DELETE FROM stale_summaries WHERE message_id = 2",
+    ),
+    "tombstones": (
+        "DELETE FROM tombstones",
+        "UPDATE tombstones SET length = length + 1",
+        "UPDATE tombstones SET digest = x'00'",
     ),
     "archive_state": ("UPDATE archive_state SET value = 'newest' WHERE name = 'schema'",),
 }

@@ -83,7 +83,8 @@ def fill(path: Path) -> None:
         leaves = [item for item in engine.archive.context.items(1) if isinstance(item, SummaryItem)][:2]
         with engine.archive.writing():
             now = datetime(2026, 5, 2, tzinfo=UTC)
-            engine.archive.summaries.insert(1, leaves, NewSummary("sum_top", 1, "wind", 1, "model-a"), now)
+            depth = 1 + max(one.depth for one in engine.archive.summaries.many([leaf.summary_id for leaf in leaves]))
+            engine.archive.summaries.insert(1, leaves, NewSummary("sum_top", depth, "wind", 1, "model-a"), now)
             engine.archive.context.replace(1, leaves, "sum_top", now)
         reword(engine, 3, "line", "line 2 of", "line 2 of weather")
         engine.pin(SESSION, "never forget 🦀")

@@ -74,6 +74,7 @@ TABLES = {
         Digested("stale_summaries", ("summary_id", "message_id"), True),
         Digested("fork_sources", ("conversation_id", "source_id"), True),
         Digested("pruned_histories", ("number",), True),
+        Digested("tombstones", ("round",), True),
     )
 }
 #: Columns whose change makes the digest of a message another.
