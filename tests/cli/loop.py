@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 LONG = lossless.Session(key="agent:main:long", id="run-long")
 OTHER = lossless.Session(key="agent:main:other", id="run-other")
 #: The context of LONG is over the threshold of this budget, and below the budget.
-BUDGET = 16_000
+BUDGET = 20_000
 CHAT: list[dict[str, Any]] = list(openai_chat(sample_conversation(220)))
 
 

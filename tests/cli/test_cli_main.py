@@ -127,7 +127,7 @@ def test_where_the_archive_is_looked_for(lcm: Lcm, home: Path, tmp_path: Path, m
     answer = lcm("config", "get", "freshTailCount", "--db", "here.db")
     assert answer.envelope["meta"] == {"databasePath": str(home / "here.db"), "configPath": str(config)}
     state = lcm("config", "get", "largeFilesDir", "--openclaw-dir", tmp_path / "d").data
-    assert state["effectiveValue"] == str(tmp_path / "lcm-files"), "beside the archive"
+    assert state["effectiveValue"] == str(tmp_path / "env-files"), "beside the archive"
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,8 @@ def terse(tmp_path: Path) -> tuple[str, str]:
 @pytest.fixture
 def leaf(folded: Path) -> str:
     """A leaf that says nothing; all above it was written by a model, and is only just smaller than its sources."""
-    sql(folded, f"UPDATE summaries SET model = '{OTHER}'")
+    with Archive.open(folded) as archive, archive.writing():
+        archive.database.run(f"UPDATE summaries SET model = '{OTHER}'")
     used = "SELECT parent_summary_id FROM summary_parents"
     leaves = f"SELECT summary_id FROM summaries WHERE depth = 0 AND summary_id IN ({used})"
     id_ = str(sql(folded, f"{leaves} ORDER BY token_count DESC, content")[0][0])

@@ -59,8 +59,9 @@ def compact(
         decision = reader.loop.evaluate(situation)
         force = not if_needed and until is None
         passes = reader.loop.dry_run(situation, force=force, until=until)
+        before = archive.context_tokens(conversation.id)
     if dry_run:
-        invocation.emit("compact", _planned(conversation, decision, passes))
+        invocation.emit("compact", _planned(conversation, decision, passes, before))
         return
     done: list[dict[str, Any]] = []
     with _progress(invocation, len(passes) if until is None else None) as advance, invocation.engine() as engine:
@@ -70,8 +71,9 @@ def compact(
         except KeyboardInterrupt:
             hint = f"What was folded so far ({len(done)}) is in place; `lcm compact` goes on from there."
             raise failures.fail("interrupted", "Interrupted.", failures.INTERRUPTED, hint=hint) from None
-    data = _data(conversation, decision, done) | outcome(report, decision.stored_tokens)
-    is_small = report.ok and decision.is_under(report.tokens_after)
+        size = engine.archive.context_budget(conversation.id)
+    data = _data(conversation, decision, done) | outcome(report, before)
+    is_small = report.ok and decision.is_under(size)
     invocation.emit("compact", data, ok=is_small)
     ctx.exit(failures.OK if is_small else failures.INTERNAL)
 
@@ -97,12 +99,12 @@ def _progress(invocation: Invocation, expected: int | None) -> Any:
     return counting("Folding", expected)
 
 
-def _planned(conversation: Conversation, decision: Decision, passes: list[Pass]) -> dict[str, Any]:
+def _planned(conversation: Conversation, decision: Decision, passes: list[Pass], before: int) -> dict[str, Any]:
     planned = [_pass(work) | {"expectedTokens": expected_tokens(work)} for work in passes]
-    after = decision.stored_tokens - sum(item["tokens"] - item["expectedTokens"] for item in planned)
+    after = before - sum(item["tokens"] - item["expectedTokens"] for item in planned)
     return _data(conversation, decision, planned) | {
         "dryRun": True,
-        "tokensBefore": decision.stored_tokens,
+        "tokensBefore": before,
         "tokensAfter": after,
     }
 

@@ -282,8 +282,6 @@ def _revive(
         said = ((rows[k], events[k].message) for k in range(n - 1, -1, -1))
         before = next((row.seq for row, one in said if row is not None and not is_short(one)), stored.after_seq)
         some = [row for row in free[events[n].fingerprint] if _is_back(events[n], row)]
-        if is_short(events[n].message):
-            some = [row for row in some if row.seq == before + 1 or n < end or _is_next_back(events, n, row, free)]
         after = [row for row in some if row.seq > before]
         row = after[0] if after else some[0] if some and n < end else None
         if row is not None:
@@ -294,11 +292,6 @@ def _revive(
     is_open = is_open or all(is_short(events[n].message) for n in back)
     ambiguous = sum(not _is_hosts(events[n].entry_id) for n in back) if is_open else 0
     return frozenset(outside & gone) | {row.id for n in back if (row := rows[n]) is not None}, ambiguous
-
-
-def _is_next_back(events: Sequence[Event], n: int, row: TailRow, free: Mapping[bytes, Sequence[TailRow]]) -> bool:
-    """Whether the message behind a word or two had left with it."""
-    return n + 1 < len(events) and any(one.seq == row.seq + 1 for one in free.get(events[n + 1].fingerprint, ()))
 
 
 def _is_back(event: Event, row: TailRow) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from datetime import datetime
 
     from lossless.ingest.plan import IngestPlan
@@ -63,7 +63,16 @@ def _left(plan: IngestPlan) -> int:
 
 
 def _is_second_return(archive: Archive, conversation: Conversation, plan: IngestPlan) -> bool:
-    """Whether a host returns to a branch, and leaves one for it that it had returned to before."""
+    """Whether a host returns to a branch, and leaves one for it that it had returned to before.
+
+    Somebody has said something on both: an answer that is written again and again is no tab.
+    """
     if not plan.revived or not plan.abandoned:
         return False
+    if not all(_has_user(archive, ids) for ids in (plan.revived, plan.abandoned)):
+        return False
     return archive.context.has_returned(conversation.id, left=plan.abandoned, back=plan.revived)
+
+
+def _has_user(archive: Archive, message_ids: Collection[int]) -> bool:
+    return any(row.message.role == "user" for row in archive.messages.many(sorted(message_ids)))
