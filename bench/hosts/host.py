@@ -6,16 +6,16 @@ import json
 import os
 import subprocess
 import sys
+import time
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING, Any, ClassVar
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, ClassVar
 
 from bench.hosts.install import ROOT
 from bench.hosts.wire import Use
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 TOKEN = "bench-token-0123456789"
 
@@ -73,6 +73,7 @@ class Host(ABC):
                 process.kill()
                 process.wait()
         self.running.clear()
+        wait_for_workers(self.folder)
 
     @property
     def archive(self) -> Path:
@@ -111,6 +112,21 @@ class Host(ABC):
             )
         self.running.append(process)
         return process
+
+
+def wait_for_workers(folder: Path, seconds: float = 60.0) -> None:
+    """Wait for what hooks have started: a hook waits a second for its worker, which then goes on without the host."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and any(map(partial(_is_worker, folder), Path("/proc").glob("[0-9]*/cmdline"))):
+        time.sleep(0.1)
+
+
+def _is_worker(folder: Path, cmdline: Path) -> bool:
+    try:
+        command = cmdline.read_bytes()
+    except OSError:  # it has ended
+        return False
+    return b"claude_code.worker" in command and os.fsencode(folder) in command
 
 
 _NOT_PASSED = (

@@ -17,13 +17,15 @@ pytest.importorskip("google.adk", reason="its own environment has it")
 from google.adk.agents import LlmAgent, ParallelAgent
 from google.adk.agents.run_config import RunConfig, StreamingMode
 from google.adk.apps import App
+from google.adk.events.event import Event
+from google.adk.flows.llm_flows.contents import _get_contents
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import InMemoryRunner
 from google.genai import types
 
 from lossless.hosts.google_adk import LosslessPlugin
-from lossless.hosts.google_contents import given_back, window
+from lossless.hosts.google_contents import View
 from lossless.hosts.window import Windows
 
 if TYPE_CHECKING:
@@ -54,10 +56,11 @@ def test_contents_come_back_as_they_were(engine: lossless.Engine) -> None:
     ]
     session = lossless.Session(key="adk")
     windows = Windows(engine, "google-adk")
-    engine.sync(session, window(windows, contents))
-    assert engine.sync(session, window(windows, contents)).stored == 0
+    view = View(windows, contents)
+    engine.sync(session, view.window)
+    assert engine.sync(session, view.window).stored == 0
     made = engine.assemble(session, allow_trailing_assistant=True)
-    assert given_back(windows, made.parts) == contents
+    assert view.given_back(made.parts) == contents
     assert engine.verify().ok
 
 
@@ -78,11 +81,14 @@ def model_says(text: str) -> Any:
     return types.Content(role="model", parts=[types.Part(text=text)])
 
 
-def talked(engine: lossless.Engine, agent: Any, *texts: str, streamed: bool = False) -> dict[str, list[str]]:
+def talked(
+    engine: lossless.Engine, agent: Any, *texts: str, streamed: bool = False, budget: int | None = None
+) -> dict[str, list[str]]:
     """What is stored of each session after the agent was told these texts."""
 
     async def run() -> None:
-        runner = InMemoryRunner(app=App(name="port", root_agent=agent, plugins=[LosslessPlugin(engine)]))
+        plugin = LosslessPlugin(engine, budget=budget)
+        runner = InMemoryRunner(app=App(name="port", root_agent=agent, plugins=[plugin]))
         await runner.session_service.create_session(app_name="port", user_id="me", session_id="s")
         config = RunConfig(streaming_mode=StreamingMode.SSE if streamed else StreamingMode.NONE)
         for text in texts:
@@ -120,6 +126,83 @@ def test_agents_at_once_have_sessions_of_their_own(engine: lossless.Engine) -> N
     }
 
 
+class Desk(BaseLlm):
+    """An agent that hands over, looks something up, and hands back, as the user's last words say."""
+
+    name_of: str
+    seen: list[Any] = []  # noqa: RUF012
+
+    async def generate_content_async(self, llm_request: Any, stream: bool = False) -> AsyncIterator[Any]:  # noqa: ARG002
+        """`to desk: look` is handed to the desk, which looks before it answers."""
+        self.seen.append((self.name_of, llm_request.contents))
+        parts = [part for content in llm_request.contents for part in content.parts]
+        asked = next(part.text for part in reversed(parts) if part.text and part.text.startswith("to "))
+        desk, what = asked.removeprefix("to ").split(": ", 1)
+        answered = llm_request.contents[-1].parts[-1].function_response
+        if desk != self.name_of:
+            yield LlmResponse(content=model_calls("transfer_to_agent", agent_name=desk))
+        elif what.startswith("look") and answered is None:
+            yield LlmResponse(content=model_calls("look", n=int(what.split()[1])))
+        else:
+            yield LlmResponse(content=model_says(f"{self.name_of} has done: {what}"))
+
+
+def model_calls(name: str, **args: Any) -> Any:
+    call = types.FunctionCall(name=name, args=args)
+    return types.Content(role="model", parts=[types.Part(function_call=call)])
+
+
+def test_agents_that_hand_over_keep_one_history(path: Path) -> None:
+    told = [f"to {('front', 'back')[n // 2 % 2]}: {'look ' + str(n) if n % 3 else 'ok'}" for n in range(14)]
+    seen: list[Any] = []
+    models = {name: Desk(model="m", name_of=name) for name in ("front", "back")}
+    for model in models.values():
+        model.seen = seen
+    back = LlmAgent(name="back", model=models["back"], tools=[look])
+    front = LlmAgent(name="front", model=models["front"], tools=[look], sub_agents=[back])
+    with lossless.open(path, settings(), background=False) as engine:
+        made = talked(engine, front, *told, budget=7_000)
+    assert list(made) == ["adk:port:me:s"]
+    kept = made["adk:port:me:s"]
+    assert [text for text in kept if text.startswith("to ")] == told
+    assert [text for text in kept if "has done" in text] == [
+        f"{text[3:].split(':')[0]} has done: {text.split(': ')[1]}" for text in told
+    ]
+    assert not any("For context" in text for text in kept)
+    assert any("<summary" in str(contents) for _, contents in seen)
+    for name, contents in seen:
+        parts = [part for content in contents for part in content.parts]
+        asked = [part.function_call.name for part in parts if part.function_call]
+        assert [part.function_response.name for part in parts if part.function_response] == asked
+        other = {"front": "back", "back": "front"}[name]
+        own = [part.text for content in contents if content.role == "model" for part in content.parts if part.text]
+        assert not any(text.startswith(f"{other} has done") for text in own)
+    assert any("[front] said:" in str(contents) for name, contents in seen if name == "back")
+
+
+def test_a_quote_that_is_too_long_is_still_told_as_another_agents(path: Path) -> None:
+    large = types.FunctionResponse(name="look", response={"found": "the ferry is late " * 560})
+    events = [
+        Event(author="user", content=types.Content(role="user", parts=[types.Part(text="look")])),
+        Event(author="back", content=model_calls("look", n=1)),
+        Event(author="back", content=types.Content(role="user", parts=[types.Part(function_response=large)])),
+        Event(author="back", content=model_says("Late.")),
+    ]
+    contents = _get_contents(None, events, "front")
+    assert [content.role for content in contents] == ["user"] * 4
+    with lossless.open(path, settings(large_file_threshold_tokens=1_000), background=False) as engine:
+        windows = Windows(engine, "google-adk", 2_000)
+        view = View(windows, contents, events)
+        assert [one["role"] for one in view.window] == ["user", "assistant", "tool", "assistant"]
+        fitting = windows.fit(lossless.Session(key="s"), view.window)
+        assert fitting is not None
+        made = view.given_back(fitting)
+    assert made[1] == contents[1]
+    assert "[another agent] `look` tool returned result:" in made[2].parts[1].text
+    assert "[LCM Tool Output: " in made[2].parts[1].text
+    assert made[3] == contents[3]
+
+
 def test_what_came_in_by_another_door(engine: lossless.Engine) -> None:
     session, windows = lossless.Session(key="s"), Windows(engine, "google-adk")
     engine.sync(
@@ -133,7 +216,7 @@ def test_what_came_in_by_another_door(engine: lossless.Engine) -> None:
             {"role": "assistant", "content": "One file."},
         ],
     )  # fmt: skip
-    made = given_back(windows, engine.assemble(session, allow_trailing_assistant=True).parts)
+    made = View(windows, []).given_back(engine.assemble(session, allow_trailing_assistant=True).parts)
     assert [content.role for content in made] == ["user", "model", "user", "model"]
     assert made[1].parts[0].function_call.args == {"path": "."}
     assert made[2].parts[0].function_response.response == {"result": "README"}
@@ -153,9 +236,10 @@ def test_results_that_came_as_one_stand_apart_when_one_of_them_is_too_large(path
     ]
     with lossless.open(path, settings(large_file_threshold_tokens=1_000), background=False) as engine:
         windows = Windows(engine, "google-adk", 2_000)
-        fitting = windows.fit(lossless.Session(key="s"), window(windows, contents))
+        view = View(windows, contents)
+        fitting = windows.fit(lossless.Session(key="s"), view.window)
         assert fitting is not None
-        made = given_back(windows, fitting)
+        made = view.given_back(fitting)
     answers = [part.function_response for content in made for part in content.parts if part.function_response]
     assert [answer.id for answer in answers] == ["c1", "c2", "c3"]
     assert "[LCM Tool Output: " in str(answers[1].response)
@@ -225,9 +309,10 @@ def test_what_has_no_words_is_shown_and_then_named(path: Path) -> None:
         windows, session = Windows(engine, "google-adk", 4_000), lossless.Session(key="s")
 
         def sent(count: int) -> list[Any]:
-            fitting = windows.fit(session, window(windows, contents[:count]))
+            view = View(windows, contents[:count])
+            fitting = windows.fit(session, view.window)
             assert fitting is not None
-            return given_back(windows, fitting)
+            return view.given_back(fitting)
 
         assert sent(3)[-1] == contents[2]
         then = sent(5)

@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 import random
 import sqlite3
+import subprocess
+import sys
+import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,13 +18,11 @@ from hypothesis import strategies as st
 
 from bench.hosts import wire
 from bench.hosts.figures import Archive, Run, prefix_share
+from bench.hosts.host import wait_for_workers
 from bench.hosts.model import Seen
 from bench.hosts.picture import draw
 from bench.hosts.script import SECRET, output, turns
 from bench.hosts.wire import Piece, Reply, Use
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 GOOD = Run(
     host="a", budget=1000, fits=True, turns=9, failed=0, error="", requests=20, left_out=10, with_summary=10,
@@ -127,3 +129,18 @@ def test_the_picture_has_a_point_for_each_request() -> None:
     drawn = draw([GOOD, replace(GOOD, host="<b>", points=[(5, False, False, True)] * 3)])
     assert drawn.count('r="2"') == 4
     assert "&lt;b&gt;" in drawn
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="processes are looked up in /proc")
+def test_what_hooks_have_started_is_waited_for(tmp_path: Path) -> None:
+    done, event = tmp_path / "done", json.dumps({"transcript_path": str(tmp_path / "a.jsonl")})
+    code = f"import sys, pathlib; sys.stdin.read(); pathlib.Path({str(done)!r}).write_text('x') # claude_code.worker"
+    worker = subprocess.Popen([sys.executable, "-c", code, event], stdin=subprocess.PIPE)
+    with worker:
+        wait_for_workers(tmp_path, 0.3)
+        assert not done.exists()
+        assert worker.stdin is not None
+        threading.Timer(0.2, worker.stdin.close).start()
+        threading.Thread(target=worker.wait).start()
+        wait_for_workers(tmp_path)
+        assert done.exists()

@@ -84,6 +84,7 @@ export function engineFactory(bridge, { id, version, config, log, captureOnly = 
     const { force, compactionTarget, customInstructions, runtimeContext } = params;
     const done = await bridge.call("compact", {
       ...session(params), ...transcript(params), ...turn(params), force, compactionTarget, customInstructions,
+      trigger: runtimeContext?.trigger,
       manual: runtimeContext?.manualCompaction === true || runtimeContext?.trigger === "manual",
     }, { signal: params.abortSignal, deadlineMs: compactMs(), open: host(params) });
     if (!done.delegate) return done;

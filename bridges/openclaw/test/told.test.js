@@ -61,6 +61,7 @@ describe("Python is told", () => {
     const [manual, overflow] = calls;
     assert.deepEqual([manual.params.customInstructions, manual.params.manual, manual.params.currentTokenCount], ["Keep ports.", true, 8]);
     assert.deepEqual([overflow.params.manual, overflow.params.compactionTarget], [false, "budget"]);
+    assert.equal(overflow.params.trigger, "overflow");
     assert.equal(manual.options.deadlineMs, 25_000);
     assert.equal(manual.options.signal, abort.signal);
   });

@@ -20,9 +20,11 @@ with extra("google-adk"):
     from google.adk.tools.base_tool import BaseTool
     from google.genai import types
 
-    from lossless.hosts.google_contents import given_back, window
+    from lossless.hosts.google_contents import View
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lossless.engine import Engine
     from lossless.recall.tools import Tool
 
@@ -33,7 +35,8 @@ _MOST_SENT = 1_000
 class LosslessPlugin(BasePlugin):
     """Keeps sessions in an archive, by app, user and session id, and gives the model the recall tools.
 
-    Each agent below the root agent sees a session in its own words, so it has one of its own, named after it.
+    All agents of a session have one history. One that is shown only a part of it (it runs beside others, on a task of
+    its own, or without earlier turns) has a session of its own, named after it.
     """
 
     def __init__(self, engine: Engine, *, budget: int | None = None, name: str = "lossless") -> None:
@@ -48,7 +51,7 @@ class LosslessPlugin(BasePlugin):
 
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
         """Keep what the request says, and fit it; the session's events stay as they are."""
-        said = window(self._windows, llm_request.contents)
+        view = self._view(callback_context, llm_request.contents)
         self._sent[callback_context.invocation_id, callback_context.agent_name] = list(llm_request.contents)
         if len(self._sent) > _MOST_SENT:  # a run that was cancelled never ends
             del self._sent[next(iter(self._sent))]
@@ -57,9 +60,9 @@ class LosslessPlugin(BasePlugin):
         beside = _beside(llm_request.config)
         self._beside[callback_context.agent_name] = beside
         self._model[callback_context.agent_name] = model = llm_request.model or None
-        fitting = await asyncio.to_thread(self._windows.fit, _session(callback_context), said, beside, model)
+        fitting = await asyncio.to_thread(self._windows.fit, _session(callback_context), view.window, beside, model)
         if fitting is not None:
-            llm_request.contents = given_back(self._windows, fitting)
+            llm_request.contents = view.given_back(fitting)
 
     async def after_model_callback(self, *, callback_context: Any, llm_response: Any) -> None:
         """Keep the reply, once it is whole."""
@@ -70,8 +73,8 @@ class LosslessPlugin(BasePlugin):
         counted = llm_response.usage_metadata
         tokens = counted.prompt_token_count if counted else None
         beside = self._beside.get(callback_context.agent_name, 0)
-        shown, model = window(self._windows, said), self._model.get(callback_context.agent_name)
-        await asyncio.to_thread(self._windows.turn, _session(callback_context), shown, tokens, beside, model)
+        view, model = self._view(callback_context, said), self._model.get(callback_context.agent_name)
+        await asyncio.to_thread(self._windows.turn, _session(callback_context), view.window, tokens, beside, model)
 
     async def on_model_error_callback(self, *, callback_context: Any, llm_request: Any, error: Exception) -> None:
         """Learn from a request that was too long; the error stays what it is."""
@@ -83,6 +86,9 @@ class LosslessPlugin(BasePlugin):
         """Forget the run's requests."""
         for key in [key for key in self._sent if key[0] == invocation_context.invocation_id]:
             del self._sent[key]
+
+    def _view(self, context: Any, contents: Sequence[Any]) -> View:
+        return View(self._windows, contents, context.session.events)
 
     def answer(self, context: Any, name: str, args: dict[str, Any]) -> str:
         """What a recall tool finds in the session of the agent that asks."""
@@ -114,6 +120,13 @@ def _beside(config: Any) -> int:
 
 
 def _session(context: Any) -> Session:
-    known, agent = context.session, context.get_invocation_context().agent
-    below = "" if agent.name == agent.root_agent.name else f":{agent.name}"
+    known, running = context.session, context.get_invocation_context()
+    below = f":{running.agent.name}" if _is_apart(running) else ""
     return Session(key=f"adk:{known.app_name}:{known.user_id}:{known.id}{below}")
+
+
+def _is_apart(running: Any) -> bool:
+    """Whether an agent is shown only a part of the session, so that others' words are not missing there."""
+    agent = running.agent
+    is_scoped = running.branch or getattr(running, "isolation_scope", None)
+    return bool(is_scoped) or getattr(agent, "include_contents", "default") == "none"

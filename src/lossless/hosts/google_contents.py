@@ -9,30 +9,54 @@ from google.genai import types
 
 from lossless.hosts import blocks
 from lossless.hosts.google_calls import Names, calls_of, result_of
+from lossless.hosts.google_relayed import Relayed, Shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable, Sequence
 
     from lossless.hosts.window import Raw, Windows
     from lossless.model.messages import Message, ToolCall
 
 
-def window(windows: Windows, contents: Iterable[Any]) -> list[Raw]:
-    """Chat messages; several results in one content become several, the first of which carries it."""
-    made: list[Raw] = []
-    names = Names()
-    for content in contents:
-        own = content.model_dump(mode="json", exclude_none=True, fallback=str)
-        parts = content.parts or []
-        said = blocks.content(block for part in parts if (block := _block(part)))
-        answers = [result_of(part.function_response, names) for part in parts if part.function_response]
-        if content.role == "model":
-            calls = calls_of([part.function_call for part in parts if part.function_call], names)
-            answers = [{"role": "assistant", "content": said or None} | ({"tool_calls": calls} if calls else {})]
-        elif said or not answers:
-            answers.append({"role": "user", "content": said})
-        made += [windows.carrying(one, own if n == 0 else {}) for n, one in enumerate(answers)]
-    return made
+class View:
+    """What one agent's request says, as the session has it: quotes of other agents are what these have said."""
+
+    def __init__(self, windows: Windows, contents: Sequence[Any], events: Iterable[Any] = ()) -> None:
+        self._windows, self._contents, names = windows, list(contents), Names()
+        self._originals = Relayed(events).originals(contents)
+        self.window: list[Raw] = []
+        #: The calls of other agents, which this one is only told about.
+        self._relayed: set[str] = set()
+        for original, content in zip(self._originals, self._contents, strict=True):
+            made = _messages(windows, original, names)
+            self.window += made
+            if original is not content:
+                self._relayed |= {call["id"] for one in made for call in one.get("tool_calls", ())}
+
+    def given_back(self, messages: Sequence[Message]) -> list[Any]:
+        """The request's contents where they stand for themselves, new ones for what we wrote or came another way."""
+        made, shown = [], Shown(self._originals, self._contents)
+        for message in reversed(messages):
+            own = self._windows.own(message)
+            if own:
+                made.append(shown.last(own) or types.Content.model_validate(own))
+            elif own is None and message.role != "system":
+                made.append(_written(message, self._relayed))
+        return made[::-1]
+
+
+def _messages(windows: Windows, content: Any, names: Names) -> list[Raw]:
+    """A content as chat messages; several results in one become several, the first of which carries it."""
+    own = content.model_dump(mode="json", exclude_none=True, fallback=str)
+    parts = content.parts or []
+    said = blocks.content(block for part in parts if (block := _block(part)))
+    answers = [result_of(part.function_response, names) for part in parts if part.function_response]
+    if content.role == "model":
+        calls = calls_of([part.function_call for part in parts if part.function_call], names)
+        answers = [{"role": "assistant", "content": said or None} | ({"tool_calls": calls} if calls else {})]
+    elif said or not answers:
+        answers.append({"role": "user", "content": said})
+    return [windows.carrying(one, own if n == 0 else {}) for n, one in enumerate(answers)]
 
 
 def _block(part: Any) -> Raw | None:
@@ -50,19 +74,13 @@ def _block(part: Any) -> Raw | None:
     return None
 
 
-def given_back(windows: Windows, messages: Iterable[Message]) -> list[Any]:
-    """The session's own contents where they stand for themselves, new ones for what we wrote or came another way."""
-    made = []
-    for message in messages:
-        own = windows.own(message)
-        if own:
-            made.append(types.Content.model_validate(own))
-        elif own is None and message.role != "system":
-            made.append(_written(message))
-    return made
-
-
-def _written(message: Message) -> Any:
+def _written(message: Message, relayed: Container[str]) -> Any:
+    if message.tool_results and message.tool_results[0].call_id in relayed:
+        result = message.tool_results[0]
+        return _quote([f"`{result.name or 'tool'}` tool returned result:\n{result.text}"])
+    if any(call.id in relayed for call in message.tool_calls):
+        said = [f"said:\n{message.content}"] if message.content else []
+        return _quote([*said, *(f"called tool `{c.name}` with parameters:\n{_args(c)}" for c in message.tool_calls)])
     if message.role == "assistant":
         text = [types.Part(text=message.content)] if message.content or not message.tool_calls else []
         calls = [types.Part(function_call=_asked(call)) for call in message.tool_calls]
@@ -75,6 +93,12 @@ def _written(message: Message) -> Any:
     return types.Content(role="user", parts=[types.Part(text=message.content)])
 
 
+def _quote(done: Iterable[str]) -> Any:
+    """What another agent did, when ADK's own words for it are too long to be sent."""
+    told = ["For context: what another agent did.", *(f"[another agent] {one}" for one in done)]
+    return types.Content(role="user", parts=[types.Part(text=text) for text in told])
+
+
 def _response(text: str) -> Raw:
     """A result as it was written down; one that was cut short is words."""
     try:
@@ -85,5 +109,8 @@ def _response(text: str) -> Raw:
 
 
 def _asked(call: ToolCall) -> Any:
-    given = json.loads(call.input or "{}") if isinstance(call.input, str) else call.input
-    return types.FunctionCall(id=call.id, name=call.name, args=given)
+    return types.FunctionCall(id=call.id, name=call.name, args=_args(call))
+
+
+def _args(call: ToolCall) -> Any:
+    return json.loads(call.input or "{}") if isinstance(call.input, str) else call.input

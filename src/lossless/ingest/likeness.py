@@ -134,6 +134,13 @@ def is_reduction(stored: Message, shown: Message, *, stands_for_several: bool = 
     return _stands_for(theirs, mine) or _is_marked_part(mine, theirs)
 
 
+def is_cut_result(stored: Message, shown: Message) -> bool:
+    """Whether both are results of one call, and either is the other as a host has shortened it."""
+    if not set(_results(stored)) & set(_results(shown)):
+        return False
+    return is_reduction(stored, shown) or is_reduction(shown, stored)
+
+
 def is_gap_mark(shown: Message) -> bool:
     """Whether a message only says that others were left out."""
     return len(shown.content) <= 400 and _GAP.fullmatch(shown.content.strip()) is not None

@@ -223,7 +223,7 @@ def copies_in(archive: Archive) -> IsCopy:
     def is_copy(event: Event, row: TailRow, *, alone: bool) -> bool:
         stored = archive.messages.get(row.id).message
         is_alike = likeness.likeness(stored, event.message) >= (1.0 if alone else 0.5)
-        return is_alike or is_referenced(stored, event.message)
+        return is_alike or is_referenced(stored, event.message) or likeness.is_cut_result(stored, event.message)
 
     return is_copy
 

@@ -307,6 +307,22 @@ def test_nobody_waits_for_a_long_import(claude: Claude, monkeypatch: pytest.Monk
     assert len(claude.stored()[KEY]) == 3_000
 
 
+def test_a_compaction_is_prepared_for_however_many_are_waiting(claude: Claude, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host that starts, is asked and compacts within a moment has one worker running and one waiting by then."""
+    claude.talk(4)
+    command = [sys.executable, "-P", "-m", "lossless.hosts.claude_code.worker"]
+    forgetting, stopped = (json.dumps(claude.event(name)) for name in ("PreCompact", "Stop"))
+    with _held(claude, monkeypatch), open(f"{notes.place(claude.event('Stop'))}.next", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        worker = subprocess.Popen([*command, forgetting], stdout=subprocess.PIPE, text=True)
+        for _ in range(2):
+            others = subprocess.run([*command, stopped], capture_output=True, text=True, check=True)
+            assert json.loads(others.stdout) == {"busy": True}
+        assert worker.poll() is None
+    out, _ = worker.communicate(timeout=60)
+    assert "<lossless_reference " in json.loads(out)["reference"]
+
+
 def test_the_process_behind_a_hook_holds_nothing_of_its_host(claude: Claude, monkeypatch: pytest.MonkeyPatch) -> None:
     """A host reads its pipes, whatever their numbers, until nobody holds them any more."""
     claude.talk(1)

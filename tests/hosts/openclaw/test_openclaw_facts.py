@@ -71,6 +71,40 @@ def test_a_debt_is_paid_by_the_rule_that_made_it(tmp_path: Path) -> None:
         assert report.compacted
 
 
+def test_a_transcript_that_is_longer_than_the_window_is_no_overflow(tmp_path: Path) -> None:
+    """Older hosts count their whole transcript before a turn, which no fold makes shorter: the turn goes on."""
+    asked = {"tokenBudget": 3_000, "force": True, "compactionTarget": "budget", "trigger": "cli_budget"}
+    with PluginEnd(tmp_path / "lcm.db", freshTailCount=4, leafChunkTokens=600) as plugin:
+        for number in range(12):
+            commit(plugin, number, tokenBudget=3_000)
+        first = plugin.call("compact", sessionKey=KEY, currentTokenCount=50_000, **asked)
+        assert first["compacted"] or "already under target" in first["reason"], first
+        long = [{"role": "user", "content": "look"}, {"role": "assistant", "content": "a long answer " * 2_000}]
+        plugin.call("commitTurn", sessionKey=KEY, advancementKey="long", messages=long, tokenBudget=3_000)
+        for number in range(100, 103):
+            for _ in range(3):
+                again = plugin.call("compact", sessionKey=KEY, currentTokenCount=90_000, **asked)
+                assert again["ok"], again
+                assert again["compacted"] or "already under target" in again["reason"], again
+            made = plugin.call("assemble", sessionKey=KEY, messages=[], tokenBudget=3_000, prompt="and now?")
+            assert "<summary" in str(made["messages"])
+            commit(plugin, number, tokenBudget=3_000)
+    with lossless.open(tmp_path / "lcm.db", lossless.Settings()) as engine:
+        found = engine.archive.conversations.find(Session(key=KEY))
+        assert found is not None
+        assert (kept := engine.archive.guards.history(found.id)) is None or kept.frame == 0
+
+
+def test_a_target_that_cannot_be_reached_is_told_with_what_takes_the_room(tmp_path: Path) -> None:
+    asked = {"tokenBudget": 3_000, "force": True, "compactionTarget": "budget", "trigger": "overflow"}
+    with PluginEnd(tmp_path / "lcm.db", freshTailCount=4, leafChunkTokens=600) as plugin:
+        long = [{"role": "user", "content": "look " * 8_000}]
+        plugin.call("commitTurn", sessionKey=KEY, advancementKey="long", messages=long, tokenBudget=3_000)
+        told = plugin.call("compact", sessionKey=KEY, currentTokenCount=9_000, **asked)
+        assert not told["compacted"]
+        assert "the newest turn takes" in told["reason"], told
+
+
 def test_without_a_budget_the_setting_says_what_fits(tmp_path: Path) -> None:
     window = [message for number in range(40) for message in messages(number)]
     config: dict[str, Any] = {"ignoreSessionPatterns": [KEY], "defaultTokenBudget": 2000}

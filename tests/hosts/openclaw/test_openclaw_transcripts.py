@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -143,6 +144,47 @@ def test_a_file_and_the_parts_of_a_turn_are_one_history(steps: list[tuple[bool, 
                     after_turn(bridge, Call(2, "afterTurn", {**session, "messages": [message], "key": key}))
         bootstrap(bridge, Call(3, "bootstrap", session))
         assert stored(engine) == [record["message"]["timestamp"] for record in file.records]
+
+
+WHOLE = "\n".join(f'{{"ticket": {number}, "state": "open"}}' for number in range(400))
+
+
+@pytest.mark.parametrize("id_", ["call_000015000", "call_rjI2nYwq0bLx8vKp7sTd4eFg"])
+@pytest.mark.parametrize("whole_first", [True, False])
+@pytest.mark.parametrize(
+    "mark",
+    [
+        "[... 14774 more characters truncated; rerun with narrower args if needed]",
+        "\n\n[... 14774 more characters truncated; rerun with narrower args if needed]",
+        "[... 14774 chars truncated; narrow args]",
+        "[... 14774 chars truncated; full output at /home/me/.openclaw/tool-results/exec-1.txt]",
+    ],
+)
+def test_a_result_that_the_host_has_cut_is_a_version_of_the_whole_one(mark: str, id_: str, whole_first: bool) -> None:
+    def result(text: str) -> dict[str, Any]:
+        block = {"type": "text", "text": text}
+        return {"role": "toolResult", "toolCallId": id_, "toolName": "exec", "content": [block], "timestamp": 3}
+
+    asked = turn(0, repeat=False)[:1]
+    called = {"type": "toolCall", "id": id_, "name": "exec", "arguments": {"command": "cat tickets"}}
+    call = {"role": "assistant", "content": [called], "timestamp": 2}
+    cut, whole = result(WHOLE[: WHOLE.index("\n", 4_000)] + mark), result(WHOLE)
+    written, handed = ([*asked, call, one] for one in ((whole, cut) if whole_first else (cut, whole)))
+    with TemporaryDirectory() as folder, Engine(Archive.open(":memory:"), Settings(), background=False) as engine:
+        file, bridge = HostFile(Path(folder) / "run-1.jsonl"), Bridge(engine, HostTranscript(1))  # type: ignore[arg-type]
+        session = {**SESSION, "sessionFile": str(file.path)}
+        for message in written:
+            file.write(message)
+        after_turn(bridge, Call(2, "afterTurn", {**session, "messages": handed, "key": "1"}))
+        for _ in range(2):
+            bootstrap(bridge, Call(3, "bootstrap", session))
+            found = engine.archive.conversations.find(Session(key=SESSION["sessionKey"]))
+            assert found is not None
+            rows = list(engine.archive.messages.in_order(found.id))
+            assert [row.message.role for row in rows] == ["user", "assistant", "tool"]
+            assert rows[-1].message.content == WHOLE
+            assert len(engine.archive.versions.digests([rows[-1].id])[rows[-1].id]) == 1
+        assert engine.verify().ok
 
 
 @dataclass

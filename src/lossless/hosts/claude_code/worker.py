@@ -1,7 +1,7 @@
 """The process behind a hook: it reads a transcript into the archive, tells the hook, and folds what has grown long.
 
-`python -m lossless.hosts.claude_code.worker '{"transcript_path": …}'`. One runs for a transcript and at most one more
-waits; it sees all that was written meanwhile, so others may leave.
+`python -m lossless.hosts.claude_code.worker '{"transcript_path": …}'`. One runs for a transcript and one more waits; it
+sees all that was written meanwhile, so others may leave that have nothing else to do.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from lossless.transcripts.lines import file_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import IO
 
     from lossless.engine import Engine
     from lossless.model.conversations import Session
@@ -221,9 +222,30 @@ def _answer(answer: dict[str, object]) -> None:
         os.close(nowhere)
 
 
+def _has_own_work(event: dict[str, Any]) -> bool:
+    """Whether there is more to do than to read the transcript, which the worker that waits does as well."""
+    is_end = event.get("hook_event_name") == "SessionEnd" or bool(event.get("agent_transcript_path"))
+    return is_end or _forgets(event) or notes.comes_back(event, notes.load(event))
+
+
+def _locked(file: IO[str], until: float) -> bool:
+    """Get a lock, at once or as soon as it is free; False when that takes too long."""
+    import fcntl
+
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                return False
+            time.sleep(0.05)
+        else:
+            return True
+
+
 @contextmanager
 def _turn(event: dict[str, Any]) -> Iterator[bool]:
-    """Wait for the worker before this one; False when another one waits already.
+    """Wait for the worker before this one; False when another one waits already and does all that there is to do.
 
     Where there is nothing to wait at, they do not wait: the archive itself keeps writers apart.
     """
@@ -243,18 +265,8 @@ def _turn(event: dict[str, Any]) -> Iterator[bool]:
         except OSError:
             yield True
             return
-        try:
-            fcntl.flock(following, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
         until = time.monotonic() + _QUEUE_SECONDS
-        while time.monotonic() < until:
-            with suppress(BlockingIOError):
-                fcntl.flock(running, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            time.sleep(0.05)
-        else:
+        if not _locked(following, until if _has_own_work(event) else 0) or not _locked(running, until):
             yield False
             return
         fcntl.flock(following, fcntl.LOCK_UN)

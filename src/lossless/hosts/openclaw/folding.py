@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from lossless.compaction.trigger import Reason
 from lossless.errors import LosslessError
 from lossless.hosts.openclaw.calls import MARGIN_SECONDS
 from lossless.hosts.openclaw.reading import (
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lossless.compaction.run import CompactionReport
-    from lossless.hosts.openclaw.bridge import Bridge
+    from lossless.hosts.openclaw.bridge import Bridge, Budget
     from lossless.hosts.openclaw.calls import Call
     from lossless.lifecycle.transcript_gc import CollectReport, Replacement
     from lossless.model.conversations import Conversation, Session
@@ -38,6 +39,8 @@ _FAILED = {
     "model_rate_limit": "OpenClaw's model gets too many requests",
 }
 _IN_USE = "the host may be writing to it"
+#: Why the host asks when its transcript is longer than the window; that is no overflow, and no prompt was counted.
+_OF_TRANSCRIPT = "cli_budget"
 
 
 def compact(bridge: Bridge, call: Call) -> dict[str, Any]:
@@ -50,30 +53,40 @@ def compact(bridge: Bridge, call: Call) -> dict[str, Any]:
         return {"ok": False, "compacted": False, "reason": "missing token budget in compact params"}
     if engine.archive.conversations.find(session) is None:
         read_transcript(engine, bridge.peer, session, params)
-    is_forced = params.get("force") is True
-    is_overflow = is_forced and params.get("compactionTarget") == "budget" and params.get("manual") is not True
+    is_forced, is_of_prompt = params.get("force") is True, words(params, "trigger") != _OF_TRANSCRIPT
+    has_target = is_forced and params.get("compactionTarget") == "budget" and params.get("manual") is not True
     model, known = bridge.models.of(session, model_of(params)), bridge.budgets.of(session, budget)
     report = engine.compact(
         session,
         budget=known.window,
         beside=known.beside,
-        force=is_forced or params.get("manual") is True,
-        until=budget if is_overflow else None,
-        observed_tokens=observed_of(params),
+        force=(is_forced and is_of_prompt) or params.get("manual") is True,
+        until=budget if has_target else None,
+        observed_tokens=observed_of(params) if is_of_prompt else None,
         model=model.name,
         context_window=model.window,
         instructions=words(params, "customInstructions"),
         seconds=call.left(MARGIN_SECONDS),
         progress=lambda *_: call.check(),
     )
-    if is_overflow and report.exhausted and not report.ok and _fits(bridge, session, budget, model.name):
-        report = replace(report, ok=True)
+    is_left_over = not report.ok and report.exhausted if is_of_prompt else not report.compacted
+    if has_target and is_left_over and _fits(bridge, session, known, model.name):
+        reason = report.reason if report.compacted else Reason.ALREADY_UNDER
+        why = f"the newest turn is shown in part; {report.why}" if report.why else ""
+        report = replace(report, ok=True, reason=reason, why=why)
     return _told(report)
 
 
-def _fits(bridge: Bridge, session: Session, budget: int, model: str | None) -> bool:
+def _fits(bridge: Bridge, session: Session, budget: Budget, model: str | None) -> bool:
     """Whether the next prompt is within the budget all the same: a turn that is too long is shown in part."""
-    made = bridge.engine.assemble(session, budget=budget, format="openclaw", model=model, allow_trailing_assistant=True)
+    made = bridge.engine.assemble(
+        session,
+        budget=budget.window,
+        beside=budget.beside,
+        format="openclaw",
+        model=model,
+        allow_trailing_assistant=True,
+    )
     return made.receipt.fits
 
 

@@ -35,7 +35,8 @@ def status_text(bridge: Bridge, session: Session) -> str:
     lines = [
         f"lossless {__version__} on OpenClaw {bridge.host.version or '(version unknown)'}",
         f"Archive: {archive.path}, {size:,} bytes",
-        f"Kept: {counts.conversations} conversations, {counts.messages} messages, {counts.summaries} summaries",
+        f"Kept: {_many(counts.conversations, 'conversation')}, {_many(counts.messages, 'message')}, "
+        f"{_many(counts.summaries, 'summary', 'summaries')}",
         f"Last stored: {_at(live.last_stored_at)}; last compacted: {_at(live.last_compacted_at)}",
         f"Seen {live.seen}, stored {live.stored}, replayed {live.replayed}, skipped {live.skipped}, "
         f"ambiguous {live.ambiguous}, revised {live.revised}, likely {live.likely}",
@@ -50,6 +51,10 @@ def _at(moment: datetime | None) -> str:
     return "never" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
+def _many(count: int, noun: str, nouns: str = "") -> str:
+    return f"1 {noun}" if count == 1 else f"{count:,} {nouns or noun + 's'}"
+
+
 def _conversation_lines(bridge: Bridge, row: ConversationRow | None) -> list[str]:
     if row is None:
         return ["This conversation: nothing is stored of it yet."]
@@ -60,8 +65,9 @@ def _conversation_lines(bridge: Bridge, row: ConversationRow | None) -> list[str
     focus = status(bridge.engine.archive, row.conversation_id)
     lines = [
         f"This conversation: {row.conversation_id} ({row.session_key or row.session_id})",
-        f"  {row.message_count} messages, {row.message_tokens:,} tokens; {row.summary_count} summaries",
-        f"  context: {row.context_items} items, {row.context_tokens:,} tokens{ratio}",
+        f"  {_many(row.message_count, 'message')}, {row.message_tokens:,} tokens; "
+        f"{_many(row.summary_count, 'summary', 'summaries')}",
+        f"  context: {_many(row.context_items, 'item')}, {row.context_tokens:,} tokens{ratio}",
     ]
     if (kept := bridge.engine.archive.guards.history(row.conversation_id)) is not None:
         lines.append(f"  history budget: {kept.budget}")
