@@ -101,7 +101,7 @@ describe("the host's model", () => {
     try {
       const seen = [];
       const llm = { complete: async () => (seen.push(scope.getStore()), { text: "Noted.", provider: "fake", model: "m" }) };
-      await commitMany(host.engine, 8);
+      await commitMany(host.engine, 30);
       const compact = () => host.engine.compact({ ...SESSION, tokenBudget: 3000, force: true, runtimeContext: { llm } });
       const done = await scope.run("the call", compact);
       assert.equal(done.ok, true);
@@ -120,7 +120,7 @@ describe("the host's model", () => {
     };
     const host = await makeHost({ config: SMALL, llm: refuse });
     try {
-      await commitMany(host.engine, 8);
+      await commitMany(host.engine, 30);
       const done = await host.engine.compact({ ...SESSION, tokenBudget: 3000, force: true, runtimeContext: { llm: { complete: refuse } } });
       assert.equal(done.ok, true);
       assert.equal(done.compacted, true);
@@ -132,7 +132,7 @@ describe("the host's model", () => {
   it("that hangs holds up no other call, and a cancelled call ends at once", async () => {
     const host = await makeHost({ config: SMALL });
     try {
-      await commitMany(host.engine, 8);
+      await commitMany(host.engine, 30);
       let asked = 0;
       const hanging = { complete: ({ signal }) => (asked++, new Promise((_, no) => signal.addEventListener("abort", () => no(new Error("aborted"))))) };
       const abort = new AbortController();
