@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import apsw
 import pytest
 
-from bench.damage import Subject, damage, prepare, summary
+from bench.damage import Change, Subject, damage, judge, lawful, prepare, summary
 from bench.damage_archives import Outputs, outputs
 from bench.damage_lawful import LAWFUL, reason
 from lossless.store.archive import Archive
@@ -40,6 +40,18 @@ def test_what_is_lawful_names_tables_and_columns_that_there_are(subjects: list[S
     connection.close()
     assert not reason("messages", "UPDATE", "content")
     assert not reason("pins", "INSERT", "")
+
+
+def test_what_was_lawful_is_listed_with_its_reason(subjects: list[Subject]) -> None:
+    subject = next(one for one in subjects if one.name == "chat")
+    title = "UPDATE conversations SET title = 'Another one' WHERE conversation_id = 1"
+    results = [
+        ("rows", judge(subject, Change("conversations", "UPDATE", "title"), broken(subject, title))),
+        ("rows", judge(subject, Change("pins", "DELETE"), broken(subject, "DELETE FROM pins"))),
+    ]
+    assert [one.outcome for _, one in results] == ["lawful", "found"]
+    why = LAWFUL["conversations", "title"]
+    assert lawful(results) == [{"change": "UPDATE conversations.title", "runs": 1, "why": why}]
 
 
 def broken(subject: Subject, *statements: str) -> Path:

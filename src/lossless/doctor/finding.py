@@ -15,8 +15,8 @@ NAMED = 20
 class Finding:
     """Something that a person should know.
 
-    A problem: something is damaged or lost, as `lcm verify` proves it. A warning: everything that was said is there, but
-    the archive does not work as it should. A note is for knowing only.
+    A problem: something is damaged or lost, as `lcm verify` proves it. A warning: everything that was said is there,
+    but the archive does not work as it should. A note is for knowing only.
     """
 
     kind: str
