@@ -2,7 +2,8 @@
 
 So many changes of rows (UPDATE, DELETE, INSERT on any table, and on payload files), then so many flipped bits of the
 file. Each must be found, or leave prompts, search and export as they were, or be what another program may do
-(`bench/damage_lawful.py`; these are listed at the end). What `lcm verify` does not find, `lcm doctor` must not call damage either.
+(`bench/damage_lawful.py`; these are listed at the end). What `lcm verify` does not find, `lcm doctor` must not call
+damage either.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from lossless.files.place import damage_of
 from lossless.model.identity import fingerprint, identity_hash, words_digest
 from lossless.model.messages import ToolResult
 from lossless.store import migrate
+from lossless.store.forgetting import Forgetting
 from lossless.store.index import digest, indexed_text
 from lossless.store.index_totals import Totals
 from lossless.store.skeleton import storable
@@ -76,6 +77,7 @@ def verify(archive: Archive, progress: Callable[[int], None] | None = None, vaul
     problems.extend(_readable("messages", "messages", messages.problems()))
     problems.extend(_readable("versions", "message_versions", _versions(archive, vault)))
     problems.extend(_readable("schema", "database", _schema(archive)))
+    problems.extend(_readable("forgetting", "archive_state", _half_forgotten(archive)))
     problems.extend(_readable("index", "messages_fts", _upstream_index(archive)))
     problems.extend(_readable("shrink", "summaries", _shrinking(archive)))
     problems.extend(_readable("reachable", "context_items", _reachability(archive)))
@@ -135,6 +137,14 @@ def _schema(archive: Archive) -> Iterator[Problem]:
     """A file that cannot be written any more."""
     if reason := migrate.refusal(archive.database, migrate.read_shape(archive.database)):
         yield Problem("schema", "lcm_migration_state", "", f"{reason}: it can be read but not written")
+
+
+def _half_forgotten(archive: Archive) -> Iterator[Problem]:
+    """A forgetting that was stopped: rows have lost their words, but payloads and free pages may still hold them."""
+    if (paths := Forgetting(archive).pending) is not None:
+        files = f" and payloads ({len(paths):,})" if paths else ""
+        detail = f"a forgetting was stopped: free pages{files} may hold its words; any `lcm forget --apply` ends it"
+        yield Problem("forgetting", "archive_state", "forgetting", detail, "warning")
 
 
 class _Unindexed:
