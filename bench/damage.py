@@ -226,7 +226,7 @@ _CHANGES = {"UPDATE": _update, "DELETE": _delete, "INSERT": _insert}
 
 def change_payload(path: Path, dice: random.Random) -> Change | None:
     """Change or remove a file beside the archive; None when there is none."""
-    files = sorted(file for file in (path.parent / "lcm-files").rglob("*") if file.is_file())
+    files = sorted(file for file in (path.parent / "lcm-files").rglob("*") if file.is_file() and file.stat().st_size)
     if not files:
         return None
     file = dice.choice(files)
