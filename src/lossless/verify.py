@@ -15,6 +15,7 @@ from lossless.files.place import damage_of
 from lossless.model.identity import fingerprint, identity_hash, words_digest
 from lossless.model.messages import ToolResult
 from lossless.store import migrate
+from lossless.store.findable import Findable
 from lossless.store.forgetting import Forgetting
 from lossless.store.index import digest, indexed_text
 from lossless.store.index_totals import Totals
@@ -79,6 +80,7 @@ def verify(archive: Archive, progress: Callable[[int], None] | None = None, vaul
     problems.extend(_readable("schema", "database", _schema(archive)))
     problems.extend(_readable("forgetting", "archive_state", _half_forgotten(archive)))
     problems.extend(_readable("index", "messages_fts", _upstream_index(archive)))
+    problems.extend(_readable("index", "database", _not_finding(archive)))
     problems.extend(_readable("shrink", "summaries", _shrinking(archive)))
     problems.extend(_readable("reachable", "context_items", _reachability(archive)))
     problems.extend(_readable("files", "large_files", _files(archive, vault)))
@@ -336,6 +338,11 @@ def _order(archive: Archive) -> Iterator[Problem]:
     """Contexts tell what was said in its order; one that begins with another conversation's summaries may not."""
     for offender, is_certain in archive.checks.out_of_order():
         yield replace(_problem("order", offender), severity="error" if is_certain else "warning")
+
+
+def _not_finding(archive: Archive) -> Iterator[Problem]:
+    for table in Findable(archive.database).damaged():
+        yield Problem("index", table, "", "it does not find what it should; `lcm doctor reindex --apply` makes it anew")
 
 
 def _upstream_index(archive: Archive) -> Iterator[Problem]:
