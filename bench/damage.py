@@ -2,7 +2,8 @@
 
 So many changes of rows (UPDATE, DELETE, INSERT on any table, and on payload files), then so many flipped bits of the
 file. Each must be found, or leave prompts, search and export as they were, or be what another program may do
-(`bench/damage_lawful.py`). What `lcm verify` does not find, `lcm doctor` must not call damage either.
+(`bench/damage_lawful.py`; these are listed at the end). What `lcm verify` does not find, `lcm doctor` must not call
+damage either.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ class Result:
     change: Change
     outcome: Outcome
     detail: str
+    #: The one value that a flipped bit has changed, where it matters.
+    cell: Change | None = None
 
 
 @dataclass(slots=True)
@@ -223,7 +226,7 @@ _CHANGES = {"UPDATE": _update, "DELETE": _delete, "INSERT": _insert}
 
 def change_payload(path: Path, dice: random.Random) -> Change | None:
     """Change or remove a file beside the archive; None when there is none."""
-    files = sorted(file for file in (path.parent / "lcm-files").rglob("*") if file.is_file())
+    files = sorted(file for file in (path.parent / "lcm-files").rglob("*") if file.is_file() and file.stat().st_size)
     if not files:
         return None
     file = dice.choice(files)
@@ -261,15 +264,11 @@ def _verified(path: Path) -> str:
     return next((str(problem) for problem in found.problems if problem.severity == "error"), "")
 
 
-#: What the doctor says about how an archive is used, which is no damage.
-_IN_USE = frozenset({"debt", "breaker", "blocked", "split", "summary", "lost"})
-
-
 def _doctor_finds(path: Path) -> str:
     """What `lcm doctor` calls damage beyond a proof of every row; its exit code must be that of `lcm verify`."""
     with Archive.open(path, read_only=True) as archive:
         found = examine(archive, VirtualClock()(), vault=vault_of(str(path), None)).findings
-    wrong = (one for one in found if one.severity == "problem" and one.kind.partition(".")[0] not in _IN_USE)
+    wrong = (one for one in found if one.severity == "problem")
     return next((f"only the doctor finds it: {one.message}" for one in wrong), "")
 
 
@@ -310,7 +309,7 @@ def judge(subject: Subject, change: Change, path: Path) -> Result:
         return Result(subject.name, change, "unchanged", "")
     cell = _changed_cell(subject.folder / "lcm.db", path) if change.table == "file" else change
     if cell and (why := reason(cell.table, cell.verb, cell.column)):
-        return Result(subject.name, change, "lawful", why)
+        return Result(subject.name, change, "lawful", why, cell)
     return Result(subject.name, change, "missed", "\n  ".join(differing))
 
 
@@ -364,6 +363,16 @@ def summary(results: Sequence[tuple[str, Result]]) -> list[dict[str, object]]:
     return [*rows, {"damage": "all", "table": "", "runs": len(results), **{one: whole[one] for one in OUTCOMES}}]
 
 
+def lawful(results: Sequence[tuple[str, Result]]) -> list[dict[str, object]]:
+    """What was changed and may be: how often, and why."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for _, result in results:
+        if result.outcome == "lawful":
+            cell = result.cell or result.change
+            counts[f"{cell.verb} {cell.table}{f'.{cell.column}' if cell.column else ''}", result.detail] += 1
+    return [{"change": change, "runs": count, "why": why} for (change, why), count in sorted(counts.items())]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; 1 when anything was missed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
@@ -382,7 +391,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     wrong = [result for _, result in results if result.outcome in ("missed", "traceback")]
     for result in wrong[: asked.show]:
         sys.stdout.write(f"\n{result.outcome}: {result.archive}: {result.change}\n  {result.detail}\n")
-    write("damage", rows, {"input": "made-up archives", "seed": asked.seed})
+    listed = lawful(results)
+    if listed:
+        table(listed, "What another program may do")
+    write("damage", [*rows, *listed], {"input": "made-up archives", "seed": asked.seed})
     sys.stdout.write(f"\n{len(wrong)} of {len(results):,} were missed\n")
     return 1 if wrong else 0
 

@@ -362,6 +362,16 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
             self._describing.run()
         return done
 
+    def prepare_summaries(self) -> int:
+        """Write what the next sweeps will need in all active conversations, if the setting `prepareSummaries` is on.
+
+        Returns how many summaries were written; what `lcm worker` does besides paying debts.
+        """
+        if not self.settings.prepare_summaries:
+            return 0
+        ids = self.archive.guards.active_histories()
+        return sum(self.loop.prepare(self._situation(self.archive.conversations.get(id_), None)) for id_ in ids)
+
     def describe_files(
         self,
         session: Session | Conversation | None = None,

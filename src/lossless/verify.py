@@ -15,6 +15,8 @@ from lossless.files.place import damage_of
 from lossless.model.identity import fingerprint, identity_hash, words_digest
 from lossless.model.messages import ToolResult
 from lossless.store import migrate
+from lossless.store.findable import Findable
+from lossless.store.forgetting import Forgetting
 from lossless.store.index import digest, indexed_text
 from lossless.store.index_totals import Totals
 from lossless.store.skeleton import storable
@@ -76,7 +78,9 @@ def verify(archive: Archive, progress: Callable[[int], None] | None = None, vaul
     problems.extend(_readable("messages", "messages", messages.problems()))
     problems.extend(_readable("versions", "message_versions", _versions(archive, vault)))
     problems.extend(_readable("schema", "database", _schema(archive)))
+    problems.extend(_readable("forgetting", "archive_state", _half_forgotten(archive)))
     problems.extend(_readable("index", "messages_fts", _upstream_index(archive)))
+    problems.extend(_readable("index", "database", _not_finding(archive)))
     problems.extend(_readable("shrink", "summaries", _shrinking(archive)))
     problems.extend(_readable("reachable", "context_items", _reachability(archive)))
     problems.extend(_readable("files", "large_files", _files(archive, vault)))
@@ -135,6 +139,14 @@ def _schema(archive: Archive) -> Iterator[Problem]:
     """A file that cannot be written any more."""
     if reason := migrate.refusal(archive.database, migrate.read_shape(archive.database)):
         yield Problem("schema", "lcm_migration_state", "", f"{reason}: it can be read but not written")
+
+
+def _half_forgotten(archive: Archive) -> Iterator[Problem]:
+    """A forgetting that was stopped: rows have lost their words, but payloads and free pages may still hold them."""
+    if (paths := Forgetting(archive).pending) is not None:
+        files = f" and payloads ({len(paths):,})" if paths else ""
+        detail = f"a forgetting was stopped: free pages{files} may hold its words; any `lcm forget --apply` ends it"
+        yield Problem("forgetting", "archive_state", "forgetting", detail, "warning")
 
 
 class _Unindexed:
@@ -326,6 +338,11 @@ def _order(archive: Archive) -> Iterator[Problem]:
     """Contexts tell what was said in its order; one that begins with another conversation's summaries may not."""
     for offender, is_certain in archive.checks.out_of_order():
         yield replace(_problem("order", offender), severity="error" if is_certain else "warning")
+
+
+def _not_finding(archive: Archive) -> Iterator[Problem]:
+    for table in Findable(archive.database).damaged():
+        yield Problem("index", table, "", "it does not find what it should; `lcm doctor reindex --apply` makes it anew")
 
 
 def _upstream_index(archive: Archive) -> Iterator[Problem]:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lossless
+from lossless.model.tokens import estimate_tokens
+from lossless.store.operations import Operations
 from tests.surgery.kit import HERE, open_engine, talk, told
 
 from .conftest import sql
@@ -85,8 +87,9 @@ def test_a_model_that_does_not_answer(lcm: Lcm, folded: Path, tmp_path: Path, mo
     script.chmod(0o755)
     monkeypatch.setenv("LCM_SUMMARY_MODEL", f"command/{script}")
     sick = lcm("doctor")
-    assert (sick.code, [finding["kind"] for finding in sick.envelope["data"]["findings"]]) == (1, ["model"])
-    assert lcm("doctor", "--offline").code == 0
+    assert [(finding["kind"], finding["severity"]) for finding in sick.data["findings"]] == [("model", "warning")]
+    assert "Nothing is damaged; 1 warning." in lcm("doctor", "--format", "table").out
+    assert lcm("doctor", "--offline").data["findings"] == []
 
 
 def test_cleaning(lcm: Lcm, folded: Path) -> None:
@@ -124,7 +127,7 @@ def test_split_sessions(lcm: Lcm, folded: Path) -> None:
     sql(folded, "UPDATE conversations SET active = 0, archive_cause = 'rollover-fallback'")
     with lossless.open(folded, background=False) as engine:
         engine.append(HERE, talk(2, "later"))
-    assert lcm("doctor").code == 1
+    assert [(one["kind"], one["severity"]) for one in lcm("doctor").data["findings"]] == [("split", "warning")]
     (item,) = lcm("doctor", "rollover-splits").items
     assert (item["sourceIds"], item["review"]) == ([1], None)
     assert len(lcm("doctor", "rollover-splits", "--apply").data["done"]) == 1
@@ -170,3 +173,47 @@ def test_a_damaged_index_is_shown_and_made_anew(lcm: Lcm, folded: Path) -> None:
     assert lcm("doctor", "reindex", "--apply").data["done"]["messages"] == 60
     assert lcm("doctor").code == 0
     assert lcm("verify").data["problems"] == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "code"),
+    [
+        ("UPDATE conversation_compaction_maintenance SET pending = 1, running = 0", 0),
+        ("INSERT INTO conversation_compaction_maintenance (conversation_id, pending, running) VALUES (1, 1, 1)", 0),
+        ("INSERT INTO breakers VALUES ('provider:p;model:m', 5, '2999-01-01T00:00:00Z', '2026-01-01T00:00:00Z')", 0),
+        ("UPDATE ingest_state SET blocked_at = '2026-01-01T00:00:00Z', blocked_reason = 'no'", 0),
+        ("UPDATE conversations SET active = 0, archive_cause = 'rollover-fallback'", 0),
+        ("UPDATE conversations SET title = 'Another one'", 0),
+        ("UPDATE ingest_state SET seen = seen + 1", 1),
+        ("UPDATE messages SET content = content || '.' WHERE message_id = 3", 1),
+        ("DELETE FROM messages WHERE message_id = 60", 1),
+        ("DELETE FROM context_items WHERE ordinal = 1", 1),
+        ("DELETE FROM summary_messages WHERE rowid = 1", 1),
+        ("UPDATE summaries SET content = 'a [Truncated from 90 tokens]' WHERE depth = 0", 1),
+        ("UPDATE archive_state SET value = 99 WHERE name = 'schema'", 1),
+        ("DELETE FROM message_index WHERE rowid = 3", 1),
+    ],
+)
+def test_it_ends_as_verify_does(lcm: Lcm, folded: Path, statement: str, code: int) -> None:
+    sql(folded, statement)
+    assert (lcm("doctor", "--offline").code, lcm("verify").code) == (code, code)
+
+
+def test_a_summary_that_was_written_broken_is_a_warning_and_can_be_written_anew(
+    lcm: Lcm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "broken.db"
+    monkeypatch.setenv("LCM_DATABASE_PATH", str(path))
+    with open_engine(path) as engine:
+        told(engine)
+        with engine.archive.writing():
+            (id_,) = engine.archive.database.rows("SELECT summary_id FROM summaries WHERE depth = 0 LIMIT 1")[0]
+            text = "so [Truncated from 90 tokens]"
+            operations = Operations(engine.archive)
+            operations.write(id_, text, estimate_tokens(text), "m", [])
+            operations.recount([id_])
+    answer = lcm("doctor", "--offline")
+    assert answer.code == lcm("verify").code == 0
+    assert [(one["kind"], one["severity"]) for one in answer.data["findings"]] == [("summary.new", "warning")]
+    assert lcm("doctor", "apply", 1, "--confirm").data["items"][0]["applied"] is True
+    assert lcm("doctor", "--offline").data["findings"] == []

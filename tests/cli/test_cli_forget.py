@@ -76,6 +76,11 @@ def test_a_session_is_forgotten_by_its_name(lcm: Lcm, secret: Path) -> None:
         ((), "Say what to forget"),
         (("msg#1", "word"), "not both"),
         (("ab",), "at least 3 characters"),
+        (("   a   ",), "at least 3 characters"),
+        (("msg#0",), "no id of a message"),
+        (("MSG#",), "no id of a message"),
+        (("msg#99999999999999999999",), "no id of a message"),
+        (("msg#1", "msg#-2"), "no id of a message"),
         (("[forgotten]",), "cannot be forgotten itself"),
         (("--from", "nowhere.txt"), "cannot be read"),
     ],
@@ -84,6 +89,23 @@ def test_what_cannot_be_asked_is_refused(lcm: Lcm, secret: Path, arguments: tupl
     answer = lcm("forget", *arguments)
     assert answer.code == 2
     assert says in answer.error["message"]
+
+
+@pytest.mark.parametrize("text", [f"\ufeff{WORD}\r\n", f"  {WORD}\t\n\n", WORD])
+def test_marks_and_spaces_around_a_phrase_are_no_part_of_it(lcm: Lcm, secret: Path, tmp_path: Path, text: str) -> None:
+    phrases = tmp_path / "phrases.txt"
+    phrases.write_bytes(text.encode())
+    assert lcm("verify", "--absent-from", phrases).code == 1
+    assert lcm("forget", "--from", phrases).data["messages"] == 1
+    assert lcm("forget", "--from", "-", input=text).data["messages"] == 1
+    assert lcm("forget", f" {WORD} ").data["messages"] == 1
+    assert lcm("forget", " msg#1 ").data["messages"] == 1
+
+
+def test_a_phrase_is_no_pattern(lcm: Lcm, secret: Path) -> None:
+    for phrase in ("quagga.*", "[a-z]+", "%quagga%", "quagga*"):
+        assert lcm("forget", phrase, "--apply").data["found"] is False
+    assert sql(secret, f"SELECT count(*) FROM messages WHERE content LIKE '%{WORD}%'") == [(1,)]
 
 
 def test_what_is_not_there_is_named(lcm: Lcm, secret: Path) -> None:

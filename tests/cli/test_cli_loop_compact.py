@@ -17,6 +17,7 @@ from rich.cells import cell_len
 import lossless
 from tests.waiting import wait_for
 
+from .conftest import sound, sql
 from .loop import BUDGET, CHAT, LONG, OTHER, bytes_of, open_engine, owe
 
 if TYPE_CHECKING:
@@ -180,6 +181,25 @@ def test_a_debt_is_listed_and_paid(lcm: Lcm, long: Path) -> None:
     assert (item["conversationId"], item["isPaid"], item["compacted"]) == (1, True, True)
     assert item["tokensAfter"] <= BUDGET * 0.75
     assert lcm("debt").items == []
+
+
+def test_summaries_are_prepared_where_that_is_wanted(
+    lcm: Lcm, long: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_engine(long) as engine:
+        turn = engine.after_turn(LONG, new_messages=[{"role": "user", "content": "go on"}], budget=2 * BUDGET)
+        assert turn.paid is not None
+        assert not turn.paid.owes  # it is above half of its threshold, and below it
+    monkeypatch.setenv("LCM_SUMMARY_MODEL", script(tmp_path / "good", "cat > /dev/null; echo Ferries, $$."))
+    assert lcm("worker").data == {"items": [], "paid": 0}
+    monkeypatch.setenv("LCM_PREPARE_SUMMARIES", "true")
+    assert lcm("worker", "--no-model").data == {"items": [], "paid": 0}
+    done = lcm("worker").data
+    assert (done["items"], done["prepared"]) == ([], sql(long, "SELECT count(*) FROM summaries")[0][0])
+    assert done["prepared"] > 0
+    assert sql(long, "SELECT count(*) FROM context_items WHERE summary_id IS NOT NULL") == [(0,)]
+    assert lcm("worker").data == {"items": [], "paid": 0, "prepared": 0}
+    sound(lcm)
 
 
 def test_a_debt_that_cannot_be_paid_stays_with_its_reason(

@@ -35,12 +35,11 @@ def terse(tmp_path: Path) -> tuple[str, str]:
 @pytest.fixture
 def leaf(folded: Path) -> str:
     """A leaf that says nothing; all above it was written by a model, and is only just smaller than its sources."""
-    with Archive.open(folded) as archive, archive.writing():
-        archive.database.run(f"UPDATE summaries SET model = '{OTHER}'")
     used = "SELECT parent_summary_id FROM summary_parents"
     leaves = f"SELECT summary_id FROM summaries WHERE depth = 0 AND summary_id IN ({used})"
     id_ = str(sql(folded, f"{leaves} ORDER BY token_count DESC, content")[0][0])
     with Archive.open(folded) as archive, archive.writing():
+        archive.database.run("UPDATE summaries SET model = ?", (OTHER,))
         operations = Operations(archive)
         above = operations.above([id_])
         assert len(above) > 2
@@ -68,14 +67,14 @@ def test_a_repair_writes_what_was_made_of_it_as_well(
     lcm: Lcm, folded: Path, leaf: str, terse: tuple[str, str], command: str
 ) -> None:
     before = summaries(folded)
-    assert lcm("doctor", "--offline").code == 1
+    assert [one["kind"] for one in lcm("doctor", "--offline").data["findings"]] == ["summary.empty"]
     words = ("repair", *NAMED, "--apply") if command == "repair" else ("doctor", "apply", 1, "--confirm")
     (done,) = lcm(*words, *terse).items
     assert [target["id"] for target in done["plan"]["targets"]] == [leaf]
     assert done["done"]["summaryIds"] == above(folded, leaf)
     assert [bool(draft["because"]) for draft in done["drafts"]] == [False, *[True] * (len(done["drafts"]) - 1)]
     assert leaf in done["drafts"][1]["because"]
-    assert lcm("doctor", "--offline").code == 0
+    assert lcm("doctor", "--offline").data["findings"] == []
     sound(lcm)
     lcm("undo", *NAMED, "--apply")
     assert summaries(folded) == before

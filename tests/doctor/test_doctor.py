@@ -85,20 +85,20 @@ def test_debts_that_nobody_pays(path: Path) -> None:
         )
         assert kinds(engine.examine(), "note") == ["debt.pending"]
         sql(engine, "UPDATE conversation_compaction_maintenance SET running = 1")
-        assert kinds(engine.examine()) == ["debt.stuck"]
+        assert kinds(engine.examine(), "warning") == ["debt.stuck"]
         sql(engine, "UPDATE conversation_compaction_maintenance SET running = 0, last_failure_summary = 'no'")
-        assert kinds(engine.examine()) == ["debt.failing"]
+        assert kinds(engine.examine(), "warning") == ["debt.failing"]
         with pytest.raises(BadInput, match="is active"):
             maintenance.plan(engine.archive, here, engine._clock())
         engine.reset(HERE)
-        assert kinds(engine.examine()) == ["debt.inactive"]
+        assert kinds(engine.examine(), "warning") == ["debt.inactive"]
         work = maintenance.plan(engine.archive, here, engine._clock())
         sql(engine, "UPDATE conversation_compaction_maintenance SET maintenance_revision = maintenance_revision + 1")
         with pytest.raises(Stale):
             maintenance.apply(engine.archive, work, engine._clock(), None)
         work = maintenance.plan(engine.archive, here, engine._clock())
         maintenance.apply(engine.archive, work, engine._clock(), backup_of(engine))
-        assert engine.examine().healthy
+        assert engine.examine().findings == ()
         assert copies(path) == ["maintenance"]
         debt = engine.archive.debts.get(here)
         assert debt is not None
@@ -115,10 +115,10 @@ def test_splits_are_found_and_merging_helps(path: Path) -> None:
             engine.archive.conversations.archive(here, "rollover-fallback", engine._clock())
         engine.append(HERE, talk(4, "later"))
         found = engine.examine()
-        assert kinds(found) == ["split"]
+        assert (kinds(found, "warning"), found.healthy) == (["split"], True)
         assert found.findings[0].remedy == "lcm doctor rollover-splits --apply"
         engine.merge(str(HERE.key))
-        assert kinds(engine.examine()) == []
+        assert kinds(engine.examine(), "warning") == []
 
 
 def test_blocked_input_and_open_breakers(path: Path) -> None:
@@ -128,7 +128,7 @@ def test_blocked_input_and_open_breakers(path: Path) -> None:
             engine.archive.ingest.block(here, "nothing in common", engine._clock())
             until = engine._clock() + timedelta(minutes=5)
             engine.archive.guards.set_breaker("provider:p;model:m", 5, until, engine._clock())
-        assert kinds(engine.examine()) == ["blocked", "breaker"]
+        assert kinds(engine.examine(), "warning") == ["blocked", "breaker"]
 
 
 def test_rows_that_were_stored_twice_are_noted(path: Path) -> None:
@@ -149,7 +149,7 @@ def test_models_are_asked_only_when_configured_and_wanted(path: Path) -> None:
         assert engine.examine().models == ()
     with open_engine(path, Scripted(then=ModelAuth("no"))) as engine:
         found = engine.examine(ask_models=True)
-        assert kinds(found) == ["model"]
+        assert kinds(found, "warning") == ["model"]
         assert rows(engine, "SELECT * FROM spend_ledger") == []
 
 

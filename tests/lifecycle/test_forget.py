@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 import lossless
-from lossless.errors import BadInput, NotFound
+from lossless.errors import ArchiveLocked, BadInput, NotFound
 from lossless.lifecycle.absence import prove
 from lossless.model.masking import FORGOTTEN
 from lossless.model.summaries import EXTRACTIVE_MODEL
@@ -20,9 +21,6 @@ from lossless.transfer.lossless_claw import import_lossless_claw
 from tests.faults import Fault, dump, failing_at, statements_of
 from tests.lifecycle.keeping import open_engine, words
 from tests.lifecycle.transcript_files import TranscriptFile
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WORD = "quaggahunter"
 PHRASE = f'the code is "{WORD}" so'
@@ -282,7 +280,8 @@ def test_a_fault_leaves_the_old_archive_or_the_new_one(tmp_path: Path, asked: di
                 done += 1
                 break
     assert done
-    sound(engine)
+    (warning,) = engine.verify().problems
+    assert (warning.check, warning.severity) == ("forgetting", "warning")
     engine.forget(**asked)
     if "phrases" in asked:
         assert absent(engine) == []
@@ -308,6 +307,36 @@ def test_a_reader_keeps_the_log_and_is_named(engine: lossless.Engine) -> None:
     other.close()
     assert engine.forget([PHRASE, WORD]).left == ()
     assert absent(engine) == []
+
+
+def test_no_backup_is_touched_when_the_archive_cannot_be_written(engine: lossless.Engine) -> None:
+    (backup,) = Path(engine.archive.path).parent.glob("*.bak")
+    before = backup.read_bytes()
+    other = apsw.Connection(engine.archive.path)
+    other.execute("BEGIN IMMEDIATE")
+    engine.archive.database.connection().set_busy_timeout(50)
+    with pytest.raises(ArchiveLocked):
+        engine.forget([PHRASE, WORD])
+    other.execute("ROLLBACK")
+    other.close()
+    assert backup.read_bytes() == before
+    assert engine.forget([PHRASE, WORD]).left == ()
+
+
+def test_a_backup_in_which_it_was_stopped_is_finished(engine: lossless.Engine) -> None:
+    engine.forget([PHRASE, WORD])
+    (backup,) = Path(engine.archive.path).parent.glob("*.bak")
+    connection = apsw.Connection(str(backup))
+    connection.execute("INSERT INTO archive_state (name, value) VALUES ('forgetting', '[]')")
+    connection.close()
+    engine.forget([PHRASE, WORD])
+    with lossless.open(backup, background=False) as opened:
+        assert "forgetting" not in {problem.check for problem in opened.verify().problems}
+    with engine.archive.writing():
+        engine.archive.database.run("INSERT INTO archive_state (name, value) VALUES ('forgetting', x'00ff')")
+    assert [problem.check for problem in engine.verify().problems] == ["forgetting"]
+    assert engine.forget([PHRASE, WORD]).resumed
+    sound(engine)
 
 
 def test_bad_asks_are_refused(engine: lossless.Engine) -> None:

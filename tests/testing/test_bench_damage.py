@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import apsw
 import pytest
 
-from bench.damage import Subject, damage, prepare, summary
+from bench.damage import Change, Subject, damage, judge, lawful, prepare, summary
 from bench.damage_archives import Outputs, outputs
 from bench.damage_lawful import LAWFUL, reason
 from lossless.store.archive import Archive
@@ -42,10 +42,22 @@ def test_what_is_lawful_names_tables_and_columns_that_there_are(subjects: list[S
     assert not reason("pins", "INSERT", "")
 
 
+def test_what_was_lawful_is_listed_with_its_reason(subjects: list[Subject]) -> None:
+    subject = next(one for one in subjects if one.name == "chat")
+    title = "UPDATE conversations SET title = 'Another one' WHERE conversation_id = 1"
+    results = [
+        ("rows", judge(subject, Change("conversations", "UPDATE", "title"), broken(subject, title))),
+        ("rows", judge(subject, Change("pins", "DELETE"), broken(subject, "DELETE FROM pins"))),
+    ]
+    assert [one.outcome for _, one in results] == ["lawful", "found"]
+    why = LAWFUL["conversations", "title"]
+    assert lawful(results) == [{"change": "UPDATE conversations.title", "runs": 1, "why": why}]
+
+
 def broken(subject: Subject, *statements: str) -> Path:
     path = subject.fresh()
     connection = apsw.Connection(str(path))
-    connection.execute("PRAGMA foreign_keys = OFF")
+    connection.execute("PRAGMA foreign_keys = OFF; PRAGMA ignore_check_constraints = ON")
     for statement in statements:
         connection.execute(statement)
     connection.close()
@@ -115,3 +127,24 @@ def test_a_size_that_is_another_is_named_and_read_all_the_same(statement: str, s
         named = {problem.table for problem in verify(opened).problems if problem.severity == "error"}
     assert named & {"messages", "summaries", "ingest_state"}
     assert not outputs(path).errors
+
+
+@pytest.mark.parametrize(
+    ("archive", "statement"),
+    [
+        ("agent", "UPDATE summary_index_idx SET segid = segid + 1000"),
+        ("foreign", "UPDATE summary_index_idx SET pgno = NULL"),
+        ("agent", "UPDATE message_passages SET message_id = x'00ff' WHERE rowid = 1"),
+        ("agent", "UPDATE message_parts SET part_type = x'00ff' WHERE rowid = (SELECT max(rowid) FROM message_parts)"),
+        ("chat", "UPDATE context_items SET ordinal = 'words' WHERE rowid = (SELECT max(rowid) FROM context_items)"),
+        ("chat", "UPDATE messages SET token_count = x'00ff' WHERE message_id = (SELECT max(message_id) FROM messages)"),
+        ("foreign", "UPDATE summary_extras SET summary_id = x'00ff' WHERE rowid = 1"),
+        ("foreign", "UPDATE summary_parents SET ordinal = 1000 WHERE rowid = 1"),
+        ("foreign", "UPDATE summaries SET model = 'words' WHERE rowid = 8"),
+        ("foreign", "UPDATE messages SET seq = 'words' WHERE message_id = (SELECT max(message_id) - 1 FROM messages)"),
+    ],
+)
+def test_what_was_missed_once_is_found(archive: str, statement: str, subjects: list[Subject]) -> None:
+    subject = next(one for one in subjects if one.name == archive)
+    result = judge(subject, Change("some", "UPDATE"), broken(subject, statement))
+    assert result.outcome == "found", result.detail

@@ -59,7 +59,8 @@ def examine(ctx: click.Context, offline: bool) -> None:
 
     Contexts that do not hold together, broken summaries, a search index that drifts, files without rows and rows
     without files, debts that nobody pays, sessions that were split, rows that older engines stored twice, refused
-    input, models that do not answer. Reads only. Exit code 0 when healthy, 1 when not; each finding says what helps.
+    input, models that do not answer. Reads only; each finding says what helps. Exit code 1 when something is damaged or
+    lost, as for `lcm verify`; warnings and notes leave it at 0.
     """
     _examine(ctx, offline=offline)
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from lossless.lifecycle.forgetting import Touched
 
 _ID = re.compile(r"msg#([1-9]\d{0,17})", re.ASCII)
+#: What is meant as an id, though there can be no such message.
+_LIKE_ID = re.compile(r"msg#[-+]?\d*", re.IGNORECASE)
 #: How many messages are listed; the others are counted.
 _SHOWN = 50
 
@@ -47,7 +49,11 @@ def forget(
     words out of the shell's history.
     """
     invocation: Invocation = ctx.obj
+    words = tuple(word.strip() for word in words)
     ids = [int(found[1]) for word in words if (found := _ID.fullmatch(word))]
+    for word in words:
+        if _LIKE_ID.fullmatch(word) and not _ID.fullmatch(word):
+            raise bad("WORDS", f"{word!r} is no id of a message, such as msg#12")
     if ids and len(ids) < len(words):
         raise wrong("Give words or ids of messages, not both.")
     phrases = [*([" ".join(words)] if words and not ids else []), *_lines(source)]
@@ -77,14 +83,14 @@ def _lines(source: str | None) -> list[str]:
 
 
 def phrases_in(source: str, option: str) -> list[str]:
-    """The phrases of a file, one a line; blank lines are none."""
+    """The phrases of a file, one a line, without the space around them and a byte order mark; blank lines are none."""
     try:
         with click.open_file(source, encoding="utf-8") as file:
-            found = [line.rstrip("\r\n") for line in file]
+            found = [line.strip() for line in file.read().removeprefix("\ufeff").split("\n")]
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is no text in UTF-8"
         raise bad(option, f"{source!r} cannot be read: {reason}") from None
-    if phrases := [line for line in found if line.strip()]:
+    if phrases := list(filter(None, found)):
         return phrases
     raise bad(option, f"{source!r} holds no phrase")
 

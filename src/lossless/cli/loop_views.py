@@ -150,7 +150,8 @@ def _ending(screen: Screen, data: Data) -> None:
 def worker(screen: Screen, data: Data) -> None:
     if not data["items"]:
         screen.line("Nothing is due.")
-        return
+    if data.get("prepared"):
+        screen.line(styled(f"{plural(data['prepared'], 'summary', 'summaries')} written ahead.", "green"))
     for item in data["items"]:
         name = item["sessionKey"] or item["sessionId"]
         state = styled("paid ", "green") if item["isPaid"] else styled("owed ", "yellow")

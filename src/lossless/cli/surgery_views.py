@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 Data = dict[str, Any]
 
 _COLOURS = {"+": "green", "-": "red", "~": "yellow", "!": "bold yellow", "@": "cyan"}
+_SEVERITIES = {"problem": "red", "warning": "yellow", "note": "dim"}
 
 
 def operation(screen: Screen, data: Data) -> None:
@@ -189,13 +190,18 @@ def doctor(screen: Screen, data: Data) -> None:
     screen.fields(rows)
     screen.gap()
     for finding in data["findings"]:
-        colour = "red" if finding["severity"] == "problem" else "yellow"
+        colour = _SEVERITIES[finding["severity"]]
         screen.line(styled(f"{finding['severity']} ", colour), finding["message"])
         if finding["remedy"]:
             screen.line(styled(f"  {finding['remedy']}", "dim"))
     if data["findings"]:
         screen.gap()
-    verdict = styled("Healthy.", "bold green") if data["healthy"] else styled("Not healthy.", "bold red")
+    verdict = styled("Not healthy.", "bold red")
+    if data["healthy"]:
+        warnings = sum(finding["severity"] == "warning" for finding in data["findings"])
+        verdict = styled("Healthy.", "bold green")
+        if warnings:
+            verdict = styled(f"Nothing is damaged; {plural(warnings, 'warning')}.", "bold yellow")
     screen.line(verdict, styled("  `lcm verify` proves every row.", "dim"))
 
 

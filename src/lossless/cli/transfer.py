@@ -14,6 +14,7 @@ from lossless.cli.commands import Command, text
 from lossless.cli.toolbox import vault_of
 from lossless.errors import BadInput, LosslessError
 from lossless.paths import expanded
+from lossless.recall.redacting import redactor
 from lossless.store.archive import Archive
 from lossless.store.sources import check_remnic, open_claw
 from lossless.transfer.archive_file import check_archive, import_archive
@@ -180,6 +181,7 @@ def _target(invocation: Invocation, *, dry_run: bool) -> Iterator[Archive]:
     else:
         opened = Archive.open(":memory:")
     with opened:
+        opened.redact = redactor(invocation.loaded.settings)
         yield opened
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 def worker(invocation: Invocation, watch: float | None, no_model: bool) -> None:
     """Pay the debts that are due in all conversations: sweeps that were put off. Then, describe stored files.
 
+    With the setting prepareSummaries, the summaries that the next sweeps will need are written as well.
     Before that, a file that lossless-claw has written is brought up to date, and its rows are indexed.
 
     A debt that cannot be paid stays, with its reason; `lcm debt` shows it. With --watch there is an answer for
@@ -47,6 +48,7 @@ def worker(invocation: Invocation, watch: float | None, no_model: bool) -> None:
         owed = len(archive.debts.pending())
         has_files = not no_model and bool(Summariser(invocation.loaded.settings).describers)
         has_files = has_files and archive.files.count_plain() > 0
+        prepares = _prepares(invocation, may_ask_model=not no_model)
         is_behind = any(archive.index.unindexed(1)) or Symptoms(archive.database).schema()[0] is None
     if watch is not None:
         if invocation.shows_progress:
@@ -56,23 +58,32 @@ def worker(invocation: Invocation, watch: float | None, no_model: bool) -> None:
             _watch(invocation, engine, watch, may_ask_model=not no_model)
         return
     items: list[dict[str, Any]] = []
-    if owed or has_files or is_behind:
+    prepared = 0
+    if owed or has_files or is_behind or prepares:
         with _progress(invocation, owed) as advance, invocation.engine() as engine:
             engine.archive.catch_up()
             items = _round(engine, advance, may_ask_model=not no_model)
-    invocation.emit("worker", _data(items))
+            prepared = engine.prepare_summaries() if prepares else 0
+    invocation.emit("worker", _data(items, prepared if prepares else None))
+
+
+def _prepares(invocation: Invocation, *, may_ask_model: bool) -> bool:
+    settings = invocation.loaded.settings
+    return may_ask_model and settings.prepare_summaries and Summariser(settings).has_model
 
 
 def _watch(invocation: Invocation, engine: Engine, seconds: float, *, may_ask_model: bool) -> None:
     """Rounds for ever; a file that others hold for long is tried again next time."""
+    prepares = _prepares(invocation, may_ask_model=may_ask_model)
     while True:
+        items, prepared = [], 0
         try:
             items = _round(engine, None, may_ask_model=may_ask_model)
+            prepared = engine.prepare_summaries() if prepares else 0
         except ArchiveLocked as error:
             click.secho(printable(f"Warning: {error}"), fg="yellow", err=True)
-            items = []
-        if items:
-            invocation.emit("worker", _data(items))
+        if items or prepared:
+            invocation.emit("worker", _data(items, prepared if prepares else None))
         time.sleep(seconds)
 
 
@@ -102,8 +113,10 @@ def _item(engine: Engine, conversation_id: int, report: CompactionReport) -> dic
     }
 
 
-def _data(items: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"items": items, "paid": sum(item["isPaid"] for item in items)}
+def _data(items: list[dict[str, Any]], prepared: int | None) -> dict[str, Any]:
+    """What came of a round; `prepared` only where summaries are written ahead."""
+    data: dict[str, Any] = {"items": items, "paid": sum(item["isPaid"] for item in items)}
+    return data if prepared is None else data | {"prepared": prepared}
 
 
 @contextmanager

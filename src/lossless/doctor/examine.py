@@ -63,6 +63,7 @@ class Examination:
 
     @property
     def healthy(self) -> bool:
+        """Whether nothing is damaged or lost; warnings and notes there may be."""
         return not any(finding.severity == "problem" for finding in self.findings)
 
     @property
@@ -113,7 +114,7 @@ def _broken(archive: Archive, conversation_id: int | None) -> Iterator[Finding]:
     for (owner, marker), ids in kinds.items():
         yield Finding(
             f"summary.{marker}",
-            "problem",
+            "warning",
             f"conversation {owner}: {len(ids)} broken summaries ({marker})",
             f"lcm doctor apply {owner} --confirm",
             owner,
@@ -164,13 +165,13 @@ def _debts(archive: Archive, now: datetime) -> Iterator[Finding]:
         id_ = debt.conversation_id
         if debt.pending and not debt.active:
             message = f"conversation {id_} is closed and still owes a sweep"
-            yield Finding("debt.inactive", "problem", message, f"lcm doctor maintenance --apply {id_}", id_)
+            yield Finding("debt.inactive", "warning", message, f"lcm doctor maintenance --apply {id_}", id_)
         elif is_stuck(debt):
             message = f"conversation {id_}: a sweep is said to run, but nobody is at work"
-            yield Finding("debt.stuck", "problem", message, "lcm worker", id_)
+            yield Finding("debt.stuck", "warning", message, "lcm worker", id_)
         elif debt.last_failure:
             message = f"conversation {id_}: its sweep failed {debt.retry_attempts} times ({debt.last_failure})"
-            yield Finding("debt.failing", "problem", message, "lcm model test", id_)
+            yield Finding("debt.failing", "warning", message, "lcm model test", id_)
         else:
             yield Finding("debt.pending", "note", f"conversation {id_} owes a sweep", "lcm worker", id_)
 
@@ -181,7 +182,7 @@ def _splits(archive: Archive) -> Iterator[Finding]:
         if split.review:
             remedy = f"look at it, then lcm merge --session-key {split.session_key} --reviewed --apply"
         ids = tuple(map(str, split.source_ids))
-        yield Finding("split", "problem" if not split.review else "note", split.text, remedy, split.target_id, ids)
+        yield Finding("split", "warning" if not split.review else "note", split.text, remedy, split.target_id, ids)
 
 
 def _duplicates(symptoms: Symptoms) -> Iterator[Finding]:
@@ -198,12 +199,12 @@ def _quarantined(archive: Archive) -> Iterator[Finding]:
             id_ = found.conversation_id
             message = f"conversation {id_}: {found.messages} messages fit no conversation of their session, and wait"
             remedy = f"lcm quarantine accept {id_}, or lcm quarantine refuse {id_}"
-            yield Finding("quarantined", "problem", message, remedy, found.beside, (str(id_),))
+            yield Finding("quarantined", "warning", message, remedy, found.beside, (str(id_),))
 
 
 def _liveness(live: Liveness) -> Iterator[Finding]:
     for id_, _, reason in live.blocked:
-        yield Finding("blocked", "problem", f"conversation {id_} refuses input: {reason}", "", id_)
+        yield Finding("blocked", "warning", f"conversation {id_} refuses input: {reason}", "", id_)
     lacking = live.seen - live.stored - live.replayed - live.skipped
     if lacking:
         yield Finding("lost", "problem", f"{lacking} messages were seen and neither stored, replayed nor skipped")
@@ -213,7 +214,7 @@ def _guards(symptoms: Symptoms, now: datetime) -> Iterator[Finding]:
     for key, failures, until in symptoms.open_breakers(now):
         when = f"{until:%Y-%m-%d %H:%M} UTC" if until else "further notice"
         message = f"{key} refused credentials {failures} times and is not asked until {when}"
-        yield Finding("breaker", "problem", message, "lcm model test")
+        yield Finding("breaker", "warning", message, "lcm model test")
 
 
 def _schema(schema: int | None) -> Iterator[Finding]:
@@ -247,4 +248,4 @@ def _models(summariser: Summariser, seconds: float) -> tuple[ModelCheck, ...]:
 
 
 def _silent(check: ModelCheck) -> Finding:
-    return Finding("model", "problem", f"model {check.name} does not answer: {check.error}", "lcm model test")
+    return Finding("model", "warning", f"model {check.name} does not answer: {check.error}", "lcm model test")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-Severity: TypeAlias = Literal["problem", "note"]
+Severity: TypeAlias = Literal["problem", "warning", "note"]
 
 #: So many ids of a finding are named.
 NAMED = 20
@@ -13,7 +13,11 @@ NAMED = 20
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that a person should know: a problem makes the archive unhealthy, a note does not."""
+    """Something that a person should know.
+
+    A problem: something is damaged or lost, as `lcm verify` proves it. A warning: everything that was said is there,
+    but the archive does not work as it should. A note is for knowing only.
+    """
 
     kind: str
     severity: Severity

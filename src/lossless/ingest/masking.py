@@ -13,7 +13,7 @@ from lossless import formats
 from lossless.errors import BadInput
 from lossless.model.identity import fingerprint
 from lossless.model.masking import cut_json, cut_parts, emptied
-from lossless.model.messages import Incoming, Message, Text
+from lossless.model.messages import Incoming, Message, Text, line_alone
 from lossless.store.tombstones import EVERYWHERE, Round
 
 if TYPE_CHECKING:
@@ -70,7 +70,9 @@ def _masked_item(archive: Archive, conversation_id: int, item: Item, rounds: Seq
     if isinstance(item, Incoming):
         made = _masked_item(archive, conversation_id, item.message, rounds)
         assert not isinstance(made, Incoming)
-        return item if made is item.message else replace(item, message=made)
+        if made is item.message:
+            return item
+        return replace(item, message=made, entry_id=None if item.entry_id is None else line_alone(item.entry_id))
     for round_ in rounds:
         if round_.cut is not None:
             item = _without(item, round_.cut)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lossless.lifecycle.stream import age_of, id_of, made_up, made_up_parts, said
+from lossless.model.messages import NO_WORDS, line_alone
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,7 +45,10 @@ def count_anew(archive: Archive, conversation_id: int, entries: Iterable[Entry |
         of_age = sorted((part[1], part[2], row) for part, row in rows if part[0] == age)
         last = of_age[-len(kept) :]
         digests = [part[2] for id_ in kept if (part := made_up_parts(id_))]
-        if digests != [digest for _, digest, _ in last]:
+        if len(digests) != len(last) or any(
+            theirs not in (mine, NO_WORDS) for mine, (_, theirs, _) in zip(digests, last, strict=True)
+        ):
             return False
-        archive.messages.stamp([(row, id_) for (_, _, row), id_ in zip(last, kept, strict=True)])
+        named = zip(last, kept, strict=True)
+        archive.messages.stamp([(row, line_alone(id_) if was == NO_WORDS else id_) for (_, was, row), id_ in named])
     return True

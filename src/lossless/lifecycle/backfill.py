@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from lossless.compaction.loop import Loop, Situation
 from lossless.compaction.policy import first_import_policy
 from lossless.lifecycle import rooting
-from lossless.model.context import MessageItem, fresh_tail_start, token_sum
+from lossless.model.context import MessageItem, budget_sum, fresh_tail_start
 from lossless.surgery import unfold
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _fold(
     loop: Loop, conversation: Conversation, how: Filling, most: int | None, progress: Progress | None
 ) -> CompactionReport | None:
     """Fold all but the newest part; None when there is no more than that."""
-    if loop.archive.context_tokens(conversation.id) <= loop.settings.bootstrap_max_tokens:
+    if loop.archive.context_budget(conversation.id) <= loop.settings.bootstrap_max_tokens:
         return None
     situation = situation_of(loop, conversation)
     return loop.fold_import(situation, may_ask_model=how.may_ask_model, most=most, progress=progress)
@@ -148,6 +148,6 @@ def tuned_to(loop: Loop, context: Sequence[ContextItem], how: Filling) -> Loop:
     )
     if how.fresh_tail is not None:
         tail = context[fresh_tail_start(context, how.fresh_tail) :]
-        raw = token_sum(item for item in tail if isinstance(item, MessageItem))
+        raw = budget_sum(item for item in tail if isinstance(item, MessageItem))
         settings = replace(settings, bootstrap_max_tokens=max(1, raw))
     return Loop(loop.archive, settings, replace(loop.summariser, settings=settings), loop.clock)

@@ -25,6 +25,7 @@ from lossless.lifecycle.readings import (
     decide,
     finish,
     hold,
+    last_said,
     note,
     set_checkpoint,
     settle,
@@ -35,7 +36,6 @@ from lossless.lifecycle.stream import (
     CHUNK,
     age_of,
     chunks,
-    entry_hash,
     from_message,
     id_of,
     messages_of,
@@ -45,6 +45,7 @@ from lossless.lifecycle.stream import (
 )
 from lossless.lifecycle.survey import Survey, survey
 from lossless.model.conversations import Conversation
+from lossless.model.messages import line_alone
 from lossless.store.transcripts import Checkpoint
 from lossless.transcripts.growth import tail_of
 
@@ -208,8 +209,8 @@ def read_whole(work: Reading, *, accept: bool, refused: bool = False) -> None:
         else:
             _lay_rest_over(work, entries)
     if looked.last is not None:
-        last = id_of(looked.last, work.age)
-        work.point = replace(work.point, entry_id=last, entry_hash=entry_hash(looked.last))
+        last, digest = last_said(work, looked.last)
+        work.point = replace(work.point, entry_id=last, entry_hash=digest)
     work.point = replace(work.point, front=json.dumps(looked.front.records))
     abandoned = return_to_path(work.archive, work.id, work.path(), work.now)
     abandoned += hide_left(work.archive, work.id, left, work.now)
@@ -311,10 +312,10 @@ def _carry_out(work: Reading, chunk: Sequence[Entry | BadLine], batch: ingest.Ba
 def _is_cut(work: Reading, looked: Survey) -> bool:
     """Whether the path ends before the newest entry that is stored: how it goes on decides what that one is."""
     newest = work.archive.messages.tail(work.id, 1)
-    last = None if looked.last is None else id_of(looked.last, work.age)
+    last = "" if looked.last is None else id_of(looked.last, work.age) or ""
     if work.apart is not None and work.apart.is_last:
         return True
-    return bool(newest) and newest[0].entry_id is not None and newest[0].entry_id != last
+    return bool(newest) and newest[0].entry_id is not None and newest[0].entry_id not in (last, line_alone(last))
 
 
 def is_begun(point: Checkpoint) -> bool:

@@ -63,6 +63,9 @@ def wanted(
 def forget(tools: Tools, asked: Wanted, *, dry_run: bool = False) -> ForgetReport:
     """Forget what is asked for in the backups beside an archive, then in the archive, or only say where it is."""
     archive, left, found = tools.archive, [], []
+    if not dry_run:
+        with archive.writing():  # what cannot be written is told before a backup is touched
+            pass
     for one in [] if archive.path == _MEMORY else backups.listed(archive.path):
         try:
             touched, more = _in_backup(tools, asked, one.path, dry_run=dry_run)
@@ -85,7 +88,8 @@ def _in_backup(tools: Tools, asked: Wanted, path: Path, *, dry_run: bool) -> tup
     quiet = replace(tools, vault=Vault(folder_of(path)), progress=None)
     with Archive.open(path, read_only=True) as archive:
         found = plan(replace(quiet, archive=archive), asked)
-    if dry_run or (found.is_nothing and not found.left):
+        is_half_done = Forgetting(archive).pending is not None
+    if dry_run or (found.is_nothing and not found.left and not is_half_done):
         return found, found.left
     with Archive.open(path) as archive:
         work = replace(quiet, archive=archive)

@@ -271,8 +271,10 @@ class _Work:
                 self._tools.progress(len(ids))
 
     def _look(self, stored: StoredMessage, recipe: Json, versions: Sequence[Version]) -> _Found | None:
-        if stored.entry_id is not None and self._cut(stored.entry_id) is not stored.entry_id:
-            self._left.append("messages.transcript_entry_id: it is the host's name of an entry")
+        names = (("transcript_entry_id", stored.entry_id), ("stable_event_key", stored.message.event_key))
+        for column, name in names:
+            if name is not None and self._cut(name) is not name:
+                self._left.append(f"messages.{column}: it is the host's name of a message")
         original = self._original(stored.message, recipe)
         if stored.id in self._whole:
             named = file_ids_in(json.dumps([recipe, stored.file_id, *(version.recipe for version in versions)]))
@@ -382,7 +384,7 @@ class _Work:
     def _affected(self) -> tuple[list[Summary], set[str]]:
         """The summaries that may hold forgotten words, shallow ones first, and those above messages that lost some."""
         operations = Operations(self._archive)
-        leaves = set(self._archive.summaries.covering(list(self._changed)).values())
+        leaves = self._archive.summaries.leaves_over(list(self._changed))
         above = set(operations.above(leaves)) if leaves else set()
         found = []
         for summary in self._archive.summaries.many(self._store.summary_ids()):
@@ -467,7 +469,7 @@ class _Work:
         conversations = sorted(set(self._changed.values()))
         emptied_in = sorted({self._changed[id_] for id_ in self._whole & self._changed.keys()})
         if emptied_in:
-            leaves = set(archive.summaries.covering(sorted(self._whole)).values())
+            leaves = archive.summaries.leaves_over(sorted(self._whole))
             above = Operations(archive).above(leaves) if leaves else []
             is_session = bool(self._wanted.conversation_ids)
             self._store.empty_beside(emptied_in, above, titles=is_session)

@@ -11,7 +11,7 @@ from lossless.compaction.escalate import Source, summarise
 from lossless.compaction.source_text import Line, Section, line_of, section_of
 from lossless.lifecycle import rooting
 from lossless.lifecycle.backfill import policy_of, situation_of, tuned_to
-from lossless.model.context import MessageItem, SummaryItem, token_sum
+from lossless.model.context import MessageItem, SummaryItem, budget_sum, token_sum
 from lossless.surgery import unfold
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class _Work:
 
     def passes(self, how: Filling) -> Iterator[Pass]:
         """The passes of the sweep, then those to a single root."""
-        if token_sum(self.context) > self._loop.settings.bootstrap_max_tokens:
+        if budget_sum(self.context) > self._loop.settings.bootstrap_max_tokens:
             calls = self._call_ids()
             while work := plan.next_pass(self.context, self.policy, self._state, call_ids=calls):
                 size = self._size(work)

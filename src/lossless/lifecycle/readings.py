@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from lossless.ingest import entries as ingest
-from lossless.ingest.masking import masked_records
+from lossless.ingest.masking import masked, masked_records
 from lossless.lifecycle import epochs
 from lossless.lifecycle.elsewhere import Whose, apart, keep_words
 from lossless.lifecycle.stream import CHUNK, body_of, entry_hash, id_of, messages_of, records_of, said
+from lossless.model.messages import line_alone
 from lossless.transcripts.entries import BadLine, Entry
 from lossless.transcripts.growth import tail_of
 
@@ -160,6 +161,7 @@ def _advance(work: Reading, chunk: Sequence[Entry | BadLine], front: epochs.Fron
     """Move the checkpoint to the end of a chunk; only with the last one the whole file counts as seen."""
     line, point, state = chunk[-1].line, work.point, work.transcript.state
     spoken = next(said(reversed(chunk)), None)
+    entry_id, digest = (point.entry_id, point.entry_hash) if spoken is None else last_said(work, spoken)
     work.point = replace(
         point,
         offset=line.end,
@@ -167,10 +169,18 @@ def _advance(work: Reading, chunk: Sequence[Entry | BadLine], front: epochs.Fron
         size=line.end if tail is None else state.size,
         mtime_ms=0 if tail is None else state.mtime_ms,
         front=json.dumps(front.records),
-        entry_id=point.entry_id if spoken is None else id_of(spoken, work.age),
-        entry_hash=point.entry_hash if spoken is None else entry_hash(spoken),
+        entry_id=entry_id,
+        entry_hash=digest,
         tail=point.tail if tail is None else tail,
     )
+
+
+def last_said(work: Reading, entry: Entry) -> tuple[str | None, str | None]:
+    """The id and the hash under which the last message is remembered; no digest of words that must not be kept."""
+    id_ = id_of(entry, work.age)
+    if entry.message is None or masked(work.archive, work.id, [entry.message])[0] is entry.message:
+        return id_, entry_hash(entry)
+    return None if id_ is None else line_alone(id_), None
 
 
 def finish(work: Reading, *, is_cut: bool = False) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
@@ -16,7 +17,20 @@ JsonObject: TypeAlias = Mapping[str, Json]
 Role = Literal["system", "user", "assistant", "tool"]
 #: How entry ids begin that are not the host's: they tell entries of one file apart, and nothing beyond it.
 MADE_UP = "#"
+#: What such an id says of the words on its line once these must not be kept.
+NO_WORDS = "0" * 16
+_LINE = re.compile(re.escape(MADE_UP) + r"(?:\d+\.)?\d+:(?=[0-9a-f]{16}$)")
 ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
+
+
+def line_alone(entry_id: str) -> str:
+    """An id that was made up for a line of a file, without what it says of the words there; any other id as it is.
+
+    >>> line_alone("#2.17:0123456789abcdef")
+    '#2.17:0000000000000000'
+    """
+    found = _LINE.match(entry_id)
+    return entry_id if found is None else found[0] + NO_WORDS
 
 
 @dataclass(frozen=True, slots=True)

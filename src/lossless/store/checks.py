@@ -152,7 +152,12 @@ class Checks:
             return frozenset()
         changed = RowDigests(self._db).changed_rows(("summaries",))
         ids = [str(json.loads(key)[0]) for _, key, _ in changed]
-        return frozenset(id_ for id_ in ids if self._db.row(_QUERIES["rewritten"], {"id": id_}) is not None)
+        return frozenset(id_ for id_ in ids if self._has_other_words(id_))
+
+    def _has_other_words(self, summary_id: str) -> bool:
+        """Whether lossless-claw has written the text of a summary, and it is not the one that was indexed."""
+        row = self._db.row(_QUERIES["rewritten"], {"id": summary_id})
+        return row is not None and isinstance(row[0], str) and row[1] != digest(row[0])
 
     def _rewritten_in(self) -> frozenset[int]:
         """Conversations whose summaries lossless-claw has given another text, and so another size."""

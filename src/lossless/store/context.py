@@ -138,7 +138,7 @@ class Context:
             tokens += sum([number(row[_TOKENS]) for row in page])
             is_whole = len(page) < _PAGE
             before = page[-1][0] if page else before
-        while len(rows) > 1 and rows[-1][0] < user and tokens - number(rows[-1][_TOKENS]) > most_tokens:
+        while len(rows) > 1 and number(rows[-1][0]) < number(user) and tokens - number(rows[-1][_TOKENS]) > most_tokens:
             tokens -= number(rows.pop()[_TOKENS])
             is_whole = False
         newest = self._items(rows[::-1])

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import secrets
 import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import ArchiveError, ArchiveFull, ArchiveLocked
 from lossless.model.masking import FORGOTTEN
+from lossless.model.messages import MADE_UP, NO_WORDS, line_alone
 from lossless.store.ingest_state import WindowMark
 from lossless.store.sql import load
+from lossless.store.transcripts import packed_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -122,9 +125,9 @@ class Forgetting:
             made = change(record)
             if made is not record:
                 count += 1
-                text = json.dumps(made, ensure_ascii=False, separators=(",", ":"))
-                packed = zlib.compress(text.encode("utf-8", "surrogatepass"))
-                values = {"conversation_id": conversation_id, "key": key, "record": packed}
+                packed, digest = packed_record(made)
+                fresh = digest if key.startswith(MADE_UP) else key
+                values = {"conversation_id": conversation_id, "key": key, "record": packed, "fresh": fresh}
                 if not dry_run:
                     self._db.run(_QUERIES["set_record"], values)
         return count
@@ -158,8 +161,24 @@ class Forgetting:
             fresh = WindowMark(mark.first_id, mark.last_id, mark.length, b"".join(pieces), mark.rows)
             self._archive.ingest.set_window(id_, fresh, now)
         ids = {"ids": json.dumps(list(conversation_ids))}
-        for name in ("forget_key_digests", "forget_entry_hashes", "forget_context_tokens"):
+        has_advancements = self._db.row(_QUERIES["has_advancements"]) is not None
+        names = ["drop_second_keys", "forget_key_digests", "forget_entry_hashes", "forget_context_tokens"]
+        for name in [*names, *(["forget_advancements"] if has_advancements else [])]:
             self._db.run(_QUERIES[name], ids)
+        for id_, entry_id in self._db.rows(_QUERIES["last_entries"], ids):
+            self._db.run(_QUERIES["set_last_entry"], {"id": id_, "entry_id": line_alone(entry_id)})
+        for id_, entry_id in self._db.rows(_QUERIES["entries"], {"ids": json.dumps(sorted(gone))}):
+            self._name_by_line(id_, entry_id)
+        self._db.run(_QUERIES["drop_payload_digests"])
+
+    def _name_by_line(self, message_id: int, entry_id: str) -> None:
+        """Take what an id that was made up for a line says of its words out of it."""
+        if (line := line_alone(entry_id)) == entry_id:
+            return
+        self._db.run(_QUERIES["set_entry"], {"id": message_id, "entry_id": line})
+        if not self._db.changes():  # another file of this conversation has such a line, too
+            other = line[: -len(NO_WORDS)] + secrets.token_hex(len(NO_WORDS) // 2)
+            self._db.run(_QUERIES["set_entry"], {"id": message_id, "entry_id": other})
 
     def tidy_indexes(self) -> list[str]:
         """Write every search index anew without the words of deleted rows; returns those that could not be."""
@@ -179,7 +198,11 @@ class Forgetting:
     def pending(self) -> list[str] | None:
         """The payloads that a forgetting which did not come to its end still has to delete; None when there is none."""
         row = self._db.row(_QUERIES["pending"])
-        return None if row is None else list(json.loads(row[0]))
+        try:
+            found = [] if row is None else json.loads(row[0])
+        except (TypeError, ValueError):  # somebody else has written it
+            found = []
+        return None if row is None else [path for path in found if isinstance(path, str)]
 
     def set_pending(self, paths: Sequence[str]) -> None:
         """Remember that rows are rewritten, and which payloads have to go, with those of one that was stopped."""

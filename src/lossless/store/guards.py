@@ -154,6 +154,10 @@ class Guards:
             return None
         return Kept(HistoryBudget(*row[:5]), frame=row[5], frame_at=row[6], longest_reply=row[7])
 
+    def active_histories(self) -> list[int]:
+        """The active conversations that had a budget, the one whose budget changed last first."""
+        return [row[0] for row in self._db.rows(_QUERIES["active_histories"])]
+
     def newest_histories(self, limit: int) -> list[tuple[int, HistoryBudget]]:
         """The budgets that changed last, by conversation."""
         rows = self._db.rows(_QUERIES["newest_histories"], {"limit": limit})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from lossless.errors import NotFound
 from lossless.model.budget import message_budget_tokens
 from lossless.model.identity import fingerprint
-from lossless.model.messages import MADE_UP
+from lossless.model.messages import MADE_UP, line_alone
 from lossless.model.times import row_time
 from lossless.store import rows
 from lossless.store.index import digest, indexed_text
@@ -127,8 +127,13 @@ class Messages:
         return Appended(tuple(range(first, first + len(new))), seq + len(new) - 1, tokens, extra)
 
     def known_entries(self, conversation_id: int, entry_ids: Sequence[str]) -> dict[str, TailRow]:
-        """Which of a host's entry ids are stored, and where, hidden rows too."""
-        return self._known("known_entries", conversation_id, entry_ids)
+        """Which of a host's entry ids are stored, and where, hidden rows too.
+
+        One that was made up for a line whose words must not be kept is stored as that line alone.
+        """
+        lines = {id_: line for id_ in entry_ids if (line := line_alone(id_)) != id_}
+        found = self._known("known_entries", conversation_id, [*entry_ids, *lines.values()])
+        return {id_: row for id_ in entry_ids if (row := found.get(id_) or found.get(lines.get(id_, id_))) is not None}
 
     def known_events(self, conversation_id: int, event_keys: Sequence[str]) -> dict[str, TailRow]:
         """Which of the providers' event keys are stored, and where, hidden rows too."""

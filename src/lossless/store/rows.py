@@ -26,7 +26,7 @@ from lossless.model.messages import (
 )
 from lossless.model.summaries import Summary
 from lossless.store import foreign
-from lossless.store.foreign import words
+from lossless.store.foreign import number, words
 from lossless.store.skeleton import Kept, restore, squeeze, storable, strip, to_json, unsqueeze
 
 if TYPE_CHECKING:
@@ -243,7 +243,7 @@ def unpack_part(row: PartRow, metadata: dict[str, Any], content: str) -> Part:
         return File(raw, mime if isinstance(mime, str) else None, metadata.get("name"))
     is_kept = raw is not None or ("raw" in metadata and row.text_content is None)
     return Opaque(
-        raw if is_kept else {"type": row.part_type, "text": row.text_content},
+        raw if is_kept else {"type": str(row.part_type), "text": row.text_content},
         str(metadata.get("rawType") or row.part_type),
     )
 
@@ -341,7 +341,7 @@ def sketch(row: Row, parts: Sequence[PartRow]) -> Sketch:
     """A message from the columns of `sketches` in `context.sql`, and its parts."""
     id_, role, content, tokens, event_key, file_id, format_, skeleton = row
     if not parts and isinstance(content, str):
-        plain = Message(role, content, (), format_ or "plain", None, tokens, event_key)
+        plain = Message(role, content, (), format_ or "plain", None, number(tokens), event_key)
         return Sketch(id_, plain, file_id, (), skeleton)
     try:
         message = unpack(role, content, tokens, parts, None, format_, event_key)

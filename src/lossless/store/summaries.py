@@ -202,6 +202,10 @@ class Summaries:
         """What a summary said before it was written anew."""
         return frozenset(row[0] for row in self._db.rows(_QUERIES["former_texts"], {"id": summary_id}))
 
+    def leaves_over(self, message_ids: Sequence[int]) -> set[str]:
+        """All leaves over some messages, those that were prepared and have no place yet among them."""
+        return {row[1] for row in self._db.rows(_QUERIES["covering"], {"ids": json.dumps(list(message_ids))})}
+
     def covering(self, message_ids: Sequence[int]) -> dict[int, str]:
         """The leaf over each message, where there is one."""
         found = self._db.rows(_QUERIES["covering"], {"ids": json.dumps(list(message_ids))})

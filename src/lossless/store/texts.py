@@ -131,7 +131,7 @@ class Texts:
 
     def messages(self, ids: Iterable[int]) -> list[MessageText]:
         """Messages by id, in the order asked for; unknown ids are left out."""
-        wanted = {"ids": json.dumps(list(ids))}
+        wanted = {"ids": json.dumps([id_ for id_ in ids if isinstance(id_, int)])}  # an index may hold anything
         calls = self._calls(wanted)
         return [
             MessageText(
@@ -159,7 +159,7 @@ class Texts:
 
     def summaries(self, ids: Iterable[str]) -> list[SummaryText]:
         """Summaries by id, in the order asked for; unknown ids are left out."""
-        order = list(ids)
+        order = [id_ for id_ in ids if isinstance(id_, str)]
         found = {
             id_: SummaryText(id_, conversation_id, depth, at, tokens, text_of(content), known)
             for id_, conversation_id, depth, at, tokens, content, known in self._db.rows(

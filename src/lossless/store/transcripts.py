@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+from lossless.model.messages import MADE_UP
 from lossless.model.times import row_time
 from lossless.store.rows import time
 from lossless.store.sql import load
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from lossless.model.messages import JsonObject
+    from lossless.model.messages import Json, JsonObject
     from lossless.store.database import Database, Row
 
 _QUERIES = load("transcripts")
@@ -157,10 +158,8 @@ class Transcripts:
         """Keep records that are no messages (id, kind, record); one that is kept already is kept once."""
         rows = []
         for id_, kind, record in records:
-            text = json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
-            is_name = id_ is not None and id_.isprintable()
-            key = id_ if is_name else "#" + blake2b(text, digest_size=16).hexdigest()
-            packed = zlib.compress(text, 6)
+            packed, digest = packed_record(record)
+            key = id_ if id_ is not None and id_.isprintable() else digest
             rows.append({"conversation_id": conversation_id, "key": key, "kind": kind, "record": packed})
         self._db.run_many(_QUERIES["keep_record"], rows)
 
@@ -170,6 +169,12 @@ class Transcripts:
         return [
             (seq, kind, json.loads(zlib.decompress(blob).decode("utf-8", "surrogatepass"))) for seq, kind, blob in found
         ]
+
+
+def packed_record(record: Json) -> tuple[bytes, str]:
+    """A record as it is stored, and the key of one that has no id."""
+    text = json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    return zlib.compress(text, 6), MADE_UP + blake2b(text, digest_size=16).hexdigest()
 
 
 def _epoch(row: Row) -> Epoch:

@@ -6,6 +6,7 @@ import base64
 import hashlib
 from collections import Counter
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -38,6 +39,7 @@ from lossless.transfer.payloads import Payloads
 from lossless.transfer.placing import placed
 from lossless.transfer.plain import beside_row, restore
 from lossless.transfer.pruned import with_forks_of
+from lossless.transfer.redacting import redacted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -200,6 +202,9 @@ def import_archive(
     """
     place = expanded(source)
     found = checked or check_archive(place)
+    if archive.redact is not None:
+        bring = partial(import_archive, source, checked=found)
+        return redacted(archive, vault, options, archive.redact, bring)
     folders = (Path(options.files_dir),) if options.files_dir else ()
     payloads = Payloads(vault, folders)
     merger = Merger(archive, payloads, datetime.now(UTC), dry_run=options.dry_run, progress=options.progress)

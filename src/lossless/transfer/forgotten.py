@@ -6,16 +6,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lossless.compaction.summariser import Summariser
-from lossless.lifecycle.forgetting import Tools, again
+from lossless.lifecycle.forgetting import Tools, Wanted, again, apply, finish
 from lossless.model.identity import identity_hash
 from lossless.model.masking import FORGOTTEN
 from lossless.settings import Settings
-from lossless.store.tombstones import EVERYWHERE
+from lossless.store.tombstones import EVERYWHERE, Round
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.files.vault import Vault
+    from lossless.model.masking import Cut
     from lossless.store.archive import Archive
     from lossless.store.bundles import Bundle, MessageId, Values
 
@@ -53,5 +54,16 @@ def _kept_of(archive: Archive, number: object, message: Values) -> str:
 
 def cut_again(archive: Archive, vault: Vault | None, now: datetime) -> tuple[str, ...]:
     """Cut out of what has come what was forgotten here; returns what could not be."""
-    touched = again(Tools(archive, vault, Summariser(Settings()), _FILE_TOKENS, now))
+    touched = again(_tools(archive, vault, now))
     return () if touched is None else touched.left
+
+
+def mask_all(archive: Archive, vault: Vault | None, cut: Cut, now: datetime) -> tuple[str, ...]:
+    """Mask everything in an archive; returns what could not be."""
+    tools = _tools(archive, vault, now)
+    touched = apply(tools, Wanted(rounds=(Round(cut=cut),)))
+    return (*touched.left, *finish(tools))
+
+
+def _tools(archive: Archive, vault: Vault | None, now: datetime) -> Tools:
+    return Tools(archive, vault, Summariser(Settings()), _FILE_TOKENS, now)

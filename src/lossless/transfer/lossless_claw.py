@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from lossless.store.sources import open_claw, texts_of
 from lossless.transfer.merge import Merger
 from lossless.transfer.payloads import Payloads
 from lossless.transfer.placing import is_same
+from lossless.transfer.redacting import redacted
 from lossless.transfer.remnic_graph import context_of
 from lossless.transfer.summaries import ordered
 
@@ -47,6 +49,8 @@ def import_lossless_claw(
     with open_claw(source) as theirs, theirs.reading(), texts_of(source):
         if is_same(theirs.path, archive.path):
             raise BadInput(f"source {str(source)!r} is the archive itself")
+        if archive.redact is not None:
+            return redacted(archive, vault, wanted, archive.redact, partial(import_lossless_claw, source))
         folders = [Path(wanted.files_dir)] if wanted.files_dir else []
         payloads = Payloads(vault, (*folders, Path(theirs.path).parent / "lcm-files"))
         reader = BundleReader(theirs.database)

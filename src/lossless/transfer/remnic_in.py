@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput
@@ -21,6 +22,7 @@ from lossless.transfer.parts import as_columns, role_of
 from lossless.transfer.payloads import Payloads
 from lossless.transfer.placing import is_same
 from lossless.transfer.plain import beside_row, restore
+from lossless.transfer.redacting import redacted
 from lossless.transfer.remnic_beside import role_mark
 from lossless.transfer.remnic_graph import context_of, graph
 from lossless.transfer.remnic_plan import entry_id
@@ -80,6 +82,8 @@ def import_remnic(source: str | Path, archive: Archive, vault: Vault | None, opt
     place = check_remnic(place_of(source))
     if is_same(archive.path, place):
         raise BadInput(f"source {str(source)!r} is the archive itself")
+    if archive.redact is not None:
+        return redacted(archive, vault, options, archive.redact, partial(import_remnic, source))
     with RemnicFile(place, read_only=True) as file, file.reading(), texts_of(place):
         merger = Merger(
             archive, Payloads(vault), datetime.now(UTC),

@@ -56,8 +56,10 @@ def _backup(bridge: Bridge, label: str) -> Path:
 
 def _examined(bridge: Bridge) -> str:
     found = bridge.engine.examine()
-    head = "The archive is healthy." if found.healthy else "Something is wrong:"
-    return f"{head}\n{found.text}" if found.findings else head
+    if not found.findings:
+        return "The archive is healthy."
+    head = "Nothing is damaged or lost." if found.healthy else "Something is damaged or lost:"
+    return f"{head}\n{found.text}"
 
 
 def _repaired(bridge: Bridge, session: Session, *, is_sure: bool) -> str:

@@ -43,7 +43,8 @@ SELECT name FROM pragma_table_info(:table) WHERE pk > 0;
 SELECT conversation_id, record_key, kind, record FROM transcript_records;
 
 -- name: set_record
-UPDATE transcript_records SET record = :record WHERE conversation_id = :conversation_id AND record_key = :key;
+-- Of two that are the same without the words, one stays.
+UPDATE OR REPLACE transcript_records SET record = :record, record_key = :fresh WHERE conversation_id = :conversation_id AND record_key = :key;
 
 -- name: drop_records
 DELETE FROM transcript_records WHERE conversation_id IN (SELECT value FROM json_each(:ids));
@@ -51,6 +52,36 @@ DELETE FROM transcript_records WHERE conversation_id IN (SELECT value FROM json_
 -- name: forget_key_digests
 -- Which words came with a key is no longer known; the key still is.
 UPDATE turn_keys SET digest = 0 WHERE conversation_id IN (SELECT value FROM json_each(:ids));
+
+-- name: drop_second_keys
+-- Names of batches whose key was used before with other words: they hold a digest of those.
+DELETE FROM turn_keys WHERE instr(turn_key, char(0)) > 0 AND conversation_id IN (SELECT value FROM json_each(:ids));
+
+-- name: has_advancements
+SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'turn_advancements';
+
+-- name: forget_advancements
+-- lossless-claw still knows these turns by their keys, and no longer by what was said in them.
+UPDATE turn_advancements SET payload_hash = lower(hex(randomblob(32))) WHERE EXISTS (
+    SELECT 1 FROM conversations c WHERE c.conversation_id IN (SELECT value FROM json_each(:ids))
+       AND (turn_advancements.session_key = c.session_key OR turn_advancements.session_id = c.session_id));
+
+-- name: last_entries
+SELECT conversation_id, last_processed_entry_id FROM conversation_bootstrap_state
+ WHERE last_processed_entry_id IS NOT NULL AND conversation_id IN (SELECT value FROM json_each(:ids));
+
+-- name: set_last_entry
+UPDATE conversation_bootstrap_state SET last_processed_entry_id = :entry_id WHERE conversation_id = :id;
+
+-- name: entries
+SELECT message_id, transcript_entry_id FROM messages
+ WHERE transcript_entry_id IS NOT NULL AND message_id IN (SELECT value FROM json_each(:ids));
+
+-- name: set_entry
+UPDATE OR IGNORE messages SET transcript_entry_id = :entry_id WHERE message_id = :id;
+
+-- name: drop_payload_digests
+DELETE FROM row_digests WHERE name = 'payloads' AND row_key NOT IN (SELECT file_id FROM large_files);
 
 -- name: forget_entry_hashes
 UPDATE conversation_bootstrap_state SET last_processed_entry_hash = NULL

@@ -71,6 +71,10 @@ SELECT window, beside, frame, reply, factor, counted_frame, counted_at, longest_
 SELECT conversation_id, window, beside, frame, reply, factor FROM history_budgets
  ORDER BY updated_at DESC, conversation_id DESC LIMIT :limit;
 
+-- name: active_histories
+SELECT h.conversation_id FROM history_budgets h JOIN conversations c USING (conversation_id) WHERE c.active = 1
+ ORDER BY h.updated_at DESC, h.conversation_id DESC;
+
 -- name: set_history
 INSERT INTO history_budgets (conversation_id, window, beside, frame, reply, factor, counted_frame, counted_at,
                              longest_reply, updated_at)

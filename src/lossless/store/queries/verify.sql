@@ -18,7 +18,7 @@ SELECT max(conversation_id), 'another conversation is active under the same sess
 
 -- name: messages.fields
 SELECT message_id, 'role, seq, token_count or created_at is out of range' FROM messages
- WHERE role NOT IN ('system', 'user', 'assistant', 'tool') OR seq < 1 OR token_count < 0 OR typeof(token_count) <> 'integer' OR typeof(content) <> 'text'
+ WHERE role NOT IN ('system', 'user', 'assistant', 'tool') OR seq < 1 OR typeof(seq) <> 'integer' OR token_count < 0 OR typeof(token_count) <> 'integer' OR typeof(content) <> 'text'
     OR julianday(created_at) IS NULL;
 
 -- name: messages.order
@@ -156,6 +156,9 @@ SELECT p.summary_id, 'its source ' || p.parent_summary_id || ' is not below it' 
 UNION ALL
 SELECT summary_id, 'two of its sources have the same ordinal' FROM summary_parents
  GROUP BY summary_id, ordinal HAVING count(*) > 1;
+
+-- name: context_items.places
+SELECT conversation_id || ':' || ordinal, 'its place is no number' FROM context_items WHERE typeof(ordinal) <> 'integer';
 
 -- name: context_items.fields
 SELECT conversation_id || ':' || ordinal, 'it is neither a message nor a summary' FROM context_items
@@ -329,7 +332,8 @@ SELECT tbl_name FROM sqlite_master WHERE type = 'index' AND name = :name;
 
 -- name: rewritten
 -- Whether lossless-claw has written the text of a summary: its own search table holds the same.
-SELECT 1 FROM summaries s JOIN summaries_fts f ON f.summary_id = s.summary_id WHERE s.summary_id = :id AND f.content = s.content;
+SELECT s.content, CAST(x.digest AS BLOB) FROM summaries s JOIN summaries_fts f ON f.summary_id = s.summary_id
+  LEFT JOIN summary_extras x ON x.summary_id = s.summary_id WHERE s.summary_id = :id AND f.content = s.content;
 
 -- name: conversations_of
 SELECT DISTINCT conversation_id FROM summaries WHERE summary_id IN (SELECT value FROM json_each(:ids));

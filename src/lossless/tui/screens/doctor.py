@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from lossless.doctor.examine import Examination
     from lossless.doctor.finding import Finding
 
+_MARKS = {"problem": ("✗", "red"), "warning": ("!", NOTICE), "note": ("·", "dim")}
+
 
 class Doctor(TablePage, Operating):
     """Findings with their remedies; broken summaries can be repaired from here."""
@@ -45,7 +47,7 @@ class Doctor(TablePage, Operating):
             (
                 key,
                 (
-                    cell("✗", "red") if finding.severity == "problem" else cell("·", NOTICE),
+                    cell(*_MARKS[finding.severity]),
                     cell("" if finding.conversation_id is None else str(finding.conversation_id)),
                     cell(finding.kind, "bold"),
                     cell(finding.message),
