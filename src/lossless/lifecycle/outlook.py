@@ -11,7 +11,7 @@ from lossless.compaction.escalate import Source, summarise
 from lossless.compaction.source_text import Line, Section, line_of, section_of
 from lossless.lifecycle import rooting
 from lossless.lifecycle.backfill import policy_of, situation_of, tuned_to
-from lossless.model.context import MessageItem, SummaryItem, budget_sum, token_sum
+from lossless.model.context import MessageItem, SummaryItem, budget_sum
 from lossless.surgery import unfold
 
 if TYPE_CHECKING:
