@@ -86,7 +86,7 @@ describe("people", () => {
     assert.match(await type(""), /20 messages/);
     assert.match(await type("help"), /\/lossless backup/);
     assert.match(await type("nonsense"), /There is no `nonsense`/);
-    assert.match(await type("doctor"), /healthy|wrong/);
+    assert.match(await type("doctor"), /healthy|damaged or lost/);
     assert.match(await type("doctor clean"), /archived_subagents/);
     assert.match(await type("doctor rollover-splits"), /No session is split/);
     assert.match(await type("doctor what"), /^Not done: doctor takes/);
