@@ -342,7 +342,7 @@ class _Matching:
         most = max(_FEW, len(rows))
         is_all = len(rows) > 1 and 0 <= len(self.shown) - len(rows) <= most
         is_all = is_all and all(self.pair.may_be(w, s) for w, s in pairs)
-        is_all = is_all and self._are_alike_or_none(pairs)
+        is_all = is_all and not self._is_edit(pairs)
         if is_all and (len(self.shown) == len(rows) >= _FEW or self.pair.are_rewritten(pairs)):
             self._pair_all(pairs, alike=True)
             return
@@ -353,10 +353,10 @@ class _Matching:
             self.chain = pairs[:1]
             self.fill_gaps()
 
-    def _are_alike_or_none(self, pairs: Sequence[tuple[int, int]]) -> bool:
-        """Whether one way of rewriting goes through all: where a few are alike, the host went on from an edit."""
-        alike = sum(self.pair.likeness(w, s) >= ALIKE for w, s in pairs)
-        return alike == 0 or 2 * alike > len(pairs)
+    def _is_edit(self, pairs: Sequence[tuple[int, int]]) -> bool:
+        """Whether the first message was edited and the host went on from there: it is alike, most others are not."""
+        alike = [self.pair.likeness(w, s) >= ALIKE for w, s in pairs]
+        return alike[0] and 2 * sum(alike) <= len(alike)
 
     def _free(self, first: int, end: int) -> list[int]:
         return [w for w in range(first + 1, end) if w not in self.rows]
