@@ -355,8 +355,9 @@ class _Matching:
 
     def _is_edit(self, pairs: Sequence[tuple[int, int]]) -> bool:
         """Whether the first message was edited and the host went on from there: it is alike, most others are not."""
-        alike = [self.pair.likeness(w, s) >= ALIKE for w, s in pairs]
-        return alike[0] and 2 * sum(alike) <= len(alike)
+        if self.pair.likeness(*pairs[0]) < ALIKE:
+            return False
+        return 2 * sum(self.pair.likeness(w, s) >= ALIKE for w, s in pairs) <= len(pairs)
 
     def _free(self, first: int, end: int) -> list[int]:
         return [w for w in range(first + 1, end) if w not in self.rows]
@@ -406,13 +407,15 @@ class _Matching:
         Unless they stand as far behind what is certain as they did.
         """
         kept: list[tuple[int, int]] = []
+        rows: set[int] = set()
         for w, s in pairs:
             is_next = w == 0 or w - 1 in self.rows or (bool(kept) and kept[-1][0] == w - 1)
             if is_next or w - s == offset or not self.shown[w].is_short:
                 before = next((n for n in range(s - 1, -1, -1) if self.stored[n].role != "system"), None)
-                is_certain = is_next and (before is None or before in self.taken or before in (row for _, row in kept))
+                is_certain = is_next and (before is None or before in self.taken or before in rows)
                 self.ambiguous += self.shown[w].is_short and not is_certain
                 kept.append((w, s))
+                rows.add(s)
         return kept
 
     def _common(self, shown: list[int], rows: list[int], *, from_left: bool) -> list[tuple[int, int]]:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 TAB = "tab"
 #: So many tabs are looked at, those that were closed last.
 _TABS = 16
+#: So many messages of a branch are looked at.
+_SOON = 256
 
 
 def tab_of(
@@ -69,10 +71,11 @@ def _is_second_return(archive: Archive, conversation: Conversation, plan: Ingest
     """
     if not plan.revived or not plan.abandoned:
         return False
-    if not all(_has_user(archive, ids) for ids in (plan.revived, plan.abandoned)):
+    if not archive.context.has_returned(conversation.id, left=plan.abandoned, back=plan.revived):
         return False
-    return archive.context.has_returned(conversation.id, left=plan.abandoned, back=plan.revived)
+    return all(_has_user(archive, ids) for ids in (plan.revived, plan.abandoned))
 
 
 def _has_user(archive: Archive, message_ids: Collection[int]) -> bool:
-    return any(row.message.role == "user" for row in archive.messages.many(sorted(message_ids)))
+    """Whether a user speaks soon after the branches part."""
+    return any(row.message.role == "user" for row in archive.messages.many(sorted(message_ids)[:_SOON]))
