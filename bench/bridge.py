@@ -32,7 +32,7 @@ def seed(folder: Path, count: int) -> float:
         engine.append(SESSION, messages)
         conversation = engine.archive.conversations.find(SESSION)
         assert conversation is not None
-        engine.fold_import(conversation)
+        engine.transcripts.fold_import(conversation)
         return cpu(lambda: engine.assemble(conversation, budget=_BUDGET, format="openclaw", prompt="next")).min * 1000
 
 

@@ -79,7 +79,7 @@ def agent(path: Path) -> None:
         engine.compact(first, budget=4_000, force=True)
         engine.pin(first, "The payload-marker of the deploy is never the migration's.")
         engine.pin(first, 3)
-        engine.focus(first, "the login")
+        engine.surgery.focus(first, "the login")
         second = lossless.Session(key="agent:main:signed")
         for number in range(1, 7):
             answer = f"berths of wharf {number}: " + "payload-marker row of the table of berths\n" * (

@@ -97,7 +97,7 @@ def _fold(engine: lossless.Engine) -> dict[str, float]:
         spent["condensed" if work.depth else "leaves"] += now - before
         before = now
 
-    engine.fold_import(engine.archive.conversations.get(1), progress=heard)
+    engine.transcripts.fold_import(engine.archive.conversations.get(1), progress=heard)
     spent["leaves"] += time.process_time() - before
     return spent
 

@@ -32,6 +32,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("desk", "revising"),
     ("doctor", "verify", "lifecycle", "background"),
     ("engine",),
+    ("async_engine",),
     ("exchange",),
     ("hosts", "serve", "tui", "transfer", "pictures"),
     ("cli",),

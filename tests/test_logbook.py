@@ -189,10 +189,10 @@ def test_an_engine_has_the_log_of_its_settings(tmp_path: Path) -> None:
     file = tmp_path / "own.log"
     settings = lossless.Settings(independent_log_file_file=str(file))
     with lossless.open(tmp_path / "lcm.db", settings, background=False) as engine:
-        assert engine.log.enabled
-        engine.log.log("start", conversationId=1)
+        assert engine.admin.log.enabled
+        engine.admin.log.log("start", conversationId=1)
     assert lines(file)[0]["event"] == "start"
     off = lossless.Settings(independent_log_file_enabled=False)
     with lossless.open(tmp_path / "lcm.db", off, background=False) as engine:
-        assert not engine.log.enabled
+        assert not engine.admin.log.enabled
     assert logbook.KEPT_FILES == 5

@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lossless.async_engine import AsyncEngine, open_async
     from lossless.engine import Engine, TurnReport
     from lossless.engine import open_engine as open
     from lossless.errors import LosslessError
@@ -27,6 +28,7 @@ __version__ = "0.1.0"
 #: Public names and where they live; loaded on first use, so that importing the package costs nothing.
 _PUBLIC = {
     "AppendReport": ("lossless.ingest.run", "AppendReport"),
+    "AsyncEngine": ("lossless.async_engine", "AsyncEngine"),
     "Engine": ("lossless.engine", "Engine"),
     "Incoming": ("lossless.model.messages", "Incoming"),
     "LosslessError": ("lossless.errors", "LosslessError"),
@@ -35,11 +37,13 @@ _PUBLIC = {
     "Settings": ("lossless.settings", "Settings"),
     "TurnReport": ("lossless.engine", "TurnReport"),
     "chat": ("lossless.hosts.chat", "chat"),
+    "open_async": ("lossless.async_engine", "open_async"),
     "open": ("lossless.engine", "open_engine"),
 }
 
 __all__ = [
     "AppendReport",
+    "AsyncEngine",
     "Engine",
     "Incoming",
     "LosslessError",
@@ -50,6 +54,7 @@ __all__ = [
     "__version__",
     "chat",
     "open",
+    "open_async",
 ]
 
 

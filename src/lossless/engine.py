@@ -1,4 +1,4 @@
-"""The front desk: one object through which hosts and commands use an archive."""
+"""`Engine`: the one door to an archive. Hosts, commands, screens and servers use it and the values it returns."""
 
 from __future__ import annotations
 
@@ -6,24 +6,28 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from lossless.assembly import run as assembly
 from lossless.background import Background
-from lossless.compaction.describing import FILES_A_ROUND, Describing
+from lossless.compaction.describing import Describing
 from lossless.compaction.observed import observation
 from lossless.compaction.run import unchanged
 from lossless.compaction.trigger import Reason
-from lossless.desk import Desk, name_of
-from lossless.doctor.operating import Operating
+from lossless.desk import EngineParts, name_of
+from lossless.doctor.operating import Surgery
 from lossless.errors import BadInput, LosslessError, NotFound
 from lossless.ingest import run as ingest
 from lossless.ingest.events import Skip, is_encodable
 from lossless.ingest.run import AppendReport
-from lossless.lifecycle.transcribing import Transcribing
-from lossless.lifecycle.upkeep import Upkeep
+from lossless.lifecycle import sessions
+from lossless.lifecycle.hosting import HostSupport
+from lossless.lifecycle.rotating import Rotation
+from lossless.lifecycle.transcribing import Transcripts
+from lossless.lifecycle.upkeep import Admin
+from lossless.model.conversations import Conversation, SessionRef, as_session
 from lossless.model.messages import ModelIdentity
-from lossless.recall.asking import Asking
 from lossless.recall.delegate import Model
 from lossless.settings import Settings
 from lossless.settings.load import load
@@ -33,8 +37,7 @@ from lossless.verify import verify as verify_archive
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Mapping
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import TracebackType
 
     from lossless.assembly.run import Assembled
@@ -43,12 +46,24 @@ if TYPE_CHECKING:
     from lossless.compaction.plan import Pass
     from lossless.compaction.run import CompactionReport
     from lossless.compaction.summariser import Summariser
-    from lossless.files.improve import Described
+    from lossless.lifecycle.backup import Backup
     from lossless.lifecycle.reports import TranscriptReport
+    from lossless.lifecycle.rotate import RotateReport
+    from lossless.lifecycle.sessions import NewReport
+    from lossless.lifecycle.standing import Standing
     from lossless.llm.base import Prompt
-    from lossless.model.conversations import Conversation, Session
-    from lossless.model.files import StoredFile
+    from lossless.model.conversations import Session
     from lossless.model.messages import Incoming, JsonObject, Message
+    from lossless.recall.calls import ToolResult
+    from lossless.recall.described import Description
+    from lossless.recall.evidence import Recalled
+    from lossless.recall.expanded import Expansion
+    from lossless.recall.found import Findings
+    from lossless.recall.grep import Means
+    from lossless.recall.scope import GrepMode, Scope, SearchIn, Sort
+    from lossless.recall.tools import Toolbox
+    from lossless.surgery.outcome import Operated
+    from lossless.transcripts.read import Transcript
 
 #: What closing an engine may spend on debts, extractively.
 _CLOSING_SECONDS = 0.25
@@ -73,7 +88,7 @@ class TurnReport:
         return None if self.paid is None else self.paid.report
 
 
-class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
+class Engine:
     """Keeps conversations in an archive. Safe to share between threads; a returned call is durable."""
 
     def __init__(
@@ -86,15 +101,22 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         background: bool = True,
         summariser: Summariser | None = None,
     ) -> None:
-        super().__init__(archive, settings, complete, clock, summariser)
-        self._describing = Describing(archive, self.vault, self.loop.summariser, clock)
-        self._background = Background(self._pay_later) if background and not archive.read_only else None
+        self._parts = parts = EngineParts(archive, settings, complete, clock, summariser)
+        self.archive, self.settings, self.clock = archive, settings, clock
+        self.vault, self.loop = parts.vault, parts.loop
+        self._describing = Describing(archive, parts.vault, parts.loop.summariser, clock)
+        self.transcripts = Transcripts(parts)
+        self.rotation = Rotation(parts, self.transcripts)
+        self.surgery = Surgery(parts)
+        self.admin = Admin(parts, self._describing)
+        self.host = HostSupport(parts)
+        self._background = Background(self.admin.pay_later) if background and not archive.read_only else None
 
     # --- what comes in ---
 
     def append(
         self,
-        session: Session,
+        session: Session | str,
         messages: Iterable[Message | Incoming | JsonObject],
         *,
         key: str | None = None,
@@ -103,16 +125,16 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
 
         What carries an entry id, an event key or a batch `key` that is stored already is not stored again.
         """
-        items = list(messages)
-        if (reason := self._no_writes(session)) is not None:
+        session, items = as_session(session), list(messages)
+        if (reason := self._parts.no_writes(session)) is not None:
             return _excluded(reason, len(items))
-        now, payloads = self._clock(), self._payloads
+        now, payloads = self.clock(), self._parts.payloads
         with self.archive.writing():
             return self._settled(ingest.append(self.archive, session, items, key=key, now=now, payloads=payloads))
 
     def sync(
         self,
-        session: Session,
+        session: Session | str,
         window: Iterable[Message | Incoming | JsonObject],
         *,
         key: str | None = None,
@@ -122,10 +144,10 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
 
         A list that is `whole` shows all that the model shall know of: what it leaves out leaves the context.
         """
-        items, now = list(window), self._clock()
-        if (reason := self._no_writes(session)) is not None:
+        session, items, now = as_session(session), list(window), self.clock()
+        if (reason := self._parts.no_writes(session)) is not None:
             return _excluded(reason, len(items))
-        zone, payloads = self._timezone, self._payloads
+        zone, payloads = self._parts.timezone, self._parts.payloads
         with self.archive.writing():
             report = ingest.sync(
                 self.archive, session, items, key=key, now=now, timezone=zone, payloads=payloads, whole=whole
@@ -135,12 +157,47 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
     def _settled(self, report: AppendReport) -> AppendReport:
         """See to what follows from what was stored: summaries of changed messages are extracted anew."""
         if report.changes_past and report.conversation_id is not None:
-            self._extract_stale(report.quarantine_id or report.conversation_id)
+            self._parts.extract_stale(report.quarantine_id or report.conversation_id)
         return report
+
+    def bootstrap(
+        self,
+        session: Session | str,
+        transcript: str | os.PathLike[str] | Transcript | Iterable[Incoming | Message | JsonObject],
+        *,
+        kind: str | None = None,
+        lane: str | None = None,
+        accept: bool = False,
+        after: str | None = None,
+        cursor: str | None = None,
+        fold: bool = True,
+        again: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> TranscriptReport:
+        """Store what a transcript has that the archive does not; again with the same one changes nothing.
+
+        A transcript is a path, or the host's entries. What a first import brings stays as it is in its newest
+        part; the older part is folded at once, without a model (`fold`). One that has nothing in common with what
+        is stored is held back (`.status == "held"`) until someone accepts it. `after` and `cursor` are a host's
+        own marks: entries that go on after the stored mark are new, and a page that leaves a gap is not taken
+        (`.status == "failed"`). What was deleted for good comes back only with `again`.
+        """
+        return self.transcripts.bootstrap(
+            as_session(session),
+            transcript,
+            kind=kind,
+            lane=lane,
+            accept=accept,
+            after=after,
+            cursor=cursor,
+            fold=fold,
+            again=again,
+            progress=progress,
+        )
 
     def after_turn(
         self,
-        session: Session,
+        session: Session | str,
         *,
         new_messages: Iterable[Message | Incoming | JsonObject] | None = None,
         window: Iterable[Message | Incoming | JsonObject] | None = None,
@@ -168,8 +225,9 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         """
         if (new_messages is None) == (window is None) and (new_messages is not None or transcript is None):
             raise BadInput("pass either new_messages or window, or a transcript")
-        before = self._newest(session) if heartbeat else None
-        read = None if transcript is None else self._follow(session, transcript)
+        session = as_session(session)
+        before = self.transcripts.newest(session) if heartbeat else None
+        read = None if transcript is None else self.rotation.follow(session, transcript)
         if new_messages is not None:
             report = self.append(session, new_messages, key=key)
         elif window is not None:
@@ -180,19 +238,19 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         if report.conversation_id is None:
             return TurnReport(report, transcript=read)
         if before is not None:
-            self._hide_heartbeat(report.conversation_id, before)
+            self.transcripts.hide_heartbeat(report.conversation_id, before)
         seen = observation(usage, model)
         observed = observed_tokens if observed_tokens is not None else seen.prompt_tokens
         who = report.conversation or session
-        situation = self._situation(
+        situation = self._parts.request(
             who, budget, observed_tokens=observed, model=seen.model, context_window=context_window
         )
         situation = replace(situation, beside=beside, reply=reply)
-        if usage or (observed and (sent or situation.conversation.id in self._sent)):
-            self._learn(situation, replace(seen, prompt_tokens=observed or None), sent)
+        if usage or (observed and (sent or situation.conversation.id in self._parts.sent)):
+            self._parts.learn_usage(situation, replace(seen, prompt_tokens=observed or None), sent)
         paid = self.loop.after_turn(situation)
         if paid.report is not None:
-            self._logged("turn", situation.conversation.id, paid.report)
+            self._parts.logged("turn", situation.conversation.id, paid.report)
         has_work = paid.owes or paid.prepares
         if self._background is not None and (has_work or self._describing.has_work(situation.conversation.id)):
             self._background.owe(situation.conversation.id)
@@ -202,7 +260,7 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
 
     def assemble(
         self,
-        session: Session | Conversation,
+        session: SessionRef,
         *,
         budget: int | None = None,
         prompt: str | None = None,
@@ -222,7 +280,7 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         is not given is as it was last, or 0. Without `recall` tools, no text says to call one. Nothing is written, but
         with `fold`: then history that would be left out with nothing standing for it is folded first, without a model.
         """
-        situation = self._situation(session, budget, model=name_of(model), context_window=context_window)
+        situation = self._parts.request(session, budget, model=name_of(model), context_window=context_window)
         situation = replace(situation, beside=beside, reply=reply)
         conversation, policy = situation.conversation, self.loop.policy(situation)
         history = self.loop.history(situation, policy)
@@ -234,7 +292,7 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
             policy.within(history.tokens).fresh_tail_max_tokens,
             self.settings.prompt_aware_eviction,
             self.settings.stub_large_tool_payloads,
-            timezone=self._timezone,
+            timezone=self._parts.timezone,
             model=model if isinstance(model, ModelIdentity) else None,
             allow_trailing_assistant=allow_trailing_assistant,
             recall=recall,
@@ -242,11 +300,11 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         )
         search = self._quotes(conversation.id)
         made = assembly.assemble(self.archive, conversation.id, request, search, self.vault)
-        if fold and made.receipt.unstated and not self._no_writes(session):
-            report = self._logged("assemble", conversation.id, self.loop.make_room(situation))
+        if fold and made.receipt.unstated and not self._parts.no_writes(session):
+            report = self._parts.logged("assemble", conversation.id, self.loop.make_room(situation))
             if report.compacted:
                 made = assembly.assemble(self.archive, conversation.id, request, search, self.vault)
-        self._sent[conversation.id] = made.tokens
+        self._parts.sent[conversation.id] = made.tokens
         return made
 
     def _quotes(self, conversation_id: int) -> Callable[[str], list[tuple[str, str]]]:
@@ -260,15 +318,186 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
 
     def _readers(self) -> tuple[Model, ...]:
         """The models that answer questions, behind the same breaker and a spend window of their own."""
-        gate = replace(self.loop.summariser.gate(self.archive, 0, self._clock), scope="answer", purpose="answer")
+        gate = replace(
+            self.loop.summariser.gate(self.archive, 0, self.clock),
+            scope="answer",
+            purpose="answer",
+        )
         gate = replace(gate, conversation_id=None)
         return tuple(Model(name, chain) for name, chain in self.loop.summariser.readers(gate))
+
+    # --- questions ---
+
+    def grep(
+        self,
+        pattern: str,
+        *,
+        mode: GrepMode = "full_text",
+        sort: Sort = "relevance",
+        session: SessionRef | None = None,
+        conversation_id: int | None = None,
+        all_conversations: bool = False,
+        scope: SearchIn = "both",
+        since: datetime | str | None = None,
+        before: datetime | str | None = None,
+        limit: int = 50,
+        file_ids: Iterable[str] = (),
+        cursor: str | None = None,
+    ) -> Findings:
+        """Find what was said: in one conversation, in a session's family, or, without either, in all.
+
+        Any text will do; only a regular expression can be wrong (`BadPattern`). `since` is inside, `before` is not.
+        """
+        from lossless.recall.grep import grep, moment
+        from lossless.recall.scope import GrepRequest
+
+        times = moment("since", since), moment("before", before)
+        request = GrepRequest(pattern, mode, scope, tuple(file_ids), *times, limit, sort)
+        where = self._scope(session, conversation_id, everything=all_conversations)
+        return grep(self.archive, where, request, self._parts.here(), cursor=cursor, means=self._means())
+
+    def recall(
+        self,
+        question: str,
+        *,
+        session: SessionRef | None = None,
+        conversation_id: int | None = None,
+        all_conversations: bool = False,
+        max_tokens: int | None = None,
+    ) -> Recalled:
+        """Evidence for a question in plain words, without a model; `str()` of it is what an agent reads."""
+        from lossless.recall.recall import recall
+
+        most = self.settings.recall_max_tokens if max_tokens is None else max_tokens
+        where = self._scope(session, conversation_id, everything=all_conversations)
+        return recall(self.archive, where, question, most, self._parts.here())
+
+    def sql(
+        self,
+        query: str,
+        params: Sequence[object] | Mapping[str, object] = (),
+        *,
+        limit: int = 1000,
+        seconds: float = 5.0,
+    ) -> list[dict[str, Any]]:
+        """The rows of a `SELECT` over the archive's tables, for looking at them beside an open engine.
+
+        Nothing can be written by it. `BadInput` for a query with more rows, or that takes longer.
+        """
+        from lossless.store.select import select
+
+        return select(self.archive.database, query, params, limit, seconds)
+
+    def describe(
+        self,
+        id: str,
+        *,
+        session: SessionRef | None = None,
+        conversation_id: int | None = None,
+        token_cap: int | None = None,
+        start_line: int | None = None,
+        end_line: int | None = None,
+        cursor: str | None = None,
+    ) -> Description:
+        """Open one thing by its id: a summary (`sum_…`), a message (`msg#…`), a stored file (`file_…`)."""
+        from lossless.recall.describe import DescribeRequest, describe
+
+        request = DescribeRequest(
+            token_cap, self.settings.max_expand_tokens, start_line=start_line, end_line=end_line, cursor=cursor
+        )
+        where = self._scope(session, conversation_id, everything=False)
+        return describe(self.archive, id, where, self._parts.here(), request, self.tools.open_file)
+
+    def expand(
+        self,
+        ids: str | Iterable[str],
+        *,
+        session: SessionRef | None = None,
+        conversation_id: int | None = None,
+        max_depth: int = 1,
+        token_cap: int | None = None,
+        include_messages: bool = True,
+        around: int | None = None,
+        cursor: str | None = None,
+    ) -> Expansion:
+        """The words behind summaries, in order and within a budget; a cursor goes on where it stopped."""
+        from lossless.recall.expand import ExpandRequest, expand
+        from lossless.recall.references import parse_all
+
+        named = parse_all([ids] if isinstance(ids, str) else ids, kinds=("summary", "message"))
+        cap = token_cap or self.settings.max_expand_tokens
+        request = ExpandRequest(named, max_depth, cap, include_messages, around)
+        where = self._scope(session, conversation_id, everything=False)
+        return expand(self.archive, request, where, self._parts.here(), cursor)
+
+    def answer(
+        self,
+        prompt: str,
+        *,
+        query: str | None = None,
+        ids: Iterable[str] = (),
+        session: Session | str | None = None,
+        conversation_id: int | None = None,
+        all_conversations: bool = False,
+        max_tokens: int = 2_000,
+        timeout_seconds: float | None = None,
+    ) -> ToolResult:
+        """One answer to a question across summaries, with citations; without a model, the evidence itself."""
+        from lossless.recall.scope import Caller
+
+        args: dict[str, object] = {
+            "prompt": prompt,
+            "query": query or ("" if ids else prompt),
+            "summaryIds": list(ids),
+            "maxTokens": max_tokens,
+            "allConversations": all_conversations or (session is None and conversation_id is None),
+        }
+        if conversation_id is not None:
+            args["conversationId"] = conversation_id
+        if timeout_seconds is not None:
+            args["timeoutMs"] = int(timeout_seconds * 1000)
+        return self.tools.call(
+            "lcm_expand_query", args, Caller(None if session is None else as_session(session), in_turn=False)
+        )
+
+    def _scope(self, who: SessionRef | None, conversation_id: int | None, *, everything: bool) -> Scope:
+        """Where a search looks; a session that has said nothing yet has nothing to look at."""
+        from lossless.recall.scope import Caller, Scope, resolve
+
+        if isinstance(who, Conversation):
+            conversation_id, who = conversation_id or who.id, who.session
+        everything = everything or (who is None and conversation_id is None)
+        now = self.clock()
+        try:
+            return resolve(
+                self.archive,
+                Caller(None if who is None else as_session(who)),
+                now,
+                conversation_id=conversation_id,
+                all_conversations=everything,
+            )
+        except BadInput as error:
+            return Scope("family", (), str(error))
+
+    def _means(self) -> Means:
+        from lossless.recall.grep import Means
+
+        settings = self.settings
+        return Means(settings.regex_timeout_ms / 1000, settings.trigram_index, settings.regex_engine, self.vault)
+
+    @property
+    def tools(self) -> Toolbox:
+        """The tools for agents over this archive."""
+        from lossless.recall.tools import Toolbox
+
+        parts = self._parts
+        return Toolbox(parts.archive, parts.settings, parts.here, parts.vault, self._readers())
 
     # --- folding ---
 
     def compact(
         self,
-        session: Session | Conversation,
+        session: SessionRef,
         *,
         budget: int | None = None,
         force: bool = False,
@@ -285,25 +514,25 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
 
         `instructions` are for this time only; after `seconds` no further summary is begun.
         """
-        if (reason := self._no_writes(session)) is not None:
+        if (reason := self._parts.no_writes(session)) is not None:
             return unchanged(reason)
-        if self._find(session) is None:
+        if self._parts.find(session) is None:
             return unchanged(Reason.NO_CONVERSATION, ok=False)
-        situation = self._situation(
+        situation = self._parts.request(
             session, budget, observed_tokens=observed_tokens, model=model, context_window=context_window
         )
         situation = replace(situation, beside=beside)
-        if observed_tokens and situation.conversation.id in self._sent:
-            self._learn(situation, observation({"prompt_tokens": observed_tokens}, model))
+        if observed_tokens and situation.conversation.id in self._parts.sent:
+            self._parts.learn_usage(situation, observation({"prompt_tokens": observed_tokens}, model))
         if force or until is not None or self.loop.evaluate(situation).should_compact:
-            self._write_stale(situation.conversation.id)
+            self._parts.write_stale(situation.conversation.id)
         loop = replace(self.loop, summariser=self.loop.summariser.instructed(instructions))
         report = loop.compact(situation, force=force, until=until, seconds=seconds, progress=progress)
-        return self._logged("compact", situation.conversation.id, report)
+        return self._parts.logged("compact", situation.conversation.id, report)
 
     def maintain(
         self,
-        session: Session | Conversation,
+        session: SessionRef,
         *,
         budget: int | None = None,
         allow: bool | None = None,
@@ -315,103 +544,103 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         A host that names its transcript says that no turn is going on: one that grew too large is rotated then.
         """
         allowed = self.settings.host_maintain_compacts if allow is None else allow
-        found = self._find(session)
-        if not allowed or self._no_writes(session) or found is None:
+        found = self._parts.find(session)
+        if not allowed or self._parts.no_writes(session) or found is None:
             return None
-        situation = self._situation(session, budget or self.loop.debt(found.id).token_budget or None)
+        situation = self._parts.request(session, budget or self.loop.debt(found.id).token_budget or None)
         if self.loop.is_due(situation):
-            self._write_stale(found.id)
+            self._parts.write_stale(found.id)
         report = self.loop.drain(situation, seconds=seconds)
         if report is None:
             self.loop.prepare(situation)
         self._describing.run(found.id)
         if transcript is not None:
-            self.rotate_between_turns(found, transcript)
-        return None if report is None else self._logged("maintain", found.id, report)
-
-    def _pay_later(self, conversation_id: int) -> None:
-        """What the background does for a conversation: its debt or what it will owe, then words about its files."""
-        if self._pay(conversation_id) is None:
-            self.loop.prepare(self._situation(self.archive.conversations.get(conversation_id), None))
-        self._describing.run(conversation_id)
-
-    def _pay(
-        self, conversation_id: int, *, may_ask_model: bool = True, seconds: float | None = None
-    ) -> CompactionReport | None:
-        asked = self.loop.debt(conversation_id).token_budget
-        situation = self._situation(self.archive.conversations.get(conversation_id), asked or None)
-        if may_ask_model and self.loop.is_due(situation):
-            self._write_stale(conversation_id)
-        report = self.loop.drain(situation, may_ask_model=may_ask_model, seconds=seconds)
-        return None if report is None else self._logged("drain", conversation_id, report)
-
-    def pay_debts(
-        self,
-        *,
-        may_ask_model: bool = True,
-        progress: Callable[[int, CompactionReport | None], None] | None = None,
-    ) -> list[tuple[int, CompactionReport | None]]:
-        """Pay what is due in all conversations; what `lcm worker` does. `progress` hears of each one."""
-        done = []
-        for conversation_id in self.archive.debts.pending(now=self._clock()):
-            report = self._pay(conversation_id, may_ask_model=may_ask_model)
-            done.append((conversation_id, report))
-            if progress:
-                progress(conversation_id, report)
-        if may_ask_model:
-            self._describing.run()
-        return done
-
-    def prepare_summaries(self) -> int:
-        """Write what the next sweeps will need in all active conversations, if the setting `prepareSummaries` is on.
-
-        Returns how many summaries were written; what `lcm worker` does besides paying debts.
-        """
-        if not self.settings.prepare_summaries:
-            return 0
-        ids = self.archive.guards.active_histories()
-        return sum(self.loop.prepare(self._situation(self.archive.conversations.get(id_), None)) for id_ in ids)
-
-    def describe_files(
-        self,
-        session: Session | Conversation | None = None,
-        *,
-        limit: int = FILES_A_ROUND,
-        progress: Callable[[StoredFile], None] | None = None,
-    ) -> Described:
-        """Have the configured model describe stored prose, of a session or of all; without one nothing is asked."""
-        return self._describing.run(None if session is None else self._conversation(session).id, limit, progress)
+            self.rotation.between_turns(found, transcript)
+        return None if report is None else self._parts.logged("maintain", found.id, report)
 
     def settle(self, seconds: float = 60.0) -> bool:
         """Wait until the background has paid what it was asked to; False when that takes longer."""
         return self._background is None or self._background.wait(seconds)
 
+    # --- sessions ---
+
+    def new(self, session: SessionRef, *, retain_depth: int | None = None) -> NewReport:
+        """Begin afresh in the same conversation: the context keeps only summaries of at least `retain_depth`."""
+        depth = self.settings.new_session_retain_depth if retain_depth is None else retain_depth
+        return sessions.new(self.archive, self._parts.conversation(session), depth, self.clock())
+
+    def reset(self, session: SessionRef, *, cause: str = "manual-reset") -> Conversation:
+        """Close the conversation with a cause and begin another under the same key; recall still finds the old one."""
+        return sessions.reset(
+            self.archive, session if isinstance(session, Conversation) else as_session(session), cause, self.clock()
+        )
+
+    def status(self, session: SessionRef) -> Standing:
+        """How a session stands: stored, seen, owed, refused and why."""
+        from lossless.lifecycle.standing import standing_of
+
+        conversation = self._parts.conversation(session)
+        return standing_of(self.archive, conversation, self.loop.debt(conversation.id))
+
+    def undo(self, session: SessionRef) -> Operated:
+        """Take back the last fold, surgery or focus of a conversation; called again, the one before it."""
+        from lossless.surgery import undo
+
+        id_ = self._parts.conversation(session).id
+        return undo.apply(self.archive, undo.plan(self.archive, id_), self.clock(), self._parts.backups())
+
+    def backup(self, path: str | os.PathLike[str] | None = None, *, rolling: bool = False) -> Backup:
+        """Copy the archive while it is used: to `path`, else beside it; the rolling copy replaces the one before."""
+        from lossless.lifecycle import backup
+
+        if path is not None and rolling:
+            raise BadInput("the rolling backup has its own place; name a path or ask for the rolling one")
+        if path is not None:
+            return backup.make(self.archive, Path(path), vault=self.vault)
+        return self._parts.copy(backup.ROLLING if rolling else "backup")
+
+    def rotate(
+        self,
+        session: SessionRef,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        reconcile: Callable[[], str | None] | None = None,
+        checkpoint: Callable[[], int | None] | None = None,
+        backup: bool = True,
+        dry_run: bool = False,
+    ) -> RotateReport:
+        """Rewrite the transcript that a session follows to its tail, once all of it is stored; `.reason` says why not.
+
+        A host that reads its transcripts itself brings this one into the archive with `reconcile`, and again
+        afterwards with `checkpoint`.
+        """
+        return self.rotation.rotate(
+            session, path, reconcile=reconcile, checkpoint=checkpoint, backup=backup, dry_run=dry_run
+        )
+
     # --- pins ---
 
-    def pin(self, session: Session | Conversation, what: str | int) -> int:
+    def pin(self, session: SessionRef, what: str | int) -> int:
         """Never summarise this text, or this message, and show it verbatim in every prompt; returns the pin's id."""
         with self.archive.writing():
-            conversation = self._conversation(session)
+            conversation = self._parts.conversation(session)
             if isinstance(what, str):
                 if not what.strip():
                     raise BadInput("there is nothing to pin in an empty text")
                 if not is_encodable(what):
                     raise BadInput("the text to pin holds half a surrogate pair, which is no text")
-                return self.archive.beside.pin(conversation.id, self._clock(), text=what)
+                return self.archive.beside.pin(conversation.id, self.clock(), text=what)
             stored = self.archive.messages.get(what)
             if stored.conversation_id != conversation.id:
                 raise NotFound("message of this session", what)
-            return self.archive.beside.pin(conversation.id, self._clock(), message_id=what)
+            return self.archive.beside.pin(conversation.id, self.clock(), message_id=what)
 
-    def unpin(self, session: Session | Conversation, pin_id: int) -> None:
+    def unpin(self, session: SessionRef, pin_id: int) -> None:
         """Take a pin away."""
         with self.archive.writing():
-            self.archive.beside.unpin(self._conversation(session).id, pin_id)
+            self.archive.beside.unpin(self._parts.conversation(session).id, pin_id)
 
     # --- care ---
-
-    def _backups(self) -> Callable[[str], Path] | None:
-        return None if self.archive.path == ":memory:" else lambda label: self.copy(label).path
 
     def verify(self, progress: Callable[[int], None] | None = None) -> Verification:
         """Prove the archive; `.ok` and `.problems`."""
@@ -424,7 +653,7 @@ class Engine(Operating, Upkeep, Transcribing, Asking, Desk):
         for conversation_id in waiting:
             if (left := until - time.monotonic()) > 0:
                 with suppress(LosslessError):
-                    self._pay(conversation_id, may_ask_model=False, seconds=left)
+                    self.admin.pay(conversation_id, may_ask_model=False, seconds=left)
         self.archive.close()
 
     def __enter__(self) -> Engine:

@@ -36,7 +36,7 @@ def sql(engine: lossless.Engine, statement: str, *params: object) -> None:
 def test_a_good_archive_is_healthy(path: Path) -> None:
     with open_engine(path) as engine:
         told(engine)
-        found = engine.examine()
+        found = engine.admin.examine()
         assert found.healthy
         assert found.findings == ()
         assert found.text == "healthy"
@@ -57,7 +57,7 @@ def test_an_index_that_drifts_is_found(path: Path) -> None:
         told(engine)
         sql(engine, "DELETE FROM message_index WHERE rowid = 7")
         sql(engine, "UPDATE summaries SET content = content || '.' WHERE depth = 2")
-        found = engine.examine()
+        found = engine.admin.examine()
         assert kinds(found) == ["index.drift"]
         assert "msg#7" in found.findings[0].ids
 
@@ -67,10 +67,10 @@ def test_files_without_rows_and_rows_without_files(path: Path) -> None:
         call: dict[str, Any] = {"id": "call_1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
         engine.append(HERE, [talk(1)[0], {"role": "assistant", "content": None, "tool_calls": [call]}])
         engine.append(HERE, [{"role": "tool", "tool_call_id": "call_1", "content": "line\n" * 3000}])
-        assert engine.examine().healthy
+        assert engine.admin.examine().healthy
         ((place,),) = rows(engine, "SELECT storage_uri FROM large_files")
         sql(engine, "UPDATE large_files SET storage_uri = storage_uri || '.gone'")
-        assert kinds(engine.examine()) == ["files.missing"]
+        assert kinds(engine.admin.examine()) == ["files.missing"]
         assert str(path.parent) in place
 
 
@@ -83,28 +83,28 @@ def test_debts_that_nobody_pays(path: Path) -> None:
             " VALUES (?, 1, 'threshold', '2026-01-01T00:00:00Z')",
             here,
         )
-        assert kinds(engine.examine(), "note") == ["debt.pending"]
+        assert kinds(engine.admin.examine(), "note") == ["debt.pending"]
         sql(engine, "UPDATE conversation_compaction_maintenance SET running = 1")
-        assert kinds(engine.examine(), "warning") == ["debt.stuck"]
+        assert kinds(engine.admin.examine(), "warning") == ["debt.stuck"]
         sql(engine, "UPDATE conversation_compaction_maintenance SET running = 0, last_failure_summary = 'no'")
-        assert kinds(engine.examine(), "warning") == ["debt.failing"]
+        assert kinds(engine.admin.examine(), "warning") == ["debt.failing"]
         with pytest.raises(BadInput, match="is active"):
-            maintenance.plan(engine.archive, here, engine._clock())
+            maintenance.plan(engine.archive, here, engine.clock())
         engine.reset(HERE)
-        assert kinds(engine.examine(), "warning") == ["debt.inactive"]
-        work = maintenance.plan(engine.archive, here, engine._clock())
+        assert kinds(engine.admin.examine(), "warning") == ["debt.inactive"]
+        work = maintenance.plan(engine.archive, here, engine.clock())
         sql(engine, "UPDATE conversation_compaction_maintenance SET maintenance_revision = maintenance_revision + 1")
         with pytest.raises(Stale):
-            maintenance.apply(engine.archive, work, engine._clock(), None)
-        work = maintenance.plan(engine.archive, here, engine._clock())
-        maintenance.apply(engine.archive, work, engine._clock(), backup_of(engine))
-        assert engine.examine().findings == ()
+            maintenance.apply(engine.archive, work, engine.clock(), None)
+        work = maintenance.plan(engine.archive, here, engine.clock())
+        maintenance.apply(engine.archive, work, engine.clock(), backup_of(engine))
+        assert engine.admin.examine().findings == ()
         assert copies(path) == ["maintenance"]
         debt = engine.archive.debts.get(here)
         assert debt is not None
         assert (debt["pending"], debt["resolution_reason"]) == (False, "operator-ignored")
         with pytest.raises(BadInput, match="owes nothing"):
-            maintenance.plan(engine.archive, here, engine._clock())
+            maintenance.plan(engine.archive, here, engine.clock())
         prove(engine)
 
 
@@ -112,29 +112,29 @@ def test_splits_are_found_and_merging_helps(path: Path) -> None:
     with open_engine(path) as engine:
         here = told(engine, 30)
         with engine.archive.writing():
-            engine.archive.conversations.archive(here, "rollover-fallback", engine._clock())
+            engine.archive.conversations.archive(here, "rollover-fallback", engine.clock())
         engine.append(HERE, talk(4, "later"))
-        found = engine.examine()
+        found = engine.admin.examine()
         assert (kinds(found, "warning"), found.healthy) == (["split"], True)
         assert found.findings[0].remedy == "lcm doctor rollover-splits --apply"
-        engine.merge(str(HERE.key))
-        assert kinds(engine.examine(), "warning") == []
+        engine.surgery.merge(str(HERE.key))
+        assert kinds(engine.admin.examine(), "warning") == []
 
 
 def test_blocked_input_and_open_breakers(path: Path) -> None:
     with open_engine(path) as engine:
         here = told(engine, 4)
         with engine.archive.writing():
-            engine.archive.ingest.block(here, "nothing in common", engine._clock())
-            until = engine._clock() + timedelta(minutes=5)
-            engine.archive.guards.set_breaker("provider:p;model:m", 5, until, engine._clock())
-        assert kinds(engine.examine(), "warning") == ["blocked", "breaker"]
+            engine.archive.ingest.block(here, "nothing in common", engine.clock())
+            until = engine.clock() + timedelta(minutes=5)
+            engine.archive.guards.set_breaker("provider:p;model:m", 5, until, engine.clock())
+        assert kinds(engine.admin.examine(), "warning") == ["blocked", "breaker"]
 
 
 def test_rows_that_were_stored_twice_are_noted(path: Path) -> None:
     with open_engine(path) as engine:
         engine.append(HERE, [talk(1)[0], talk(1)[0], talk(1)[0]])
-        found = engine.examine()
+        found = engine.admin.examine()
         assert kinds(found, "note") == ["duplicates"]
         assert found.healthy
 
@@ -142,13 +142,13 @@ def test_rows_that_were_stored_twice_are_noted(path: Path) -> None:
 def test_models_are_asked_only_when_configured_and_wanted(path: Path) -> None:
     with open_engine(path) as engine:
         told(engine, 4)
-        assert engine.examine(ask_models=True).models == ()
+        assert engine.admin.examine(ask_models=True).models == ()
     with open_engine(path, Scripted()) as engine:
-        (check,) = engine.examine(ask_models=True).models
+        (check,) = engine.admin.examine(ask_models=True).models
         assert check.ok
-        assert engine.examine().models == ()
+        assert engine.admin.examine().models == ()
     with open_engine(path, Scripted(then=ModelAuth("no"))) as engine:
-        found = engine.examine(ask_models=True)
+        found = engine.admin.examine(ask_models=True)
         assert kinds(found, "warning") == ["model"]
         assert rows(engine, "SELECT * FROM spend_ledger") == []
 
@@ -169,12 +169,12 @@ def leftovers(engine: lossless.Engine) -> None:
         found = engine.archive.conversations.find(session)
         assert found is not None
         with engine.archive.writing():
-            engine.archive.conversations.archive(found.id, "session-end", engine._clock())
+            engine.archive.conversations.archive(found.id, "session-end", engine.clock())
     first = {"role": "user", "content": TASK}
     nameless = engine.append(lossless.Session(id="nameless"), [first, talk(2)[1]]).conversation_id
     assert nameless is not None
     with engine.archive.writing():
-        engine.archive.conversations.archive(nameless, "session-end", engine._clock())
+        engine.archive.conversations.archive(nameless, "session-end", engine.clock())
     engine.append(lossless.Session(id="at work"), [first])
     engine.append(lossless.Session(key="agent:main:subagent:alive"), talk(2))
 
@@ -187,9 +187,9 @@ def meant(engine: lossless.Engine, now: datetime) -> dict[str, list[int]]:
 def test_the_filters_mean_what_they_say(path: Path) -> None:
     with open_engine(path) as engine:
         leftovers(engine)
-        found = meant(engine, engine._clock())
+        found = meant(engine, engine.clock())
         assert found == {"archived_subagents": [2], "cron_sessions": [3], "null_subagent_context": [4]}
-        assert engine.examine().healthy
+        assert engine.admin.examine().healthy
         with pytest.raises(BadInput, match="no filter"):
             clean.plan(engine.archive, "everything")
 
@@ -213,7 +213,7 @@ def test_open_conversations_are_left_until_they_are_silent_for_a_day(
     with open_engine(path) as engine:
         engine.append(lossless.Session(**session), [{"role": "system", "content": "Be brief."}])
         id_ = engine.append(lossless.Session(**session), [{"role": "user", "content": said}]).conversation_id
-        soon, later = engine._clock() + timedelta(hours=23), engine._clock() + timedelta(hours=25)
+        soon, later = engine.clock() + timedelta(hours=23), engine.clock() + timedelta(hours=25)
         assert not any(meant(engine, soon).values())
         assert [name for name, ids in meant(engine, later).items() if ids == [id_]] == (
             [filter_id] if filter_id else []
@@ -236,14 +236,14 @@ def test_what_another_one_needs_stays_and_what_that_one_needs(path: Path) -> Non
             engine,
             "INSERT INTO context_items (conversation_id, ordinal, item_type, message_id) VALUES (1, 90, 'message', 4)",
         )
-        assert meant(engine, engine._clock() + timedelta(days=2))["null_subagent_context"] == [3]
+        assert meant(engine, engine.clock() + timedelta(days=2))["null_subagent_context"] == [3]
 
 
 @pytest.mark.parametrize("filter_id", [*clean.FILTERS, clean.ALL])
 def test_cleaning_deletes_what_the_filter_means_and_nothing_else(path: Path, filter_id: str) -> None:
     with open_engine(path) as engine:
         leftovers(engine)
-        work = clean.plan(engine.archive, filter_id, engine._clock())
+        work = clean.plan(engine.archive, filter_id, engine.clock())
         kept = {row[0] for row in rows(engine, "SELECT conversation_id FROM conversations")}
         kept -= {held.id for held in work.conversations}
         done = clean.apply(engine.archive, work, backup_of(engine), vacuum=True)
@@ -251,13 +251,13 @@ def test_cleaning_deletes_what_the_filter_means_and_nothing_else(path: Path, fil
         assert {row[0] for row in rows(engine, "SELECT conversation_id FROM conversations")} == kept
         assert copies(path) == ["doctor-clean"]
         prove(engine)
-        assert clean.plan(engine.archive, filter_id, engine._clock()).conversations == ()
+        assert clean.plan(engine.archive, filter_id, engine.clock()).conversations == ()
 
 
 def test_cleaning_stops_when_something_came_in_between(path: Path) -> None:
     with open_engine(path) as engine:
         leftovers(engine)
-        work = clean.plan(engine.archive, "null_subagent_context", engine._clock())
+        work = clean.plan(engine.archive, "null_subagent_context", engine.clock())
         with engine.archive.writing():
             engine.archive.database.run(
                 "INSERT INTO messages (conversation_id, seq, role, content, token_count) VALUES (4, 9, 'user', 'm', 1)"
@@ -271,11 +271,11 @@ def test_what_is_extracted_without_a_model_is_never_a_broken_summary(path: Path)
     with open_engine(path, fresh_tail_count=2, leaf_chunk_tokens=1500) as engine:
         engine.append(HERE, [{"role": "user", "content": text} for text in ("a 77 " * 20, "now", "ok")])
         engine.compact(HERE, budget=50, force=True)
-        assert engine.examine().findings == ()
+        assert engine.admin.examine().findings == ()
         engine.append(HERE, [{"role": "user", "content": "yes and no and so on " * 300}, *talk(4)])
         engine.compact(HERE, budget=50, force=True)
         assert rows(engine, "SELECT count(*) FROM summaries")[0][0] > 0
-        assert engine.examine().findings == ()
+        assert engine.admin.examine().findings == ()
         prove(engine)
 
 
@@ -284,7 +284,7 @@ def test_rows_of_other_programs_are_behind_until_they_are_indexed(path: Path) ->
         told(engine)
         sql(engine, "DELETE FROM message_index WHERE rowid <= 3")
         sql(engine, "DELETE FROM message_extras WHERE message_id <= 3")
-        (one,) = [finding for finding in engine.examine().findings if finding.kind == "index.behind"]
+        (one,) = [finding for finding in engine.admin.examine().findings if finding.kind == "index.behind"]
         assert (one.severity, one.message) == ("note", "3 rows of other programs are not indexed yet")
 
 
@@ -293,9 +293,9 @@ def test_files_that_no_row_knows(path: Path) -> None:
         told(engine)
         assert engine.vault is not None
         orphan = engine.vault.write(1, "file_0123456789abcdef", "txt", b"nobody's")
-        assert engine.examine().findings == ()  # it may be about to get its row
+        assert engine.admin.examine().findings == ()  # it may be about to get its row
         os.utime(orphan, (0, 0))
-        (one,) = engine.examine().findings
+        (one,) = engine.admin.examine().findings
         assert (one.kind, one.severity, one.ids) == ("files.orphaned", "note", ("file_0123456789abcdef",))
         assert one.remedy == "lcm files gc --apply"
 
@@ -306,7 +306,7 @@ def test_a_folder_of_files_that_was_moved_along_is_found(path: Path, tmp_path: P
         assert rows(engine, "SELECT count(*) FROM large_files") == [(1,)]
     (tmp_path / "one").rename(tmp_path / "two")
     with open_engine(path, large_files_dir=str(tmp_path / "two")) as engine:
-        assert engine.examine().findings == ()
+        assert engine.admin.examine().findings == ()
         prove(engine)
 
 
@@ -314,8 +314,8 @@ def test_messages_that_were_seen_and_lost(path: Path) -> None:
     with open_engine(path) as engine:
         told(engine)
         sql(engine, "UPDATE ingest_state SET seen = seen + 2")
-        assert "lost" in kinds(engine.examine())
-        (one,) = [finding for finding in engine.examine().findings if finding.kind == "lost"]
+        assert "lost" in kinds(engine.admin.examine())
+        (one,) = [finding for finding in engine.admin.examine().findings if finding.kind == "lost"]
         assert one.message.startswith("2 messages were seen")
 
 
@@ -323,11 +323,11 @@ def test_a_file_of_another_version_is_said(path: Path) -> None:
     with open_engine(path) as engine:
         told(engine)
         sql(engine, "UPDATE archive_state SET value = 0 WHERE name = 'schema'")
-        assert kinds(engine.examine(), "note") == ["schema"]
+        assert kinds(engine.admin.examine(), "note") == ["schema"]
         sql(engine, "UPDATE archive_state SET value = 99 WHERE name = 'schema'")
-        assert kinds(engine.examine()) == ["schema"]
+        assert kinds(engine.admin.examine()) == ["schema"]
         sql(engine, "DELETE FROM archive_state WHERE name = 'schema'")
-        (one,) = engine.examine().findings
+        (one,) = engine.admin.examine().findings
         assert (one.kind, one.severity, one.remedy) == ("schema", "note", "lcm worker")
 
 
@@ -345,7 +345,7 @@ def test_rows_that_break_a_rule_are_found(path: Path, statement: str) -> None:
     with open_engine(path) as engine:
         told(engine)
         sql(engine, statement)
-        found = engine.examine()
+        found = engine.admin.examine()
         assert kinds(found) == ["rows"]
         assert "break a rule" in found.text
         assert not engine.verify().ok
@@ -357,11 +357,11 @@ def test_what_another_conversation_needs_is_not_offered_for_deletion(path: Path)
         id_ = told(engine, session=cron)
         engine.append(HERE, talk(2))
         with engine.archive.writing():
-            engine.archive.conversations.archive(id_, "cron-rotation", engine._clock())
-        assert "clean.cron_sessions" in kinds(engine.examine(), "note")
+            engine.archive.conversations.archive(id_, "cron-rotation", engine.clock())
+        assert "clean.cron_sessions" in kinds(engine.admin.examine(), "note")
         borrow = (
             "INSERT INTO context_items (conversation_id, ordinal, item_type, message_id) VALUES (2, 9, 'message', 5)"
         )
         sql(engine, borrow)
-        assert "clean.cron_sessions" not in kinds(engine.examine(), "note")
-        assert clean.plan(engine.archive, "cron_sessions", engine._clock()).conversations == ()
+        assert "clean.cron_sessions" not in kinds(engine.admin.examine(), "note")
+        assert clean.plan(engine.archive, "cron_sessions", engine.clock()).conversations == ()

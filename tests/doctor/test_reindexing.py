@@ -57,7 +57,7 @@ def test_whatever_is_lost_comes_back(path: Path, statement: str) -> None:
         long_told(engine)
         sql(engine, statement)
     with open_engine(path) as engine:
-        found = engine.examine()
+        found = engine.admin.examine()
         (one,) = [finding for finding in found.findings if finding.kind == "index.drift"]
         assert one.remedy == "lcm doctor reindex --apply"
         steps: list[int] = []
@@ -67,7 +67,7 @@ def test_whatever_is_lost_comes_back(path: Path, statement: str) -> None:
             assert drift_of(engine) == (0, 0, 0)
         else:
             prove(engine)
-        assert engine.examine().healthy
+        assert engine.admin.examine().healthy
         assert reindexing.apply(engine.archive) == reindexing.Reindexed(0, 0, 0, ())
 
 
@@ -90,11 +90,11 @@ def test_a_damaged_index_is_seen_and_made_anew(path: Path, statement: str) -> No
     with apsw.Connection(str(path)) as other:
         other.execute(statement)
     with open_engine(path) as engine:
-        (one,) = [finding for finding in engine.examine().findings if finding.kind == "index.damaged"]
+        (one,) = [finding for finding in engine.admin.examine().findings if finding.kind == "index.damaged"]
         assert (one.severity, one.remedy) == ("problem", "lcm doctor reindex --apply")
         assert not engine.verify().ok
         reindexing.apply(engine.archive)
-        assert engine.examine().healthy
+        assert engine.admin.examine().healthy
         prove(engine)
 
 
@@ -119,11 +119,11 @@ def test_rows_that_were_never_indexed_are_found_wherever_they_stand(path: Path) 
         sql(engine, "DELETE FROM message_extras WHERE message_id = 4")
         sql(engine, "DELETE FROM message_index WHERE rowid = 4")
         sql(engine, "DELETE FROM summary_extras")
-        found = {finding.kind: finding for finding in engine.examine().findings}
+        found = {finding.kind: finding for finding in engine.admin.examine().findings}
         assert (found["index.behind"].severity, found["index.behind"].remedy) == ("note", "lcm doctor reindex --apply")
         assert found["index.drift"].severity == "problem"  # rows of summaries of which nobody knows whose they are
         reindexing.apply(engine.archive)
-        assert engine.examine().findings == ()
+        assert engine.admin.examine().findings == ()
         assert reindexing.plan(engine.archive).is_none
 
 
@@ -138,17 +138,17 @@ def test_lossless_claws_own_search_tables_get_what_they_lack(path: Path) -> None
         for table in tables:
             sql(engine, table)
     with open_engine(path) as engine:
-        (one,) = engine.examine().findings
+        (one,) = engine.admin.examine().findings
         assert (one.kind, one.severity, one.remedy) == ("index.emptied", "problem", "lcm doctor reindex --apply")
         assert {(one.severity, one.table) for one in engine.verify().problems} == {
             ("error", "messages_fts"), ("error", "summaries_fts"),
         }  # fmt: skip
         assert engine.grep("ferry").hits  # ours is another table
         reindexing.apply(engine.archive)
-        assert engine.examine().findings == ()
+        assert engine.admin.examine().findings == ()
         assert engine.verify().problems == ()
         sql(engine, "DELETE FROM messages_fts WHERE rowid > 1")
-        (one,) = engine.examine().findings
+        (one,) = engine.admin.examine().findings
         assert (one.kind, one.severity) == ("index.upstream", "note")
         (problem,) = engine.verify().problems
         assert (problem.severity, problem.table) == ("warning", "messages_fts")
@@ -166,7 +166,7 @@ def test_the_number_of_lost_rows_is_the_true_one(path: Path) -> None:
     with open_engine(path) as engine:
         engine.append(HERE, talk(350, words=3))
         sql(engine, "DELETE FROM message_index WHERE rowid > 10")
-        (one,) = engine.examine().findings
+        (one,) = engine.admin.examine().findings
         assert "340 rows" in one.message
         assert len(one.ids) == 20
 
@@ -176,7 +176,7 @@ def test_an_index_can_be_made_anew(path: Path) -> None:
         long_told(engine)
         before = rows(engine, "SELECT message_id, digest FROM message_extras")
         sql(engine, "UPDATE message_index_docsize SET sz = x'0000' WHERE id = 3")
-        assert engine.examine().healthy  # only a proof of every row sees it
+        assert engine.admin.examine().healthy  # only a proof of every row sees it
         assert not engine.verify().ok
         done = reindexing.apply(engine.archive, anew=True)
         assert (done.messages, done.dropped, done.unreadable) == (62, 0, ())

@@ -100,7 +100,7 @@ def test_a_table_that_is_gone_is_named(archive_path: Path) -> None:
     damage(archive_path, "DROP TABLE summary_parents")
     assert finding(archive_path, "tables").ids == ("summary_parents",)
     with open_engine(archive_path) as engine:  # which makes the table anew, without what was in it
-        kinds = {one.kind for one in engine.examine().findings}
+        kinds = {one.kind for one in engine.admin.examine().findings}
     assert {"context.uncovered", "sources.missing"} <= kinds
 
 

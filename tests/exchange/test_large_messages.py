@@ -111,7 +111,7 @@ def test_every_request_fits(kind: str, steps: list[Step], window: int) -> None:
         for messages in windows(kind, steps):
             keeping = Keeping(engine, SESSION, dialect, window=window, tools="never")
             turn = keeping.turn({"model": "m", key: messages})
-            room = engine.capacity(SESSION, budget=turn.budget, model=ModelIdentity("openai", dialect.format, "m"))
+            room = engine.host.capacity(SESSION, budget=turn.budget, model=ModelIdentity("openai", dialect.format, "m"))
             assert turn.not_kept is None
             assert turn.is_assembled == (turn.body[key] is not messages)
             assert turn.is_assembled or size(messages) <= room
@@ -199,4 +199,4 @@ def test_nothing_is_learned_about_a_tokenizer_from_words_that_are_counted_as_a_r
             counted = {"prompt_tokens": size(messages)}
             turn.take({"choices": [{"index": 0, "message": reply, "finish_reason": "stop"}], "usage": counted})
             messages = [*messages, reply, {"role": "user", "content": f"go on {n}"}]
-        assert engine.capacity(SESSION, budget=40_000, model=identity) == int(40_000 / 1.15)
+        assert engine.host.capacity(SESSION, budget=40_000, model=identity) == int(40_000 / 1.15)

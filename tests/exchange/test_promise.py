@@ -108,7 +108,7 @@ def test_a_request_fits_its_window_or_says_by_how_much_it_does_not(
             keeping = Keeping(engine, SESSION, dialect, window=window, tools="auto" if tools else "never")
             turn = keeping.turn({"model": "m", key: messages})
             assert turn.not_kept is None
-            room = engine.capacity(SESSION, budget=turn.budget, model=ModelIdentity("openai", dialect.format, "m"))
+            room = engine.host.capacity(SESSION, budget=turn.budget, model=ModelIdentity("openai", dialect.format, "m"))
             talk = turn._bare[key]
             assert size(talk) <= room + turn.over
             assert bool(turn.over) == bool(turn.why_over)

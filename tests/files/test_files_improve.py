@@ -158,12 +158,12 @@ def test_workers_and_hosts_that_allow_it_describe_files(tmp_path: Path) -> None:
     with engine(tmp_path, model, background=False) as host:
         host.append(SESSION, [{"role": "user", "content": PROSE}])
         host.maintain(SESSION)
-        assert host.pay_debts(may_ask_model=False) == []
+        assert host.admin.run_pending(may_ask_model=False) == []
         assert model.prompts == []
         host.maintain(SESSION, allow=True)
         assert len(model.prompts) == 1
         host.append(SESSION, [{"role": "user", "content": PROSE + "!"}])
-        host.pay_debts()
+        host.admin.run_pending()
         assert len(model.prompts) == 2
         assert host.archive.files.count_plain() == 0
 
@@ -172,7 +172,7 @@ def test_guards_hold_for_files_too(tmp_path: Path) -> None:
     model = Model()
     with engine(tmp_path, model, background=False, summary_max_calls_per_window=2) as host:
         host.append(SESSION, [{"role": "user", "content": PROSE + str(n)} for n in range(4)])
-        done = host.describe_files(SESSION)
+        done = host.admin.describe_files(SESSION)
         assert (len(done.file_ids), done.left) == (2, 2)
         assert isinstance(done.failure, GuardOpen)
         assert len(model.prompts) == 2
@@ -184,11 +184,11 @@ def test_one_process_at_a_time_describes_files(tmp_path: Path) -> None:
         host.append(SESSION, [{"role": "user", "content": PROSE}])
         with host.archive.writing():
             host.archive.guards.take_lease("describe files", "a third", datetime.now(UTC), timedelta(minutes=5))
-        assert isinstance(other.describe_files().failure, Stale)
+        assert isinstance(other.admin.describe_files().failure, Stale)
         assert model.prompts == []
         with host.archive.writing():
             host.archive.guards.drop_lease("describe files", "a third")
-        assert len(other.describe_files().file_ids) == 1
+        assert len(other.admin.describe_files().file_ids) == 1
 
 
 def test_both_settings_are_needed(tmp_path: Path) -> None:
@@ -197,7 +197,7 @@ def test_both_settings_are_needed(tmp_path: Path) -> None:
         with engine(tmp_path, model, background=True, **{name: ""}) as host:
             host.after_turn(SESSION, new_messages=[{"role": "user", "content": PROSE + name}], budget=100_000)
             assert host.settle()
-            assert host.describe_files().file_ids == ()
+            assert host.admin.describe_files().file_ids == ()
             assert model.prompts == []
 
 
@@ -209,5 +209,5 @@ def test_a_command_may_be_the_model(tmp_path: Path) -> None:
     )
     with lossless.open(tmp_path / "lcm.db", settings, background=False) as host:
         host.append(SESSION, [{"role": "user", "content": PROSE}])
-        assert len(host.describe_files().file_ids) == 1
+        assert len(host.admin.describe_files().file_ids) == 1
         assert host.archive.files.listed()[0].exploration_summary == "About ferries."

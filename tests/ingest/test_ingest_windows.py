@@ -400,7 +400,7 @@ def test_a_flood_is_quarantined_until_somebody_decides(engine: lossless.Engine) 
         assert (report.stored, report.quarantine_id) == (stored, 2)
         assert report.blocked
     assert engine.sync(SESSION, window).blocked is None
-    assert [one.messages for one in engine.quarantined()] == [52]
+    assert [one.messages for one in engine.transcripts.quarantined()] == [52]
     assert not engine.grep("one more", session=SESSION).hits
     assert engine.grep("one more", conversation_id=2).hits
     # another one is another conversation
@@ -413,14 +413,17 @@ def test_what_is_accepted_is_the_conversation_of_its_session(engine: lossless.En
     engine.sync(SESSION, window)
     flood = said(*(f"u: new {n}" for n in range(51)))
     engine.sync(SESSION, flood)
-    assert engine.accept_quarantined(2).active
-    assert (engine.archive.conversations.get(1).archive_cause, engine.quarantined()) == ("quarantine-accepted", [])
+    assert engine.transcripts.accept_quarantined(2).active
+    assert (engine.archive.conversations.get(1).archive_cause, engine.transcripts.quarantined()) == (
+        "quarantine-accepted",
+        [],
+    )
     report = engine.sync(SESSION, [*flood, *said("u: go on")])
     assert (report.conversation_id, report.stored, report.blocked) == (2, 1, None)
     assert len(context(engine)) == 52
     assert engine.grep("old 3", session=SESSION).hits
     with pytest.raises(NotFound):
-        engine.accept_quarantined(2)
+        engine.transcripts.accept_quarantined(2)
     assert problems(engine) == []
 
 
@@ -428,14 +431,14 @@ def test_what_is_refused_is_kept_and_never_shown(engine: lossless.Engine) -> Non
     engine.sync(SESSION, said(*(f"u: old {n}" for n in range(10))))
     flood = said(*(f"u: new {n}" for n in range(51)))
     engine.sync(SESSION, flood)
-    assert engine.refuse_quarantined(2).decision == "refused"
+    assert engine.transcripts.refuse_quarantined(2).decision == "refused"
     assert engine.status(SESSION).is_healthy
     report = engine.sync(SESSION, [*flood, *said("u: again")])
     assert (report.stored, report.quarantine_id) == (1, 2)
     assert "refused" in (report.blocked or "")
     assert len(context(engine)) == 10
     assert not engine.grep("again", session=SESSION).hits
-    assert engine.accept_quarantined(2).active  # somebody may think better of it
+    assert engine.transcripts.accept_quarantined(2).active  # somebody may think better of it
     assert problems(engine) == []
 
 

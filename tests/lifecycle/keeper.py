@@ -24,7 +24,7 @@ def die_while_pruning(path: Path, number: int) -> None:
     """Delete two conversations at a time, and die before the statement with this number."""
     prune.BATCH = 2
     engine = open_engine(path)
-    work = engine.prune_plan(prune.Choice(older_than=prune.parse_age("30d")))
+    work = engine.admin.prune_plan(prune.Choice(older_than=prune.parse_age("30d")))
 
     def act(count: int, _statement: str) -> None:
         if count == number:
@@ -50,9 +50,9 @@ def die_while_forgetting(path: Path, phrase: str, share: float) -> None:
     with open_engine(path.parent / "twin" / "lcm.db") as other:
         fill(other, 1, closed=False)
         with before_each_statement(other.archive.database, count):
-            other.forget([phrase])
+            other.admin.forget([phrase])
     with before_each_statement(engine.archive.database, act):
-        engine.forget([phrase])
+        engine.admin.forget([phrase])
 
 
 def die_while_restoring(path: Path, source: Path, number: int) -> None:

@@ -103,10 +103,10 @@ def test_a_phrase_is_gone_from_every_file(engine: lossless.Engine) -> None:
         "notes_of_others.note", ".bak:", "lcm-files",
     ):  # fmt: skip
         assert place in places, place
-    plan = engine.forget_plan([PHRASE, WORD])
+    plan = engine.admin.forget_plan([PHRASE, WORD])
     before = dump(engine.archive.path)
     assert dump(engine.archive.path) == before
-    report = engine.forget([PHRASE, WORD])
+    report = engine.admin.forget([PHRASE, WORD])
     assert report.left == ()
     assert report.archive.message_ids == plan.archive.message_ids
     assert (report.archive.files, report.archive.elsewhere) == (plan.archive.files, plan.archive.elsewhere)
@@ -119,17 +119,17 @@ def test_a_phrase_is_gone_from_every_file(engine: lossless.Engine) -> None:
 
 
 def test_backups_are_sound_and_restored_without_it(engine: lossless.Engine) -> None:
-    report = engine.forget([PHRASE, WORD])
+    report = engine.admin.forget([PHRASE, WORD])
     ((path, _),) = report.backups
     with lossless.open(path, background=False) as backup:
         assert [str(problem) for problem in backup.verify().problems if problem.severity == "error"] == []
         assert not any(WORD in text for text in contents(backup))
-    assert engine.forget_plan([PHRASE]).is_nothing
+    assert engine.admin.forget_plan([PHRASE]).is_nothing
 
 
 def test_who_shows_it_again_does_not_bring_it_back(engine: lossless.Engine) -> None:
     count = len(contents(engine))
-    engine.forget([PHRASE, WORD])
+    engine.admin.forget([PHRASE, WORD])
     again = engine.sync(SESSION, window())
     assert (again.stored, again.revised, again.replayed) == (0, 0, len(window()))
     longer = [*window(), {"role": "assistant", "content": f"as I said: {PHRASE}"}]
@@ -145,7 +145,7 @@ def test_a_batch_with_the_same_key_is_still_the_same_batch(tmp_path: Path) -> No
     with open_engine(tmp_path / "lcm.db") as engine:
         turn = [{"role": "user", "content": f"psst: {PHRASE}"}]
         assert engine.append(SESSION, turn, key="turn-1").stored == 1
-        engine.forget([PHRASE])
+        engine.admin.forget([PHRASE])
         assert engine.append(SESSION, turn, key="turn-1").stored == 0
         assert contents(engine) == [f"psst: {FORGOTTEN}"]
 
@@ -155,7 +155,7 @@ def test_a_transcript_that_is_read_again_does_not_bring_it_back(tmp_path: Path) 
     file.say_all("one", f"two {PHRASE}", "three")
     with open_engine(tmp_path / "lcm.db") as engine:
         engine.bootstrap(SESSION, file.path)
-        engine.forget([PHRASE, WORD])
+        engine.admin.forget([PHRASE, WORD])
         file.say(f"four {PHRASE}", "e-4")
         file.write({"type": "custom", "id": "n1", "parentId": "e-4", "data": PHRASE})
         engine.bootstrap(SESSION, file.path)
@@ -178,7 +178,7 @@ def test_summaries_are_written_anew_from_what_is_left(engine: lossless.Engine) -
     with engine.archive.writing():
         engine.archive.database.run("UPDATE summaries SET model = 'm' WHERE rowid = (SELECT max(rowid) FROM summaries)")
     before = dict(rows(engine, "SELECT summary_id, model FROM summaries"))
-    report = engine.forget([PHRASE, WORD])
+    report = engine.admin.forget([PHRASE, WORD])
     after = dict(rows(engine, "SELECT summary_id, model FROM summaries"))
     assert before == after
     assert "m" in after.values()
@@ -193,9 +193,9 @@ def test_summaries_are_written_anew_from_what_is_left(engine: lossless.Engine) -
 
 def test_a_message_loses_all_its_words(engine: lossless.Engine) -> None:
     (id_,) = [row[0] for row in rows(engine, "SELECT message_id FROM messages WHERE content LIKE 'Reading.%'")]
-    plan = engine.forget_plan(message_ids=[id_])
+    plan = engine.admin.forget_plan(message_ids=[id_])
     assert plan.archive.message_ids == (id_,)
-    engine.forget(message_ids=[id_])
+    engine.admin.forget(message_ids=[id_])
     left = engine.archive.messages.get(id_).message
     assert (left.content, [call.name for call in left.tool_calls]) == (FORGOTTEN, ["read"])
     assert "c2lnbmVk" not in str(dump(engine.archive.path))
@@ -211,7 +211,7 @@ def test_a_short_text_is_forgotten_where_it_stood_and_a_long_one_everywhere(tmp_
     with open_engine(tmp_path / "lcm.db") as engine:
         for session in (SESSION, OTHER):
             engine.append(session, [{"role": "user", "content": text} for text in ("yes", long)])
-        engine.forget(message_ids=[1, 2])
+        engine.admin.forget(message_ids=[1, 2])
         assert (contents(engine), contents(engine, OTHER)) == ([FORGOTTEN] * 2, ["yes", FORGOTTEN])
         third = lossless.Session(key="agent:main:third")
         engine.append(third, [{"role": "user", "content": text} for text in ("yes", long)])
@@ -225,7 +225,7 @@ def test_its_payload_goes_with_a_message(engine: lossless.Engine) -> None:
     ]
     assert engine.vault is not None
     assert [path for path in engine.vault.root.rglob("file_*") if path.is_file()]
-    engine.forget(message_ids=[id_])
+    engine.admin.forget(message_ids=[id_])
     assert [path for path in engine.vault.root.rglob("file_*") if path.is_file()] == []
     assert rows(engine, "SELECT count(*) FROM large_files") == [(0,)]
     assert absent(engine, words("r", 3000)[200:260]) == []
@@ -234,7 +234,7 @@ def test_its_payload_goes_with_a_message(engine: lossless.Engine) -> None:
 
 def test_a_session_is_forgotten_and_others_stay(engine: lossless.Engine) -> None:
     engine.append(OTHER, [{"role": "user", "content": "thanks"}, {"role": "user", "content": words(1)}])
-    report = engine.forget(sessions=[SESSION])
+    report = engine.admin.forget(sessions=[SESSION])
     assert report.archive.emptied == len(contents(engine))
     assert set(contents(engine)) == {FORGOTTEN}
     assert contents(engine, OTHER) == ["thanks", words(1)]
@@ -250,7 +250,7 @@ def test_tombstones_have_no_words_and_cost_nothing_where_there_are_none(tmp_path
         turn = [{"role": "user", "content": "more"}]
         seen = statements_of(database, lambda: engine.append(SESSION, turn))
         assert sum("tombstones" in statement for statement in seen) == 1
-        engine.forget([PHRASE])
+        engine.admin.forget([PHRASE])
         found = rows(engine, "SELECT * FROM tombstones")
         assert len(found) == 3  # as it is, inside of JSON, and inside of JSON in JSON
         assert not any(isinstance(value, str) for row in found for value in row)
@@ -265,14 +265,14 @@ def test_a_fault_leaves_the_old_archive_or_the_new_one(tmp_path: Path, asked: di
         return engine
 
     whole = make("whole.db")
-    steps = len(statements_of(whole.archive.database, lambda: whole.forget(**asked)))
+    steps = len(statements_of(whole.archive.database, lambda: whole.admin.forget(**asked)))
     engine = make("lcm.db")
     old = dump(engine.archive.path)
     done = 0
     for number in [*range(0, steps // 2, 7), *range(steps // 2, steps)]:
         try:
             with failing_at(engine.archive.database, number):
-                engine.forget(**asked)
+                engine.admin.forget(**asked)
         except Fault:
             now = dump(engine.archive.path)
             if now != old:  # all rows are rewritten: what is left to do is done by the next one
@@ -282,7 +282,7 @@ def test_a_fault_leaves_the_old_archive_or_the_new_one(tmp_path: Path, asked: di
     assert done
     (warning,) = engine.verify().problems
     assert (warning.check, warning.severity) == ("forgetting", "warning")
-    engine.forget(**asked)
+    engine.admin.forget(**asked)
     if "phrases" in asked:
         assert absent(engine) == []
     sound(engine)
@@ -290,7 +290,7 @@ def test_a_fault_leaves_the_old_archive_or_the_new_one(tmp_path: Path, asked: di
 
 
 def test_names_that_a_format_needs_stay_and_are_told(engine: lossless.Engine) -> None:
-    report = engine.forget(["tool_use", "agent:main"])
+    report = engine.admin.forget(["tool_use", "agent:main"])
     assert [reason.partition(" ")[2] for reason in report.left if "messages have it" in reason]
     assert any(reason.startswith("conversations.session_key") for reason in report.left)
     sound(engine)
@@ -301,11 +301,11 @@ def test_a_reader_keeps_the_log_and_is_named(engine: lossless.Engine) -> None:
     other.execute("BEGIN")
     other.execute("SELECT count(*) FROM messages").fetchall()
     engine.archive.database.connection().set_busy_timeout(50)
-    report = engine.forget([PHRASE, WORD])
+    report = engine.admin.forget([PHRASE, WORD])
     assert any("database" in reason for reason in report.left)
     other.execute("COMMIT")
     other.close()
-    assert engine.forget([PHRASE, WORD]).left == ()
+    assert engine.admin.forget([PHRASE, WORD]).left == ()
     assert absent(engine) == []
 
 
@@ -316,37 +316,37 @@ def test_no_backup_is_touched_when_the_archive_cannot_be_written(engine: lossles
     other.execute("BEGIN IMMEDIATE")
     engine.archive.database.connection().set_busy_timeout(50)
     with pytest.raises(ArchiveLocked):
-        engine.forget([PHRASE, WORD])
+        engine.admin.forget([PHRASE, WORD])
     other.execute("ROLLBACK")
     other.close()
     assert backup.read_bytes() == before
-    assert engine.forget([PHRASE, WORD]).left == ()
+    assert engine.admin.forget([PHRASE, WORD]).left == ()
 
 
 def test_a_backup_in_which_it_was_stopped_is_finished(engine: lossless.Engine) -> None:
-    engine.forget([PHRASE, WORD])
+    engine.admin.forget([PHRASE, WORD])
     (backup,) = Path(engine.archive.path).parent.glob("*.bak")
     connection = apsw.Connection(str(backup))
     connection.execute("INSERT INTO archive_state (name, value) VALUES ('forgetting', '[]')")
     connection.close()
-    engine.forget([PHRASE, WORD])
+    engine.admin.forget([PHRASE, WORD])
     with lossless.open(backup, background=False) as opened:
         assert "forgetting" not in {problem.check for problem in opened.verify().problems}
     with engine.archive.writing():
         engine.archive.database.run("INSERT INTO archive_state (name, value) VALUES ('forgetting', x'00ff')")
     assert [problem.check for problem in engine.verify().problems] == ["forgetting"]
-    assert engine.forget([PHRASE, WORD]).resumed
+    assert engine.admin.forget([PHRASE, WORD]).resumed
     sound(engine)
 
 
 def test_bad_asks_are_refused(engine: lossless.Engine) -> None:
     for phrases in ([], ["ab"]):
         with pytest.raises(BadInput):
-            engine.forget(phrases)
+            engine.admin.forget(phrases)
     with pytest.raises(NotFound):
-        engine.forget(message_ids=[999])
+        engine.admin.forget(message_ids=[999])
     with pytest.raises(NotFound):
-        engine.forget(sessions=[lossless.Session(key="nobody")])
+        engine.admin.forget(sessions=[lossless.Session(key="nobody")])
 
 
 @hypothesis_settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -370,7 +370,7 @@ def test_whatever_was_said_a_forgotten_piece_is_gone_and_stays_gone(
         start = data.draw(st.integers(0, len(text) - 6))
         phrase = text[start : start + data.draw(st.integers(6, 20))]
         try:
-            engine.forget([phrase])
+            engine.admin.forget([phrase])
         except BadInput:
             return
         sound(engine)
@@ -389,16 +389,16 @@ def test_an_archive_that_is_imported_does_not_bring_it_back(engine: lossless.Eng
     (tmp_path / "elsewhere").mkdir()
     copy = tmp_path / "elsewhere" / "copy.db"
     engine.backup(copy)
-    engine.forget([PHRASE, WORD])
+    engine.admin.forget([PHRASE, WORD])
     (id_,) = [row[0] for row in rows(engine, "SELECT message_id FROM messages WHERE content LIKE 'done, and%'")]
-    engine.forget(message_ids=[id_])
+    engine.admin.forget(message_ids=[id_])
     before = contents(engine)
     report = import_lossless_claw(copy, engine.archive, engine.vault)
     assert report.messages_inserted == 0
     assert contents(engine) == before
     assert absent(engine) == []
     with open_engine(tmp_path / "fresh.db") as fresh:
-        fresh.forget([WORD])
+        fresh.admin.forget([WORD])
         import_lossless_claw(copy, fresh.archive, fresh.vault)
         assert len(contents(fresh)) == len(before)
         assert not any(WORD in text for text in contents(fresh))

@@ -84,7 +84,7 @@ def test_no_digest_stays_that_the_words_could_be_guessed_from(tmp_path: Path, as
         engine.sync(SESSION, [{"role": "user", "content": text} for text in ("hello", SECRET["content"], "another")])
         before = set(guessable(engine, SECRET))
         assert {"fingerprint", "identity", "payload hash", "second key"} <= before
-        engine.forget(**asked)
+        engine.admin.forget(**asked)
         assert guessable(engine, SECRET) == []
         assert {row[0] for row in rows(engine, "SELECT length(payload_hash) FROM turn_advancements")} == {64}
         count = len(contents(engine))
@@ -107,7 +107,7 @@ def test_a_transcript_without_ids_is_known_by_its_lines(tmp_path: Path, asked: R
     with open_engine(tmp_path / "lcm.db") as engine:
         engine.bootstrap(SESSION, path)
         assert {"line", "checkpoint"} <= set(guessable(engine, SECRET))
-        engine.forget(**asked)
+        engine.admin.forget(**asked)
         assert guessable(engine, SECRET) == []
         kept = contents(engine)
         assert kept[2] in (FORGOTTEN, f"pin {FORGOTTEN}")
@@ -144,7 +144,7 @@ def test_records_without_ids_take_the_digest_of_what_is_left(tmp_path: Path) -> 
         with engine.archive.writing():
             engine.archive.transcripts.keep_records(1, [(None, "note", record), (None, "note", {"content": "else"})])
         assert "record" in guessable(engine, SECRET)
-        engine.forget([WORD])
+        engine.admin.forget([WORD])
         assert guessable(engine, SECRET) == []
         assert len(engine.archive.transcripts.records(1)) == 2
         with engine.archive.writing():
@@ -159,7 +159,7 @@ def test_event_keys_that_hold_it_are_named(tmp_path: Path) -> None:
         message = lossless.Message("assistant", "hello", event_key=f"msg_{WORD}")
         engine.append(SESSION, [message])
         assert rows(engine, "SELECT stable_event_key FROM messages") == [(f"msg_{WORD}",)]
-        report = engine.forget([WORD])
+        report = engine.admin.forget([WORD])
         assert any(reason.startswith("messages.stable_event_key") for reason in report.left)
 
 
@@ -186,10 +186,10 @@ def test_prepared_summaries_lose_it_too_and_are_not_placed_as_they_are(tmp_path:
         prepared = rows(engine, "SELECT added ->> 0 FROM context_log WHERE action = 'prepare'")
         assert len(prepared) == model.calls > 1
         if asked == "phrase":
-            engine.forget([WORD])
+            engine.admin.forget([WORD])
             gone(engine)
         else:
-            engine.forget(message_ids=[4])
+            engine.admin.forget(message_ids=[4])
             (leaf,) = rows(engine, "SELECT summary_id FROM summary_messages WHERE message_id = 4")[0]
             assert WORD not in engine.archive.summaries.get(leaf).content
             sound(engine)
@@ -209,7 +209,7 @@ def test_stale_summaries_and_their_corrections(tmp_path: Path) -> None:
         engine.sync(loop.SESSION, window)
         assert rows(engine, "SELECT count(*) FROM stale_summaries")[0][0] > 0
         assert WORD in shown(engine)
-        engine.forget([WORD])
+        engine.admin.forget([WORD])
         gone(engine)
         assert WORD not in shown(engine)
         assert engine.sync(loop.SESSION, window).stored == 0
@@ -233,9 +233,9 @@ def test_quarantined_conversations(tmp_path: Path, asked: str, decision: str) ->
         assert engine.sync(SESSION, flood).stored == 99
         (found,) = engine.archive.conversations.quarantined()
         if asked == "phrase":
-            engine.forget([WORD])
+            engine.admin.forget([WORD])
         else:
-            engine.forget(sessions=[SESSION])
+            engine.admin.forget(sessions=[SESSION])
         gone(engine)
         assert [one.conversation_id for one in engine.archive.conversations.quarantined()] == [found.conversation_id]
         if decision != "wait":
@@ -258,13 +258,13 @@ def test_versions_of_a_revised_message(tmp_path: Path) -> None:
             engine.sync(SESSION, [{"role": "user", "content": text}, *rest])
         before = rows(engine, "SELECT count(*) FROM message_versions")[0][0]
         assert before >= 3
-        engine.forget([WORD])
+        engine.admin.forget([WORD])
         gone(engine)
         for text in wordings:
             engine.sync(SESSION, [{"role": "user", "content": text}, *rest])
         gone(engine)
         assert rows(engine, "SELECT count(*) FROM messages") == [(3,)]
         (id_,) = rows(engine, "SELECT min(message_id) FROM messages")[0]
-        engine.forget(message_ids=[id_])
+        engine.admin.forget(message_ids=[id_])
         assert rows(engine, "SELECT count(*) FROM message_versions") == [(0,)]
         gone(engine, WORD, long[:60])

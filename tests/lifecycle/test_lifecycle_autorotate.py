@@ -102,7 +102,7 @@ def test_at_start_large_transcripts_are_rotated(engine: lossless.Engine, state: 
     small = sessions(state)["small"].read_bytes()
     stranger = state / "agents" / "main" / "sessions" / "stranger.jsonl"
     before = stranger.read_bytes()
-    report = engine.rotate_at_start(state)
+    report = engine.rotation.at_start(state)
     assert (report.scanned, report.eligible, report.rotated, report.warned, report.skipped) == (5, 2, 2, 0, 3)
     assert report.bytes_removed > 0
     for name in ("large", "named"):
@@ -116,14 +116,14 @@ def test_at_start_large_transcripts_are_rotated(engine: lossless.Engine, state: 
     assert told[0]["preservedTailMessageCount"] == 4
     assert told[0]["checkpointSize"] == sessions(state)["large"].stat().st_size
     assert problems(engine) == []
-    again = engine.rotate_at_start(state)
+    again = engine.rotation.at_start(state)
     assert (again.eligible, again.rotated) == (0, 0)
 
 
 def test_one_backup_for_the_whole_batch(path: Path, state: Path, log: Path) -> None:
     with open_it(path, log, auto_rotate_session_files_create_backups=True) as engine:
         known(engine, state)
-        report = engine.rotate_at_start(state)
+        report = engine.rotation.at_start(state)
     assert report.backup is not None
     assert list(path.parent.glob("*.bak")) == [report.backup]
     told = lines(log)
@@ -135,7 +135,7 @@ def test_at_start_one_may_only_be_warned(path: Path, state: Path, log: Path) -> 
     with open_it(path, log, auto_rotate_session_files_startup="warn") as engine:
         known(engine, state)
         before = sessions(state)["large"].read_bytes()
-        report = engine.rotate_at_start(state)
+        report = engine.rotation.at_start(state)
         assert (report.rotated, report.warned) == (0, 2)
         assert sessions(state)["large"].read_bytes() == before
     assert [(line["action"], line["level"]) for line in lines(log)] == [("warn", "warning")] * 2 + [("summary", "info")]
@@ -158,16 +158,16 @@ def test_it_can_be_off_and_never_touches_excluded_sessions(
         known(engine, state)
     before = sessions(state)["large"].read_bytes()
     with open_it(path, log, **changed) as engine:
-        assert engine.rotate_at_start(state).rotated == 0
+        assert engine.rotation.at_start(state).rotated == 0
         session = lossless.Session(key="agent:main:large", id="large")
-        assert engine.rotate_between_turns(session, sessions(state)["large"]) == "off"
+        assert engine.rotation.between_turns(session, sessions(state)["large"]) == "off"
     assert sessions(state)["large"].read_bytes() == before
 
 
 def test_a_transcript_that_is_refused_is_warned_of(engine: lossless.Engine, state: Path, log: Path) -> None:
     large = sessions(state)["large"]
     large.write_bytes(large.read_bytes() + b'{"half')
-    report = engine.rotate_at_start(state)
+    report = engine.rotation.at_start(state)
     assert (report.rotated, report.warned) == (1, 1)
     (warning,) = [line for line in lines(log) if line["action"] == "warn"]
     assert (warning["reason"], warning["level"]) == ("its last line is not finished", "warning")
@@ -197,10 +197,10 @@ def test_between_turns_it_waits_for_a_safe_moment(
     session, file = lossless.Session(key="agent:main:large", id="large"), sessions(state)["large"]
     before = file.read_bytes()
     with caplog.at_level(logging.INFO, "lossless"):
-        assert engine.rotate_between_turns(session, file, unsafe="a turn is going on") == "defer"
+        assert engine.rotation.between_turns(session, file, unsafe="a turn is going on") == "defer"
         assert file.read_bytes() == before
-        assert engine.rotate_between_turns(session, file) == "rotate"
-        assert engine.rotate_between_turns(session, file) == "skip"
+        assert engine.rotation.between_turns(session, file) == "rotate"
+        assert engine.rotation.between_turns(session, file) == "skip"
     assert len(parsed(file.read_bytes())) == 6
     told = lines(log)
     assert [line["action"] for line in told] == ["defer", "rotate"]
@@ -208,14 +208,14 @@ def test_between_turns_it_waits_for_a_safe_moment(
     assert told[1]["phase"] == "runtime"
     assert [record.getMessage() for record in caplog.records] == [line["message"] for line in told]
     small = lossless.Session(key="agent:main:small", id="small")
-    assert engine.rotate_between_turns(small, sessions(state)["small"]) == "skip"
-    assert engine.rotate_between_turns(lossless.Session(key="nobody"), file) == "off"
-    assert engine.rotate_between_turns(session, file.with_name("none")) == "off"
+    assert engine.rotation.between_turns(small, sessions(state)["small"]) == "skip"
+    assert engine.rotation.between_turns(lossless.Session(key="nobody"), file) == "off"
+    assert engine.rotation.between_turns(session, file.with_name("none")) == "off"
 
 
 def test_the_rolling_backup_comes_first_when_it_is_wanted(path: Path, state: Path, log: Path) -> None:
     with open_it(path, log, auto_rotate_session_files_create_backups=True) as engine:
         known(engine, state)
         session = lossless.Session(key="agent:main:large", id="large")
-        assert engine.rotate_between_turns(session, sessions(state)["large"]) == "rotate"
+        assert engine.rotation.between_turns(session, sessions(state)["large"]) == "rotate"
     assert list(path.parent.glob("*.bak")) == [path.with_name("lcm.db.rotate-latest.bak")]

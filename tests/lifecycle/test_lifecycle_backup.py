@@ -193,7 +193,7 @@ def test_payloads_come_back_after_a_prune(path: Path, monkeypatch: pytest.Monkey
         monkeypatch.setattr(os, "link", refuse)
     with open_engine(path) as engine:
         id_, file = large(engine)
-        engine.prune(engine.prune_plan(Choice(patterns=("**",), include_active=True)))
+        engine.admin.prune(engine.admin.prune_plan(Choice(patterns=("**",), include_active=True)))
         assert not file.exists()
     (made,) = [item for item in backup.listed(str(path)) if item.label == "prune"]
     done = backup.restore(made.path, str(path), check, NOW, vault=Vault(path.parent / "lcm-files"))
@@ -212,7 +212,7 @@ def test_the_rolling_backup_keeps_the_payloads_of_its_own_rows(path: Path) -> No
         folder = folder_of(made.path)
         assert len(list(folder.glob("*/*"))) == 1
         assert engine.backup(rolling=True).files == 1
-        engine.prune(engine.prune_plan(Choice(patterns=("**",), include_active=True)), backup=False)
+        engine.admin.prune(engine.admin.prune_plan(Choice(patterns=("**",), include_active=True)), backup=False)
         assert engine.backup(rolling=True).files == 0
         assert not folder.exists()
         assert engine.backup().files == 0

@@ -95,7 +95,7 @@ def test_every_payload_of_a_backup_comes_back(
         with open_engine(path) as engine:
             talk(engine, 3)
             keep(engine, kept)
-            made = engine.copy("undo")
+            made = engine.admin.copy("undo")
             keep(engine, later)
             missing = [
                 place

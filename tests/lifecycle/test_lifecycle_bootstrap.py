@@ -210,11 +210,11 @@ def test_an_unrelated_file_is_held_back_visibly(engine: lossless.Engine, file: T
     assert (report.status, report.stored) == ("held", 0)
     assert "nothing in common" in (report.reason or "")
     assert engine.bootstrap(SESSION, other.path).status == "held"
-    (waiting,) = engine.held_transcripts()
+    (waiting,) = engine.transcripts.held()
     assert (waiting.path, waiting.messages) == (str(other.path), 200)
     file.say_all("c")
     assert engine.bootstrap(SESSION, file.path).stored == 1
-    assert len(engine.held_transcripts()) == 1
+    assert len(engine.transcripts.held()) == 1
     assert contents(engine) == ["a", "b", "c"]
 
 
@@ -222,21 +222,21 @@ def test_a_held_file_can_be_accepted(engine: lossless.Engine, file: TranscriptFi
     other = held(engine, file, tmp_path)
     engine.bootstrap(SESSION, other.path)
     conversation = engine.archive.conversations.get(1)
-    assert engine.accept_transcript(conversation, str(other.path)).stored == 200
-    assert engine.held_transcripts() == []
+    assert engine.transcripts.accept(conversation, str(other.path)).stored == 200
+    assert engine.transcripts.held() == []
     assert len(contents(engine)) == 202
     assert problems(engine) == []
     with pytest.raises(NotFound, match="held back"):
-        engine.accept_transcript(conversation, str(other.path))
+        engine.transcripts.accept(conversation, str(other.path))
 
 
 def test_a_held_file_can_be_refused(engine: lossless.Engine, file: TranscriptFile, tmp_path: Path) -> None:
     other = held(engine, file, tmp_path)
     engine.bootstrap(SESSION, other.path)
-    engine.refuse_transcript(engine.archive.conversations.get(1), str(other.path))
+    engine.transcripts.refuse(engine.archive.conversations.get(1), str(other.path))
     other.say_all("more")
     assert engine.bootstrap(SESSION, other.path).status == "refused"
-    assert engine.held_transcripts() == []
+    assert engine.transcripts.held() == []
 
 
 def test_a_small_unrelated_file_is_taken_over(engine: lossless.Engine, file: TranscriptFile, tmp_path: Path) -> None:
@@ -298,9 +298,9 @@ def test_pages_of_a_host_go_on_after_their_cursor(engine: lossless.Engine) -> No
         return {"entryId": f"e{n}", "parentId": f"e{n - 1}", "seq": n, "message": message}
 
     assert engine.bootstrap(SESSION, [item(n) for n in range(10)], cursor="c1").stored == 10
-    assert engine.cursor(SESSION) == "c1"
+    assert engine.transcripts.cursor(SESSION) == "c1"
     assert engine.bootstrap(SESSION, [item(n) for n in range(10, 80)], after="c1", cursor="c2").stored == 70
-    assert engine.cursor(SESSION) == "c2"
+    assert engine.transcripts.cursor(SESSION) == "c2"
     assert engine.bootstrap(SESSION, [item(n) for n in range(80)], cursor="c2").stored == 0
     assert engine.bootstrap(SESSION, [item(n) for n in range(82)], cursor="c3").stored == 2
     assert contents(engine) == [f"m{n}" for n in range(82)]
@@ -336,7 +336,7 @@ def test_excluded_sessions_are_left_alone(tmp_path: Path, file: TranscriptFile) 
 )
 def test_the_end_of_a_session(engine: lossless.Engine, reason: str, causes: list[str | None]) -> None:
     engine.append(SESSION, [{"role": "user", "content": "hello"}])
-    engine.end(SESSION, reason)
+    engine.host.end(SESSION, reason)
     rows = engine.archive.database.rows("SELECT archive_cause FROM conversations ORDER BY conversation_id")
     assert [cause for (cause,) in rows] == causes
 

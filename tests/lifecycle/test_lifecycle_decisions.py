@@ -39,7 +39,7 @@ def strange(path: Path) -> TranscriptFile:
 
 
 def held(engine: lossless.Engine) -> list[str]:
-    return [epoch.decision for epoch in (*engine.held_transcripts(), *engine.refused_transcripts())]
+    return [epoch.decision for epoch in (*engine.transcripts.held(), *engine.transcripts.refused())]
 
 
 # --- held back, refused, accepted ---
@@ -76,13 +76,13 @@ def test_a_refusal_is_seen_and_can_be_taken_back(engine: lossless.Engine, file: 
     other = strange(tmp_path / "other.jsonl").path
     assert engine.bootstrap(SESSION, other).status == "held"
     (conversation,) = engine.archive.conversations.family(SESSION)
-    engine.refuse_transcript(conversation, str(other))
+    engine.transcripts.refuse(conversation, str(other))
     assert [epoch.path for epoch in engine.status(SESSION).refused] == [str(other)]
     assert engine.bootstrap(SESSION, other).status == "refused"
-    assert engine.accept_transcript(conversation, str(other)).stored == 2 * MANY
+    assert engine.transcripts.accept(conversation, str(other)).stored == 2 * MANY
     assert held(engine) == []
     with pytest.raises(NotFound):
-        engine.accept_transcript(conversation, str(other))
+        engine.transcripts.accept(conversation, str(other))
 
 
 def test_a_followed_file_that_was_refused_goes_on_with_its_own_words(
@@ -93,7 +93,7 @@ def test_a_followed_file_that_was_refused_goes_on_with_its_own_words(
     strange(file.path)
     engine.bootstrap(SESSION, file.path)
     (conversation,) = engine.archive.conversations.family(SESSION)
-    engine.refuse_transcript(conversation, str(file.path))
+    engine.transcripts.refuse(conversation, str(file.path))
     assert engine.bootstrap(SESSION, file.path).status == "refused"
     file.path.write_bytes(good)
     file.say_all("goes on")
@@ -109,7 +109,7 @@ def test_what_was_held_before_a_reset_is_accepted_where_it_was_held(
     engine.bootstrap(SESSION, other)
     (before,) = engine.archive.conversations.family(SESSION)
     after = engine.reset(SESSION)
-    report = engine.accept_transcript(before, str(other))
+    report = engine.transcripts.accept(before, str(other))
     assert (report.conversation_id, report.stored) == (before.id, 2 * MANY)
     assert engine.archive.messages.newest_id(after.id) is None
     assert held(engine) == []
@@ -136,7 +136,7 @@ def test_a_page_that_leaves_a_gap_is_not_taken(engine: lossless.Engine, parents:
     report = engine.bootstrap(SESSION, page(4, 5, parents=parents), after="c4", cursor="c6")
     assert (report.status, report.stored) == ("failed", 0)
     assert "'c2'" in (report.reason or "")
-    assert engine.cursor(SESSION) == "c2"
+    assert engine.transcripts.cursor(SESSION) == "c2"
     assert engine.status(SESSION).ingest.blocked_reason == report.reason
     assert engine.bootstrap(SESSION, page(0, 1, parents=parents), after="c0", cursor="c2").status != "failed"
     assert engine.bootstrap(SESSION, page(2, 3, 4, 5, parents=parents), after="c2", cursor="c6").stored == 4

@@ -227,9 +227,9 @@ def test_a_parent_on_which_a_fork_relies_is_not_pruned(
     own = [f"own {n} {LONG}" for n in range(60)]
     engine.bootstrap(FORK, fork(tmp_path / "fork.jsonl", [("a", "e-a"), ("b", "e-b")], own).path)
     (parent,) = engine.archive.conversations.family(SESSION)
-    plan = engine.prune_plan(Choice(patterns=(SESSION.name,), include_active=True))
+    plan = engine.admin.prune_plan(Choice(patterns=(SESSION.name,), include_active=True))
     assert (plan.chosen, plan.in_use) == ((), (parent.id,))
-    both = engine.prune_plan(Choice(patterns=("**",), include_active=True))
+    both = engine.admin.prune_plan(Choice(patterns=("**",), include_active=True))
     assert len(both.chosen) == 2
     assert not problems(engine)
 
@@ -238,8 +238,8 @@ def test_a_parent_on_which_a_fork_relies_is_not_pruned(
 
 
 def prune(engine: lossless.Engine, *, active: bool = False) -> int:
-    plan = engine.prune_plan(Choice(patterns=(SESSION.name,), include_active=active))
-    return engine.prune(plan, backup=False).messages
+    plan = engine.admin.prune_plan(Choice(patterns=(SESSION.name,), include_active=active))
+    return engine.admin.prune(plan, backup=False).messages
 
 
 def test_what_was_pruned_stays_away_however_the_file_is_rewritten(

@@ -34,15 +34,15 @@ def test_killed_while_pruning(path: Path, number: int) -> None:
     with open_engine(path) as engine:
         for n in range(6):
             fill(engine, n)
-        work = engine.prune_plan(Choice(older_than=parse_age("30d")))
+        work = engine.admin.prune_plan(Choice(older_than=parse_age("30d")))
         whole = {item.held.id: item.held.messages for item in work.chosen}
         kept = engine.archive.care.counts().messages - sum(whole.values())
     assert killed("prune", path, number)
     with open_engine(path) as engine:
         assert problems(engine) == []
-        left = {item.held.id: item.held.messages for item in engine.prune_plan(Choice(patterns=("**",))).chosen}
+        left = {item.held.id: item.held.messages for item in engine.admin.prune_plan(Choice(patterns=("**",))).chosen}
         assert {id_: left[id_] for id_ in left if id_ in whole} == {id_: whole[id_] for id_ in left if id_ in whole}
-        engine.prune(engine.prune_plan(Choice(older_than=parse_age("30d"))), backup=False)
+        engine.admin.prune(engine.admin.prune_plan(Choice(older_than=parse_age("30d"))), backup=False)
         assert engine.archive.care.counts().messages == kept
         assert problems(engine) == []
 
@@ -59,7 +59,7 @@ def test_killed_while_forgetting(path: Path, share: float) -> None:
         assert is_new == (share == 1)
         assert is_new or dump(path) == old
         assert all("a forgetting was stopped" in problem for problem in problems(engine))
-        assert engine.forget([phrase]).left == ()
+        assert engine.admin.forget([phrase]).left == ()
         assert prove(str(path), engine.vault, [phrase]).traces == ()
         assert problems(engine) == []
 

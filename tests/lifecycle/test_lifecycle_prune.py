@@ -63,7 +63,7 @@ def engine(path: Path) -> Iterator[lossless.Engine]:
 
 def test_a_dry_run_counts_and_changes_nothing(engine: lossless.Engine, path: Path) -> None:
     before = dump(path)
-    work = engine.prune_plan(Choice(older_than=timedelta(days=100)))
+    work = engine.admin.prune_plan(Choice(older_than=timedelta(days=100)))
     assert [item.held.session_id for item in work.chosen] == ["run-0", "run-1", "run-2"]
     assert (work.messages, work.files) == (3 * 14, 3)
     assert work.summaries > 0
@@ -74,24 +74,24 @@ def test_a_dry_run_counts_and_changes_nothing(engine: lossless.Engine, path: Pat
 
 def test_active_conversations_are_meant_only_when_that_is_said(engine: lossless.Engine) -> None:
     everything = Choice(patterns=("**",))
-    assert not any(item.held.active for item in engine.prune_plan(everything).chosen)
-    asked = engine.prune_plan(Choice(patterns=("**",), include_active=True))
+    assert not any(item.held.active for item in engine.admin.prune_plan(everything).chosen)
+    asked = engine.admin.prune_plan(Choice(patterns=("**",), include_active=True))
     assert len(asked.chosen) == len(ids(engine))
 
 
 def test_a_size_takes_the_oldest_first(engine: lossless.Engine) -> None:
-    all_ = engine.prune_plan(Choice(patterns=("**",)))
+    all_ = engine.admin.prune_plan(Choice(patterns=("**",)))
     limit = all_.bytes_before - all_.chosen[0].bytes - 1
-    work = engine.prune_plan(Choice(to_bytes=limit))
+    work = engine.admin.prune_plan(Choice(to_bytes=limit))
     assert [item.held.session_id for item in work.chosen] == ["run-0", "run-1"]
     assert work.bytes_after <= limit
-    assert engine.prune_plan(Choice(to_bytes=work.bytes_before)).chosen == ()
+    assert engine.admin.prune_plan(Choice(to_bytes=work.bytes_before)).chosen == ()
 
 
 def test_patterns_and_ages_hold_together(engine: lossless.Engine) -> None:
-    work = engine.prune_plan(Choice(older_than=timedelta(days=70), patterns=("agent:*:talk2", "agent:*:talk4")))
+    work = engine.admin.prune_plan(Choice(older_than=timedelta(days=70), patterns=("agent:*:talk2", "agent:*:talk4")))
     assert [item.held.session_key for item in work.chosen] == ["agent:main:talk2"]
-    assert engine.prune_plan(Choice()).chosen == ()
+    assert engine.admin.prune_plan(Choice()).chosen == ()
 
 
 @pytest.mark.parametrize(("text", "days"), [("90d", 90), ("12w", 84), ("6m", 180), ("2y", 730), ("2Y", 730)])
@@ -144,11 +144,11 @@ def test_what_another_conversation_holds_stays(
 
 
 def test_what_was_chosen_is_gone_and_the_rest_is_untouched(engine: lossless.Engine, path: Path) -> None:
-    work = engine.prune_plan(Choice(older_than=timedelta(days=100)))
+    work = engine.admin.prune_plan(Choice(older_than=timedelta(days=100)))
     gone = {item.held.id for item in work.chosen}
     kept, files = ids(engine) - gone, has_files(engine)
     before = {id_: engine.archive.messages.in_order(id_) for id_ in kept}
-    report = engine.prune(work)
+    report = engine.admin.prune(work)
     assert (report.conversations, report.messages, report.files) == (3, 3 * 14, 3)
     assert (report.left, report.files_left) == ((), 0)
     assert ids(engine) == kept
@@ -161,43 +161,43 @@ def test_what_was_chosen_is_gone_and_the_rest_is_untouched(engine: lossless.Engi
 
 
 def test_no_backup_when_that_is_said(engine: lossless.Engine, path: Path) -> None:
-    engine.prune(engine.prune_plan(Choice(older_than=timedelta(days=100))), backup=False)
+    engine.admin.prune(engine.admin.prune_plan(Choice(older_than=timedelta(days=100))), backup=False)
     assert not list(path.parent.glob("*.bak"))
 
 
 def test_what_changed_since_the_plan_stays(engine: lossless.Engine) -> None:
-    work = engine.prune_plan(Choice(patterns=("agent:main:talk5", "agent:main:talk0"), include_active=True))
+    work = engine.admin.prune_plan(Choice(patterns=("agent:main:talk5", "agent:main:talk0"), include_active=True))
     names = {item.held.id: item.held.session_id for item in work.chosen}
     engine.append(lossless.Session(key="agent:main:talk5"), [{"role": "user", "content": "I am still here"}])
-    report = engine.prune(work, backup=False)
+    report = engine.admin.prune(work, backup=False)
     assert [names[id_] for id_ in report.left] == ["run-5"]
     assert engine.grep("still here", all_conversations=True).total == 1
     assert problems(engine) == []
 
 
 def test_a_conversation_that_somebody_folds_stays(engine: lossless.Engine) -> None:
-    work = engine.prune_plan(Choice(older_than=timedelta(days=100)))
+    work = engine.admin.prune_plan(Choice(older_than=timedelta(days=100)))
     busy = work.chosen[0].held.id
     with engine.archive.writing():
         engine.archive.guards.take_lease(f"compact:{busy}", "somebody", NOW, timedelta(minutes=5))
-    assert engine.prune(work, backup=False).left == (busy,)
+    assert engine.admin.prune(work, backup=False).left == (busy,)
 
 
 def test_files_outside_of_the_vault_are_not_deleted(engine: lossless.Engine, tmp_path: Path) -> None:
-    work = engine.prune_plan(Choice(older_than=timedelta(days=160)))
+    work = engine.admin.prune_plan(Choice(older_than=timedelta(days=160)))
     (place,) = Retention(engine.archive.database).files([item.held.id for item in work.chosen])
     outside = tmp_path / "mine.txt"
     outside.write_text("mine")
     sql = "UPDATE large_files SET storage_uri = ? WHERE file_id = ?"
     engine.archive.database.run(sql, (str(outside), place.id))
-    report = engine.prune(work, backup=False)
+    report = engine.admin.prune(work, backup=False)
     assert (report.files, report.files_left) == (0, 1)
     assert outside.read_text() == "mine"
 
 
 def test_room_is_given_back_when_it_is_worthwhile(engine: lossless.Engine) -> None:
     assert not prune.give_room_back(engine.archive).done
-    engine.prune(engine.prune_plan(Choice(patterns=("**",))), backup=False)
+    engine.admin.prune(engine.admin.prune_plan(Choice(patterns=("**",))), backup=False)
     before = engine.archive.care.size()
     report = prune.give_room_back(engine.archive, always=True)
     assert report.done
@@ -260,9 +260,9 @@ def test_every_table_with_a_conversation_is_emptied_of_it(path: Path) -> None:
     connection.close()
 
     with open_engine(path) as engine:
-        work = engine.prune_plan(Choice(patterns=("**:talk0",), include_active=True))
+        work = engine.admin.prune_plan(Choice(patterns=("**:talk0",), include_active=True))
         assert [item.held.id for item in work.chosen] == [goes]
-        assert engine.prune(work, backup=False).conversations == 1
+        assert engine.admin.prune(work, backup=False).conversations == 1
     connection = apsw.Connection(str(path))
     assert [table for table in tables if _count(connection, table, goes)] == []
     assert {table: _count(connection, table, stays) for table in tables} == other
@@ -298,7 +298,7 @@ def test_other_search_tables_forget_as_well(path: Path) -> None:
             engine.archive.search.trigrams.create()
             stored = engine.archive.messages.many(engine.archive.search.trigrams.next_ids())
             engine.archive.search.trigrams.add([(item.id, item.message.content) for item in stored])
-        engine.prune(engine.prune_plan(Choice(older_than=timedelta(days=100))), backup=False)
+        engine.admin.prune(engine.admin.prune_plan(Choice(older_than=timedelta(days=100))), backup=False)
         assert problems(engine) == []
         kept = engine.archive.care.counts()
     for table, count in (("messages_fts", kept.messages), ("message_trigrams", kept.messages)):

@@ -106,11 +106,11 @@ def test_who_is_summarising_already_is_left_alone(tmp_path: Path) -> None:
     with open_engine(tmp_path / "lcm.db", summary_prefix_target_tokens=3_000) as engine:
         engine.append(HERE, talk(60))
         conversation = engine.archive.conversations.get(1)
-        with engine.writer.alone(1):
+        with engine.surgery.writer.alone(1):
             assert not fill(engine.loop, conversation, Filling(fresh_tail=4)).ok
         assert fill(engine.loop, conversation, Filling(fresh_tail=4)).ok
         before = roots(engine, 1)
-        with engine.writer.alone(1):
+        with engine.surgery.writer.alone(1):
             done = fill(engine.loop, conversation, Filling(fresh_tail=4, single_root=True))
         assert (done.reason, done.ok, roots(engine, 1)) == (rooting.BUSY, False, before)
 

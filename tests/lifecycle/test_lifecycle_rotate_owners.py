@@ -81,7 +81,7 @@ def test_transcripts_of_other_programs_are_never_rewritten(tmp_path: Path, kind:
         engine.bootstrap(session, file)
         for report in (engine.rotate(session, file, dry_run=True), engine.rotate(session, file)):
             assert (report.rotated, f"belongs to {owner} " in str(report.reason)) == (False, True)
-        assert engine.rotate_between_turns(session, file) == "warn"
+        assert engine.rotation.between_turns(session, file) == "warn"
     assert file.read_bytes() == dumped(records)
 
 

@@ -109,12 +109,12 @@ def test_the_host_rewrites_and_the_archive_knows_the_entries_still(
         file.write_bytes(dumped(there))
         return len(by_id)
 
-    report = engine.collect_transcript(SESSION, file, rewrite, approved=True)
+    report = engine.rotation.collect(SESSION, file, rewrite, approved=True)
     assert (report.asked, report.changed) == (MOST, MOST)
     assert report.bytes_freed > MOST * 5_000
     engine.append(SESSION, [lossless.Incoming(item.message, item.entry_id) for item in said(there)])
     assert engine.archive.care.counts().messages == before
     assert problems(engine) == []
-    assert engine.collect_transcript(SESSION, tmp_path / "none", rewrite, approved=True).reason
+    assert engine.rotation.collect(SESSION, tmp_path / "none", rewrite, approved=True).reason
     with open_engine(path) as off:
-        assert off.collect_transcript(SESSION, file, rewrite, approved=True).reason == "transcriptGcEnabled is off"
+        assert off.rotation.collect(SESSION, file, rewrite, approved=True).reason == "transcriptGcEnabled is off"

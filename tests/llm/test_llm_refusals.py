@@ -44,8 +44,8 @@ def test_an_archive_keeps_what_it_learned(tmp_path: object) -> None:
     session = lossless.Session(key="s")
     with lossless.open(path, background=False) as engine:
         engine.append(session, [{"role": "user", "content": "hello"}])
-        before = engine.capacity(session, budget=10_000, model="m")
-        engine.learn("m", 1_000, 2_000, refused=True)
+        before = engine.host.capacity(session, budget=10_000, model="m")
+        engine.host.learn("m", 1_000, 2_000, refused=True)
     with lossless.open(path, background=False) as engine:
-        assert engine.capacity(session, budget=10_000, model="m") < 0.6 * before
-        assert engine.capacity(session, budget=10_000) == 10_000
+        assert engine.host.capacity(session, budget=10_000, model="m") < 0.6 * before
+        assert engine.host.capacity(session, budget=10_000) == 10_000

@@ -52,7 +52,7 @@ def run_pay(path: Path, model: Scripted) -> None:
     with kit.open_engine(path, model, leaf_chunk_tokens=150, summary_max_calls_per_window=10_000) as engine:
         say("ready")
         while engine.archive.debts.pending():
-            engine.pay_debts()
+            engine.admin.run_pending()
             time.sleep(0.002)
     say(f"calls {model.started}")
 

@@ -58,7 +58,7 @@ def test_killed_in_the_middle_of_a_sweep(tmp_path: Path, seed: int) -> None:
         assert stored >= acknowledged
         check(engine, talk(stored))
         engine.after_turn(SESSION, new_messages=talk(SOFT, first=stored), budget=BUDGET)
-        engine.pay_debts()
+        engine.admin.run_pending()
         engine.compact(SESSION, budget=BUDGET)
         assert not debt(engine)["pending"]
         assert rows(engine, "SELECT * FROM leases") == []
@@ -101,10 +101,10 @@ def test_a_worker_that_dies_holds_a_conversation_only_for_a_while(tmp_path: Path
         assert debt(engine)["running"]
         if elsewhere:  # nobody can see from here that it is dead
             engine.archive.database.run("UPDATE leases SET owner = 'abcdef012345:' || substr(owner, 14)")
-            engine.pay_debts()
+            engine.admin.run_pending()
             assert debt(engine)["pending"], "the lease still holds"
     with open_engine(path, clock=_later() if elsewhere else None) as engine:
-        engine.pay_debts()
+        engine.admin.run_pending()
         owed = debt(engine)
         assert (owed["pending"], owed["running"]) == (False, False)
         check(engine, talk(SOFT + 6))

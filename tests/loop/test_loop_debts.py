@@ -61,7 +61,7 @@ def test_a_turn_below_its_budget_asks_no_model_and_leaves_one_row(tmp_path: Path
 
 
 def _by_worker(engine: Engine) -> None:
-    ((paid, report),) = engine.pay_debts()
+    ((paid, report),) = engine.admin.run_pending()
     assert (paid, report is not None and report.reason) == (conversation_id(engine), "compacted")
 
 
@@ -88,7 +88,7 @@ def test_a_debt_is_paid(tmp_path: Path, pay: Callable[[Engine], None]) -> None:
         assert (owed["pending"], owed["running"], owed["last_finished_at"]) == (False, False, clock())
         assert model.started > 0
         assert engine.archive.context_tokens(conversation_id(engine)) <= 0.75 * BUDGET
-        assert engine.pay_debts() == []
+        assert engine.admin.run_pending() == []
         check(engine, talk(SOFT))
 
 
@@ -113,12 +113,12 @@ def test_failed_drains_back_off(tmp_path: Path) -> None:
         engine.after_turn(SESSION, new_messages=talk(SOFT), budget=BUDGET)
         pauses = []
         for attempt in range(1, 6):
-            engine.pay_debts()
+            engine.admin.run_pending()
             owed = debt(engine)
             assert (model.started, owed["retry_attempts"]) == (attempt, attempt)
             pauses.append((owed["next_attempt_after"] - clock()) / timedelta(minutes=1))
             clock.advance(minutes=pauses[-1] - 0.1)
-            engine.pay_debts()
+            engine.admin.run_pending()
             engine.after_turn(SESSION, new_messages=talk(1, seed=attempt), budget=BUDGET)
             assert model.started == attempt, "asking again does not shorten the pause"
             clock.advance(minutes=0.2)
@@ -129,15 +129,15 @@ def test_a_context_over_its_budget_steps_over_the_back_off_of_the_first_failures
     clock, model = VirtualClock(), Scripted(then="rate_limit")
     with open_engine(tmp_path / "lcm.db", model, clock) as engine:
         engine.after_turn(SESSION, new_messages=talk(SOFT), budget=BUDGET)
-        engine.pay_debts()
-        engine.pay_debts()
+        engine.admin.run_pending()
+        engine.admin.run_pending()
         assert model.started == 1, "below the budget it waits"
         engine.append(SESSION, talk(HARD - SOFT, first=SOFT))
         for _ in range(4):
-            engine.pay_debts()
+            engine.admin.run_pending()
         assert (model.started, debt(engine)["retry_attempts"]) == (3, 3)
         clock.advance(minutes=20)
-        engine.pay_debts()
+        engine.admin.run_pending()
         assert model.started == 4, "then it waits as every debt does"
         check(engine, talk(HARD))
 
@@ -146,7 +146,7 @@ def test_what_cannot_get_smaller_is_no_debt(tmp_path: Path) -> None:
     model = Scripted()
     with open_engine(tmp_path / "lcm.db", model, fresh_tail_count=64, fresh_tail_max_tokens=-1) as engine:
         engine.after_turn(SESSION, new_messages=talk(SOFT), budget=BUDGET)
-        ((_, report),) = engine.pay_debts()
+        ((_, report),) = engine.admin.run_pending()
         assert report is not None
         assert (report.exhausted, report.compacted) == (True, False)
         owed = debt(engine)
@@ -164,7 +164,7 @@ def test_a_reason_of_an_older_program_is_checked_again(tmp_path: Path, count: in
             " token_budget, updated_at) VALUES (?, 1, datetime('now'), 'leaf-trigger', 1, ?, datetime('now'))",
             (conversation_id(engine), BUDGET),
         )
-        engine.pay_debts()
+        engine.admin.run_pending()
         assert (model.started > 0) is calls
         owed = debt(engine)
         assert (owed["pending"], owed["running"]) == (False, False)
@@ -197,9 +197,9 @@ def test_a_request_that_comes_during_a_drain_outlives_it(tmp_path: Path) -> None
     grown: list[bool] = []
     with open_engine(path, grow, clock) as engine:
         engine.after_turn(SESSION, new_messages=talk(SOFT), budget=BUDGET)
-        engine.pay_debts()
+        engine.admin.run_pending()
         assert debt(engine)["pending"]
-        engine.pay_debts()
+        engine.admin.run_pending()
         assert not debt(engine)["pending"]
         check(engine, talk(SOFT + 2))
 
@@ -212,7 +212,7 @@ def test_while_another_works_on_it_a_debt_is_left_alone_but_the_hard_limit_does_
         if not reports:
             with open_engine(path, Scripted(), clock) as other:
                 before = debt(other)
-                reports.append(other.pay_debts()[0][1])
+                reports.append(other.admin.run_pending()[0][1])
                 reports.append(other.compact(SESSION, budget=BUDGET, force=True))
                 turn = other.after_turn(SESSION, new_messages=talk(HARD - SOFT, first=SOFT), budget=BUDGET)
                 reports.append(turn)
@@ -221,7 +221,7 @@ def test_while_another_works_on_it_a_debt_is_left_alone_but_the_hard_limit_does_
 
     with open_engine(path, look, clock) as engine:
         engine.after_turn(SESSION, new_messages=talk(SOFT), budget=BUDGET)
-        engine.pay_debts()
+        engine.admin.run_pending()
         drained, compacted, turn = reports
         assert drained is None
         assert (compacted.compacted, compacted.stop) == (False, "busy")
@@ -335,7 +335,7 @@ def test_a_bug_in_the_background_is_heard_and_does_not_stop_it(tmp_path: Path) -
             engine._background._pay = _broken
             engine._background.owe(conversation_id(engine))
             assert engine.settle()
-            engine._background._pay = engine._pay
+            engine._background._pay = engine.admin.pay
             engine.after_turn(SESSION, new_messages=talk(2, first=SOFT), budget=BUDGET)
             assert engine.settle()
             assert summaries(engine)
@@ -371,10 +371,10 @@ def test_a_sweep_that_lossless_claw_did_not_finish_is_seen_and_paid(tmp_path: Pa
                 (started,),
             )
         assert engine.archive.debts.pending(now=clock()) == []  # it may still be at work
-        assert engine.pay_debts() == []
+        assert engine.admin.run_pending() == []
         clock.advance(minutes=11)
         assert engine.archive.debts.pending(now=clock()) == [conversation_id(engine)]
-        assert [id_ for id_, _ in engine.pay_debts()] == [conversation_id(engine)]
+        assert [id_ for id_, _ in engine.admin.run_pending()] == [conversation_id(engine)]
         assert summaries(engine)
         owed = debt(engine)
         assert (owed["pending"], owed["running"]) == (False, False)

@@ -33,7 +33,7 @@ def _refusals(path: Path, clock: VirtualClock, times: int, then: Mode = "auth") 
     for _ in range(times):
         model = Scripted(then=then)
         with open_engine(path, model, clock) as engine:
-            engine.pay_debts()
+            engine.admin.run_pending()
         made += model.started
     return made
 
@@ -84,7 +84,7 @@ def test_successes_between_refusals_keep_the_breaker_closed(tmp_path: Path) -> N
         engine.after_turn(SESSION, new_messages=talk(SOFT), budget=BUDGET)
     assert _refusals(path, clock, 4) == 4
     with open_engine(path, Scripted("ok", then="auth"), clock) as engine:
-        engine.pay_debts()
+        engine.admin.run_pending()
         assert one(engine, "SELECT failures FROM breakers") == 1
         assert one(engine, "SELECT open_until FROM breakers") is None
 
@@ -95,7 +95,7 @@ def spent(tmp_path: Path) -> tuple[Path, VirtualClock]:
     path, clock, model = tmp_path / "lcm.db", VirtualClock(), Scripted()
     with open_engine(path, model, clock, **MANY) as engine:
         engine.after_turn(SESSION, new_messages=talk(SOFT), budget=BUDGET)
-        engine.pay_debts()
+        engine.admin.run_pending()
         assert model.started == 24, "the 25th is refused"
         assert rows(engine, "SELECT kind, result, count(*) FROM spend_ledger GROUP BY 1, 2 ORDER BY 1") == [
             ("backoff", "reserved", 1),
@@ -113,14 +113,14 @@ def test_the_25th_call_of_a_window_is_refused_for_half_an_hour(spent: tuple[Path
         clock.advance(minutes=minutes)
         model = Scripted()
         with open_engine(path, model, clock, **MANY) as engine:
-            engine.pay_debts()
+            engine.admin.run_pending()
             engine.maintain(SESSION, budget=BUDGET, allow=True)
             assert model.started == 0, f"after {minutes} minutes more"
     clock.advance(minutes=2)
     model = Scripted()
     with open_engine(path, model, clock, **MANY) as engine:
         engine.after_turn(SESSION, new_messages=talk(8, first=SOFT), budget=BUDGET)
-        engine.pay_debts()
+        engine.admin.run_pending()
         assert 0 < model.started <= 24
 
 
@@ -147,7 +147,7 @@ def test_refused_credentials_do_not_use_up_the_window(tmp_path: Path) -> None:
     _refusals(path, clock, 4)
     model = Scripted()
     with open_engine(path, model, clock, **MANY) as engine:
-        engine.pay_debts()
+        engine.admin.run_pending()
         assert model.started == 24
 
 
@@ -159,7 +159,7 @@ def test_a_call_whose_process_died_counts(tmp_path: Path) -> None:
         gate = engine.loop.summariser.gate(engine.archive, conversation_id(engine), clock)
         for _ in range(20):
             gate.enter(engine.loop.summariser.candidates()[0])
-        engine.pay_debts()
+        engine.admin.run_pending()
         assert model.started == 4
 
 
@@ -168,5 +168,5 @@ def test_two_conversations_have_windows_of_their_own(tmp_path: Path) -> None:
     with open_engine(path, model, clock, **MANY) as engine:
         for name in ("a", "b"):
             engine.after_turn(lossless.Session(key=name), new_messages=talk(SOFT), budget=BUDGET)
-        engine.pay_debts()
+        engine.admin.run_pending()
         assert model.started == 48

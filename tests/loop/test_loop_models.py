@@ -55,7 +55,7 @@ def test_any_mixture_of_failures(script: list[ScriptLine], then: ScriptLine, ste
                 engine.after_turn(SESSION, new_messages=new, budget=BUDGET)
                 said += new
             elif step == "drain":
-                engine.pay_debts()
+                engine.admin.run_pending()
             elif step == "compact":
                 engine.compact(SESSION, budget=BUDGET, force=True)
             else:
@@ -97,7 +97,7 @@ def test_refused_credentials_keep_what_was_written_before_and_write_nothing_else
     with open_engine(tmp_path / "lcm.db", Scripted("ok", then="auth"), clock) as engine:
         engine.after_turn(SESSION, new_messages=said, budget=BUDGET)
         before = _knowledge(engine)
-        (paid,) = engine.pay_debts()
+        (paid,) = engine.admin.run_pending()
         report = paid[1]
         assert report is not None
         assert (report.reason, report.compacted) == ("provider auth failure after partial compaction", True)
@@ -105,7 +105,7 @@ def test_refused_credentials_keep_what_was_written_before_and_write_nothing_else
         check(engine, said)
         left = _knowledge(engine)
         assert left != before
-        engine.pay_debts()
+        engine.admin.run_pending()
         assert _knowledge(engine) == left, "nothing is written on an authentication failure"
         owed = debt(engine)
         assert (owed["pending"], owed["running"]) == (True, False)
@@ -131,7 +131,7 @@ def test_a_failing_model_leaves_the_debt_pending_with_its_reason(tmp_path: Path,
     said, model = talk(SOFT), Scripted(then=line)
     with open_engine(tmp_path / "lcm.db", model, VirtualClock()) as engine:
         engine.after_turn(SESSION, new_messages=said, budget=BUDGET)
-        engine.pay_debts()
+        engine.admin.run_pending()
         owed = debt(engine)
         assert owed["pending"]
         assert str(owed["last_failure_summary"]).startswith(reason)
@@ -144,7 +144,7 @@ def test_a_denial_is_final_and_no_other_model_is_asked(tmp_path: Path) -> None:
     model = Scripted(then=ModelDenied("not for summaries"))
     with open_engine(tmp_path / "lcm.db", model, summary_model="openai/gpt-x") as engine:
         engine.after_turn(SESSION, new_messages=talk(SOFT), budget=BUDGET)
-        engine.pay_debts()
+        engine.admin.run_pending()
         assert model.started == 1
         assert {row[0] for row in rows(engine, "SELECT model FROM spend_ledger WHERE kind = 'call'")} == {"host/model"}
         assert summaries(engine) == []
@@ -154,7 +154,7 @@ def test_a_model_that_hangs_is_cut_off(tmp_path: Path) -> None:
     said, model = talk(SOFT), Scripted(then=hang(600))
     with open_engine(tmp_path / "lcm.db", model, summary_timeout_ms=150) as engine:
         engine.after_turn(SESSION, new_messages=said, budget=BUDGET)
-        engine.pay_debts()
+        engine.admin.run_pending()
         assert debt(engine)["last_failure_summary"] == "summary model failed"
         assert rows(engine, "SELECT result FROM spend_ledger WHERE kind = 'call'") == [("failed",)]
         engine.compact(SESSION, budget=BUDGET, force=True)
@@ -171,7 +171,7 @@ def test_side_by_side_what_was_written_beside_a_failure_is_kept(tmp_path: Path) 
     model = Scripted("ok", "auth", "ok", then="auth")
     with open_engine(tmp_path / "lcm.db", model, VirtualClock(), summary_parallelism=3) as engine:
         engine.after_turn(SESSION, new_messages=said, budget=BUDGET)
-        engine.pay_debts()
+        engine.admin.run_pending()
         assert [writer for *_, writer in summaries(engine)] == ["scripted", "scripted"]
         assert all("without the context before it" in text for (text,) in rows(engine, "SELECT content FROM summaries"))
         check(engine, said)

@@ -153,7 +153,7 @@ def test_a_fold_changes_the_beginning_once(tmp_path: Path) -> None:
             assert watch.changes - changed == (folds > folded)
             folded = folds
             engine.after_turn(SESSION, new_messages=talk(1, first=2 * turn + 1), budget=4_000)
-            engine.pay_debts()
+            engine.admin.run_pending()
         assert watch.changes > 3
 
 

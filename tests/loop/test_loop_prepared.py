@@ -54,7 +54,7 @@ def test_they_are_written_ahead_and_placed_without_a_call(tmp_path: Path) -> Non
         assert len(ahead) == model.calls > 1
         assert ids(engine, _PLACED) == []  # nothing has changed for the model that talks
         assert engine.verify().ok
-        assert engine.examine().healthy
+        assert engine.admin.examine().healthy
         model.works = False
         turn = engine.after_turn(SESSION, new_messages=talk(SOFT - EARLY, first=EARLY), budget=BUDGET)
         assert turn.paid is not None
@@ -122,7 +122,7 @@ def test_one_that_no_longer_tells_what_was_said_is_not_used(tmp_path: Path) -> N
         engine.sync(SESSION, said)
         engine.after_turn(SESSION, window=[*said, *talk(SOFT - EARLY, first=EARLY)], budget=BUDGET)
         assert first not in ids(engine, _PLACED)
-        engine.pay_debts()
+        engine.admin.run_pending()
         assert ids(engine, _PLACED)
         assert not engine.archive.summaries.stale(1), "it was written anew before it got a place"
         assert engine.verify().ok

@@ -101,7 +101,7 @@ def test_every_turn_of_an_agent(tmp_path: Path, format: str) -> None:
             if message["role"] == "assistant" and message["stopReason"] == "stop":
                 engine.after_turn(SESSION, new_messages=[], budget=12_000)
                 if n % 5 == 0:
-                    engine.pay_debts()
+                    engine.admin.run_pending()
             else:
                 for budget in (12_000, 4_000):
                     judge(engine, engine.assemble(SESSION, budget=budget, format=format), format, budget)

@@ -91,7 +91,7 @@ def test_the_loop_goes_on_where_the_reference_stopped(tmp_path: Path, name: str)
     shutil.copyfile(Path(FOLDER or "") / name, path)
     settings = lossless.Settings(fresh_tail_count=4, leaf_chunk_tokens=3_000)
     with lossless.open(path, settings, Scripted(), background=False) as engine:
-        engine.pay_debts()
+        engine.admin.run_pending()
         for (id_,) in rows(engine, "SELECT conversation_id FROM conversations WHERE active = 1"):
             conversation = engine.archive.conversations.get(id_)
             engine.compact(conversation, budget=4_000, until=1_000, force=True)

@@ -73,7 +73,7 @@ def test_a_debt_of_a_context_that_is_gone_is_settled(tmp_path: Path) -> None:
     with open_engine(tmp_path / "lcm.db", model, VirtualClock()) as engine:
         engine.after_turn(SESSION, new_messages=talk(SOFT), budget=BUDGET)
         engine.new(SESSION, retain_depth=0)
-        engine.pay_debts()
+        engine.admin.run_pending()
         assert (model.started, debt(engine)["pending"], summaries(engine)) == (0, False, [])
         check(engine, talk(SOFT))
 
@@ -114,7 +114,7 @@ def test_a_debt_of_a_closed_conversation_is_not_paid(tmp_path: Path) -> None:
     with open_engine(tmp_path / "lcm.db", model, VirtualClock()) as engine:
         engine.after_turn(SESSION, new_messages=talk(SOFT), budget=BUDGET)
         engine.reset(SESSION)
-        assert engine.pay_debts() == []
+        assert engine.admin.run_pending() == []
         assert model.started == 0
         check(engine, talk(SOFT))
 

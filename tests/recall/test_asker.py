@@ -34,7 +34,7 @@ def assistant(text: str, **more: Any) -> dict[str, Any]:
 
 
 def recalled(engine: lossless.Engine, question: str = QUESTION) -> list[str]:
-    found = engine.call_tool("lcm_recall", {"question": question}, session=TALK)
+    found = engine.tools.run("lcm_recall", {"question": question}, session=TALK)
     return [item["id"] for item in found.details["evidence"]]
 
 
@@ -63,7 +63,7 @@ def test_what_was_asked_before_a_finished_answer_is_evidence(engine: lossless.En
 @pytest.mark.parametrize("prompt", [QUESTION, "night ferry berth"])
 def test_an_answer_is_not_made_of_its_question(engine: lossless.Engine, prompt: str) -> None:
     engine.append(TALK, [user(QUESTION)])
-    found = engine.call_tool("lcm_expand_query", {"prompt": prompt, "query": prompt}, session=TALK).details
+    found = engine.tools.run("lcm_expand_query", {"prompt": prompt, "query": prompt}, session=TALK).details
     assert found["citedIds"]
     assert "msg#3" not in json.dumps(found)
     outside = engine.answer(QUESTION, session=TALK).details

@@ -36,7 +36,7 @@ def test_a_brief_is_extracted_without_a_model(path: Path) -> None:
     with open_engine(path) as engine:
         id_ = told(engine)
         before = context(engine, id_)
-        found = engine.focus(HERE, QUESTION)
+        found = engine.surgery.focus(HERE, QUESTION)
         assert found is not None
         assert (found.brief.status, found.is_stale) == ("active", False)
         assert missing_sections(found.brief.content) == []
@@ -56,7 +56,7 @@ def test_a_model_writes_it_in_two_steps(path: Path) -> None:
         return writes(prompt)
 
     with open_engine(path, ask) as engine:
-        found = engine.focus(HERE, QUESTION)
+        found = engine.surgery.focus(HERE, QUESTION)
         assert found is not None
         assert found.brief.status == "active"
         assert len(asked) == 2
@@ -82,7 +82,7 @@ def test_a_brief_that_cites_what_is_not_there_says_so(path: Path) -> None:
         return Completion(f"{good.text}\nSee {root}, msg#1, {', '.join(cited)}.", "writer/one")
 
     with open_engine(path, ask) as engine:
-        found = engine.focus(HERE, QUESTION)
+        found = engine.surgery.focus(HERE, QUESTION)
         assert found is not None
         assert found.brief.status == "active"
         (warning,) = [one for one in json.loads(found.brief.raw or "{}")["warnings"] if "cites" in one]
@@ -92,10 +92,10 @@ def test_a_brief_that_cites_what_is_not_there_says_so(path: Path) -> None:
 def test_a_brief_that_fails_leaves_the_one_before_in_use(path: Path) -> None:
     with open_engine(path) as engine:
         told(engine)
-        good = engine.focus(HERE, QUESTION)
+        good = engine.surgery.focus(HERE, QUESTION)
         assert good is not None
     with open_engine(path, Scripted(then="auth")) as engine:
-        failed = engine.focus(HERE, "Another question?")
+        failed = engine.surgery.focus(HERE, "Another question?")
         assert failed is not None
         assert failed.brief.status == "failed"
         assert failed.brief.error
@@ -106,7 +106,7 @@ def test_a_brief_that_fails_leaves_the_one_before_in_use(path: Path) -> None:
 def test_refocus_brings_it_up_to_date_and_unfocus_puts_it_away(path: Path) -> None:
     with open_engine(path) as engine:
         id_ = told(engine)
-        first = engine.focus(HERE, QUESTION)
+        first = engine.surgery.focus(HERE, QUESTION)
         engine.append(HERE, talk(20, "more"))
         engine.compact(HERE, budget=4000, force=True)
         stale = focus.status(engine.archive, id_)
@@ -114,18 +114,18 @@ def test_refocus_brings_it_up_to_date_and_unfocus_puts_it_away(path: Path) -> No
         assert stale.is_stale
         assert stale.source_context_changed
         assert stale.messages_since >= 20
-        second = engine.focus(HERE)
+        second = engine.surgery.focus(HERE)
         assert first is not None
         assert second is not None
         assert (second.brief.prompt, second.brief.id != first.brief.id) == (QUESTION, True)
         statuses = dict(rows(engine, "SELECT brief_id, status FROM focus_briefs"))
         assert statuses == {first.brief.id: "superseded", second.brief.id: "active"}
-        engine.unfocus(HERE)
+        engine.surgery.unfocus(HERE)
         assert not first_prompt(engine).startswith("<focus_brief")
         with pytest.raises(BadInput, match="no active focus"):
-            engine.unfocus(HERE)
+            engine.surgery.unfocus(HERE)
         with pytest.raises(BadInput, match="no active focus"):
-            engine.focus(HERE)
+            engine.surgery.focus(HERE)
         engine.undo(HERE)
         assert second.brief.id in first_prompt(engine)
         engine.undo(HERE)
@@ -137,9 +137,9 @@ def test_what_cannot_be_focused_says_why(path: Path) -> None:
     with open_engine(path) as engine:
         engine.append(HERE, talk(2))
         with pytest.raises(BadInput, match="no summaries"):
-            engine.focus(HERE, QUESTION)
+            engine.surgery.focus(HERE, QUESTION)
         with pytest.raises(BadInput, match="in words"):
-            engine.focus(HERE, "  ")
+            engine.surgery.focus(HERE, "  ")
         assert focus.status(engine.archive, 1) is None
 
 
@@ -155,6 +155,6 @@ def test_history_cannot_close_the_frame_it_stands_in(path: Path) -> None:
         engine.append(HERE, [{"role": "user", "content": f"{evil} ferry {n} " + "rope " * 60} for n in range(40)])
         engine.compact(HERE, budget=4000, force=True)
     with open_engine(path, ask) as engine:
-        engine.focus(HERE, QUESTION)
+        engine.surgery.focus(HERE, QUESTION)
     assert seen[0].count("</evidence>") == 1
     assert seen[1].count("</dossier>") == 1

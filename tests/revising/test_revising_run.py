@@ -62,8 +62,8 @@ def by_model(engine: lossless.Engine) -> Counter[str]:
 def run(engine: lossless.Engine, **rule: bool) -> rewrite_run.Drafted:
     """One run of a rule, put in place."""
     work = rewriting.plan(engine.archive, 1, **(rule or {"everything": True}), by=WRITER)  # type: ignore[arg-type]
-    made = rewrite_run.write(engine.writer, work)
-    done = rewrite_run.place(engine.writer, made, None)
+    made = rewrite_run.write(engine.surgery.writer, work)
+    done = rewrite_run.place(engine.surgery.writer, made, None)
     assert (done.summary_ids if done else ()) == tuple(one.summary_id for one in made.usable)
     prove(engine)
     return made
@@ -115,12 +115,12 @@ def test_the_spend_limit_does_not_end_what_a_person_asked_for(path: Path, folded
     model = Mortal()
     with open_engine(path, model, summary_max_calls_per_window=LIMIT) as engine:
         (root,) = roots(engine, 1)
-        done, drafts = engine.rewrite(HERE, **{rule: root if rule == "subtree" else True})  # type: ignore[arg-type]
+        done, drafts = engine.surgery.rewrite(HERE, **{rule: root if rule == "subtree" else True})  # type: ignore[arg-type]
         assert done is not None
         assert (len(done.summary_ids), len(drafts), model.calls) == (folded, folded, folded)
         assert by_model(engine) == {WRITER: folded}
         prove(engine)
-        gate = engine.loop.summariser.gate(engine.archive, 1, engine._clock)
+        gate = engine.loop.summariser.gate(engine.archive, 1, engine.clock)
         (candidate,) = engine.loop.summariser.candidates()
         assert [gate.enter(candidate) for _ in range(LIMIT)]  # the window of calls that nobody asked for is unused
 
@@ -129,10 +129,10 @@ def test_a_repair_is_not_ended_by_the_spend_limit(path: Path, folded: int) -> No
     with open_engine(path, Mortal(), summary_max_calls_per_window=LIMIT) as engine:
         with engine.archive.writing():
             engine.archive.database.run("UPDATE summaries SET content = ''")
-        done, _ = engine.repair(HERE, confirm=True)
+        done, _ = engine.surgery.repair(HERE, confirm=True)
         assert done is not None
         assert len(done.summary_ids) == folded
-        assert engine.repair(HERE) == (None, [])
+        assert engine.surgery.repair(HERE) == (None, [])
         prove(engine)
 
 
@@ -191,10 +191,10 @@ def test_an_interrupt_keeps_what_is_written(path: Path, folded: int, after: int)
 
     with open_engine(path, Mortal()) as engine:
         work = rewriting.plan(engine.archive, 1, everything=True, by=WRITER)
-        made = rewrite_run.write(engine.writer, work, heard=interrupt)
+        made = rewrite_run.write(engine.surgery.writer, work, heard=interrupt)
         assert (made.stop, made.reached, made.left) == (rewrite_run.INTERRUPTED, after, folded - after)
         assert rows(engine, "SELECT * FROM leases") == []
-        rewrite_run.place(engine.writer, made, None)
+        rewrite_run.place(engine.surgery.writer, made, None)
         assert by_model(engine)[WRITER] == after
         prove(engine)
         rest = run(engine)
@@ -212,7 +212,7 @@ def test_an_engine_keeps_what_is_written_and_passes_the_interrupt_on(path: Path,
     assert folded
     with open_engine(path, Mortal()) as engine:
         with pytest.raises(KeyboardInterrupt):
-            engine.rewrite(HERE, everything=True, accept=accept)
+            engine.surgery.rewrite(HERE, everything=True, accept=accept)
         assert by_model(engine)[WRITER] > 1
         prove(engine)
 
@@ -255,9 +255,9 @@ def test_what_changed_meanwhile_costs_only_itself(path: Path, folded: int) -> No
                 with engine.archive.writing():
                     engine.archive.database.run("UPDATE summaries SET content = 'x' WHERE summary_id = ?", (leaf,))
 
-        made = rewrite_run.write(engine.writer, work, heard=change)
+        made = rewrite_run.write(engine.surgery.writer, work, heard=change)
         assert {one.summary_id: one.refusal for one in made.refused} == {leaf: rewrite_run.CHANGED}
-        assert rewrite_run.place(engine.writer, made, None) is not None
+        assert rewrite_run.place(engine.surgery.writer, made, None) is not None
         assert by_model(engine)[WRITER] == folded - 1
 
 
@@ -271,9 +271,9 @@ def test_who_wants_no_more_keeps_what_was_accepted(path: Path, folded: int) -> N
                 raise rewrite_run.Stopped
             return True
 
-        made = rewrite_run.write(engine.writer, work, accept, heard.append)
+        made = rewrite_run.write(engine.surgery.writer, work, accept, heard.append)
         assert (made.stop, made.reached, made.left > 0) == (rewrite_run.INTERRUPTED, 4, True)
-        rewrite_run.place(engine.writer, made, None)
+        rewrite_run.place(engine.surgery.writer, made, None)
         prove(engine)
         assert 0 < by_model(engine)[WRITER] < folded
         again = rewriting.plan(engine.archive, 1, everything=True, by=WRITER)

@@ -49,7 +49,7 @@ def test_extractive_summaries_get_a_model_from_the_bottom_up(path: Path) -> None
     with open_engine(path, model) as engine:
         work = rewriting.plan(engine.archive, id_, extractive=True)
         assert Counter(target.depth for target in work.targets) == Counter(depths(engine, id_).values())
-        done, drafts = engine.rewrite(HERE, extractive=True)
+        done, drafts = engine.surgery.rewrite(HERE, extractive=True)
         assert done is not None
         assert {draft.refusal for draft in drafts} == {None}
         assert set(models(engine)) == {"writer/one"}
@@ -68,7 +68,7 @@ def test_the_diff_goes_from_the_old_text_to_the_new_one(path: Path) -> None:
     with open_engine(path, Writes()) as engine:
         (root,) = roots(engine, id_)
         before = engine.archive.summaries.get(root)
-        _, (draft,) = engine.rewrite(HERE, summary_id=root)
+        _, (draft,) = engine.surgery.rewrite(HERE, summary_id=root)
         assert draft.before == before.content
         assert draft.diff.splitlines()[0] == f"--- {root} (now)"
         assert "+Draft 1: sailing sailing sailing sailing." in draft.diff
@@ -108,7 +108,7 @@ def test_a_text_that_is_not_smaller_is_refused(path: Path) -> None:
         told(engine)
     with open_engine(path, Writes(2000), summary_max_overage_factor=100.0) as engine:
         before = models(engine)
-        done, drafts = engine.rewrite(HERE, depth=0)
+        done, drafts = engine.surgery.rewrite(HERE, depth=0)
         assert done is None or all(draft.tokens < draft.source_tokens for draft in drafts if draft.refusal is None)
         assert before[EXTRACTIVE_MODEL] == models(engine)[EXTRACTIVE_MODEL]
         prove(engine)
@@ -118,7 +118,7 @@ def test_a_shorter_leaf_never_makes_its_user_the_larger_one(path: Path) -> None:
     with open_engine(path) as engine:
         told(engine)
     with open_engine(path, Writes(1)) as engine:
-        done, drafts = engine.rewrite(HERE, depth=0)
+        done, drafts = engine.surgery.rewrite(HERE, depth=0)
         refused = [draft for draft in drafts if draft.breaks is not None]
         assert refused
         assert done is None or len(done.summary_ids) == len(drafts) - len(refused)
@@ -132,7 +132,7 @@ def test_what_shorter_texts_make_too_large_is_written_after_all_below_it(path: P
         all_ = depths(engine, 1)
         before = rows(engine, "SELECT * FROM summaries ORDER BY summary_id")
     with open_engine(path, Writes(1), summary_max_calls_per_window=2) as engine:
-        done, drafts = engine.rewrite(HERE, depth=0, upward=True)
+        done, drafts = engine.surgery.rewrite(HERE, depth=0, upward=True)
         assert done is not None
         assert {draft.refusal for draft in drafts} == {None}
         assert {draft.summary_id for draft in drafts if not draft.because} == {id_ for id_ in all_ if not all_[id_]}
@@ -150,7 +150,7 @@ def test_a_text_that_fits_takes_nothing_along(path: Path) -> None:
         told(engine)
         (root,) = roots(engine, 1)
     with open_engine(path, Writes(1)) as engine:
-        _, drafts = engine.rewrite(HERE, summary_id=root, upward=True)
+        _, drafts = engine.surgery.rewrite(HERE, summary_id=root, upward=True)
         assert [draft.summary_id for draft in drafts] == [root]
 
 
@@ -163,7 +163,7 @@ def test_what_cannot_be_written_anew_holds_the_others_back(path: Path) -> None:
         return not draft.because
 
     with open_engine(path, Writes(1)) as engine:
-        _, drafts = engine.rewrite(HERE, depth=0, upward=True, accept=accept)
+        _, drafts = engine.surgery.rewrite(HERE, depth=0, upward=True, accept=accept)
         assert any(draft.breaks for draft in drafts)
         assert not any(draft.because for draft in drafts)
         prove(engine)
@@ -177,11 +177,11 @@ def test_what_cannot_be_written_anew_holds_the_others_back(path: Path) -> None:
 
     with open_engine(path, falters) as engine:
         work = rewriting.plan(engine.archive, 1, depth=0, upward=True)
-        made = rewrite_run.write(engine.writer, work)
+        made = rewrite_run.write(engine.surgery.writer, work)
         assert made.stop == "too slow" or any(draft.is_failed for draft in made.refused)
         held = [draft for draft in made.refused if draft.breaks is not None]
         assert any("is not written anew: too slow" in str(draft.refusal) for draft in held)
-        rewrite_run.place(engine.writer, made, None)
+        rewrite_run.place(engine.surgery.writer, made, None)
         prove(engine)
         assert len(rows(engine, "SELECT * FROM summaries")) == len(before)
 
@@ -194,7 +194,7 @@ def test_a_model_that_refuses_changes_nothing(path: Path) -> None:
         told(engine)
     with open_engine(path, refuse) as engine:
         before = rows(engine, "SELECT * FROM summaries")
-        done, drafts = engine.rewrite(HERE, everything=True)
+        done, drafts = engine.surgery.rewrite(HERE, everything=True)
         assert done is None
         assert [draft.is_last for draft in drafts] == [True]
         assert rows(engine, "SELECT * FROM summaries") == before
@@ -212,7 +212,7 @@ def test_only_accepted_drafts_take_their_place(path: Path) -> None:
             asked.append(draft.summary_id)
             return len(asked) == 1
 
-        done, drafts = engine.rewrite(HERE, everything=True, accept=accept)
+        done, drafts = engine.surgery.rewrite(HERE, everything=True, accept=accept)
         assert len(asked) == len(set(asked)) == len(depths(engine, 1))
         assert done is not None
         assert done.summary_ids == (asked[0],) == tuple(draft.summary_id for draft in drafts)
@@ -224,10 +224,10 @@ def test_nobody_else_summarises_meanwhile(path: Path) -> None:
     with open_engine(path) as engine:
         id_ = told(engine)
         work = rewriting.plan(engine.archive, id_, everything=True)
-        drafts = rewriting.drafts(engine.writer, work)
+        drafts = rewriting.drafts(engine.surgery.writer, work)
         next(drafts)
         with pytest.raises(Stale, match="another worker"):
-            next(rewriting.drafts(engine.writer, work))
+            next(rewriting.drafts(engine.surgery.writer, work))
         drafts.close()
         assert rows(engine, "SELECT * FROM leases") == []
 
@@ -235,7 +235,7 @@ def test_nobody_else_summarises_meanwhile(path: Path) -> None:
 def test_a_writer_whose_time_ran_out_stops_when_another_one_has_begun(path: Path) -> None:
     with open_engine(path) as engine:
         id_ = told(engine)
-        work, writer = rewriting.plan(engine.archive, id_, everything=True), engine.writer
+        work, writer = rewriting.plan(engine.archive, id_, everything=True), engine.surgery.writer
         drafts = rewriting.drafts(writer, work)
         next(drafts)
         longest = engine.settings.summary_timeout_ms
@@ -253,10 +253,10 @@ def test_a_summary_that_changed_meanwhile_is_left_alone(path: Path) -> None:
     with open_engine(path, Writes(40)) as engine:
         (root,) = roots(engine, id_)
         work = rewriting.plan(engine.archive, id_, summary_id=root)
-        made = list(rewriting.drafts(engine.writer, work))
-        engine.rewrite(HERE, summary_id=root)
+        made = list(rewriting.drafts(engine.surgery.writer, work))
+        engine.surgery.rewrite(HERE, summary_id=root)
         with pytest.raises(Stale):
-            rewriting.apply(engine.archive, work, made, engine._clock(), None)
+            rewriting.apply(engine.archive, work, made, engine.clock(), None)
         prove(engine)
 
 
@@ -288,16 +288,16 @@ def test_every_kind_of_broken_summary_is_found_and_repaired(path: Path, kind: st
         leaf = next(summary for summary, depth in depths(engine, id_).items() if depth == 0)
         was = engine.archive.summaries.get(leaf)
         spoil(engine, leaf, *BROKEN[kind])
-        found = engine.examine()
+        found = engine.admin.examine()
         assert found.healthy
         assert [(finding.kind, finding.severity) for finding in found.findings] == [(f"summary.{kind}", "warning")]
-        done, drafts = engine.repair(HERE)
+        done, drafts = engine.surgery.repair(HERE)
         assert done is not None
         assert done.summary_ids == (leaf,)
         assert [draft.refusal for draft in drafts] == [None]
         assert engine.archive.summaries.get(leaf).tokens == was.tokens
         assert marker_of(engine.archive.summaries.get(leaf).content, engine.archive.summaries.get(leaf).model) is None
-        assert engine.examine().findings == ()
+        assert engine.admin.examine().findings == ()
         assert copies(path) == ["scoped-doctor-repair"]
         prove(engine)
 
@@ -322,14 +322,14 @@ def test_a_repair_that_is_large_or_untimely_wants_a_word(path: Path) -> None:
         for summary in depths(engine, id_):
             spoil(engine, summary, "")
         with pytest.raises(BadInput, match="of the budget of 1000"):
-            engine.repair(HERE)
+            engine.surgery.repair(HERE)
         with engine.archive.writing():
             engine.archive.database.run(
                 "INSERT OR REPLACE INTO conversation_compaction_maintenance (conversation_id, pending) VALUES (1, 1)"
             )
         with pytest.raises(BadInput, match="pending"):
-            engine.repair(HERE)
-        done, _ = engine.repair(HERE, confirm=True)
+            engine.surgery.repair(HERE)
+        done, _ = engine.surgery.repair(HERE, confirm=True)
         assert done is not None
         prove(engine)
 
@@ -337,9 +337,9 @@ def test_a_repair_that_is_large_or_untimely_wants_a_word(path: Path) -> None:
 def test_sound_summaries_are_not_repaired(path: Path) -> None:
     with open_engine(path) as engine:
         id_ = told(engine)
-        assert engine.repair(HERE) == (None, [])
+        assert engine.surgery.repair(HERE) == (None, [])
         with pytest.raises(BadInput, match="is not broken"):
-            engine.repair(HERE, summary_ids=roots(engine, id_))
+            engine.surgery.repair(HERE, summary_ids=roots(engine, id_))
 
 
 def test_what_is_kept_for_undoing_is_the_row_itself(path: Path) -> None:
@@ -348,7 +348,7 @@ def test_what_is_kept_for_undoing_is_the_row_itself(path: Path) -> None:
         (root,) = roots(engine, 1)
         was = engine.archive.summaries.get(root)
     with open_engine(path, Writes(40)) as engine:
-        engine.rewrite(HERE, summary_id=root)
+        engine.surgery.rewrite(HERE, summary_id=root)
         ((state,),) = rows(engine, "SELECT state FROM former_summaries")
         kept = json.loads(state)
         assert kept["row"]["content"] == was.content

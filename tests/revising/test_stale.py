@@ -283,7 +283,7 @@ def test_undoing_a_rewrite_brings_the_correction_back(path: Path) -> None:
         window[0] = edited(window[0], 1)
         engine.sync(HERE, named(window))
         marks = stale(engine, id_)
-        engine.rewrite(HERE, everything=True)
+        engine.surgery.rewrite(HERE, everything=True)
         assert not stale(engine, id_)
         engine.undo(HERE)
         assert stale(engine, id_) >= marks

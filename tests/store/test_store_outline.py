@@ -50,7 +50,7 @@ def test_tops_are_what_stands_in_the_context(folded: lossless.Engine) -> None:
 def test_a_dissolved_summary_is_still_a_top(folded: lossless.Engine) -> None:
     outline = Outline(folded.archive.database)
     root = max(outline.shapes(1), key=lambda shape: (shape.in_context, shape.depth)).id
-    folded.dissolve(root)
+    folded.surgery.dissolve(root)
     tops = outline.tops(1, 100)
     assert root in tops.ids
     assert root not in tops.in_context

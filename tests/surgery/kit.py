@@ -100,7 +100,7 @@ def prove(engine: lossless.Engine) -> None:
 
 def backup_of(engine: lossless.Engine) -> Backup:
     """Makes real backups beside the archive."""
-    return lambda label: engine.copy(label).path
+    return lambda label: engine.admin.copy(label).path
 
 
 def copies(path: Path) -> list[str]:

@@ -87,7 +87,7 @@ def fold_some(engine: lossless.Engine, conversation_id: int, words: Words) -> No
     below = [depth for id_, depth in depths(engine, conversation_id).items() if id_ in found]
     new = NewSummary(f"sum_{words.count:016x}", max(below, default=-1) + 1, text, estimate_tokens(text), "model/fold")
     if new.tokens < sum(item.tokens for item in chosen):
-        fold(engine.archive, conversation_id, chosen, new, engine._clock())
+        fold(engine.archive, conversation_id, chosen, new, engine.clock())
 
 
 def act(engine: lossless.Engine, verb: str, words: Words) -> None:
@@ -104,23 +104,23 @@ def act(engine: lossless.Engine, verb: str, words: Words) -> None:
             case "fold":
                 fold_some(engine, found.id, words)
             case "dissolve" | "purge" if standing:
-                engine.dissolve(roll.choice(standing), purge=verb == "purge")
+                engine.surgery.dissolve(roll.choice(standing), purge=verb == "purge")
             case "rewrite" if all_:
-                engine.rewrite(session, summary_id=roll.choice(all_))
+                engine.surgery.rewrite(session, summary_id=roll.choice(all_))
             case "subtree" if all_:
-                engine.rewrite(session, subtree=roll.choice(all_))
+                engine.surgery.rewrite(session, subtree=roll.choice(all_))
             case "all":
-                engine.rewrite(session, everything=True, accept=lambda _: roll.random() < 0.7)
+                engine.surgery.rewrite(session, everything=True, accept=lambda _: roll.random() < 0.7)
             case "undo":
                 engine.undo(session)
             case "transplant":
-                engine.transplant(*roll.sample((HERE, THERE), 2))
+                engine.surgery.transplant(*roll.sample((HERE, THERE), 2))
             case "split":
                 with engine.archive.writing():
-                    engine.archive.conversations.archive(found.id, "rollover-fallback", engine._clock())
+                    engine.archive.conversations.archive(found.id, "rollover-fallback", engine.clock())
                 say(engine, session, 3, roll)
             case "merge":
-                engine.merge(str(session.key), reviewed=True)
+                engine.surgery.merge(str(session.key), reviewed=True)
 
 
 def check(engine: lossless.Engine, words: Words) -> None:

@@ -22,7 +22,7 @@ def test_sources_come_back_at_their_place(path: Path) -> None:
         before = context(engine, id_)
         (root,) = roots(engine, id_)
         work = dissolve.plan(engine.archive, root)
-        done = engine.dissolve(root)
+        done = engine.surgery.dissolve(root)
         sources = list(engine.archive.summaries.get(root).source_ids)
         assert len(sources) > 1
         assert context(engine, id_) == [*sources, *before[1:]]
@@ -37,7 +37,7 @@ def test_a_leaf_gives_its_messages_back(path: Path) -> None:
     with open_engine(path) as engine:
         id_ = told(engine, 20)
         while roots(engine, id_):
-            engine.dissolve(roots(engine, id_)[0])
+            engine.surgery.dissolve(roots(engine, id_)[0])
         assert context(engine, id_) == list(range(1, 21))
         prove(engine)
 
@@ -49,7 +49,7 @@ def test_later_items_move_only_as_far_as_they_must(path: Path) -> None:
         ordinals = [item.ordinal for item in engine.archive.context.items(id_)]
         work = dissolve.plan(engine.archive, root)
         assert work.shift == max(0, ordinals[0] + len(work.items) - ordinals[1])
-        engine.dissolve(root)
+        engine.surgery.dissolve(root)
         after = [item.ordinal for item in engine.archive.context.items(id_)]
         assert after[len(work.items) :] == [ordinal + work.shift for ordinal in ordinals[1:]]
         assert f"[{work.ordinal}] {root}" in work.text
@@ -60,7 +60,7 @@ def test_a_purged_summary_is_gone_from_rows_and_search_and_comes_back_with_undo(
         id_ = told(engine)
         (root,) = roots(engine, id_)
         was = engine.archive.summaries.get(root)
-        engine.dissolve(root, purge=True)
+        engine.surgery.dissolve(root, purge=True)
         assert root not in depths(engine, id_)
         assert rows(engine, "SELECT 1 FROM summary_extras WHERE summary_id = ?", root) == []
         prove(engine)
@@ -79,7 +79,7 @@ def test_what_cannot_be_dissolved_says_why(path: Path) -> None:
             dissolve.plan(engine.archive, below)
         with pytest.raises(NotFound):
             dissolve.plan(engine.archive, "sum_nobody")
-        engine.focus(HERE, "ferry?")
+        engine.surgery.focus(HERE, "ferry?")
         with pytest.raises(BadInput, match="needed by brief"):
             dissolve.plan(engine.archive, root, purge=True)
 
@@ -106,7 +106,7 @@ def test_what_is_below_a_circle_or_many_diamonds_says_so_at_once(path: Path) -> 
         with pytest.raises(BadInput, match=f"it is below '{root}': dissolve that one first"):
             dissolve.plan(engine.archive, leaf)
         with engine.archive.writing():
-            engine.archive.context.hide(id_, [root], "branch", engine._clock())
+            engine.archive.context.hide(id_, [root], "branch", engine.clock())
         with pytest.raises(BadInput, match=r"only what stands there can be dissolved$"):
             dissolve.plan(engine.archive, leaf)
 
@@ -115,19 +115,19 @@ def test_the_diff_tells_what_left_and_what_entered(path: Path) -> None:
     with open_engine(path) as engine:
         id_ = told(engine)
         (root,) = roots(engine, id_)
-        folds = engine.context_diff(HERE, 0)
+        folds = engine.surgery.diff(HERE, 0)
         assert [item.id for item in folds.entered] == [root]
         assert [item.id for item in folds.left] == list(range(1, 57))
-        engine.dissolve(root)
-        last = engine.context_diff(HERE)
+        engine.surgery.dissolve(root)
+        last = engine.surgery.diff(HERE)
         assert [item.id for item in last.left] == [root]
         assert last.entries[0].action == "dissolve"
         assert f"- {root}" in last.text
         engine.undo(HERE)
-        nothing = engine.context_diff(HERE, folds.through)
+        nothing = engine.surgery.diff(HERE, folds.through)
         assert (nothing.left, nothing.entered) == ((), ())
         assert [entry.action for entry in nothing.entries] == ["dissolve", "undo"]
-        early = engine.context_diff(HERE, 0, 1)
+        early = engine.surgery.diff(HERE, 0, 1)
         assert len(early.entered) == 1
         with pytest.raises(BadInput, match="behind the second"):
             history.between(engine.archive, id_, 5, 2)
@@ -136,9 +136,9 @@ def test_the_diff_tells_what_left_and_what_entered(path: Path) -> None:
 def test_a_moment_is_a_point_too(path: Path) -> None:
     with open_engine(path) as engine:
         told(engine)
-        at = engine.context_diff(HERE, 0).entries[-1].at
-        assert engine.context_diff(HERE, at).entries == ()
-        assert engine.context_diff(HERE, 0, at).entries
+        at = engine.surgery.diff(HERE, 0).entries[-1].at
+        assert engine.surgery.diff(HERE, at).entries == ()
+        assert engine.surgery.diff(HERE, 0, at).entries
 
 
 def test_undo_does_not_reach_past_what_it_cannot_see(path: Path) -> None:

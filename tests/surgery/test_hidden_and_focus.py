@@ -76,7 +76,7 @@ def test_undoing_folds_leaves_an_abandoned_branch_out(path: Path) -> None:
             work = undo.plan(engine.archive, 1)
             done = engine.undo(HERE)
             assert done.tokens_after == engine.archive.context.tokens(1)
-            entered = {item.id for item in engine.context_diff(HERE).entered}
+            entered = {item.id for item in engine.surgery.diff(HERE).entered}
             assert entered == {item.id for item in work.returns}
             assert not entered & out
             prove(engine)
@@ -100,7 +100,7 @@ def test_dissolving_puts_only_visible_sources_back(path: Path) -> None:
         before = context(engine, 1)
         work = dissolve.plan(engine.archive, leaf)
         assert f"{len(gone)} of its sources are hidden and stay so" in work.text
-        done = engine.dissolve(leaf)
+        done = engine.surgery.dissolve(leaf)
         at = before.index(leaf)
         assert context(engine, 1) == [*before[:at], *visible, *before[at + 1 :]]
         assert done.tokens_after == work.tokens_after == engine.archive.context.tokens(1)
@@ -118,7 +118,7 @@ def test_a_branch_that_is_returned_to_after_dissolving_is_back_whole(path: Path,
     with leaves_only(path) as engine:
         window = branched(engine)
         leaf, visible, gone = parted(engine)
-        engine.dissolve(leaf, purge=purge)
+        engine.surgery.dissolve(leaf, purge=purge)
         engine.sync(HERE, window)
         prove(engine)
         there = context(engine, 1)
@@ -132,7 +132,7 @@ def test_a_summary_of_hidden_messages_alone_has_nothing_to_put_back(path: Path) 
     with leaves_only(path) as engine:
         branched(engine)
         with pytest.raises(BadInput, match="all that it was made of is hidden"):
-            engine.dissolve(roots(engine, 1)[-1])
+            engine.surgery.dissolve(roots(engine, 1)[-1])
 
 
 def test_a_prompt_that_is_back_stands_in_the_context_when_only_a_dissolved_summary_has_it(path: Path) -> None:
@@ -141,9 +141,9 @@ def test_a_prompt_that_is_back_stands_in_the_context_when_only_a_dissolved_summa
         engine.sync(HERE, [one, *talk(6)])
         items = engine.archive.context.items(1)[:3]
         with engine.archive.writing():
-            engine.archive.summaries.insert(1, items, NewSummary("sum_a", 0, "said", 1, "test"), engine._clock())
-            engine.archive.context.replace(1, items, "sum_a", engine._clock())
-        engine.dissolve("sum_a")
+            engine.archive.summaries.insert(1, items, NewSummary("sum_a", 0, "said", 1, "test"), engine.clock())
+            engine.archive.context.replace(1, items, "sum_a", engine.clock())
+        engine.surgery.dissolve("sum_a")
         engine.sync(HERE, [other, *talk(6)])
         assert hidden(engine) == {1}
         engine.sync(HERE, [one, *talk(6)])
@@ -158,10 +158,10 @@ def test_a_transplant_keeps_hidden_what_is_hidden(path: Path) -> None:
         leaf, visible, gone = parted(engine)
         at = roots(engine, 1).index(leaf)
         before = dump(path)
-        done = engine.transplant(HERE, THERE)
+        done = engine.surgery.transplant(HERE, THERE)
         prove(engine)
         assert len(hidden(engine, 2)) == len(below(engine, 1) & hidden(engine))
-        engine.dissolve(done.summary_ids[at])
+        engine.surgery.dissolve(done.summary_ids[at])
         assert len(context(engine, 2)) == len(done.summary_ids) - 1 + len(visible) + 4
         assert len(gone) > 0
         prove(engine)
@@ -200,15 +200,15 @@ def act(engine: lossless.Engine, verb: str, windows: list[list[Raw]], roll: rand
                 how = Filling(fresh_tail=roll.randint(1, 9), recompact=True, single_root=roll.random() < 0.5)
                 fill(engine.loop, engine.archive.conversations.get(1), how)
             case "dissolve" | "purge" if found := roots(engine, 1):
-                engine.dissolve(roll.choice(found), purge=verb == "purge")
+                engine.surgery.dissolve(roll.choice(found), purge=verb == "purge")
             case "undo":
                 engine.undo(HERE)
             case "new":
                 engine.new(HERE)
             case "focus":
-                engine.focus(HERE, "What about the ferry?")
+                engine.surgery.focus(HERE, "What about the ferry?")
             case "transplant":
-                engine.transplant(HERE, THERE)
+                engine.surgery.transplant(HERE, THERE)
 
 
 @settings(max_examples=_EXAMPLES)
@@ -249,18 +249,18 @@ def test_what_is_transplanted_under_a_focus_is_shown(path: Path) -> None:
     with open_engine(path) as engine:
         id_ = told(engine)
         flown(engine, THERE)
-        engine.focus(HERE, "What about the ferry?")
+        engine.surgery.focus(HERE, "What about the ferry?")
         engine.append(HERE, talk(2, "since"))
         before, known = covered(engine), focus.status(engine.archive, id_)
         assert before == set(roots(engine, id_))
-        done = engine.transplant(THERE, HERE)
+        done = engine.surgery.transplant(THERE, HERE)
         assert covered(engine) == before
         assert all(f'<summary id="{root}"' in prompt_text(engine) for root in done.summary_ids)
         after = focus.status(engine.archive, id_)
         assert known is not None
         assert after is not None
         assert (after.messages_since, after.is_stale) == (known.messages_since, True) == (2, True)
-        engine.focus(HERE)
+        engine.surgery.focus(HERE)
         assert covered(engine) == set(roots(engine, id_)), "it is written from all of them now"
         prove(engine)
 
@@ -269,8 +269,8 @@ def test_what_is_transplanted_stays_in_sight_when_it_is_condensed_with_older_his
     with open_engine(path) as engine:
         id_ = told(engine)
         flown(engine, THERE)
-        engine.focus(HERE, "What about the ferry?")
-        done = engine.transplant(THERE, HERE)
+        engine.surgery.focus(HERE, "What about the ferry?")
+        done = engine.surgery.transplant(THERE, HERE)
         engine.append(HERE, talk(30, "since"))
         engine.compact(HERE, budget=BUDGET, force=True)
         top = next(root for root in roots(engine, id_) if set(done.summary_ids) & set(below_all(engine, root)))
@@ -291,9 +291,9 @@ def test_undoing_a_transplant_leaves_the_brief_as_it_was(path: Path) -> None:
     with open_engine(path) as engine:
         told(engine)
         flown(engine, THERE)
-        engine.focus(HERE, "What about the ferry?")
+        engine.surgery.focus(HERE, "What about the ferry?")
         before, text = dump(path)["focus_briefs"], prompt_text(engine)
-        engine.transplant(THERE, HERE)
+        engine.surgery.transplant(THERE, HERE)
         assert dump(path)["focus_briefs"] != before
         engine.undo(HERE)
         assert dump(path)["focus_briefs"] == before
@@ -304,11 +304,11 @@ def test_what_is_merged_under_a_focus_is_shown_now_and_when_it_is_folded(path: P
     with open_engine(path) as engine:
         flown(engine, HERE)
         with engine.archive.writing():
-            engine.archive.conversations.archive(1, "rollover-fallback", engine._clock())
+            engine.archive.conversations.archive(1, "rollover-fallback", engine.clock())
         id_ = told(engine)
-        engine.focus(HERE, "What about the ferry?")
+        engine.surgery.focus(HERE, "What about the ferry?")
         own = set(roots(engine, id_))
-        engine.merge(str(HERE.key))
+        engine.surgery.merge(str(HERE.key))
         new = set(roots(engine, id_)) - own
         assert new
         assert covered(engine) == own
@@ -323,14 +323,14 @@ def test_what_is_merged_under_a_focus_is_shown_now_and_when_it_is_folded(path: P
 def test_a_brief_goes_on_to_stand_for_its_sources_when_they_are_folded_or_dissolved(path: Path) -> None:
     with leaves_only(path) as engine:
         id_ = told(engine)
-        engine.focus(HERE, "What about the ferry?")
+        engine.surgery.focus(HERE, "What about the ferry?")
         leaves = roots(engine, id_)
     with open_engine(path) as engine:
         engine.compact(HERE, budget=BUDGET, force=True)
         (root,) = roots(engine, id_)
         assert root not in leaves
         assert covered(engine) == {root}
-        engine.dissolve(root)
+        engine.surgery.dissolve(root)
         assert covered(engine) == set(roots(engine, id_))
         prove(engine)
 
@@ -338,11 +338,11 @@ def test_a_brief_goes_on_to_stand_for_its_sources_when_they_are_folded_or_dissol
 def test_a_deleted_source_of_a_brief_comes_back_with_its_place_in_it(path: Path) -> None:
     with open_engine(path) as engine:
         id_ = told(engine)
-        engine.focus(HERE, "Which berth is free?")
+        engine.surgery.focus(HERE, "Which berth is free?")
         links = rows(engine, "SELECT * FROM focus_brief_sources ORDER BY 1, 2, 4")
-        engine.unfocus(HERE)
+        engine.surgery.unfocus(HERE)
         (root,) = roots(engine, id_)
-        engine.dissolve(root, purge=True)
+        engine.surgery.dissolve(root, purge=True)
         assert rows(engine, "SELECT * FROM focus_brief_sources ORDER BY 1, 2, 4") != links
         engine.undo(HERE)
         engine.undo(HERE)
@@ -361,7 +361,7 @@ def test_a_summary_without_messages_is_covered_only_when_the_brief_was_written_f
         last = engine.archive.context.next_ordinal(id_)
         engine.archive.database.run(add, ("sum_before",))
         engine.archive.database.run(put, (last, "sum_before"))
-        engine.focus(HERE, "What about the ferry?")
+        engine.surgery.focus(HERE, "What about the ferry?")
         engine.archive.database.run(add, ("sum_after",))
         engine.archive.database.run(put, (last + 1, "sum_after"))
         assert covered(engine) == set(roots(engine, id_)) - {"sum_after"}

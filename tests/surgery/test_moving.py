@@ -37,7 +37,7 @@ def split(engine: lossless.Engine, cause: str | None = "rollover-fallback") -> t
     """A session whose history lies in two conversations: the numbers of the archived and of the active one."""
     old = told(engine, 30)
     with engine.archive.writing():
-        engine.archive.conversations.archive(old, cause or "x", engine._clock())
+        engine.archive.conversations.archive(old, cause or "x", engine.clock())
         if cause is None:
             engine.archive.database.run("UPDATE conversations SET archive_cause = NULL WHERE active = 0")
     engine.append(HERE, [{"role": "system", "content": "Be brief."}, *talk(6, "later")])
@@ -53,7 +53,7 @@ def test_a_transplant_copies_the_graph_with_messages_parts_and_files(path: Path)
         here, there = number(engine, HERE), number(engine, THERE)
         work = transplant.plan(engine.archive, here, there)
         assert len(work.file_ids) == 1
-        done = engine.transplant(HERE, THERE)
+        done = engine.surgery.transplant(HERE, THERE)
         prove(engine)
         assert roots(engine, there) == list(done.summary_ids)
         assert context(engine, there)[len(done.summary_ids) :] == rows_of(engine, there)[-4:]
@@ -81,11 +81,11 @@ def test_a_transplant_twice_is_refused(path: Path) -> None:
     with open_engine(path) as engine:
         told(engine)
         engine.append(THERE, talk(4, "there"))
-        engine.transplant(HERE, THERE)
+        engine.surgery.transplant(HERE, THERE)
         with pytest.raises(BadInput, match="already, as"):
-            engine.transplant(HERE, THERE)
+            engine.surgery.transplant(HERE, THERE)
         with pytest.raises(BadInput, match="into itself"):
-            engine.transplant(HERE, HERE)
+            engine.surgery.transplant(HERE, HERE)
         with pytest.raises(NotFound):
             transplant.plan(engine.archive, 1, 2, ["sum_nobody"])
         engine.append(lossless.Session(key="empty"), talk(1))
@@ -101,11 +101,11 @@ def test_a_transplant_of_a_text_that_names_a_file_is_not_done_twice(path: Path) 
         engine.compact(HERE, budget=BUDGET, force=True)
         engine.append(THERE, talk(4, "there"))
         (text,) = [text for (text,) in rows(engine, "SELECT content FROM summaries") if "file_" in text]
-        engine.transplant(HERE, THERE)
+        engine.surgery.transplant(HERE, THERE)
         copies_ = [text for (text,) in rows(engine, "SELECT content FROM summaries") if "file_" in text]
         assert len(set(copies_)) == 2
         with pytest.raises(BadInput, match=r"has the text of summary .* already"):
-            engine.transplant(HERE, THERE)
+            engine.surgery.transplant(HERE, THERE)
         other = text.replace("data.csv", "other.csv")
         with engine.archive.writing():
             engine.archive.database.run("UPDATE summaries SET content = ? WHERE content = ?", (other, text))
@@ -116,7 +116,7 @@ def test_nothing_is_transplanted_into_or_out_of_what_was_merged_away(path: Path)
     with open_engine(path) as engine:
         old, active = split(engine)
         third = told(engine, 30, THERE)
-        engine.merge(str(HERE.key))
+        engine.surgery.merge(str(HERE.key))
         for source, target in ((third, old), (active, old), (old, third)):
             with pytest.raises(BadInput, match=f"conversation {old} was merged into conversation {active}"):
                 transplant.plan(engine.archive, source, target)
@@ -128,7 +128,7 @@ def test_the_preview_of_a_merge_counts_what_moves(path: Path) -> None:
     with open_engine(path) as engine:
         engine.append(HERE, [{"role": "system", "content": "Be long."}, *talk(4)])
         with engine.archive.writing():
-            engine.archive.conversations.archive(number(engine, HERE), "rollover-fallback", engine._clock())
+            engine.archive.conversations.archive(number(engine, HERE), "rollover-fallback", engine.clock())
         engine.append(HERE, [{"role": "system", "content": "Be brief."}, *talk(6, "later")])
         active = number(engine, HERE)
         before = context(engine, active)
@@ -136,7 +136,7 @@ def test_the_preview_of_a_merge_counts_what_moves(path: Path) -> None:
         assert (work.context_items, work.superseded) == ((4,), 1)
         assert "4 context items go to the head" in work.text
         assert "hidden, as superseded: 1" in work.text
-        engine.merge(str(HERE.key))
+        engine.surgery.merge(str(HERE.key))
         assert len(context(engine, active)) == len(before) + 4
 
 
@@ -145,7 +145,7 @@ def test_a_transplant_does_not_disturb_the_hosts_window(path: Path) -> None:
         told(engine)
         window = [{"role": "system", "content": "Be brief."}, *talk(6, "there")]
         engine.sync(THERE, window)
-        engine.transplant(HERE, THERE)
+        engine.surgery.transplant(HERE, THERE)
         report = engine.sync(THERE, [*window, *talk(2, "there", first=6)])
         assert (report.stored, report.abandoned) == (2, 0)
         assert context(engine, 2)[0] == rows(engine, "SELECT min(message_id) FROM messages WHERE role = 'system'")[0][0]
@@ -158,7 +158,7 @@ def test_undoing_a_transplant_leaves_no_trace(path: Path) -> None:
         engine.append(THERE, talk(4, "there"))
         tables = ("messages", "summaries", "summary_messages", "summary_parents", "message_extras", "message_parts")
         before, seen = dump(path), context(engine, 2)
-        engine.transplant(HERE, THERE)
+        engine.surgery.transplant(HERE, THERE)
         engine.undo(THERE)
         after = dump(path)
         assert {table: after[table] for table in tables} == {table: before[table] for table in tables}
@@ -170,7 +170,7 @@ def test_a_fold_over_copies_must_be_undone_first(path: Path) -> None:
     with open_engine(path) as engine:
         told(engine)
         engine.append(THERE, talk(20, "there"))
-        engine.transplant(HERE, THERE)
+        engine.surgery.transplant(HERE, THERE)
         engine.compact(THERE, budget=BUDGET, force=True)
         engine.new(THERE)
         with pytest.raises(BadInput, match=r"cannot be undone"):
@@ -184,7 +184,7 @@ def test_a_split_session_becomes_one_again(path: Path) -> None:
         contexts = context(engine, old), context(engine, active)
         (found,) = merge.splits(engine.archive)
         assert (found.source_ids, found.target_id, found.review) == ((old,), active, None)
-        engine.merge(str(HERE.key))
+        engine.surgery.merge(str(HERE.key))
         prove(engine)
         assert context(engine, active) == [contexts[1][0], *contexts[0], *contexts[1][1:]]
         assert context(engine, old) == []
@@ -202,7 +202,7 @@ def test_a_merged_session_goes_on_and_can_be_parted(path: Path) -> None:
     with open_engine(path) as engine:
         old, active = split(engine)
         contexts = context(engine, old), context(engine, active)
-        engine.merge(str(HERE.key))
+        engine.surgery.merge(str(HERE.key))
         engine.append(HERE, talk(2, "newest"))
         engine.compact(HERE, budget=BUDGET, force=True)
         prove(engine)
@@ -224,7 +224,7 @@ def test_records_of_a_transcript_go_along_and_back(path: Path) -> None:
         with engine.archive.writing():
             for row in ((old, "a", 3), (old, "both", 5), (active, "both", 0), (active, "b", 2)):
                 engine.archive.database.run(insert, row)
-        engine.merge(str(HERE.key))
+        engine.surgery.merge(str(HERE.key))
         places = "SELECT conversation_id, record_key, after_seq FROM transcript_records ORDER BY 1, 2"
         assert rows(engine, places) == [(old, "both", 5), (active, "a", 3), (active, "b", 32), (active, "both", 30)]
         engine.undo(HERE)
@@ -238,15 +238,15 @@ def test_what_a_person_closed_is_never_merged(path: Path, cause: str) -> None:
         split(engine, cause)
         assert merge.splits(engine.archive) == []
         with pytest.raises(BadInput, match="not split"):
-            engine.merge(str(HERE.key))
+            engine.surgery.merge(str(HERE.key))
 
 
 def test_what_is_not_certain_needs_a_look(path: Path) -> None:
     with open_engine(path) as engine:
         split(engine, "session-end")
         with pytest.raises(BadInput, match="needs a look first"):
-            engine.merge(str(HERE.key))
-        engine.merge(str(HERE.key), reviewed=True)
+            engine.surgery.merge(str(HERE.key))
+        engine.surgery.merge(str(HERE.key), reviewed=True)
         prove(engine)
 
 
@@ -261,9 +261,9 @@ def test_the_same_entry_ids_on_both_sides_stay_with_the_active_one(path: Path) -
         engine.append(HERE, [lossless.Incoming(message, f"e{n}") for n, message in enumerate(talk(6))])
         old = number(engine, HERE)
         with engine.archive.writing():
-            engine.archive.conversations.archive(old, "rollover-fallback", engine._clock())
+            engine.archive.conversations.archive(old, "rollover-fallback", engine.clock())
         engine.append(HERE, [lossless.Incoming(message, f"e{n + 4}") for n, message in enumerate(talk(6, "later"))])
-        engine.merge(str(HERE.key))
+        engine.surgery.merge(str(HERE.key))
         prove(engine)
         report = engine.append(HERE, [lossless.Incoming(talk(6, "later")[0], "e4")])
         assert report.stored == 0

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def close(engine: lossless.Engine, conversation_id: int) -> None:
     with engine.archive.writing():
-        engine.archive.conversations.archive(conversation_id, "rollover-fallback", engine._clock())
+        engine.archive.conversations.archive(conversation_id, "rollover-fallback", engine.clock())
 
 
 def undone(engine: lossless.Engine, conversation_id: int) -> str:
@@ -44,7 +44,7 @@ def test_merges_of_merges_are_undone_from_the_last(path: Path) -> None:
         for n in (1, 2):
             close(engine, n)
             engine.append(HERE, talk(12, f"later {n}"))
-            engine.merge(str(HERE.key))
+            engine.surgery.merge(str(HERE.key))
         prove(engine)
         refused(engine, path, 1, r"merged into conversation 2 .* `lcm undo --conversation-id 2`")
         refused(engine, path, 2, r"merged into conversation 3 .* `lcm undo --conversation-id 3`")
@@ -55,16 +55,16 @@ def test_merges_of_merges_are_undone_from_the_last(path: Path) -> None:
 
 
 def _rewrite(engine: lossless.Engine) -> None:
-    assert engine.rewrite(HERE, depth=0)[0] is not None
+    assert engine.surgery.rewrite(HERE, depth=0)[0] is not None
 
 
 def _transplant(engine: lossless.Engine) -> None:
     told(engine, 30, THERE)
-    engine.transplant(THERE, HERE)
+    engine.surgery.transplant(THERE, HERE)
 
 
 def _focus(engine: lossless.Engine) -> None:
-    engine.focus(HERE, "What about the ferry?")
+    engine.surgery.focus(HERE, "What about the ferry?")
 
 
 @pytest.mark.parametrize("step", [_rewrite, _transplant, _focus], ids=["rewrite", "transplant", "focus"])
@@ -77,7 +77,7 @@ def test_no_step_of_what_was_merged_away_is_undone_in_the_other(
         (last,) = rows(engine, "SELECT action FROM context_log WHERE conversation_id = 1 ORDER BY log_id DESC")[0]
         close(engine, 1)
         engine.append(HERE, talk(6, "later"))
-        done = engine.merge(str(HERE.key))
+        done = engine.surgery.merge(str(HERE.key))
         refused(engine, path, 1, f"merged into conversation {done.conversation_id}")
         assert undone(engine, done.conversation_id) == "merge"
         assert undone(engine, 1) == last
@@ -87,7 +87,7 @@ def merged(engine: lossless.Engine) -> None:
     told(engine, 30)
     close(engine, 1)
     engine.append(HERE, talk(6, "later"))
-    engine.merge(str(HERE.key))
+    engine.surgery.merge(str(HERE.key))
 
 
 def test_a_merge_whose_source_is_gone_stays(path: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_deleted_summary_that_was_not_kept_is_named(path: Path) -> None:
     with open_engine(path) as engine:
         told(engine)
         gone = roots(engine, 1)[0]
-        engine.dissolve(gone, purge=True)
+        engine.surgery.dissolve(gone, purge=True)
         with engine.archive.writing():
             engine.archive.database.run("DELETE FROM former_summaries", ())
         refused(engine, path, 1, f"summary '{gone}' is not in the archive")
@@ -146,7 +146,7 @@ def test_copies_that_something_else_needs_stay(path: Path) -> None:
     with open_engine(path) as engine:
         told(engine, 30)
         told(engine, 12, THERE)
-        done = engine.transplant(HERE, THERE)
+        done = engine.surgery.transplant(HERE, THERE)
         own = rows(engine, "SELECT summary_id FROM summaries WHERE conversation_id = 1 AND kind = 'condensed'")[0][0]
         with engine.archive.writing():
             values = (own, done.summary_ids[0], 99)

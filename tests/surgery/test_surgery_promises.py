@@ -51,7 +51,7 @@ def split(engine: lossless.Engine) -> None:
     found = engine.archive.conversations.find(HERE)
     assert found is not None
     with engine.archive.writing():
-        engine.archive.conversations.archive(found.id, "rollover-fallback", engine._clock())
+        engine.archive.conversations.archive(found.id, "rollover-fallback", engine.clock())
     engine.append(HERE, [{"role": "system", "content": "Be brief."}, *talk(4, engine.archive.care.counts().messages)])
 
 
@@ -68,19 +68,19 @@ def act(engine: lossless.Engine, verb: str, roll: random.Random) -> None:
             case "compact":
                 engine.compact(session, budget=BUDGET, force=True)
             case "dissolve" | "purge" if summaries:
-                engine.dissolve(roll.choice(summaries), purge=verb == "purge")
+                engine.surgery.dissolve(roll.choice(summaries), purge=verb == "purge")
             case "rewrite" if depths(engine, found.id):
-                engine.rewrite(session, subtree=roll.choice(sorted(depths(engine, found.id))))
+                engine.surgery.rewrite(session, subtree=roll.choice(sorted(depths(engine, found.id))))
             case "rewrite all":
-                engine.rewrite(session, everything=True, accept=lambda _: roll.random() < 0.7)
+                engine.surgery.rewrite(session, everything=True, accept=lambda _: roll.random() < 0.7)
             case "undo":
                 engine.undo(session)
             case "recompact" | "single root":
                 refold(engine, found, verb, roll)
             case "focus":
-                engine.focus(session, "What about the ferry?")
+                engine.surgery.focus(session, "What about the ferry?")
             case "unfocus":
-                engine.unfocus(session)
+                engine.surgery.unfocus(session)
             case _:
                 move(engine, verb)
 
@@ -89,11 +89,11 @@ def move(engine: lossless.Engine, verb: str) -> None:
     """Let messages stand in another conversation."""
     match verb:
         case "transplant":
-            engine.transplant(HERE, THERE)
+            engine.surgery.transplant(HERE, THERE)
         case "split":
             split(engine)
         case "merge":
-            engine.merge(str(HERE.key))
+            engine.surgery.merge(str(HERE.key))
 
 
 def refold(engine: lossless.Engine, conversation: lossless.Conversation, verb: str, roll: random.Random) -> None:
@@ -150,10 +150,10 @@ def test_what_is_planned_is_what_is_done_or_nothing(tmp_path: Path) -> None:
             (dissolve.plan(engine.archive, first), dissolve.apply),
             (undo.plan(engine.archive, 1), undo.apply),
         ):
-            stale.append(lambda plan=plan, apply=apply: apply(engine.archive, plan, engine._clock(), None))  # type: ignore[misc]
+            stale.append(lambda plan=plan, apply=apply: apply(engine.archive, plan, engine.clock(), None))  # type: ignore[misc]
         copying = transplant.plan(engine.archive, 1, 2)
-        stale.append(lambda: transplant.apply(engine.archive, engine.vault, copying, engine._clock(), None))
-        engine.dissolve(first)
+        stale.append(lambda: transplant.apply(engine.archive, engine.vault, copying, engine.clock(), None))
+        engine.surgery.dissolve(first)
         for operate in stale:
             with pytest.raises(lossless.LosslessError):
                 operate()
@@ -168,15 +168,15 @@ def test_messages_that_arrive_meanwhile_do_not_matter(tmp_path: Path) -> None:
         copying, joining = transplant.plan(engine.archive, 1, 2), merge.plan(engine.archive, str(HERE.key))
         for session in (HERE, THERE):
             engine.append(session, talk(3, "meanwhile"))
-        done = transplant.apply(engine.archive, engine.vault, copying, engine._clock(), None)
+        done = transplant.apply(engine.archive, engine.vault, copying, engine.clock(), None)
         assert done.tokens_after == engine.archive.context.tokens(2) > copying.tokens_after
         prove(engine)
-        done = merge.apply(engine.archive, joining, engine._clock(), None)
+        done = merge.apply(engine.archive, joining, engine.clock(), None)
         assert done.tokens_after == engine.archive.context.tokens(3) > joining.tokens_after
         prove(engine)
         work = dissolve.plan(engine.archive, roots(engine, 3)[-1])
         engine.append(HERE, talk(3, "later still"))
-        done = dissolve.apply(engine.archive, work, engine._clock(), None)
+        done = dissolve.apply(engine.archive, work, engine.clock(), None)
         assert done.tokens_after == engine.archive.context.tokens(3) > work.tokens_after
         prove(engine)
 
@@ -197,7 +197,7 @@ def test_a_backup_is_made_before_the_first_write(tmp_path: Path) -> None:
             assert seen or not statement.lstrip().upper().startswith(("INSERT", "UPDATE", "DELETE"))
 
         with before_each_statement(engine.archive.database, watch):
-            done = dissolve.apply(engine.archive, work, engine._clock(), backup)
+            done = dissolve.apply(engine.archive, work, engine.clock(), backup)
         assert seen == ["dissolve"]
         assert done.backup is not None
         with lossless.open(done.backup, background=False) as copy:

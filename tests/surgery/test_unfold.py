@@ -22,7 +22,7 @@ def unfolded(engine: lossless.Engine) -> unfold.UnfoldPlan:
     """Unfold the first conversation; returns the plan."""
     work = unfold.plan(engine.archive, 1)
     assert work is not None
-    unfold.apply(engine.archive, work, engine._clock(), backup_of(engine))
+    unfold.apply(engine.archive, work, engine.clock(), backup_of(engine))
     prove(engine)
     return work
 
@@ -44,7 +44,7 @@ def test_all_messages_come_back_in_order_and_the_summaries_go(tmp_path: Path) ->
         assert (depths(engine, 1), copies(path)) == ({}, ["recompact"])
         assert unfold.plan(engine.archive, 1) is None
         back = undo.plan(engine.archive, 1)
-        undo.apply(engine.archive, back, engine._clock(), None)
+        undo.apply(engine.archive, back, engine.clock(), None)
         assert (context(engine, 1), depths(engine, 1)) == (before, summaries)
         prove(engine)
 
@@ -55,7 +55,7 @@ def test_messages_behind_the_summaries_stay_where_they_are(tmp_path: Path) -> No
         engine.append(HERE, talk(30, "more"))
         engine.compact(HERE, budget=BUDGET, force=True)
         assert len(roots(engine, 1)) > 2
-        engine.dissolve(roots(engine, 1)[1])
+        engine.surgery.dissolve(roots(engine, 1)[1])
         unfolded(engine)
         assert context(engine, 1) == said(engine)
         engine.undo(HERE)
@@ -76,7 +76,7 @@ def test_a_summary_whose_messages_are_not_known_stays(tmp_path: Path) -> None:
         work = unfold.plan(engine.archive, 1)
         assert work is not None
         assert "sum_strange" not in work.summary_ids
-        unfold.apply(engine.archive, work, engine._clock(), None)
+        unfold.apply(engine.archive, work, engine.clock(), None)
         assert roots(engine, 1) == ["sum_strange"]
         assert context(engine, 1) == [*said(engine), "sum_strange"]
 
@@ -85,7 +85,7 @@ def test_what_a_brief_was_written_from_stays_in_the_archive(tmp_path: Path) -> N
     with open_engine(tmp_path / "lcm.db") as engine:
         told(engine)
         needed = set(roots(engine, 1))
-        engine.focus(HERE, "What about the ferry?")
+        engine.surgery.focus(HERE, "What about the ferry?")
         unfolded(engine)
         assert needed <= set(depths(engine, 1))
         assert roots(engine, 1) == []
@@ -101,8 +101,8 @@ def test_a_plan_holds_only_while_the_summaries_do(tmp_path: Path) -> None:
         assert work is not None
         engine.append(HERE, talk(2, "meanwhile"))
         assert unfold.plan(engine.archive, 2) is None
-        engine.dissolve(roots(engine, 1)[0])
+        engine.surgery.dissolve(roots(engine, 1)[0])
         with pytest.raises(Stale):
-            unfold.apply(engine.archive, work, engine._clock(), None)
+            unfold.apply(engine.archive, work, engine.clock(), None)
         assert any(isinstance(item, SummaryItem) for item in engine.archive.context.items(1))
         prove(engine)

@@ -70,7 +70,7 @@ def _two(engine: lossless.Engine) -> None:
 def _split(engine: lossless.Engine) -> None:
     small(engine)
     with engine.archive.writing():
-        engine.archive.conversations.archive(1, "rollover-fallback", engine._clock())
+        engine.archive.conversations.archive(1, "rollover-fallback", engine.clock())
     engine.append(HERE, [{"role": "system", "content": "Be brief."}, *talk(3, "later")])
 
 
@@ -85,29 +85,29 @@ def _spoiled(engine: lossless.Engine) -> None:
 
 def _focused(engine: lossless.Engine) -> None:
     small(engine)
-    engine.focus(HERE, "What about the ferry?")
+    engine.surgery.focus(HERE, "What about the ferry?")
 
 
 def _finished(engine: lossless.Engine) -> None:
     small(engine)
     small(engine, RUN)
     with engine.archive.writing():
-        engine.archive.conversations.archive(2, "cron-rotation", engine._clock())
+        engine.archive.conversations.archive(2, "cron-rotation", engine.clock())
 
 
 def _owing(engine: lossless.Engine) -> None:
     small(engine)
     with engine.archive.writing():
-        engine.archive.conversations.archive(1, "session-end", engine._clock())
+        engine.archive.conversations.archive(1, "session-end", engine.clock())
         engine.archive.database.run(
             "INSERT INTO conversation_compaction_maintenance (conversation_id, pending, reason) VALUES (1, 1, 'x')"
         )
 
 
 def _written(engine: lossless.Engine, work: rewriting.RewritePlan, model: Any = None) -> None:
-    writer = replace(engine.writer, summariser=Summariser(engine.settings, model))
+    writer = replace(engine.surgery.writer, summariser=Summariser(engine.settings, model))
     made, _ = settled(engine.archive, list(rewriting.drafts(writer, work)))
-    rewriting.apply(engine.archive, work, made, engine._clock(), engine._backups())
+    rewriting.apply(engine.archive, work, made, engine.clock(), engine.surgery.backups())
 
 
 def _repair(engine: lossless.Engine) -> None:
@@ -124,33 +124,33 @@ def _rewrite_all(engine: lossless.Engine) -> None:
 
 
 def _clean(engine: lossless.Engine) -> None:
-    work = clean.plan(engine.archive, "cron_sessions", engine._clock())
-    clean.apply(engine.archive, work, engine._backups())
+    work = clean.plan(engine.archive, "cron_sessions", engine.clock())
+    clean.apply(engine.archive, work, engine.surgery.backups())
 
 
 def _close_debt(engine: lossless.Engine) -> None:
-    work = maintenance.plan(engine.archive, 1, engine._clock())
-    maintenance.apply(engine.archive, work, engine._clock(), engine._backups())
+    work = maintenance.plan(engine.archive, 1, engine.clock())
+    maintenance.apply(engine.archive, work, engine.clock(), engine.surgery.backups())
 
 
 def _merge_splits(engine: lossless.Engine) -> None:
     for split in merge.splits(engine.archive):
-        engine.merge(split.session_key)
+        engine.surgery.merge(split.session_key)
 
 
 def _transplanted(engine: lossless.Engine) -> None:
     _two(engine)
-    engine.transplant(HERE, THERE)
+    engine.surgery.transplant(HERE, THERE)
 
 
 def _merged(engine: lossless.Engine) -> None:
     _split(engine)
-    engine.merge(str(HERE.key))
+    engine.surgery.merge(str(HERE.key))
 
 
 def _purged(engine: lossless.Engine) -> None:
     small(engine)
-    engine.dissolve(roots(engine, 1)[0], purge=True)
+    engine.surgery.dissolve(roots(engine, 1)[0], purge=True)
 
 
 def _rewritten(engine: lossless.Engine) -> None:
@@ -170,23 +170,23 @@ def _refolded(engine: lossless.Engine) -> None:
     small(engine)
     work = unfold.plan(engine.archive, 1)
     assert work is not None
-    unfold.apply(engine.archive, work, engine._clock(), None)
+    unfold.apply(engine.archive, work, engine.clock(), None)
 
 
 VERBS: dict[str, Verb] = {
-    "dissolve": Verb(small, lambda engine: engine.dissolve(roots(engine, 1)[0])),
-    "dissolve --purge": Verb(small, lambda engine: engine.dissolve(roots(engine, 1)[0], purge=True)),
+    "dissolve": Verb(small, lambda engine: engine.surgery.dissolve(roots(engine, 1)[0])),
+    "dissolve --purge": Verb(small, lambda engine: engine.surgery.dissolve(roots(engine, 1)[0], purge=True)),
     "rewrite": Verb(small, _rewrite_all),
     "repair": Verb(_spoiled, _repair),
     "doctor apply": Verb(_spoiled, _repair_all, 2),
-    "transplant": Verb(_two, lambda engine: engine.transplant(HERE, THERE)),
+    "transplant": Verb(_two, lambda engine: engine.surgery.transplant(HERE, THERE)),
     "merge": Verb(_split, _merge_splits),
-    "backfill": Verb(_imported, lambda engine: engine.fold_import(engine.archive.conversations.get(1)), 0),
+    "backfill": Verb(_imported, lambda engine: engine.transcripts.fold_import(engine.archive.conversations.get(1)), 0),
     "backfill --recompact": Verb(small, lambda engine: _fill(engine, recompact=True), 0),
     "backfill --single-root": Verb(_imported, lambda engine: _fill(engine, single_root=True), 0),
-    "focus": Verb(small, lambda engine: engine.focus(HERE, "What about the ferry?")),
-    "refocus": Verb(_focused, lambda engine: engine.focus(HERE)),
-    "unfocus": Verb(_focused, lambda engine: engine.unfocus(HERE)),
+    "focus": Verb(small, lambda engine: engine.surgery.focus(HERE, "What about the ferry?")),
+    "refocus": Verb(_focused, lambda engine: engine.surgery.focus(HERE)),
+    "unfocus": Verb(_focused, lambda engine: engine.surgery.unfocus(HERE)),
     "doctor clean": Verb(_finished, _clean),
     "doctor maintenance": Verb(_owing, _close_debt),
     "undo fold": Verb(small, lambda engine: engine.undo(HERE)),

@@ -60,7 +60,7 @@ def test_messages_that_were_copied_from_elsewhere_get_numbers_in_their_order(tmp
     source, plain, back = tmp_path / "lcm.db", tmp_path / "plain.db", tmp_path / "back" / "lcm.db"
     branched(source, fold=True)
     with lossless.open(source, background=False) as engine:
-        engine.transplant(HERE, THERE)
+        engine.surgery.transplant(HERE, THERE)
     (warning,) = to_claw(source, plain, plain=True).warnings
     assert "conversations with messages of others: 1" in warning
     bring("claw", plain, back)

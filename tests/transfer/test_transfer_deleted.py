@@ -54,7 +54,9 @@ def pruned(tmp_path: Path, transcript: Path) -> Path:
         engine.append(lossless.Session(key="first"), [{"role": "user", "content": "hello"}])
         list(bring_in(engine, "openclaw", transcript))
         (key,) = rows(path, "SELECT session_key FROM conversations WHERE conversation_id = 2")[0]
-        engine.prune(engine.prune_plan(Choice(patterns=(key or "**run-1**",), include_active=True)), backup=False)
+        engine.admin.prune(
+            engine.admin.prune_plan(Choice(patterns=(key or "**run-1**",), include_active=True)), backup=False
+        )
         engine.append(lossless.Session(key="parent"), [{"role": "user", "content": "of both"}])
         engine.append(lossless.Session(key="fork"), [{"role": "user", "content": "of one"}])
         with engine.archive.writing():
@@ -93,7 +95,7 @@ def test_a_database_of_lossless_claw_has_it_unless_it_is_plain(tmp_path: Path, p
 
 def test_the_number_of_a_deleted_conversation_is_not_given_again(tmp_path: Path, pruned: Path, kind: str) -> None:
     with opened(pruned) as engine:
-        engine.prune(engine.prune_plan(Choice(patterns=("**",), include_active=True)), backup=False)
+        engine.admin.prune(engine.admin.prune_plan(Choice(patterns=("**",), include_active=True)), backup=False)
     before = rows(pruned, PRUNED)
     file, back = tmp_path / "file", tmp_path / "back" / "lcm.db"
     SEND[kind](pruned, file)
@@ -101,7 +103,7 @@ def test_the_number_of_a_deleted_conversation_is_not_given_again(tmp_path: Path,
     with opened(back) as engine:
         engine.append(lossless.Session(key="new"), [{"role": "user", "content": "new"}])
         assert rows(back, "SELECT conversation_id FROM conversations") == [(5,)]
-        engine.prune(engine.prune_plan(Choice(patterns=("new",), include_active=True)), backup=False)
+        engine.admin.prune(engine.admin.prune_plan(Choice(patterns=("new",), include_active=True)), backup=False)
     assert rows(back, PRUNED)[:-1] == before
 
 

@@ -29,7 +29,7 @@ def engine(tmp_path: Path) -> Iterator[lossless.Engine]:
 
 
 def prune(engine: lossless.Engine, pattern: str = "**") -> None:
-    engine.prune(engine.prune_plan(Choice(patterns=(pattern,), include_active=True)), backup=False)
+    engine.admin.prune(engine.admin.prune_plan(Choice(patterns=(pattern,), include_active=True)), backup=False)
 
 
 def both(engine: lossless.Engine, kind: str, path: Path, *, again: bool = False) -> list[tuple[str, int, int]]:

@@ -37,20 +37,20 @@ def target(tmp_path: Path) -> Path:
 
 def _transplanted(engine: lossless.Engine) -> None:
     told(engine, 30, THERE)
-    engine.transplant(THERE, HERE)
+    engine.surgery.transplant(THERE, HERE)
 
 
 def _merged(engine: lossless.Engine) -> None:
     engine.pin(HERE, "of the first")
     with engine.archive.writing():
-        engine.archive.conversations.archive(1, "rollover-fallback", engine._clock())
+        engine.archive.conversations.archive(1, "rollover-fallback", engine.clock())
     engine.append(HERE, [{"role": "system", "content": "Be brief."}, *talk(6, "later")])
     engine.pin(HERE, "of the second")
-    engine.merge(str(HERE.key))
+    engine.surgery.merge(str(HERE.key))
 
 
 def _rewritten(engine: lossless.Engine) -> None:
-    assert engine.rewrite(HERE, depth=0)[0] is not None
+    assert engine.surgery.rewrite(HERE, depth=0)[0] is not None
 
 
 def _undone(engine: lossless.Engine) -> None:
@@ -60,11 +60,11 @@ def _undone(engine: lossless.Engine) -> None:
 
 STEPS: dict[str, Callable[[lossless.Engine], object]] = {
     "fold": lambda _: None,
-    "dissolve": lambda engine: engine.dissolve(roots(engine, 1)[0], purge=True),
+    "dissolve": lambda engine: engine.surgery.dissolve(roots(engine, 1)[0], purge=True),
     "rewrite": _rewritten,
     "transplant": _transplanted,
     "merge": _merged,
-    "focus": lambda engine: engine.focus(HERE, "What about the ferry?"),
+    "focus": lambda engine: engine.surgery.focus(HERE, "What about the ferry?"),
     "undone": _undone,
 }
 
@@ -126,7 +126,7 @@ def test_older_steps_of_what_was_merged_stay_when_its_numbers_are_others(
         prove(engine)
         with pytest.raises(BadInput, match=LOST):
             engine.undo(engine.archive.conversations.get(1))
-        assert all(isinstance(item, str) for item in engine.context_diff(engine.archive.conversations.get(1), 0).left)
+        assert all(isinstance(item, str) for item in engine.surgery.diff(engine.archive.conversations.get(1), 0).left)
 
 
 def test_a_merge_without_its_source_stays(source: Path, tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_what_cannot_be_focused_is_a_message(archive: Path) -> None:
 
 def test_nothing_is_written_where_that_is_forbidden(archive: Path) -> None:
     with lossless.open(archive, background=False) as engine:
-        engine.focus(HERE, "tide")
+        engine.surgery.focus(HERE, "tide")
     before = archive.read_bytes()
 
     async def do(person: Person) -> None:

@@ -66,7 +66,7 @@ def test_hostile_messages_are_shown_on_every_screen(archive: Path) -> None:
                 {"role": "assistant", "content": text},
             ],
         )
-        engine.focus(HERE, f"hostile {text}")
+        engine.surgery.focus(HERE, f"hostile {text}")
 
     async def do(person: Person) -> None:
         for keys in (("enter",), ("k",), ("k",), ("f",), ("q", "o"), ("q", "c", "G"), ("s",)):

@@ -149,7 +149,7 @@ def test_a_long_message_is_read_in_pieces(archive: Path) -> None:
 
 def test_pins_and_focus_are_among_what_the_model_sees(archive: Path) -> None:
     with lossless.open(archive, background=False) as engine:
-        engine.focus(HERE, "Where is the lighthouse?")
+        engine.surgery.focus(HERE, "Where is the lighthouse?")
         engine.pin(HERE, "The harbour is closed.")
 
     async def do(person: Person) -> None:
@@ -211,7 +211,7 @@ def test_search_finds_and_opens(archive: Path) -> None:
 def test_files_and_briefs(archive: Path) -> None:
     with lossless.open(archive, background=False) as engine:
         engine.append(HERE, [{"role": "user", "content": "line of a log\n" * 20_000}])
-        engine.focus(HERE, "Where is the lighthouse?")
+        engine.surgery.focus(HERE, "Where is the lighthouse?")
 
     async def do(person: Person) -> None:
         await person.press("enter", "f")

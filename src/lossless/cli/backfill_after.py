@@ -80,7 +80,7 @@ class Afterwards:
         if transplanting.earlier(archive, conversation.id, target_id) == _roots(archive, conversation.id):
             return {"to": target_id, "status": "there", "text": "", **done(None)}
         work = transplanting.plan(archive, conversation.id, target_id)
-        report = transplanting.apply(archive, engine.vault, work, engine.writer.clock(), backup)
+        report = transplanting.apply(archive, engine.vault, work, engine.surgery.writer.clock(), backup)
         return {"to": target_id, "status": "copied", "text": work.text, **done(report)}
 
 

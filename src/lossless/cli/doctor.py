@@ -28,7 +28,7 @@ from lossless.doctor import maintenance as owing
 from lossless.doctor.finding import NAMED, Finding
 from lossless.doctor.structure import remedy_of
 from lossless.surgery import merge as merging
-from lossless.verify import verify
+from lossless.verify import verify as verify_archive
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -192,7 +192,7 @@ def _examine(ctx: click.Context, *, offline: bool) -> None:
         found = examining.examine(archive, datetime.now(UTC), vault=vault, summariser=summariser)
         if found.healthy:  # as far as a quick look goes
             with archive.reading():
-                proof = verify(archive, vault=vault)
+                proof = verify_archive(archive, vault=vault)
             found = replace(found, findings=(*found.findings, *_unproven(proof.problems)))
     invocation.emit("doctor", _examined(found, offline=offline), ok=found.healthy)
     ctx.exit(failures.OK if found.healthy else failures.INTERNAL)

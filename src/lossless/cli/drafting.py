@@ -101,7 +101,7 @@ def written(invocation: Invocation, plans: Sequence[RewritePlan], how: Writing) 
             made = _drafted(invocation, engine, plan)
             if made.usable and how.is_reviewed:
                 confirm(f"Put {len(made.usable)} new texts in place?", how.yes, _diffs(made))
-            items[n] = _item(plan, made, rewrite_run.place(engine.writer, made, copy) if how.is_real else None)
+            items[n] = _item(plan, made, rewrite_run.place(engine.surgery.writer, made, copy) if how.is_real else None)
             if made.stop is not None:
                 break
     return items
@@ -139,11 +139,11 @@ def emit(
 def _drafted(invocation: Invocation, engine: Engine, plan: RewritePlan) -> Drafted:
     if not invocation.shows_progress:
         with _interruptible():
-            return rewrite_run.write(engine.writer, plan)
+            return rewrite_run.write(engine.surgery.writer, plan)
     from lossless.cli.progress import counting
 
     with _interruptible(), counting("Writing", len(plan.targets)) as advance:
-        return rewrite_run.write(engine.writer, plan, heard=lambda draft: advance(0 if draft.because else 1))
+        return rewrite_run.write(engine.surgery.writer, plan, heard=lambda draft: advance(0 if draft.because else 1))
 
 
 @contextmanager

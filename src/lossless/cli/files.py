@@ -186,7 +186,7 @@ def explore_command(ctx: click.Context, selection: Selection, limit: int, dry_ru
     if left and not dry_run:
         with _bar(invocation, min(left, limit)) as advance, invocation.engine() as engine:
             session = None if id_ is None else engine.archive.conversations.get(id_)
-            done = engine.describe_files(session, limit=limit, progress=lambda _: advance and advance(1))
+            done = engine.admin.describe_files(session, limit=limit, progress=lambda _: advance and advance(1))
             items = engine.archive.files.many(done.file_ids)
     else:
         items = {}

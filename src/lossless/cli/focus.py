@@ -66,7 +66,7 @@ def unfocus(invocation: Invocation, target: Target) -> None:
     """Put the active brief away: the summaries that it stood for are shown again."""
     conversation = find(invocation, target)
     with open_engine(invocation) as engine:
-        report = engine.unfocus(conversation)
+        report = engine.surgery.unfocus(conversation)
         found = focusing.status(engine.archive, conversation.id)
     invocation.emit("unfocus", {"focus": _status(found)} | done(report))
 
@@ -91,7 +91,7 @@ def _focus(
     with open_engine(invocation, asked=asked) as engine:
         if not is_folded:
             engine.compact(conversation, force=True)
-        found = engine.focus(conversation, question)
+        found = engine.surgery.focus(conversation, question)
     is_written = found is not None and found.brief.status == "active"
     invocation.emit(command, {"plan": None, "text": "", "focus": _status(found)}, ok=is_written)
     ctx.exit(failures.OK if is_written else failures.INTERNAL)

@@ -98,14 +98,14 @@ def phrases_in(source: str, option: str) -> list[str]:
 def _planned(invocation: Invocation, phrases: list[str], asked: dict[str, Any]) -> ForgetReport:
     with invocation.archive() as archive:
         engine = Engine(archive, invocation.loaded.settings, background=False)
-        return _known(lambda: engine.forget_plan(phrases, **asked))
+        return _known(lambda: engine.admin.forget_plan(phrases, **asked))
 
 
 def _apply(invocation: Invocation, phrases: list[str], asked: dict[str, Any]) -> ForgetReport:
     with invocation.engine() as engine:
         total = engine.archive.care.counts().messages
         with _counting(invocation, total) as advance:
-            return _known(lambda: engine.forget(phrases, **asked, progress=advance))
+            return _known(lambda: engine.admin.forget(phrases, **asked, progress=advance))
 
 
 def _known(act: Any) -> ForgetReport:

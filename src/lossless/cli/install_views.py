@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 from lossless.cli.screen import styled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lossless.cli.screen import Screen
 
 Data = dict[str, Any]
@@ -37,10 +35,3 @@ def examined(screen: Screen, data: Data) -> None:
         screen.line(mark, f"{check['name']:<14}{check['said']}")
         if check["hint"]:
             screen.line(f"{'':<18}{check['hint']}")
-
-
-INSTALL_VIEWS: dict[str, Callable[[Screen, Data], None]] = {
-    "install": changed,
-    "uninstall": changed,
-    "install.doctor": examined,
-}

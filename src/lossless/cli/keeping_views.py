@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 from lossless.cli.screen import bytes_, number, plural, styled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lossless.cli.screen import Screen
 
 Data = dict[str, Any]
@@ -183,15 +181,3 @@ def rotate(screen: Screen, data: Data) -> None:
     else:
         screen.line(f"{data['sessionFile']}: {sizes}; {kept}. The archive keeps all of them.")
         screen.line(styled("Nothing was changed. --apply does it.", "dim"))
-
-
-KEEPING_VIEWS: dict[str, Callable[[Screen, Data], None]] = {
-    "backup": backup,
-    "backups": backups,
-    "restore": restore,
-    "size": size,
-    "prune": prune,
-    "forget": forget,
-    "verify absent": absent,
-    "rotate": rotate,
-}

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
-
 from lossless.cli.picture_views import context_history, cost_days
-from lossless.cli.screen import number, plural, role, styled
+from lossless.cli.screen import joined, number, plural, role, styled
 from lossless.model.summaries import EXTRACTIVE_MODEL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from rich.text import Text
 
     from lossless.cli.screen import Screen
 
@@ -30,7 +28,7 @@ def bar(share: float, width: int = _BAR, colour: str = "cyan") -> Text:
     """
     full = min(width, max(0, round(width * share)))
     full = max(full, 1) if share > 0 else full
-    return Text.assemble(("█" * full, colour), ("░" * (width - full), "dim"))
+    return joined(("█" * full, colour), ("░" * (width - full), "dim"))
 
 
 def context(screen: Screen, data: Data) -> None:
@@ -57,7 +55,7 @@ def context(screen: Screen, data: Data) -> None:
 
 
 def _after(left: Text, right: str) -> Text:
-    return Text.assemble(left, "  ", right)
+    return joined(left, "  ", right)
 
 
 def _percent(share: float) -> str:
@@ -80,11 +78,11 @@ def _row(screen: Screen, item: Data) -> tuple[Any, ...]:
         when = item["earliestAt"]
     elif kind == "summary":
         what, when = styled(f"depth {item['depth']}", "blue"), item["earliestAt"]
-        text = Text.assemble((f"{form}{item['id']} ", "dim"), styled(item["preview"], ""))
+        text = joined((f"{form}{item['id']} ", "dim"), styled(item["preview"], ""))
     else:
         what = styled(str(kind), "magenta") if kind in ("pin", "focus") else role(item.get("role", ""))
         when = item.get("createdAt")
-        text = Text.assemble((f"{form}{item['id']} ", "dim"), styled(item.get("preview", ""), ""))
+        text = joined((f"{form}{item['id']} ", "dim"), styled(item.get("preview", ""), ""))
     return what, number(item.get("tokenCount", 0)), screen.date(when), text
 
 
@@ -284,17 +282,3 @@ def model_test(screen: Screen, data: Data) -> None:
             screen.line(styled("  answers ", "green"), f"in {item['seconds']:.1f} s: {item['answer']}  ({used})")
         elif "ok" in item:
             screen.line(styled("  no answer ", "red"), f"({item['error']}, {item['seconds']:.1f} s): {item['message']}")
-
-
-LOOP_VIEWS: dict[str, Callable[[Screen, Data], None]] = {
-    "context": context,
-    "compact": compact,
-    "worker": worker,
-    "debt": debt,
-    "pin": pin,
-    "unpin": unpin,
-    "new": new,
-    "reset": reset,
-    "cost": cost,
-    "model.test": model_test,
-}

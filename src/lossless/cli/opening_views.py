@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lossless.cli.screen import Screen, bytes_, number, plural, styled
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Data = dict[str, Any]
 
@@ -103,15 +100,3 @@ def stub(screen: Screen, data: Data) -> None:
 
 def _size(size: int | None) -> str:
     return "–" if size is None else bytes_(size)
-
-
-OPENING_VIEWS: dict[str, Callable[[Screen, Data], None]] = {
-    "describe": opened,
-    "expand": opened,
-    "ask": ask,
-    "files.list": files_list,
-    "files.show": files_show,
-    "files.explore": files_explore,
-    "files.gc": files_gc,
-    "stub": stub,
-}

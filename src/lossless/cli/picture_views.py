@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
-
-from lossless.cli.screen import number, plural, styled
+from lossless.cli.screen import joined, number, plural, styled
 from lossless.pictures.columns import columns, thinned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from lossless.cli.screen import Screen
 
@@ -29,7 +27,7 @@ def graph(screen: Screen, data: Data) -> None:
     for row in data["depths"]:
         whole = max(1, round(_BAR * row["tokens"] / most))
         standing = min(whole, round(whole * row["tokensInContext"] / max(1, row["tokens"])))
-        bars = Text.assemble(("█" * standing, "cyan"), ("█" * (whole - standing), "dim"))
+        bars = joined(("█" * standing, "cyan"), ("█" * (whole - standing), "dim"))
         counts = f"{plural(row['summaries'], 'summary', 'summaries')}, {number(row['tokens'])} tokens"
         screen.line(f"  depth {row['depth']:<3} ", bars, f"  {counts}, {number(row['inContext'])} in the context")
 
@@ -43,7 +41,7 @@ def chart(screen: Screen, title: str, values: Sequence[float], ends: tuple[str, 
     screen.line(styled(f"{title}, at most {number(round(max(values)))} {unit}", "dim"))
     for place, row in enumerate(columns(shown, _HEIGHT)):
         mark = number(round(max(values))) if place == 0 else "0" if place == _HEIGHT - 1 else ""
-        screen.line(styled(f"{mark:>10} ", "dim"), Text(row, "cyan"))
+        screen.line(styled(f"{mark:>10} ", "dim"), styled(row, "cyan"))
     gap = " " * max(1, len(shown) - len(ends[0]) - len(ends[1]))
     screen.line(styled(f"{'':>10} {ends[0]}{gap}{ends[1]}", "dim"))
 
@@ -72,6 +70,3 @@ def cost_days(screen: Screen, days: Sequence[Data]) -> None:
 def screenshot(screen: Screen, data: Data) -> None:
     """Where the picture of the screen is."""
     screen.line("The screen is drawn into ", styled(data["path"], "bold"))
-
-
-PICTURE_VIEWS: dict[str, Callable[[Screen, Data], None]] = {"graph": graph, "tui": screenshot}

@@ -68,7 +68,7 @@ def confirm(question: str, yes: bool, plan: str = "") -> None:
 
 def backups(engine: Engine) -> Callable[[str], Path]:
     """Makes the copy before a surgery, beside the archive."""
-    return lambda label: engine.copy(label).path
+    return lambda label: engine.admin.copy(label).path
 
 
 def open_engine(

@@ -201,6 +201,3 @@ def view(screen: Screen, data: dict[str, Any]) -> None:
             ("Recall tools", data["tools"]),
         )
     )
-
-
-PROXY_VIEWS = {"proxy": view}

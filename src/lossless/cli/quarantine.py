@@ -37,7 +37,7 @@ def list_(invocation: Invocation) -> None:
 def accept(invocation: Invocation, number_: int) -> None:
     """Let a quarantined CONVERSATION be the active one of its session. The one that was it is closed and kept."""
     with invocation.engine() as engine:
-        found = engine.accept_quarantined(number_)
+        found = engine.transcripts.accept_quarantined(number_)
     invocation.emit("quarantine accept", shape(found))
 
 
@@ -47,7 +47,7 @@ def accept(invocation: Invocation, number_: int) -> None:
 def refuse(invocation: Invocation, number_: int) -> None:
     """Keep a quarantined CONVERSATION out of every prompt. It stays in the archive, and can be accepted later."""
     with invocation.engine() as engine:
-        found = engine.refuse_quarantined(number_)
+        found = engine.transcripts.refuse_quarantined(number_)
     invocation.emit("quarantine refuse", _told(found))
 
 

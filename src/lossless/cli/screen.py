@@ -7,16 +7,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from rich import box
-from rich.console import Console
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
-
 from lossless.cli.failures import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from rich.text import Text
 
 _STEPS = ((60, 1, "second"), (3600, 60, "minute"), (86_400, 3600, "hour"), (float("inf"), 86_400, "day"))
 _ROLES = {"user": "cyan", "assistant": "green", "tool": "yellow", "system": "magenta"}
@@ -28,6 +24,8 @@ class Screen:
     def __init__(self, zone: str | None, now: datetime | None = None) -> None:
         self._zone = ZoneInfo(zone) if zone else None
         self._now = now or datetime.now(UTC)
+        from rich.console import Console
+
         self._console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False, soft_wrap=False)
 
     @property
@@ -54,18 +52,22 @@ class Screen:
 
     def line(self, *pieces: str | Text) -> None:
         """A line; texts from the archive may stand in it."""
-        self._console.print(Text.assemble(*(safe(piece) for piece in pieces)))
+        self._console.print(joined(*(safe(piece) for piece in pieces)))
 
     def title(self, text: str, *more: str) -> None:
         """What the answer is about."""
-        self._console.print(Text.assemble((printable(text), "bold"), *(f"  {printable(piece)}" for piece in more)))
+        self._console.print(joined((printable(text), "bold"), *(f"  {printable(piece)}" for piece in more)))
 
     def prose(self, text: str | Text, indent: int = 2) -> None:
         """A text from the archive, wrapped."""
+        from rich.padding import Padding
+
         self._console.print(Padding(safe(text), (0, 0, 0, indent)))
 
     def fields(self, rows: Iterable[tuple[str, Any]]) -> None:
         """Names and values below each other."""
+        from rich.table import Table
+
         grid = Table.grid(padding=(0, 2))
         grid.add_column(style="dim", no_wrap=True)
         grid.add_column(overflow="fold")
@@ -75,6 +77,9 @@ class Screen:
 
     def table(self, columns: Sequence[str | tuple[str, str]], rows: Iterable[Sequence[Any]]) -> None:
         """A table; a column is a name, alone or with `right`, or with `rest` for the one that takes what is left."""
+        from rich import box
+        from rich.table import Table
+
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, pad_edge=False, expand=True)
         table.header_style = "dim"
         for column in columns:
@@ -92,6 +97,8 @@ class Screen:
 
     def bars(self, rows: Sequence[tuple[str, int]], width: int = 24) -> None:
         """Sizes with bars of their share."""
+        from rich.table import Table
+
         total = sum(size for _, size in rows) or 1
         grid = Table.grid(padding=(0, 2))
         grid.add_column(no_wrap=True)
@@ -108,13 +115,15 @@ class Screen:
         """How many were shown, and how to go on."""
         if pagination["hasMore"]:
             text = f"{pagination['returned']} shown; for more: --cursor {pagination['nextCursor']}"
-            self._console.print(Text(text, "dim"), soft_wrap=True)
+            self._console.print(styled(text, "dim"), soft_wrap=True)
         elif not pagination["returned"]:
-            self._console.print(Text("Nothing found.", "dim"))
+            self._console.print(styled("Nothing found.", "dim"))
 
 
 def safe(value: Any) -> Text:
     """A cell whose text cannot steer the terminal."""
+    from rich.text import Text
+
     if isinstance(value, Text):
         return value
     return Text(printable("–" if value is None else str(value)))
@@ -122,7 +131,16 @@ def safe(value: Any) -> Text:
 
 def styled(text: str, style: str) -> Text:
     """A text in a style, which cannot steer the terminal either."""
+    from rich.text import Text
+
     return Text(printable(text), style)
+
+
+def joined(*pieces: str | Text | tuple[str, str]) -> Text:
+    """Pieces in a row: texts, and texts with their styles."""
+    from rich.text import Text
+
+    return Text.assemble(*pieces)
 
 
 def role(name: str) -> Text:

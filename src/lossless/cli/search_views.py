@@ -8,8 +8,6 @@ from lossless.cli.screen import Screen, role, styled
 from lossless.recall.found import NOTHING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rich.text import Text
 
 Data = dict[str, Any]
@@ -52,6 +50,3 @@ def recall(screen: Screen, data: Data) -> None:
             meant = f"  [{item['days']}]" if item["days"] else ""
             screen.line(styled(f"#{item['id']} ", "bold"), role(item["role"]), styled(meant, "dim"))
             screen.prose(item["text"])
-
-
-SEARCH_VIEWS: dict[str, Callable[[Screen, Data], None]] = {"grep": grep, "recall": recall}

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 from lossless.cli.screen import bytes_, number, plural, styled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rich.text import Text
 
     from lossless.cli.screen import Screen
@@ -317,29 +315,3 @@ def doctor_splits(screen: Screen, data: Data) -> None:
         screen.line(styled(f"{plural(len(data['done']), 'session')} merged.", "bold green"))
     else:
         screen.line(styled("Nothing was changed. --apply merges those that are certain, after a backup.", "dim"))
-
-
-SURGERY_VIEWS: dict[str, Callable[[Screen, Data], None]] = {
-    "dissolve": operation,
-    "transplant": operation,
-    "merge": operation,
-    "undo": operation,
-    "diff": diff,
-    "rewrite": rewrite,
-    "repair": rewrite,
-    "focus": focus,
-    "refocus": focus,
-    "unfocus": focus,
-    "prompts.list": prompts_list,
-    "prompts.show": prompts_show,
-    "prompts.export": prompts_export,
-    "prompts.diff": prompts_diff,
-    "prompts.render": prompts_render,
-    "doctor": doctor,
-    "doctor.apply": repairs,
-    "doctor.clean": doctor_clean,
-    "doctor.maintenance": doctor_maintenance,
-    "doctor.reindex": doctor_reindex,
-    "doctor.rebuild": doctor_rebuild,
-    "doctor.rollover-splits": doctor_splits,
-}

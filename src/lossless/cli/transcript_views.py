@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 from lossless.cli.screen import number, plural, styled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lossless.cli.screen import Screen
 
 Data = dict[str, Any]
@@ -194,16 +192,3 @@ def _backfill_after(screen: Screen, data: Data) -> None:
         "copied": f"The summaries were copied to {where}; `lcm undo --conversation-id {copied['to']}` removes them.",
     }
     screen.line(said[copied["status"]])
-
-
-TRANSCRIPT_VIEWS: dict[str, Callable[[Screen, Data], None]] = {
-    "bootstrap": bootstrap,
-    "transcripts list": transcripts,
-    "transcripts accept": bootstrap,
-    "transcripts refuse": refuse,
-    "quarantine list": quarantine,
-    "quarantine accept": quarantine_accepted,
-    "quarantine refuse": quarantine_refused,
-    "import": import_,
-    "backfill": backfill,
-}

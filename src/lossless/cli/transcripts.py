@@ -64,11 +64,11 @@ def list_(invocation: Invocation, every: bool = False) -> None:
 def accept(invocation: Invocation, number_: int) -> None:
     """Store a transcript that is held back or was refused. Its NUMBER is in the list."""
     with invocation.engine() as engine:
-        waiting = [*engine.held_transcripts(), *engine.refused_transcripts()]
+        waiting = [*engine.transcripts.held(), *engine.transcripts.refused()]
         asked = next((epoch for epoch in engine.archive.transcripts.decisions() if epoch.id == number_), None)
         again = [epoch.id for epoch in waiting if asked and _place(epoch) == _place(asked)]
         epoch = _held(waiting, *again[:1] or [number_])
-        report = engine.accept_transcript(engine.archive.conversations.get(epoch.conversation_id), epoch.path)
+        report = engine.transcripts.accept(engine.archive.conversations.get(epoch.conversation_id), epoch.path)
     _emit(invocation, "transcripts accept", report)
 
 
@@ -78,8 +78,8 @@ def accept(invocation: Invocation, number_: int) -> None:
 def refuse(invocation: Invocation, number_: int) -> None:
     """Store nothing of a transcript that is held back, until it is accepted. Its NUMBER is in the list."""
     with invocation.engine() as engine:
-        epoch = _held(engine.held_transcripts(), number_)
-        engine.refuse_transcript(engine.archive.conversations.get(epoch.conversation_id), epoch.path)
+        epoch = _held(engine.transcripts.held(), number_)
+        engine.transcripts.refuse(engine.archive.conversations.get(epoch.conversation_id), epoch.path)
     invocation.emit("transcripts refuse", shape(replace(epoch, decision="refused", reason="someone refused it")))
 
 

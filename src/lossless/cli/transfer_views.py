@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 from lossless.cli.screen import number, plural, styled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lossless.cli.screen import Screen
 
 Data = dict[str, Any]
@@ -104,9 +102,3 @@ def _warnings(screen: Screen, data: Data) -> None:
     left = data["warningCount"] - len(data["warnings"])
     if left:
         screen.line(styled(f"  and {number(left)} more", "dim"))
-
-
-TRANSFER_VIEWS: dict[str, Callable[[Screen, Data], None]] = {
-    **dict.fromkeys(("import.lossless-claw", "import.remnic", "import.archive", "import-lossless-claw"), imported),
-    **{f"export.{name}": exported for name in ("archive", "lossless-claw", "remnic", "jsonl", "markdown", "html")},
-}

@@ -5,21 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from lossless.cli.install_views import INSTALL_VIEWS
-from lossless.cli.keeping_views import KEEPING_VIEWS
-from lossless.cli.loop_views import LOOP_VIEWS
-from lossless.cli.opening_views import OPENING_VIEWS
-from lossless.cli.picture_views import PICTURE_VIEWS
-from lossless.cli.proxy import PROXY_VIEWS
-from lossless.cli.reports import adopt, append, config_get, config_set, config_show, sync, verify
 from lossless.cli.screen import Screen, bytes_, number, plural, role, styled
-from lossless.cli.search_views import SEARCH_VIEWS
-from lossless.cli.surgery_views import SURGERY_VIEWS
-from lossless.cli.transcript_views import TRANSCRIPT_VIEWS
-from lossless.cli.transfer_views import TRANSFER_VIEWS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from rich.text import Text
 
@@ -302,32 +291,3 @@ def summaries_show(screen: Screen, data: Data) -> None:
     screen.prose(item["content"])
     for message in data["sourceMessages"]:
         _said(screen, message)
-
-
-VIEWS: dict[str, Callable[[Screen, Data], None]] = {
-    "status": status,
-    "conversations.list": conversations_list,
-    "conversations.show": conversations_show,
-    "messages.list": messages_list,
-    "messages.tail": messages_tail,
-    "messages.show": messages_show,
-    "summaries.list": summaries_list,
-    "summaries.show": summaries_show,
-    "append": append,
-    "sync": sync,
-    "verify": verify,
-    "adopt": adopt,
-    "config.show": config_show,
-    "config.get": config_get,
-    "config.set": config_set,
-    **INSTALL_VIEWS,
-    **KEEPING_VIEWS,
-    **LOOP_VIEWS,
-    **SEARCH_VIEWS,
-    **SURGERY_VIEWS,
-    **OPENING_VIEWS,
-    **PICTURE_VIEWS,
-    **PROXY_VIEWS,
-    **TRANSCRIPT_VIEWS,
-    **TRANSFER_VIEWS,
-}

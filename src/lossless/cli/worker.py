@@ -63,7 +63,7 @@ def worker(invocation: Invocation, watch: float | None, no_model: bool) -> None:
         with _progress(invocation, owed) as advance, invocation.engine() as engine:
             engine.archive.catch_up()
             items = _round(engine, advance, may_ask_model=not no_model)
-            prepared = engine.prepare_summaries() if prepares else 0
+            prepared = engine.admin.prepare_summaries() if prepares else 0
     invocation.emit("worker", _data(items, prepared if prepares else None))
 
 
@@ -79,7 +79,7 @@ def _watch(invocation: Invocation, engine: Engine, seconds: float, *, may_ask_mo
         items, prepared = [], 0
         try:
             items = _round(engine, None, may_ask_model=may_ask_model)
-            prepared = engine.prepare_summaries() if prepares else 0
+            prepared = engine.admin.prepare_summaries() if prepares else 0
         except ArchiveLocked as error:
             click.secho(printable(f"Warning: {error}"), fg="yellow", err=True)
         if items or prepared:
@@ -89,7 +89,7 @@ def _watch(invocation: Invocation, engine: Engine, seconds: float, *, may_ask_mo
 
 def _round(engine: Engine, advance: Any, *, may_ask_model: bool) -> list[dict[str, Any]]:
     """Pay what is due now, and say what came of each debt; those that are not due yet are left out."""
-    paid = engine.pay_debts(may_ask_model=may_ask_model, progress=lambda *_: advance and advance(1))
+    paid = engine.admin.run_pending(may_ask_model=may_ask_model, progress=lambda *_: advance and advance(1))
     return [_item(engine, id_, report) for id_, report in paid if report is not None]
 
 

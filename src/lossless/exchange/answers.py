@@ -32,6 +32,6 @@ def answer(engine: Engine, session: Session | None, name: str, args: Any, most: 
         asked = args.get(cap)
         if not isinstance(asked, int) or asked > most - _AROUND:
             args = args | {cap: max(most - _AROUND, 1)}
-    found = engine.call_tool(name, args, session=session)
+    found = engine.tools.run(name, args, session=session)
     is_short = estimate_tokens(found.text) <= most
     return found if is_short else replace(found, text=short_text(found.text, most))

@@ -67,7 +67,7 @@ class Keeping:
 
     def reply(self, body: Raw) -> int:
         """What of the window is kept for the reply: what replies have needed, never more than the request allows."""
-        return self.engine.reply_reserve(self.session, self.size(body), self.dialect.most_output(body))
+        return self.engine.host.reply_reserve(self.session, self.size(body), self.dialect.most_output(body))
 
     def size(self, body: Raw) -> int:
         """The model's window."""
@@ -239,7 +239,7 @@ class Turn:
         counted = found.prompt or int(window * REFUSED_IS)
         engine, session = self.keeping.engine, self.keeping.session
         sent = window_tokens(self.keeping.dialect.window(self._bare))
-        engine.refused(
+        engine.host.refused(
             session, prompt_tokens=counted, sent=sent, budget=window, model=self._identity(), beside=self._beside
         )
         self._window_size = window
@@ -314,7 +314,7 @@ class Turn:
         return self._history(who).tokens
 
     def _history(self, who: Session | Conversation) -> HistoryBudget:
-        return self.keeping.engine.history_budget(
+        return self.keeping.engine.host.history_budget(
             who, budget=self._window_size, model=self._identity(), beside=self._beside, reply=self._reply
         )
 

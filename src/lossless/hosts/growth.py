@@ -32,4 +32,4 @@ class Growth:
     def learn(self, engine: Engine, estimated: int, reported: int | None) -> None:
         """Let the archive know what a prompt tells about its model's tokenizer."""
         if self.model and reported and (grown := self.seen(estimated, reported)):
-            engine.learn(self.model, *grown)
+            engine.host.learn(self.model, *grown)

@@ -113,7 +113,7 @@ class LosslessSession:
         """What the items may take."""
         if self.engine.archive.conversations.find(self.session) is None:
             return room(self._size, beside=self._beside).budget
-        return self.engine.history_budget(
+        return self.engine.host.history_budget(
             self.session, budget=self._size, beside=self._beside, model=self._model
         ).tokens
 

@@ -72,7 +72,7 @@ class Windows:
         if report.conversation_id is None or report.blocked is not None:
             return None
         who = report.conversation or session
-        capacity = self.engine.history_budget(who, budget=self.size, beside=beside, model=model).tokens
+        capacity = self.engine.host.history_budget(who, budget=self.size, beside=beside, model=model).tokens
         self.sent[session.name] = window_tokens(window)
         if shows_all(self.engine, report, window) and self.sent[session.name] <= capacity:
             tell(there.over, there.why_over)
@@ -108,7 +108,9 @@ class Windows:
         found, sent = too_long(str(error)), self.sent.pop(session.name, None)
         if found is not None and self.engine.archive.conversations.find(session) is not None:
             counted = found.prompt or int(REFUSED_IS * self.size)
-            self.engine.refused(session, prompt_tokens=counted, sent=sent, budget=self.size, model=model, beside=beside)
+            self.engine.host.refused(
+                session, prompt_tokens=counted, sent=sent, budget=self.size, model=model, beside=beside
+            )
 
     @property
     def size(self) -> int:

@@ -1,4 +1,4 @@
-"""What an engine does with hosts' transcripts, and with the beginning and the end of sessions."""
+"""What an engine does with the transcripts of hosts: reads, holds, accepts, refuses, folds them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lossless.desk import Desk
 from lossless.errors import LosslessError, NotFound
-from lossless.lifecycle import sessions
 from lossless.lifecycle.reports import TranscriptReport
 
 if TYPE_CHECKING:
@@ -19,11 +17,10 @@ if TYPE_CHECKING:
     from lossless.compaction.escalate import Written
     from lossless.compaction.plan import Pass
     from lossless.compaction.run import CompactionReport
-    from lossless.lifecycle.sessions import NewReport
-    from lossless.model.conversations import Conversation, Session
+    from lossless.desk import EngineParts
+    from lossless.model.conversations import Conversation, Session, SessionRef
     from lossless.model.messages import Incoming, JsonObject, Message
     from lossless.store.conversations import Quarantined
-    from lossless.store.grants import Grant
     from lossless.store.transcripts import Checkpoint, Epoch
     from lossless.transcripts.entries import BadLine, Entry
     from lossless.transcripts.read import Transcript
@@ -32,8 +29,11 @@ if TYPE_CHECKING:
 _TURN = 500
 
 
-class Transcribing(Desk):
-    """Keeps the host's transcripts and sessions and the archive one history."""
+class Transcripts:
+    """`engine.transcripts`: keeps the transcripts of hosts and the archive one history."""
+
+    def __init__(self, parts: EngineParts) -> None:
+        self._parts = parts
 
     def bootstrap(
         self,
@@ -57,7 +57,7 @@ class Transcribing(Desk):
         own marks: entries that go on after the stored mark are new, and a page that leaves a gap is not taken
         (`.status == "failed"`). What was deleted for good comes back only with `again`.
         """
-        if (reason := self._no_writes(session)) is not None:
+        if (reason := self._parts.no_writes(session)) is not None:
             return TranscriptReport(None, "excluded", reason=reason)
         from lossless.transcripts import read
 
@@ -67,47 +67,33 @@ class Transcribing(Desk):
         else:
             report = self._read_page(session, transcript, after, cursor, accept=accept)
         if report.conversation_id is not None:
-            self._extract_stale(report.conversation_id)
+            self._parts.extract_stale(report.conversation_id)
         if fold:
             self._fold_after(report, 0 if is_first else _TURN)
         return report
 
-    def _extract_stale(self, conversation_id: int) -> None:
-        """Write summaries anew that were extracted from what has changed by now."""
-        if self.archive.summaries.stale(conversation_id):
-            from lossless.revising.stale import extract_stale
-
-            extract_stale(self.archive, conversation_id, self.loop.summariser, self._clock())
-
-    def _write_stale(self, conversation_id: int) -> None:
-        """Before a sweep, write all summaries anew below which something changed."""
-        if self.archive.summaries.stale(conversation_id):
-            from lossless.revising.stale import write_stale
-
-            write_stale(self.archive, conversation_id, self.loop.summariser, self._clock)
-
     def _is_first(self, session: Session) -> bool:
         """Whether nothing was said in a session before a transcript of it was read to its end for the first time."""
-        found = self.archive.conversations.find(session)
+        found = self._parts.archive.conversations.find(session)
         if found is None:
-            return not self.archive.conversations.family(session)
-        if found.bootstrapped_at is not None or self.archive.conversations.former(found) is not None:
+            return not self._parts.archive.conversations.family(session)
+        if found.bootstrapped_at is not None or self._parts.archive.conversations.former(found) is not None:
             return False
-        point = self.archive.transcripts.checkpoint(found.id)
-        return (point is not None and bool(point.path)) or self.archive.messages.newest_id(found.id) is None
+        point = self._parts.archive.transcripts.checkpoint(found.id)
+        return (point is not None and bool(point.path)) or self._parts.archive.messages.newest_id(found.id) is None
 
     def _fold_after(self, report: TranscriptReport, most: int) -> None:
         """Fold what a reading brought, if those are more messages than a turn may have."""
         if report.stored > most and report.conversation_id is not None:
-            self.fold_import(self.archive.conversations.get(report.conversation_id))
+            self.fold_import(self._parts.archive.conversations.get(report.conversation_id))
 
-    def _reconcile(self, session: Session, transcript: str | os.PathLike[str]) -> TranscriptReport:
+    def reconcile(self, session: Session, transcript: str | os.PathLike[str]) -> TranscriptReport:
         """Read a transcript after a turn; a failure is reported, and the turn is stored all the same."""
         try:
             report = self.bootstrap(session, transcript, fold=False)
             self._fold_after(report, _TURN)
         except (LosslessError, OSError) as error:
-            found = self._find(session)
+            found = self._parts.find(session)
             return TranscriptReport(None if found is None else found.id, "failed", reason=str(error))
         return report
 
@@ -127,10 +113,21 @@ class Transcribing(Desk):
         from lossless.lifecycle.resume import resume
         from lossless.transcripts.read import open_transcript
 
-        keep = self.settings.bootstrap_max_tokens
-        asked = Asked(self.archive, session, lane, accept, keep, self._clock(), self._payloads, progress, into, again)
-        found = into or self.archive.conversations.find(session)
-        before = None if found is None else self.archive.transcripts.checkpoint(found.id)
+        keep = self._parts.settings.bootstrap_max_tokens
+        asked = Asked(
+            self._parts.archive,
+            session,
+            lane,
+            accept,
+            keep,
+            self._parts.clock(),
+            self._parts.payloads,
+            progress,
+            into,
+            again,
+        )
+        found = into or self._parts.archive.conversations.find(session)
+        before = None if found is None else self._parts.archive.transcripts.checkpoint(found.id)
         if isinstance(transcript, str | os.PathLike):
             place = Path(transcript).absolute()
             resumed = resume(asked, place) if kind is None and not accept and not again else None
@@ -157,12 +154,14 @@ class Transcribing(Desk):
             added = added_to(read, before.kind or "openclaw", before.offset, (before.lines or 0) + 1)
             entries = partial(iter, list(of_lane(added, lane)))
         else:
-            after = self.archive.transcripts.checkpoint(report.conversation_id)
+            after = self._parts.archive.transcripts.checkpoint(report.conversation_id)
             if not report.replayed and (before is None or before == after):
                 return report
             entries = partial(read.path, lane)
-        conversation = self.archive.conversations.get(report.conversation_id)
-        revised, stored = take_grown(Reread(self.archive, conversation, entries, self._clock(), self._payloads))
+        conversation = self._parts.archive.conversations.get(report.conversation_id)
+        revised, stored = take_grown(
+            Reread(self._parts.archive, conversation, entries, self._parts.clock(), self._parts.payloads)
+        )
         if not revised and not stored:
             return report
         return replace(report, status="stored", revised=report.revised + revised, stored=report.stored + stored)
@@ -171,23 +170,25 @@ class Transcribing(Desk):
         """After a whole reading, hide old heartbeats where that is wanted."""
         from lossless.ingest.quiet import hide_quiet_history
 
-        if self.settings.prune_heartbeat_ok and report.conversation_id is not None:
-            with self.archive.writing():
-                conversation = self.archive.conversations.get(report.conversation_id)
-                hide_quiet_history(self.archive, conversation, self._clock())
+        if self._parts.settings.prune_heartbeat_ok and report.conversation_id is not None:
+            with self._parts.archive.writing():
+                conversation = self._parts.archive.conversations.get(report.conversation_id)
+                hide_quiet_history(self._parts.archive, conversation, self._parts.clock())
         return report
 
-    def _newest(self, session: Session) -> int:
+    def newest(self, session: Session) -> int:
         """The newest message of a session; 0 when there is none."""
-        found = self._find(session)
-        return 0 if found is None else self.archive.messages.newest_id(found.id) or 0
+        found = self._parts.find(session)
+        return 0 if found is None else self._parts.archive.messages.newest_id(found.id) or 0
 
-    def _hide_heartbeat(self, conversation_id: int, after: int) -> None:
+    def hide_heartbeat(self, conversation_id: int, after: int) -> None:
         """Take a turn that the host calls a heartbeat out of the context, if it had nothing to say."""
-        from lossless.ingest.quiet import hide_heartbeat
+        from lossless.ingest import quiet
 
-        with self.archive.writing():
-            hide_heartbeat(self.archive, self.archive.conversations.get(conversation_id), after, self._clock())
+        with self._parts.archive.writing():
+            quiet.hide_heartbeat(
+                self._parts.archive, self._parts.archive.conversations.get(conversation_id), after, self._parts.clock()
+            )
 
     def _read_page(
         self,
@@ -202,46 +203,46 @@ class Transcribing(Desk):
         from lossless.transcripts.pages import entries_of
 
         report = take_page(
-            self.archive,
+            self._parts.archive,
             session,
             entries_of(items),
             after=after,
             cursor=cursor,
             accept=accept,
-            now=self._clock(),
-            payloads=self._payloads,
+            now=self._parts.clock(),
+            payloads=self._parts.payloads,
         )
         return self._without_heartbeats(report) if after is None else report
 
-    def cursor(self, session: Session | Conversation) -> str | None:
+    def cursor(self, session: SessionRef) -> str | None:
         """The host's own mark of how far its transcript is stored."""
-        found = self._find(session)
-        point = None if found is None else self.archive.transcripts.checkpoint(found.id)
+        found = self._parts.find(session)
+        point = None if found is None else self._parts.archive.transcripts.checkpoint(found.id)
         return None if point is None else point.cursor
 
-    def held_transcripts(self) -> list[Epoch]:
-        """Transcripts that wait for a decision: `accept_transcript` or `refuse_transcript`."""
-        return self.archive.transcripts.held()
+    def held(self) -> list[Epoch]:
+        """Transcripts that wait for a decision: `accept` or `refuse`."""
+        return self._parts.archive.transcripts.held()
 
-    def accept_transcript(self, conversation: Conversation, path: str) -> TranscriptReport:
+    def accept(self, conversation: Conversation, path: str) -> TranscriptReport:
         """Take a transcript over that was held back or refused, into the conversation for which it was."""
-        transcripts = self.archive.transcripts
+        transcripts = self._parts.archive.transcripts
         self._waiting(conversation, path, [*transcripts.held(), *transcripts.refused()])
-        if (reason := self._no_writes(conversation)) is not None:
+        if (reason := self._parts.no_writes(conversation)) is not None:
             return TranscriptReport(None, "excluded", reason=reason)
         report = self._read_file(conversation.session, path, None, None, accept=True, into=conversation)
         self._fold_after(report, _TURN)
         return report
 
-    def refuse_transcript(self, conversation: Conversation, path: str) -> None:
+    def refuse(self, conversation: Conversation, path: str) -> None:
         """Store nothing strange of this transcript, unless it begins with another header or somebody accepts it."""
-        epoch = self._waiting(conversation, path, self.archive.transcripts.held())
-        with self.archive.writing():
-            self.archive.transcripts.settle(epoch, "refused", "someone refused it", self._clock())
+        epoch = self._waiting(conversation, path, self._parts.archive.transcripts.held())
+        with self._parts.archive.writing():
+            self._parts.archive.transcripts.settle(epoch, "refused", "someone refused it", self._parts.clock())
 
-    def refused_transcripts(self) -> list[Epoch]:
-        """Transcripts that were refused; `accept_transcript` takes that back."""
-        return self.archive.transcripts.refused()
+    def refused(self) -> list[Epoch]:
+        """Transcripts that were refused; `accept` takes that back."""
+        return self._parts.archive.transcripts.refused()
 
     def _waiting(self, conversation: Conversation, path: str, epochs: list[Epoch]) -> Epoch:
         for epoch in epochs:
@@ -253,53 +254,19 @@ class Transcribing(Desk):
 
     def quarantined(self) -> list[Quarantined]:
         """Conversations of windows that had nothing in common with their sessions, and what was decided about each."""
-        return self.archive.conversations.quarantined()
+        return self._parts.archive.conversations.quarantined()
 
     def accept_quarantined(self, conversation_id: int) -> Conversation:
         """Let a quarantined conversation be its session's active one; the one that was it is closed, and is kept."""
         from lossless.lifecycle.quarantine import accept
 
-        return accept(self.archive, conversation_id, self._clock())
+        return accept(self._parts.archive, conversation_id, self._parts.clock())
 
     def refuse_quarantined(self, conversation_id: int) -> Quarantined:
         """Keep a quarantined conversation out of every prompt; it stays in the archive."""
         from lossless.lifecycle.quarantine import refuse
 
-        return refuse(self.archive, conversation_id, self._clock())
-
-    # --- sessions ---
-
-    def new(self, session: Session | Conversation, *, retain_depth: int | None = None) -> NewReport:
-        """Begin afresh in the same conversation: the context keeps only summaries of at least `retain_depth`."""
-        depth = self.settings.new_session_retain_depth if retain_depth is None else retain_depth
-        return sessions.new(self.archive, self._conversation(session), depth, self._clock())
-
-    def reset(self, session: Session | Conversation, *, cause: str = "manual-reset") -> Conversation:
-        """Close the conversation with a cause and begin another under the same key; recall still finds the old one."""
-        return sessions.reset(self.archive, session, cause, self._clock())
-
-    def end(self, session: Session, reason: str) -> Conversation | None:
-        """A host says that a session has ended: restarts change nothing, `deleted` closes it, others begin afresh."""
-        if self._no_writes(session) is not None:
-            return None
-        return sessions.end(self.archive, session, reason, self._clock())
-
-    def subagent_starts(self, parent: Session, child: str) -> Grant | None:
-        """Let a sub-agent read what its parent may read, until it ends; None when there is nothing to read."""
-        from lossless.recall.grants import issue_for_child
-
-        family = [] if self._no_writes(parent) else self.archive.conversations.family(parent)
-        if not family:
-            return None
-        ids = [conversation.id for conversation in family]
-        limit = self.settings.max_expand_tokens
-        return issue_for_child(self.archive, parent.name, child, ids, limit, self._clock())
-
-    def subagent_ended(self, child: str, *, deleted: bool = False) -> None:
-        """A sub-agent has ended, and with it what it may read."""
-        from lossless.recall.grants import end_child
-
-        end_child(self.archive, child, self._clock(), deleted=deleted)
+        return refuse(self._parts.archive, conversation_id, self._parts.clock())
 
     def fold_import(
         self,
@@ -313,7 +280,7 @@ class Transcribing(Desk):
 
         Without a model unless one may be asked; `most` is how many summaries are made at most.
         """
-        if self.archive.context_tokens(conversation.id) <= self.settings.bootstrap_max_tokens:
+        if self._parts.archive.context_tokens(conversation.id) <= self._parts.settings.bootstrap_max_tokens:
             return None
-        situation = self._situation(conversation, None)
-        return self.loop.fold_import(situation, may_ask_model=may_ask_model, most=most, progress=progress)
+        situation = self._parts.request(conversation, None)
+        return self._parts.loop.fold_import(situation, may_ask_model=may_ask_model, most=most, progress=progress)

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.errors import LosslessError
+from lossless.model.conversations import Session, as_session
 from lossless.recall import calls
 from lossless.recall.arguments import Parameter, read_arguments, schema_of
 from lossless.recall.asker import without_asking
@@ -263,3 +264,7 @@ class Toolbox:
             return tool.function(self, read_arguments(tool.parameters, args), caller)
         except LosslessError as error:
             return refusal(error, caller)
+
+    def run(self, name: str, args: object = None, *, session: Session | str | None = None) -> ToolResult:
+        """Use a tool as an agent of this session would."""
+        return self.call(name, args, Caller(None if session is None else as_session(session)))

@@ -131,7 +131,9 @@ class Sessions:
         session = best or back or Session(key=_numbered(name, count + 1))
         if ties and best is None:
             self.doubtful += 1
-            self.engine.log.log("session", sessionKey=session.name, ambiguous=ties, reason="may be of several chats")
+            self.engine.admin.log.log(
+                "session", sessionKey=session.name, ambiguous=ties, reason="may be of several chats"
+            )
         return session
 
     def _fitting(self, request: Request, base: str) -> list[tuple[Fit, Session]]:

@@ -94,7 +94,7 @@ class ReadingRoom:
             given["allConversations"] = True
         try:
             with self.engine() as engine:
-                return tool.function(engine.toolbox, read_arguments(tool.parameters, given), caller)
+                return tool.function(engine.tools, read_arguments(tool.parameters, given), caller)
         except NoArchive as error:
             return ToolResult(f"Nothing is kept so far; {error}.", {"kept": False})
         except LosslessError as error:

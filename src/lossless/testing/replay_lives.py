@@ -50,8 +50,8 @@ class Prune:
             return None
         engine = world.stage.engine
         active = step.a % 3 == 0
-        plan = engine.prune_plan(Choice(patterns=(world.session.name,), include_active=active))
-        engine.prune(plan, backup=False)
+        plan = engine.admin.prune_plan(Choice(patterns=(world.session.name,), include_active=active))
+        engine.admin.prune(plan, backup=False)
         world.batches.clear()
         world.window = (0, 0)
         return Handed((int(active),), ({},))

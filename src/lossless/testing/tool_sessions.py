@@ -126,7 +126,7 @@ def drive(engine: Engine, session: Session, budget: int, count: int, seed: int, 
             folds += _folded(report.compaction)
             if batch[-1]["role"] != "assistant":
                 watched.look(engine.assemble(session, budget=budget), folds)
-        for _, paid in engine.pay_debts(may_ask_model=False):
+        for _, paid in engine.admin.run_pending(may_ask_model=False):
             folds += _folded(paid)
         watched.turns, watched.folding_turns = number, watched.folding_turns + (folds > before)
         if number == count:

@@ -157,7 +157,7 @@ def _bring_in(
     with _as_copy(engine.archive, transcript, lane, session):
         report = engine.bootstrap(session, transcript, lane=lane, fold=fold, again=again, progress=progress)
     if fold and _is_unfolded(engine.archive, transcript.state, report):
-        engine.fold_import(engine.archive.conversations.get(report.conversation_id or 0))
+        engine.transcripts.fold_import(engine.archive.conversations.get(report.conversation_id or 0))
     title = transcript.lane_header(lane).title
     if report.conversation_id is not None and title:
         with engine.archive.writing():

@@ -34,7 +34,7 @@ def drafted(room: Room, plan: FocusPlan) -> FocusDraft:
     """Write the brief; nothing is in use yet. One that cannot be written is recorded, and its reason is BadInput."""
     with room.working() as engine:
         summariser = engine.loop.summariser
-        gate = summariser.gate(engine.archive, plan.conversation_id, engine.writer.clock)
+        gate = summariser.gate(engine.archive, plan.conversation_id, engine.surgery.writer.clock)
         chain = summariser.chain(gate) if summariser.has_model else None
         made = focus.write(engine.archive, plan, summariser, now(engine), chain)
         if made.error:

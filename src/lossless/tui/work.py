@@ -178,8 +178,8 @@ def write_drafts(room: Room, work: Rewriting, decisions: Decisions) -> Outcome:
     However it ends, what was accepted and goes together is kept, and the same work again goes on with the rest.
     """
     with room.working() as engine:
-        made = rewrite_run.write(engine.writer, work.plan, decisions.accept, decisions.heard)
-        done = rewrite_run.place(engine.writer, made, _backups(engine))
+        made = rewrite_run.write(engine.surgery.writer, work.plan, decisions.accept, decisions.heard)
+        done = rewrite_run.place(engine.surgery.writer, made, _backups(engine))
     room.refresh()
     return Outcome(_came_of(made, done), is_changed=done is not None)
 
@@ -222,8 +222,8 @@ def _writers(room: Room) -> list[str]:
 
 def now(engine: Engine) -> datetime:
     """What an engine's clock says."""
-    return engine.writer.clock()
+    return engine.surgery.writer.clock()
 
 
 def _backups(engine: Engine) -> Callable[[str], Path]:
-    return lambda label: engine.copy(label).path
+    return lambda label: engine.admin.copy(label).path

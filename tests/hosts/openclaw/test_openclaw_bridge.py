@@ -272,7 +272,7 @@ def test_a_person_cleans_up_by_all_filters_or_by_one(
         for key in (KEY, "agent:main:subagent:a", "agent:main:cron:b"):
             engine.append(lossless.Session(key=key), [{"role": "user", "content": f"Words of {key}."}])
         for key in ("agent:main:subagent:a", "agent:main:cron:b"):
-            engine.end(lossless.Session(key=key), "deleted")
+            engine.host.end(lossless.Session(key=key), "deleted")
     with PluginEnd(database) as plugin:
         listed = plugin.call("command", sessionKey=KEY, args="doctor clean")["text"]
         assert "archived_subagents: 1 conversations" in listed

@@ -66,7 +66,7 @@ def test_a_debt_is_paid_by_the_rule_that_made_it(tmp_path: Path) -> None:
         session = Session(key=KEY)
         for number in range(8):
             engine.after_turn(session, new_messages=messages(number), budget=100_000, model="anthropic/claude-x")
-        [(_, report)] = engine.pay_debts()
+        [(_, report)] = engine.admin.run_pending()
         assert report is not None
         assert report.compacted
 

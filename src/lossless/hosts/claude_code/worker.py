@@ -182,7 +182,7 @@ def fold(engine: Engine, synced: Synced, path: Path, *, forgets: bool) -> bool:
     assert synced.conversation_id is not None
     conversation = engine.archive.conversations.get(synced.conversation_id)
     if forgets or synced.stored > _IMPORT:
-        report = engine.fold_import(conversation)
+        report = engine.transcripts.fold_import(conversation)
     else:
         engine.after_turn(synced.session, transcript=path.absolute())
         situation = Situation(conversation, engine.settings.default_token_budget)

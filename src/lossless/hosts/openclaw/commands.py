@@ -93,16 +93,16 @@ def _focus(bridge: Bridge, call: Call, session: Session, rest: str) -> str:
         found = None if conversation is None else focus.status(bridge.engine.archive, conversation.id)
         return _told(found)
     bridge.engine.compact(session, force=True, progress=lambda *_: call.check())
-    return _told(bridge.engine.focus(session, rest))
+    return _told(bridge.engine.surgery.focus(session, rest))
 
 
 def _refocus(bridge: Bridge, call: Call, session: Session, rest: str) -> str:  # noqa: ARG001
     bridge.engine.compact(session, force=True, progress=lambda *_: call.check())
-    return _told(bridge.engine.focus(session))
+    return _told(bridge.engine.surgery.focus(session))
 
 
 def _unfocus(bridge: Bridge, call: Call, session: Session, rest: str) -> str:  # noqa: ARG001
-    done = bridge.engine.unfocus(session)
+    done = bridge.engine.surgery.unfocus(session)
     return f"The brief is put away: {done.tokens_before:,} → {done.tokens_after:,} tokens."
 
 

@@ -51,11 +51,11 @@ def answer(bridge: Bridge, session: Session, words: list[str]) -> str:
 
 
 def _backup(bridge: Bridge, label: str) -> Path:
-    return bridge.engine.copy(label).path
+    return bridge.engine.admin.copy(label).path
 
 
 def _examined(bridge: Bridge) -> str:
-    found = bridge.engine.examine()
+    found = bridge.engine.admin.examine()
     if not found.findings:
         return "The archive is healthy."
     head = "Nothing is damaged or lost." if found.healthy else "Something is damaged or lost:"
@@ -63,7 +63,7 @@ def _examined(bridge: Bridge) -> str:
 
 
 def _repaired(bridge: Bridge, session: Session, *, is_sure: bool) -> str:
-    done, drafts = bridge.engine.repair(session, confirm=is_sure)
+    done, drafts = bridge.engine.surgery.repair(session, confirm=is_sure)
     refused = [draft for draft in drafts if draft.refusal is not None]
     if done is None and not refused:
         return "No summary of this conversation is broken."

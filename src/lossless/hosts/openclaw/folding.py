@@ -129,7 +129,7 @@ def maintain(bridge: Bridge, call: Call) -> dict[str, Any]:
     if file is None or not file.is_file():
         return nothing | told
     collected = _collect(bridge, conversation, file, approved=allowed and params.get("canRewrite") is True)
-    engine.rotate_between_turns(conversation, file, unsafe=_IN_USE)
+    engine.rotation.between_turns(conversation, file, unsafe=_IN_USE)
     changes = {"changed": collected.changed > 0, "bytesFreed": collected.bytes_freed}
     told = {"reason": collected.reason} if collected.reason else told
     return nothing | changes | {"rewrittenEntries": collected.changed} | told
@@ -146,7 +146,7 @@ def _collect(bridge: Bridge, conversation: Conversation, file: Path, *, approved
         done = bridge.peer.ask("transcript.rewrite", {"replacements": wanted}, _REWRITE_SECONDS)
         return int((done or {}).get("rewrittenEntries") or 0)
 
-    return bridge.engine.collect_transcript(conversation, file, rewrite, approved=approved)
+    return bridge.engine.rotation.collect(conversation, file, rewrite, approved=approved)
 
 
 def gateway_start(bridge: Bridge, call: Call) -> dict[str, Any]:  # noqa: ARG001  every call has this shape
@@ -154,7 +154,7 @@ def gateway_start(bridge: Bridge, call: Call) -> dict[str, Any]:  # noqa: ARG001
     if bridge.host.state_dir is None:
         return {"rotated": 0}
     try:
-        report = bridge.engine.rotate_at_start(bridge.host.state_dir)
+        report = bridge.engine.rotation.at_start(bridge.host.state_dir)
     except (LosslessError, OSError) as error:
         return {"rotated": 0, "reason": str(error)}
     return {"rotated": report.rotated, "scanned": report.scanned}

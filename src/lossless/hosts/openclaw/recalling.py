@@ -23,7 +23,7 @@ def call_tool(bridge: Bridge, call: Call) -> dict[str, Any]:
         raise BadInput("name must be a text")
     is_known = words(params, "sessionKey") or words(params, "sessionId")
     caller = Caller(session_of(params) if is_known else None, host_has_subagents=bridge.host.has_subagents)
-    toolbox, agents = bridge.engine.toolbox, SubAgents(bridge.peer, bridge.engine.settings)
+    toolbox, agents = bridge.engine.tools, SubAgents(bridge.peer, bridge.engine.settings)
     if bridge.host.has_subagents:
         toolbox = replace(toolbox, delegate=agents)
     result = toolbox.call(name, params.get("args"), caller)

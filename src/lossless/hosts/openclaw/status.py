@@ -104,7 +104,7 @@ def control(bridge: Bridge, call: Call) -> dict[str, Any]:
     if action == "status":
         return {"active": row is not None, "messageCount": 0 if row is None else row.message_count}
     if action == "doctor":
-        examined = engine.examine()
+        examined = engine.admin.examine()
         return {"ok": examined.healthy, "warnings": [f"{one.severity}: {one.kind}" for one in examined.findings]}
     if action == "rotate":
         report = engine.rotate(session, transcript_file(call.params))

@@ -33,7 +33,7 @@ def read_transcript(engine: Engine, peer: Peer, session: Session, params: Mappin
 def _read_pages(engine: Engine, peer: Peer, session: Session, target: dict[str, str]) -> TranscriptReport:
     """Go on after the stored mark, page by page; without one that the host knows, read the transcript as a whole."""
     total = TranscriptReport(None, "up to date")
-    cursor = engine.cursor(session)
+    cursor = engine.transcripts.cursor(session)
     if cursor is not None:
         for page in _pages(peer, target, cursor):
             if page["kind"] == "reset":
@@ -74,5 +74,5 @@ def _pages(peer: Peer, target: dict[str, str], cursor: str | None) -> Iterator[d
 
 def carry_over(engine: Engine, session: Session, cursor: str | None) -> None:
     """After a reset the host goes on in the same transcript: what was read before it is not read again."""
-    if cursor is not None and engine.cursor(session) is None:
+    if cursor is not None and engine.transcripts.cursor(session) is None:
         engine.bootstrap(session, [], cursor=cursor)

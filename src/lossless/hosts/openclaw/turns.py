@@ -166,7 +166,7 @@ def before_reset(bridge: Bridge, call: Call) -> dict[str, Any]:
         LosslessError, OSError, HostError
     ):  # a transcript that cannot be read is no reason to go on as before
         read_transcript(engine, bridge.peer, session, params)
-    cursor = engine.cursor(session)
+    cursor = engine.transcripts.cursor(session)
     try:
         if params.get("reason") == "new":
             engine.new(session)
@@ -181,8 +181,8 @@ def before_reset(bridge: Bridge, call: Call) -> dict[str, Any]:
 def session_end(bridge: Bridge, call: Call) -> dict[str, Any]:
     """The host has closed a session."""
     session, engine = session_of(call.params), bridge.engine
-    cursor = engine.cursor(session)
-    engine.end(session, words(call.params, "reason") or "unknown")
+    cursor = engine.transcripts.cursor(session)
+    engine.host.end(session, words(call.params, "reason") or "unknown")
     if call.params.get("reason") == "reset":
         carry_over(engine, session, cursor)
     return {"done": True}
@@ -193,7 +193,7 @@ def subagent_starts(bridge: Bridge, call: Call) -> dict[str, Any]:
     parent, child = words(call.params, "parentSessionKey"), words(call.params, "childSessionKey")
     if parent is None or child is None:
         raise BadInput("parentSessionKey and childSessionKey must be texts")
-    grant = bridge.engine.subagent_starts(session_of({"sessionKey": parent}), child)
+    grant = bridge.engine.host.subagent_starts(session_of({"sessionKey": parent}), child)
     return {"granted": grant is not None}
 
 
@@ -201,5 +201,5 @@ def subagent_ended(bridge: Bridge, call: Call) -> dict[str, Any]:
     """A sub-agent is done, or was never sent."""
     child = words(call.params, "childSessionKey")
     if child is not None:
-        bridge.engine.subagent_ended(child, deleted=call.params.get("reason") == "deleted")
+        bridge.engine.host.subagent_ended(child, deleted=call.params.get("reason") == "deleted")
     return {}

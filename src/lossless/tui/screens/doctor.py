@@ -33,7 +33,7 @@ class Doctor(TablePage, Operating):
 
     def load(self) -> None:
         room = self.room
-        self.reading(lambda: room.engine.examine(), self._show)
+        self.reading(lambda: room.engine.admin.examine(), self._show)
 
     def tick(self) -> None:
         """An examination is not repeated by itself."""
