@@ -40,7 +40,8 @@ def rewrite(path: Path, table: str, old: str, new: str) -> None:
     """Change the text by which a table is declared, as a flipped bit does."""
     connection = apsw.Connection(str(path))
     connection.execute("PRAGMA writable_schema = ON")
-    ((sql,),) = connection.execute("SELECT sql FROM sqlite_master WHERE name = ?", (table,)).fetchall()
+    ((declared,),) = connection.execute("SELECT sql FROM sqlite_master WHERE name = ?", (table,)).fetchall()
+    sql = str(declared)
     assert sql.count(old) == 1, sql
     connection.execute("UPDATE sqlite_master SET sql = ? WHERE name = ?", (sql.replace(old, new), table))
     connection.close()
