@@ -446,3 +446,20 @@ def test_times_that_are_not_those_of_the_sources_are_found(path: Path, column: s
         found = engine.verify().problems
         assert {(problem.check, problem.table) for problem in found} == {("rows", "summaries")}
         assert all("its times are not those of" in problem.detail for problem in found)
+
+
+def test_what_others_write_meanwhile_is_no_damage(path: Path) -> None:
+    """A writer beside us changes rows, contexts and the index between two checks: all of them look at one state."""
+    talk = [{"role": "user", "content": f"m {n} " * 30} for n in range(6)]
+    with open_engine(path) as engine, open_engine(path) as other:
+        engine.append(SESSION, talk)
+        written: list[int] = []
+
+        def meanwhile(checked: int) -> None:
+            other.append(SESSION, [{"role": "user", "content": f"more {len(written)}"}])
+            fold(other.archive, f"sum_{len(written)}", 0, 2)
+            written.append(checked)
+
+        assert engine.verify(meanwhile).problems == ()
+        assert written
+        assert problems(engine) == []

@@ -71,6 +71,16 @@ def verify(archive: Archive, progress: Callable[[int], None] | None = None, vaul
     problems = [_problem("integrity", offender) for offender in archive.checks.integrity()]
     if any(problem.table == "database" for problem in problems):
         return Verification(tuple(problems), 0, 0)
+    with archive.reading():  # others may write meanwhile: all checks look at one state
+        return _verified(archive, problems, progress, vault)
+
+
+def _verified(
+    archive: Archive, problems: list[Problem], progress: Callable[[int], None] | None, vault: Vault | None
+) -> Verification:
+    torn = [_problem("schema", offender) for offender in archive.checks.tables()]
+    if torn:  # every other check reads these tables
+        return Verification((*problems, *torn), 0, 0)
     problems.extend(_readable("rows", "database", (_problem("rows", one) for one in archive.checks.rows())))
     problems.extend(_readable("order", "context_items", _order(archive)))
     problems.extend(_readable("digests", "database", _digests(archive)))
@@ -136,7 +146,9 @@ def _rewritten(archive: Archive, problem: Problem, summary_id: str) -> Problem:
 
 
 def _schema(archive: Archive) -> Iterator[Problem]:
-    """A file that cannot be written any more."""
+    """Tables that are gone, and a file that cannot be written any more."""
+    for table in migrate.missing_tables(archive.database)[0]:
+        yield Problem("schema", table, "", "the table is missing")
     if reason := migrate.refusal(archive.database, migrate.read_shape(archive.database)):
         yield Problem("schema", "lcm_migration_state", "", f"{reason}: it can be read but not written")
 

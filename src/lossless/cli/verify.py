@@ -44,7 +44,7 @@ def verify(ctx: click.Context, limit: int, absent: str | None) -> None:
     vault = vault_of(invocation)
     if absent is not None:
         ctx.exit(_absent(invocation, absent, vault, limit))
-    with invocation.archive() as archive, archive.reading():
+    with invocation.archive() as archive:
         if invocation.shows_progress:
             from lossless.cli.progress import counting
 

@@ -49,7 +49,7 @@ def worker(invocation: Invocation, watch: float | None, no_model: bool) -> None:
         has_files = not no_model and bool(Summariser(invocation.loaded.settings).describers)
         has_files = has_files and archive.files.count_plain() > 0
         prepares = _prepares(invocation, may_ask_model=not no_model)
-        is_behind = any(archive.index.unindexed(1)) or Symptoms(archive.database).schema()[0] is None
+        is_behind = any(archive.index.unindexed(1)) or Symptoms(archive.database).schema() is None
     if watch is not None:
         if invocation.shows_progress:
             click.echo("Waiting for debts; end with Ctrl-C.", err=True)

@@ -17,6 +17,7 @@ from lossless.files.place import damage_of
 from lossless.ingest.shared_payloads import files_of_others
 from lossless.llm.base import Prompt
 from lossless.llm.chain import OpenGate
+from lossless.store.care import Liveness
 from lossless.store.findable import Findable
 from lossless.store.index import PASSAGE_BASE
 from lossless.store.migrate import SCHEMA_VERSION
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from lossless.compaction.summariser import Summariser
     from lossless.files.vault import Orphan, Vault
     from lossless.store.archive import Archive
-    from lossless.store.care import Liveness
 
 MODEL_SECONDS = 10.0
 _REINDEX = "lcm doctor reindex --apply"
@@ -85,10 +85,12 @@ def examine(
     """Look for everything that is known to go wrong. Without a summariser no model is asked."""
     with archive.reading():
         symptoms = Symptoms(archive.database)
+        if torn := structure.torn(archive.checks):
+            return Examination(tuple(torn), Liveness.unknown(), __version__, None, SCHEMA_VERSION, symptoms.sqlite())
         live = archive.care.liveness()
-        schema, sqlite = symptoms.schema()
+        schema = symptoms.schema()
         found = [
-            *structure.examine(archive, symptoms, schema),
+            *structure.examine(archive, symptoms),
             *_broken(archive, conversation_id),
             *_index(archive, symptoms),
             *_files(archive, vault),
@@ -104,7 +106,7 @@ def examine(
     models = _models(summariser, model_seconds) if summariser is not None else ()
     found += [_silent(check) for check in models if not check.ok]
     configured = summariser is not None and summariser.has_model
-    return Examination(tuple(found), live, __version__, schema, SCHEMA_VERSION, sqlite, models, configured)
+    return Examination(tuple(found), live, __version__, schema, SCHEMA_VERSION, symptoms.sqlite(), models, configured)
 
 
 def _broken(archive: Archive, conversation_id: int | None) -> Iterator[Finding]:

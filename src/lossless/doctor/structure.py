@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from lossless.doctor.finding import NAMED, Finding
+from lossless.store.migrate import missing_tables
 from lossless.store.rebuilding import COUNTED
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def remedy_of(table: str, check: str) -> str:
     return _ANEW_INDEX if check == "index" and table != "messages" else _HELPS.get(table, _RESTORE)
 
 
-def examine(archive: Archive, symptoms: Symptoms, schema: int | None) -> Iterator[Finding]:
+def examine(archive: Archive, symptoms: Symptoms) -> Iterator[Finding]:
     """What is missing, changed, hangs in the air or goes round in a circle, and rows that break a rule."""
     checks, digests = archive.checks, archive.row_digests
     for offender in checks.integrity():
@@ -56,7 +57,7 @@ def examine(archive: Archive, symptoms: Symptoms, schema: int | None) -> Iterato
             message = f"the file is damaged ({offender.table}): {offender.detail}"
             yield Finding("file", "problem", message, _HELPS.get(offender.table, _RESTORE))
     yield from _digests(checks, digests)
-    yield from _tables(symptoms, schema)
+    yield from _tables(archive)
     yield from _contexts(archive, symptoms)
     yield from _sources(symptoms)
     yield from _references(symptoms)
@@ -64,6 +65,16 @@ def examine(archive: Archive, symptoms: Symptoms, schema: int | None) -> Iterato
     if ids := [id_ for _, id_ in symptoms.no_texts()]:
         message = f"messages or summaries whose words are bytes, not text: {len(ids):,}, from {ids[0]} on"
         yield Finding("content", "problem", message, _RESTORE, ids=tuple(ids[:NAMED]))
+
+
+def torn(checks: Checks) -> list[Finding]:
+    """Tables that are not as they were made: nothing else can be examined."""
+    return [
+        Finding(
+            "tables", "problem", f"the file is damaged: table {one.table!r}: {one.detail}", _RESTORE, ids=(one.table,)
+        )
+        for one in checks.tables()
+    ]
 
 
 def _digests(checks: Checks, digests: RowDigests) -> Iterator[Finding]:
@@ -86,11 +97,9 @@ def _digests(checks: Checks, digests: RowDigests) -> Iterator[Finding]:
         yield Finding("changed", "problem", message, _RESTORE, ids=tuple(keys[:NAMED]))
 
 
-def _tables(symptoms: Symptoms, schema: int | None) -> Iterator[Finding]:
+def _tables(archive: Archive) -> Iterator[Finding]:
     """A file that lossless has written has all tables with words; one that it has not may be of any age."""
-    if schema is None:
-        return
-    base, added = symptoms.missing_tables()
+    base, added = missing_tables(archive.database)
     if base:
         message = f"tables are missing: {', '.join(base)}"
         yield Finding("tables", "problem", message, _RESTORE, ids=tuple(base))

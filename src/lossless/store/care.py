@@ -83,6 +83,11 @@ class Liveness:
     #: Conversations of what fits no other one, which wait for a decision.
     quarantined: tuple[int, ...] = ()
 
+    @classmethod
+    def unknown(cls) -> Liveness:
+        """Of an archive whose counters cannot be read."""
+        return cls(None, None, 0, 0, 0, 0, 0, 0, 0, ())
+
 
 class Care:
     """Counts, liveness and sizes."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from lossless.errors import ArchiveCorrupt, ArchiveError
 from lossless.model.identity import file_id
+from lossless.store import migrate
 from lossless.store.findable import Findable
 from lossless.store.foreign import text
 from lossless.store.index import PASSAGE_BASE, SearchIndex, digest, index_pieces
@@ -121,6 +122,10 @@ class Checks:
             row = self._db.row(_QUERIES["table_of_index"], {"name": found[1]})
             return row[0] if row else "database"
         return "database"
+
+    def tables(self) -> list[Offender]:
+        """Tables that are not declared as they were: another name, columns that are missing."""
+        return [Offender(table, "", detail) for table, detail in migrate.damage(self._db)]
 
     def rows(self, without: Collection[str] = ()) -> Iterator[Offender]:
         """Offenders of the rules in `verify.sql`, table by table, but for some rules."""

@@ -17,7 +17,7 @@ from lossless.store.row_digests import COMPLETE
 from lossless.store.sql import load, schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from lossless.store.database import Database
     from lossless.store.sqlite import SqliteDatabase
@@ -71,7 +71,7 @@ def _expected() -> Shape:
     connection.execute(schema("base"))
     tables = [(str(name), str(sql)) for name, sql in connection.execute(_QUERIES["tables"])]
     columns = {
-        name: _columns(connection.execute(_QUERIES["columns"], {"table": name}).fetchall()) for name, _ in tables
+        name: _columns(connection.execute(_QUERIES["file_columns"], {"table": name}).fetchall()) for name, _ in tables
     }
     return Shape(columns, {name: frozenset(_checks(sql)) for name, sql in tables})
 
@@ -86,18 +86,18 @@ def _columns(rows: list[tuple[object, ...]]) -> dict[str, Column]:
 def read_shape(database: Database) -> Shape:
     """What the file holds now, of the tables that we know."""
     tables = {str(name): str(sql) for name, sql in database.rows(_QUERIES["tables"]) if name in _expected().columns}
-    columns = {name: _columns(database.rows(_QUERIES["columns"], {"table": name})) for name in tables}
+    columns = {name: _columns(database.rows(_QUERIES["file_columns"], {"table": name})) for name in tables}
     return Shape(columns, {name: frozenset(_checks(sql)) for name, sql in tables.items()})
 
 
 def _checks(sql: str) -> Iterator[str]:
-    """Each `CHECK (…)` of a table's DDL without its white space."""
+    """Each `CHECK (…)` of a table's DDL without its white space, and without quotes around names."""
     for match in re.finditer(r"\bCHECK\s*\(", sql, re.IGNORECASE):
         depth, end = 1, match.end()
         while depth and end < len(sql):
             depth += {"(": 1, ")": -1}.get(sql[end], 0)
             end += 1
-        yield re.sub(r"\s+", "", sql[match.end() : end - 1]).lower()
+        yield re.sub(r"[\s\"]+", "", sql[match.end() : end - 1]).lower()
 
 
 def refusal(database: Database, shape: Shape) -> str | None:
@@ -137,6 +137,81 @@ def _other_ids(path: str, shape: Shape) -> str | None:
     return None
 
 
+#: A table and a column that some versions of lossless-claw do without.
+OPTIONAL = frozenset({"conversation_bootstrap_state", "openclaw_sender_metadata"})
+
+
+def damage(database: Database) -> list[tuple[str, str]]:
+    """What is wrong with the declarations of a file that lossless has written: the tables, and what each lacks.
+
+    A file that it has not written may be of any age, and one of a later version may hold them in another way. Columns
+    that our own tables have got over time may be missing, unless one that nobody knows stands there.
+    """
+    tables = {str(name) for name, _ in database.rows(_QUERIES["tables"])}
+    if not _is_written(database, tables):
+        return []
+    shapes = {name: _columns(database.rows(_QUERIES["file_columns"], {"table": name})) for name in sorted(tables)}
+    base, own = _expected().columns, _own_columns()
+    strange = {name: columns for name, columns in shapes.items() if name not in base and name not in added_tables()}
+    found = []
+    for table, declared in (base | own).items():
+        if not (there := shapes.get(table)):
+            renamed = next((name for name, columns in strange.items() if columns.keys() == declared.keys()), None)
+            if renamed is not None or table in shapes:
+                other = f"{renamed!r} has its columns" if renamed else "its declaration names another one"
+                found.append((table, f"it is missing, and {other}"))
+        else:
+            may_lack = declared.keys() if table in _GROWN else OPTIONAL
+            found += [(table, detail) for detail in _wrong_columns(table, declared, there, may_lack)]
+    return found
+
+
+def missing_tables(database: Database) -> tuple[list[str], list[str]]:
+    """Tables that a file of ours lacks: of those that hold what was said, and of those that lossless adds."""
+    there = {str(name) for name, _ in database.rows(_QUERIES["tables"])}
+    if not _is_written(database, there):
+        return [], []
+    return sorted(_expected().columns.keys() - there - OPTIONAL), sorted(added_tables() - there)
+
+
+def _is_written(database: Database, tables: set[str]) -> bool:
+    """Whether lossless has written a file, in no later version than this one."""
+    if len(added_tables() & tables) * 2 < len(added_tables()):
+        return False
+    state = _columns(database.rows(_QUERIES["file_columns"], {"table": "archive_state"}))
+    row = database.row(_QUERIES["state"], {"name": "schema"}) if {"name", "value"} <= state.keys() else None
+    return row is None or not isinstance(row[0], int) or row[0] <= SCHEMA_VERSION
+
+
+def _wrong_columns(
+    table: str, declared: dict[str, Column], there: dict[str, Column], may_lack: Collection[str]
+) -> Iterator[str]:
+    """Columns that are missing, and those that hold values of another kind."""
+    missing = [name for name in declared if name not in there]
+    unknown = [name for name in there if name not in declared]
+    if len(missing) == len(unknown) == 1:
+        statement = f'ALTER TABLE "{table}" RENAME COLUMN "{unknown[0]}" TO "{missing[0]}"'
+        advice = f"if it is the same under another name, `{statement}` in a copy of the file mends it"
+        yield f"column {missing[0]!r} is missing, and nobody knows {unknown[0]!r}, which is there; {advice}"
+    else:
+        yield from (f"column {name!r} is missing" for name in missing if unknown or name not in may_lack)
+    kind = str if table in added_tables() else affinity  # lossless-claw's versions may spell types in their own ways
+    for name, column in declared.items():
+        if name in there and kind(there[name].type) != kind(column.type):
+            yield f"column {name!r} is of type {there[name].type!r}, not {column.type!r}"
+
+
+#: What a declared type means to SQLite, by the first of these that it contains.
+_AFFINITIES = {"INT": "INTEGER", "CHAR": "TEXT", "CLOB": "TEXT", "TEXT": "TEXT", "BLOB": "BLOB", "REAL": "REAL"}
+
+
+def affinity(declared: str) -> str:
+    """The kind of values that a column of a declared type takes."""
+    if not declared:
+        return "BLOB"
+    return next((kind for word, kind in _AFFINITIES.items() if word in declared.upper()), "NUMERIC")
+
+
 def check_is_archive(database: Database) -> bool:
     """True for an archive, False for an empty file; any other database is refused."""
     tables = [name for name, _ in database.rows(_QUERIES["tables"])]
@@ -168,6 +243,7 @@ def migrate(database: SqliteDatabase) -> None:
 
 def _migrate(database: SqliteDatabase) -> None:
     is_new = not check_is_archive(database)
+    _refuse_damaged(database)
     _refuse_unknown(database, read_shape(database))
     database.use_wal()
     if not _is_current(database):
@@ -192,14 +268,9 @@ _CREATED = re.compile(r"CREATE (?:VIRTUAL )?TABLE IF NOT EXISTS (\w+)")
 
 
 @cache
-def _additions() -> frozenset[str]:
+def added_tables() -> frozenset[str]:
     """Names of the tables that are ours."""
     return frozenset(_CREATED.findall(schema("additions")))
-
-
-def expected_tables() -> tuple[frozenset[str], frozenset[str]]:
-    """The tables of a current file: those that it shares with lossless-claw, and those that are ours."""
-    return frozenset(_expected().columns), _additions()
 
 
 #: Those of our own tables that have had columns added to them since they were first made.
@@ -208,18 +279,22 @@ _GROWN = ("message_extras", "summary_extras", "ingest_state", "turn_keys", "last
 
 @cache
 def _own_columns() -> dict[str, dict[str, Column]]:
+    """The columns of our own tables, search indexes aside."""
     connection = apsw.Connection(":memory:")
+    found = {}
     for statement in split_script(schema("additions")):
-        if (created := _CREATED.match(statement)) and created[1] in _GROWN:
+        if (created := _CREATED.match(statement)) and "VIRTUAL" not in created[0]:
             connection.execute(statement)
-    return {name: _columns(connection.execute(_QUERIES["columns"], {"table": name}).fetchall()) for name in _GROWN}
+            found[created[1]] = _columns(connection.execute(_QUERIES["file_columns"], {"table": created[1]}).fetchall())
+    return found
 
 
 def _lacking(database: Database) -> dict[str, list[Column]]:
     """The columns that our own tables of an older file do not have yet."""
     lacking = {}
-    for table, columns in _own_columns().items():
-        there = _columns(database.rows(_QUERIES["columns"], {"table": table}))
+    for table in _GROWN:
+        columns = _own_columns()[table]
+        there = _columns(database.rows(_QUERIES["file_columns"], {"table": table}))
         if there and (missing := [column for column in columns.values() if column.name not in there]):
             lacking[table] = missing
     return lacking
@@ -228,7 +303,7 @@ def _lacking(database: Database) -> dict[str, list[Column]]:
 def _is_current(database: SqliteDatabase) -> bool:
     tables = {name for name, _ in database.rows(_QUERIES["tables"])}
     expected = _expected()
-    if not (_additions() | set(expected.columns)) <= tables:
+    if not (added_tables() | set(expected.columns)) <= tables:
         return False
     version = database.row(_QUERIES["state"], {"name": "schema"})
     shape = read_shape(database)
@@ -247,6 +322,15 @@ def _refuse_unknown(database: SqliteDatabase, shape: Shape) -> None:
     if reason := refusal(database, shape):
         raise errors.SchemaUnknown(
             f"archive {database.path!r}: {reason}; it can be read (open it read-only) but not written"
+        )
+
+
+def _refuse_damaged(database: SqliteDatabase) -> None:
+    if found := damage(database):
+        table, detail = found[0]
+        raise errors.ArchiveCorrupt(
+            f"archive {database.path!r}: the file is damaged, and is not written: table {table!r}: {detail}; "
+            "`lcm restore` brings a backup back (`lcm backups` lists them)"
         )
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from lossless.model.times import state_time
 from lossless.store.foreign import moment, record, text
 from lossless.store.index import PASSAGE_BASE, SearchIndex, digest
-from lossless.store.migrate import expected_tables
 from lossless.store.sql import load
 
 if TYPE_CHECKING:
@@ -142,12 +141,6 @@ class Symptoms:
             SearchIndex(self._db).count_upstream_lost(), SearchIndex(self._db).emptied_upstream(),
         )  # fmt: skip
 
-    def missing_tables(self) -> tuple[list[str], list[str]]:
-        """Tables that the file lacks: of those that hold what was said, and of those that lossless adds."""
-        there = {row[0] for row in self._db.rows(_QUERIES["tables"])}
-        base, added = expected_tables()
-        return sorted(base - there), sorted(added - there)
-
     def were_here(self, items: list[str]) -> bool:
         """Whether any of some messages that are not there has left something behind: then its words are gone."""
         ids = json.dumps([int(item.removeprefix("msg#")) for item in items if item.removeprefix("msg#").isdigit()])
@@ -204,10 +197,15 @@ class Symptoms:
         found = self._db.rows(_QUERIES["open_breakers"], {"now": state_time(now)})
         return [(key, failures, moment(until)) for key, failures, until in found]
 
-    def schema(self) -> tuple[int | None, str]:
-        """The version of our tables in the file (None: none of ours), and of SQLite."""
+    def schema(self) -> int | None:
+        """The version of our tables in the file; None: none of ours."""
         row = self._db.row(_QUERIES["schema"])
-        return (row[0], row[1]) if row else (None, "")
+        return row[0] if row else None
+
+    def sqlite(self) -> str:
+        """The version of SQLite."""
+        row = self._db.row(_QUERIES["sqlite"])
+        return str(row[0]) if row else ""
 
     def steps(self) -> dict[str, int]:
         """lossless-claw's migration steps in the file."""

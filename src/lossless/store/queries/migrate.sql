@@ -6,6 +6,10 @@ SELECT name, sql FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqli
 -- name: columns
 SELECT name, type, "notnull", dflt_value, pk FROM pragma_table_info(:table);
 
+-- name: file_columns
+-- Of the file itself, whatever stands in for its tables.
+SELECT name, type, "notnull", dflt_value, pk FROM pragma_table_info(:table, 'main');
+
 -- name: steps
 SELECT step_name, max(algorithm_version) FROM lcm_migration_state GROUP BY step_name;
 

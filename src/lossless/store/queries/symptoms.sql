@@ -58,7 +58,10 @@ SELECT b.conversation_id, count(*), min(b.message_id) FROM messages b
 SELECT breaker_key, failures, open_until FROM breakers WHERE open_until > :now ORDER BY breaker_key;
 
 -- name: schema
-SELECT (SELECT value FROM archive_state WHERE name = 'schema'), sqlite_version();
+SELECT value FROM archive_state WHERE name = 'schema';
+
+-- name: sqlite
+SELECT sqlite_version();
 
 -- name: steps
 SELECT step_name, max(algorithm_version) FROM lcm_migration_state GROUP BY step_name ORDER BY step_name;
@@ -100,9 +103,6 @@ UPDATE conversation_compaction_maintenance
 
 -- name: references
 PRAGMA foreign_key_check;
-
--- name: tables
-SELECT name FROM sqlite_master WHERE type = 'table';
 
 -- name: hanging
 -- Places of a context whose message or summary is not in the archive.
