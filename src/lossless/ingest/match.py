@@ -222,9 +222,8 @@ class _Matching:
 
     def _chain_of(self, anchors: Mapping[int, int]) -> list[tuple[int, int]]:
         """The longest chain of anchors; a word or two never speak against one that says more, or has an id."""
-        firm = _longest_chain(
-            sorted((w, s) for w, s in anchors.items() if w in self.rows or not self.shown[w].is_short)
-        )
+        more = [(w, s) for w, s in sorted(anchors.items()) if w in self.rows or not self.shown[w].is_short]
+        firm = _longest_chain(more)
         if len(firm) == len(anchors):
             return firm
         ends = [*firm, (len(self.shown), len(self.stored))]
