@@ -39,6 +39,7 @@ def test_a_host_loses_and_doubles_nothing(kind: str) -> None:
         ("head cut", 2_000_494),
         ("cuts results", 2_001_321),
         ("edits and cuts off", 2_500_189),
+        ("edits and cuts off", 3_000_025),
         ("sliding", 2_501_108),
         ("translates", 1_000_028),
         ("translates", 2_501_750),

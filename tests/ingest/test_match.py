@@ -219,6 +219,15 @@ def test_a_short_word_behind_a_reduction_is_certain_and_behind_an_edit_is_open()
     assert (cut.ambiguous, edited.ambiguous) == (0, 1)
 
 
+def test_a_word_or_two_behind_a_gap_make_no_version_of_unlike_words() -> None:
+    """Rule: they may be said again behind another answer, which is new then; a system message is no answer."""
+    stored = [line(0), "a: fine", "u: ok", "a: no"]
+    found = lay([line(0), line(1, "other"), "u: ok", "a: no"], stored, follows=True)
+    assert (found.rows, found.versions, found.ambiguous) == ((0, None, 2, 3), frozenset(), 2)
+    stored[1] = "s: be kind to all"
+    assert lay([line(0), "s: be short", "u: ok", "a: no"], stored, follows=True).versions == {1}
+
+
 def test_a_word_of_the_last_window_before_strangers_is_new() -> None:
     """Rule: nothing else is known, so it is said again; alone it is a piece of the last window."""
     stored = [*log(4), "u: yes", line(5)]

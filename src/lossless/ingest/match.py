@@ -334,7 +334,31 @@ class _Matching:
         ends = [(-1, -1), *self.chain, (len(self.shown), len(self.stored))]
         for n, ((w, s), (next_w, next_s)) in enumerate(pairwise(ends)):
             left = n > 0 or self.follows or self._begins_as_before()
-            self._fill(self._free(w, next_w), self._rows_free(s, next_s), left=left, right=n < len(ends) - 2)
+            free = self._free(w, next_w)
+            self._fill(free, self._rows_free(s, next_s), left=left, right=self._is_firm(n, free))
+        self._count_short_end()
+
+    def _is_firm(self, n: int, shown: list[int]) -> bool:
+        """Whether what is certain behind a gap is more than a word or two in a row, which may be said again."""
+        rest = self.chain[n:]
+        is_system = all(self.shown[w].role == "system" for w in shown)
+        return bool(rest) and (is_system or len(rest) >= SURE or not all(self._is_open(w) for w, _ in rest))
+
+    def _count_short_end(self) -> None:
+        """Count a word or two that are certain only by their run, with something new before them."""
+        rest = len(self.chain)
+        while rest and self._is_open(self.chain[rest - 1][0]):
+            rest -= 1
+        ends = self.chain[rest:]
+        first = next((n for n, (w, _) in enumerate(ends) if self._is_behind_new(w)), len(ends))
+        if self.follows and len(ends) < SURE:
+            self.ambiguous += len(ends) - first
+
+    def _is_open(self, w: int) -> bool:
+        return self.shown[w].is_short and self.shown[w].known is None
+
+    def _is_behind_new(self, w: int) -> bool:
+        return w > 0 and w - 1 not in self.rows and self.shown[w - 1].role != "system"
 
     def _begins_as_before(self) -> bool:
         """Whether what is shown begins where the rows begin that were shown before."""
@@ -604,8 +628,7 @@ class _Matching:
 
     def _is_said_again(self, w: int) -> bool:
         """Whether it is a word or two behind something new, and nothing that is stored follows it."""
-        is_behind_new = w > 0 and w - 1 not in self.rows and self.shown[w - 1].role != "system"
-        return is_behind_new and self.shown[w].is_short and all(one < w for one in self.rows)
+        return self._is_behind_new(w) and self.shown[w].is_short and all(one < w for one in self.rows)
 
     def _has_moved(self, w: int, s: int) -> bool:
         """Whether nothing speaks against it; the result of another call with the same id and words does."""
