@@ -145,8 +145,8 @@ def sizes() -> list[dict[str, object]]:
             share = path.stat().st_size / _PI.stat().st_size
             rows.append({"what": "a coding session, bytes of its JSON", "ratio": round(share, 2), "aim": "<= 2"})
     what = "300 turns with a decorated newest message, bytes of plain + decorations"
-    for how, share, aim in zip(("", ", vacuumed"), decorated_share(300), ("–", "<= 1.3"), strict=True):
-        rows.append({"what": what + how, "ratio": round(share, 2), "aim": aim})
+    for how, share, most in zip(("", ", vacuumed"), decorated_share(300), ("–", "<= 1.3"), strict=True):
+        rows.append({"what": what + how, "ratio": round(share, 2), "aim": most})
     return rows
 
 
