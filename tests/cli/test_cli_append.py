@@ -49,8 +49,8 @@ def test_append_from_standard_input_and_files(lcm: Lcm, new: Path, tmp_path: Pat
     answer = lcm("append", *KEY, "-", file, input="\r\n".join(GOOD[:3]))
     assert answer.envelope["command"] == "append"
     assert answer.data == {
-        "conversationId": 1, "messages": 5, "stored": 5, "replayed": 0, "stamped": 0, "ambiguous": 0, "skipped": 0,
-        "skippedReasons": {}, "badLines": 0, "bad": [],
+        "conversationId": 1, "messages": 5, "stored": 5, "replayed": 0, "stamped": 0, "revised": 0, "likely": 0,
+        "ambiguous": 0, "skipped": 0, "skippedReasons": {}, "badLines": 0, "bad": [],
     }  # fmt: skip
     assert stored(new) == [said(n)["content"] for n in range(5)]
 
@@ -284,6 +284,25 @@ def test_a_window_that_cannot_be_read_is_not_stored_at_all(lcm: Lcm, new: Path, 
     assert (answer.code, answer.error["code"]) == (2, "bad_message")
     assert answer.error["details"]["hint"] == "Nothing was stored."
     assert stored(new) == [said(0)["content"]]
+
+
+def test_what_was_revised_likely_and_open_is_counted(lcm: Lcm, new: Path) -> None:
+    """Other words at a row's place, one decided by likeness, and a short word behind an edit."""
+    asked = {"role": "user", "content": "Which port does the proxy use?"}
+    ok = {"role": "assistant", "content": "ok"}
+    lcm("sync", *KEY, input=json.dumps([said(1), asked, ok, said(2)]))
+    edited = {"role": "user", "content": "Which port does the gateway use?"}
+    found = lcm("sync", *KEY, input=json.dumps([said(1), edited, ok, {"role": "user", "content": "Begin"}])).data
+    assert (found["revised"], found["likely"], found["ambiguous"]) == (1, 1, 1)
+
+    entries = [{"message": said(n), "id": f"e{n}"} for n in range(3)]
+    lcm("append", "--session-key", "other", input="\n".join(map(json.dumps, entries)))
+    entries[1] = {"message": said(3), "id": "e1"}
+    again = lcm("append", "--session-key", "other", "--batch", 1, input="\n".join(map(json.dumps, entries))).data
+    assert (again["stored"], again["revised"], again["likely"], again["ambiguous"]) == (0, 1, 0, 0)
+    entries[1] = {"message": said(5), "id": "e1"}
+    told = lcm("append", "--session-key", "other", "--format", "table", input=json.dumps(entries[1])).out
+    assert "1 have other words now" in told
 
 
 def test_a_window_that_fits_nothing_is_quarantined(lcm: Lcm, new: Path) -> None:

@@ -31,6 +31,26 @@ def test_a_host_loses_and_doubles_nothing(kind: str) -> None:
         assert not opened.engine.verify().problems
 
 
+@pytest.mark.parametrize(
+    ("kind", "seed"),
+    [
+        ("leaves out tool rounds", 2_000_293),
+        ("branches", 2_001_630),
+        ("head cut", 2_000_494),
+        ("cuts results", 2_001_321),
+        ("edits and cuts off", 2_500_189),
+        ("edits and cuts off", 3_000_025),
+        ("sliding", 2_501_108),
+        ("translates", 1_000_028),
+        ("translates", 2_501_750),
+        ("translates", 2_502_078),
+    ],
+)
+def test_runs_that_went_wrong_once(kind: str, seed: int) -> None:
+    with stage() as opened:
+        assert play(opened, make_run(kind, seed)).problems == []
+
+
 # --- the judge ---
 
 TEXTS = [sentence(Random(n), f"t{n}") for n in range(9)]

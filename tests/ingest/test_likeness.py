@@ -133,6 +133,7 @@ def test_alike(stored: str, shown: str) -> None:
         ("which port does the proxy use", "write a poem about the sea"),
         ("ok", "ok, then let us begin with the second part of the work"),
         ("yes", "no"),
+        ("no", "ono"),
         ("", "anything"),
     ],
 )

@@ -197,6 +197,52 @@ def test_a_system_prompt_and_a_word_of_long_ago_anchor_nothing() -> None:
     assert lay(["u: thanks", "u: another matter"], stored, range(4, 12)).is_disjoint
 
 
+def test_a_word_or_two_speak_against_no_message_that_says_more() -> None:
+    """Rule: a window that begins with the newest row goes on from it, whatever short run of long ago is said again."""
+    found = lay([line(9), "a: go", "t: done", line(2)], [line(0), "a: go", "t: done", line(9)])
+    assert (found.rows, found.moved, found.ambiguous) == ((3, None, None, None), frozenset(), 0)
+
+
+def test_of_short_words_those_hold_that_a_window_goes_on_with() -> None:
+    """Rule: the answer behind left out tool rounds is its row; what is new behind it is new, though short."""
+    stored = [line(0), line(1), "a: go", "t: done", "a: run", "t: ok", "a: yes"]
+    found = lay([line(0), "a: yes", line(2), "a: go", "t: ok"], stored, follows=True)
+    assert (found.rows, found.gone) == ((0, 6, None, None, None), {})
+
+
+def test_a_short_word_behind_a_reduction_is_certain_and_behind_an_edit_is_open() -> None:
+    """Rule: where an edited message stands before them, the same words may have been said anew."""
+    stored = ["u: this is a long question", "a: ok", line(2), line(4)]
+    cut = lay(["u: this is a long question [cut]", "a: ok", line(6)], stored, follows=True)
+    edited = lay(["u: this is no long question", "a: ok", line(6)], stored, follows=True)
+    assert cut.rows == edited.rows == (0, 1, None)
+    assert (cut.ambiguous, edited.ambiguous) == (0, 1)
+
+
+def test_a_word_or_two_behind_a_gap_make_no_version_of_unlike_words() -> None:
+    """Rule: they may be said again behind another answer, which is new then; a system message is no answer."""
+    stored = [line(0), "a: fine", "u: ok", "a: no"]
+    found = lay([line(0), line(1, "other"), "u: ok", "a: no"], stored, follows=True)
+    assert (found.rows, found.versions, found.ambiguous) == ((0, None, 2, 3), frozenset(), 2)
+    stored[1] = "s: be kind to all"
+    assert lay([line(0), "s: be short", "u: ok", "a: no"], stored, follows=True).versions == {1}
+
+
+def test_a_word_of_the_last_window_before_strangers_is_new() -> None:
+    """Rule: nothing else is known, so it is said again; alone it is a piece of the last window."""
+    stored = [*log(4), "u: yes", line(5)]
+    found = lay(["u: yes", line(7, "strange"), line(8, "strange")], stored)
+    assert (found.is_disjoint, found.ambiguous) == (True, 0)
+    assert lay(["u: yes"], stored).rows == (4,)
+
+
+def test_all_in_other_words_is_no_edit_of_a_first_message_that_is_hardly_alike() -> None:
+    """Rule: an edit of the first message, from where the host went on, needs as much likeness as any first message."""
+    stored = ["u: no way at all", *(line(n) for n in range(1, 6))]
+    translated = ["u: no way at most", *(line(n, "other") for n in range(1, 6))]
+    assert lay(translated, stored).rows == tuple(range(6))
+
+
 def test_an_id_decides_before_all_words() -> None:
     stored = [Stored(text.encode(), "user") for text in ("one", "two", "three")]
     shown = [Shown(b"three", "user", 0), Shown(b"one", "user", 2)]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from bench.ingest import decorated_share
 from lossless import Incoming, Session
 from tests.faults import SESSION, Fault, contents, context, dump, failing_at, open_engine, problems, statements_of
 
@@ -262,3 +263,8 @@ def test_a_failing_statement_leaves_old_or_new_words(act: Callable[[Any], object
             assert dump(path) == after, number
     with open_engine(path) as engine:
         assert problems(engine) == []
+
+
+def test_the_archive_of_a_host_that_decorates_its_newest_message_is_small() -> None:
+    """At most 1.3 times the plain archive and the decorations themselves, once free room is given back."""
+    assert decorated_share(60)[1] <= 1.3

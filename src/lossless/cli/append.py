@@ -44,6 +44,8 @@ class Tally:
     stored: int = 0
     replayed: int = 0
     stamped: int = 0
+    revised: int = 0
+    likely: int = 0
     ambiguous: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
     bad_count: int = 0
@@ -57,6 +59,8 @@ class Tally:
         self.stored += report.stored
         self.replayed += report.replayed
         self.stamped += report.stamped
+        self.revised += report.revised
+        self.likely += report.likely
         self.ambiguous += report.ambiguous
         self.skipped.update(skip.reason[:120] for skip in report.skipped)
         self.through = lines[-1].where
@@ -73,6 +77,8 @@ class Tally:
             "stored": self.stored,
             "replayed": self.replayed,
             "stamped": self.stamped,
+            "revised": self.revised,
+            "likely": self.likely,
             "ambiguous": self.ambiguous,
             "skipped": sum(self.skipped.values()),
             "skippedReasons": dict(self.skipped.most_common(_NAMED)),

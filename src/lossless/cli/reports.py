@@ -44,6 +44,8 @@ def _arrivals(screen: Screen, data: Data) -> None:
     told = {
         "replayed": "were there already",
         "stamped": "took over an entry id",
+        "revised": "have other words now; those they had are kept as versions",
+        "likely": "were matched by likeness",
         "ambiguous": "could not be told from a replay and count as one",
     }
     for name, meaning in told.items():

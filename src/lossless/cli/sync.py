@@ -45,6 +45,8 @@ def sync(invocation: Invocation, file: str, session_key: str | None, session_id:
         "stored": report.stored,
         "replayed": report.replayed,
         "stamped": report.stamped,
+        "revised": report.revised,
+        "likely": report.likely,
         "ambiguous": report.ambiguous,
         "abandoned": report.abandoned,
         "cause": report.cause,

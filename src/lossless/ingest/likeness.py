@@ -228,7 +228,9 @@ def _is_whole_in(short: str, long: str) -> bool:
     """Whether a text stands in another one on lines of its own, or is more than a word or two at either end of it."""
     if f"\n{short}\n" in f"\n{long}\n":
         return True
-    is_end = long.startswith(short) or long.endswith(short)
+    cut = len(long) - len(short)
+    is_in_word = _WORDS.fullmatch(long[cut - 1 : cut + 1]) is not None
+    is_end = long.startswith(short) or (long.endswith(short) and not is_in_word)
     return is_end and (len(_WORDS.findall(short)) > 2 or len(long) < 2 * len(short))
 
 

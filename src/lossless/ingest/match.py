@@ -208,7 +208,7 @@ class _Matching:
             anchors |= self._common_beginning()
         landmarks = self._landmarks(anchors)
         anchors |= {w: s for w, s in landmarks.items() if self._is_anchor(w, s)}
-        self.chain = _longest_chain(sorted(anchors.items()))
+        self.chain = self._chain_of(anchors)
         if not self.chain and not self.follows:
             self.chain = self._overlap_by_marks() or self._newest_again()
         elif not self.follows and self._is_doubtful():
@@ -219,6 +219,20 @@ class _Matching:
             is_within = self._was_shown(s) or (bool(self.chain) and s > self.chain[0][1])
             if w not in self.rows and is_within and s not in self.taken and not self.shown[w].is_short:
                 self._pair(w, s)
+
+    def _chain_of(self, anchors: Mapping[int, int]) -> list[tuple[int, int]]:
+        """The longest chain of anchors; a word or two never speak against one that says more, or has an id."""
+        more = [(w, s) for w, s in sorted(anchors.items()) if w in self.rows or not self.shown[w].is_short]
+        firm = _longest_chain(more)
+        if len(firm) == len(anchors):
+            return firm
+        ends = [*firm, (len(self.shown), len(self.stored))]
+        fitting = list(firm)
+        for w, s in anchors.items():
+            at = bisect_left(ends, (w, -1))
+            if ends[at][0] != w and s < ends[at][1] and (at == 0 or s > ends[at - 1][1]):
+                fitting.append((w, s))
+        return _longest_chain(sorted(fitting))
 
     def _common_beginning(self) -> dict[int, int]:
         found: dict[int, int] = {}
@@ -320,7 +334,31 @@ class _Matching:
         ends = [(-1, -1), *self.chain, (len(self.shown), len(self.stored))]
         for n, ((w, s), (next_w, next_s)) in enumerate(pairwise(ends)):
             left = n > 0 or self.follows or self._begins_as_before()
-            self._fill(self._free(w, next_w), self._rows_free(s, next_s), left=left, right=n < len(ends) - 2)
+            free = self._free(w, next_w)
+            self._fill(free, self._rows_free(s, next_s), left=left, right=self._is_firm(n, free))
+        self._count_short_end()
+
+    def _is_firm(self, n: int, shown: list[int]) -> bool:
+        """Whether what is certain behind a gap is more than a word or two in a row, which may be said again."""
+        rest = self.chain[n:]
+        is_system = all(self.shown[w].role == "system" for w in shown)
+        return bool(rest) and (is_system or len(rest) >= SURE or not all(self._is_open(w) for w, _ in rest))
+
+    def _count_short_end(self) -> None:
+        """Count a word or two that are certain only by their run, with something new before them."""
+        rest = len(self.chain)
+        while rest and self._is_open(self.chain[rest - 1][0]):
+            rest -= 1
+        ends = self.chain[rest:]
+        first = next((n for n, (w, _) in enumerate(ends) if self._is_behind_new(w)), len(ends))
+        if self.follows and len(ends) < SURE:
+            self.ambiguous += len(ends) - first
+
+    def _is_open(self, w: int) -> bool:
+        return self.shown[w].is_short and self.shown[w].known is None
+
+    def _is_behind_new(self, w: int) -> bool:
+        return w > 0 and w - 1 not in self.rows and self.shown[w - 1].role != "system"
 
     def _begins_as_before(self) -> bool:
         """Whether what is shown begins where the rows begin that were shown before."""
@@ -342,21 +380,20 @@ class _Matching:
         most = max(_FEW, len(rows))
         is_all = len(rows) > 1 and 0 <= len(self.shown) - len(rows) <= most
         is_all = is_all and all(self.pair.may_be(w, s) for w, s in pairs)
-        is_all = is_all and not self._is_edit(pairs)
+        likeness = self.pair.likeness(0, rows[0]) if self.pair.may_be(0, rows[0]) else 0.0
+        is_little = len(rows) >= _FEW or self.shown[0].is_short
+        is_first = likeness >= (VERY_ALIKE if is_little else ALIKE)
+        is_all = is_all and not (is_first and self._goes_on_otherwise(pairs))
         if is_all and (len(self.shown) == len(rows) >= _FEW or self.pair.are_rewritten(pairs)):
             self._pair_all(pairs, alike=True)
             return
-        likeness = self.pair.likeness(0, rows[0]) if self.pair.may_be(0, rows[0]) else 0.0
-        is_little = len(rows) >= _FEW or self.shown[0].is_short
-        if likeness >= (VERY_ALIKE if is_little else ALIKE):
+        if is_first:
             self._pair_all(pairs[:1], alike=True)
             self.chain = pairs[:1]
             self.fill_gaps()
 
-    def _is_edit(self, pairs: Sequence[tuple[int, int]]) -> bool:
-        """Whether the first message was edited and the host went on from there: it is alike, most others are not."""
-        if self.pair.likeness(*pairs[0]) < ALIKE:
-            return False
+    def _goes_on_otherwise(self, pairs: Sequence[tuple[int, int]]) -> bool:
+        """Whether most messages are not alike: the first one was edited, and its host went on from there."""
         return 2 * sum(self.pair.likeness(w, s) >= ALIKE for w, s in pairs) <= len(pairs)
 
     def _free(self, first: int, end: int) -> list[int]:
@@ -371,7 +408,7 @@ class _Matching:
             return
         equal = self._equal_in_order(shown, rows, left=left)
         if not right:
-            equal = self._without_late_words(equal, shown[0] - rows[0])
+            equal = self._without_late_words(self._led_by_first(equal, shown, rows), shown[0] - rows[0])
         for w, s in equal:
             self._pair(w, s)
         ends = [(-1, -1), *equal, (len(self.shown), len(self.stored))]
@@ -382,6 +419,16 @@ class _Matching:
             is_sure = right or (is_right and not self.shown[next_w].is_short)
             is_sure = is_sure or (is_right and all(self.shown[one].role == "system" for one in some))
             self._fill_alike(some, others, left=is_left, right=is_sure)
+        if not right:
+            self.ambiguous += sum(self.shown[w].is_short and not self._follows_its_row(w, s) for w, s in equal)
+
+    def _follows_its_row(self, w: int, s: int) -> bool:
+        """Whether what stands before a message is a row that nobody edited, and what stood before its own is shown."""
+        before = next((n for n in range(s - 1, -1, -1) if self.stored[n].role != "system"), None)
+        if before is not None and before not in self.taken:
+            return False
+        is_edited = w - 1 in self.versions and not self.pair.is_lesser(w - 1, self.rows[w - 1])
+        return w == 0 or (w - 1 in self.rows and not is_edited)
 
     def _equal_in_order(self, shown: list[int], rows: list[int], *, left: bool) -> list[tuple[int, int]]:
         """Equal messages in their order, as many as there are; those next to the anchor win.
@@ -401,21 +448,23 @@ class _Matching:
                 next_w, next_s = w, s
         return kept[::-1]
 
+    def _led_by_first(self, pairs: list[tuple[int, int]], shown: list[int], rows: list[int]) -> list[tuple[int, int]]:
+        """Of a word or two here and there, those hold that what is shown begins with."""
+        if not pairs or pairs[0][0] == shown[0] or not all(self.shown[w].is_short for w, _ in pairs):
+            return pairs
+        first = self._common(shown[:1], rows, from_left=True)
+        return first + self._common(shown[1:], [s for s in rows if s > first[0][1]], from_left=True) if first else pairs
+
     def _without_late_words(self, pairs: list[tuple[int, int]], offset: int) -> list[tuple[int, int]]:
         """Where nothing certain follows, a word or two behind something new are new as well, or have moved.
 
         Unless they stand as far behind what is certain as they did.
         """
         kept: list[tuple[int, int]] = []
-        rows: set[int] = set()
         for w, s in pairs:
             is_next = w == 0 or w - 1 in self.rows or (bool(kept) and kept[-1][0] == w - 1)
             if is_next or w - s == offset or not self.shown[w].is_short:
-                before = next((n for n in range(s - 1, -1, -1) if self.stored[n].role != "system"), None)
-                is_certain = is_next and (before is None or before in self.taken or before in rows)
-                self.ambiguous += self.shown[w].is_short and not is_certain
                 kept.append((w, s))
-                rows.add(s)
         return kept
 
     def _common(self, shown: list[int], rows: list[int], *, from_left: bool) -> list[tuple[int, int]]:
@@ -559,22 +608,27 @@ class _Matching:
         A system message with the words that it had moves along, wherever it stands now.
         """
         first = min(self.taken, default=len(self.stored))
+        is_piece = not self.taken and self._is_all_of_before()
         for w, one in enumerate(self.shown):
             if w in self.rows or self._is_said_again(w):
                 continue
             places = (n for n, row in enumerate(self.stored) if n not in self.taken and row.mark == one.mark)
             is_system = one.role == "system"
-            since = -1 if is_system or self.follows else first if one.is_short and self.taken else first - _NEAR
+            since = -1 if is_system or self.follows else first if one.is_short and not is_piece else first - _NEAR
             within = (n for n in places if self._was_shown(n) and n > since and self._has_moved(w, n))
             if (s := next(within, None)) is not None:
                 self._pair(w, s)
                 self.ambiguous += not is_system
                 self.strayed.add(w)
 
+    def _is_all_of_before(self) -> bool:
+        """Whether nothing is shown that was not shown before: a piece of an old window."""
+        before = {row.mark for n, row in enumerate(self.stored) if self._was_shown(n)}
+        return all(one.mark in before for one in self.shown)
+
     def _is_said_again(self, w: int) -> bool:
         """Whether it is a word or two behind something new, and nothing that is stored follows it."""
-        is_behind_new = w > 0 and w - 1 not in self.rows and self.shown[w - 1].role != "system"
-        return is_behind_new and self.shown[w].is_short and all(one < w for one in self.rows)
+        return self._is_behind_new(w) and self.shown[w].is_short and all(one < w for one in self.rows)
 
     def _has_moved(self, w: int, s: int) -> bool:
         """Whether nothing speaks against it; the result of another call with the same id and words does."""

@@ -261,8 +261,8 @@ def _revive(
 ) -> tuple[frozenset[int], int]:
     """Fill the places of messages that had left the context; returns their rows' ids, and what content leaves open.
 
-    One that stands between others is any of them with these words; one behind the last is one that came after it, a
-    word or two aside: these may be those of another branch.
+    One that stands between others is any of them with these words; one behind the last is one that came after it. A
+    word or two behind something new, with nothing known after them, are new as well.
     """
     new = [n for n, row in enumerate(rows) if row is None]
     visible = {row.id for row in stored.rows}
@@ -278,7 +278,9 @@ def _revive(
             free[one.fingerprint].append(one)
     back: list[int] = []
     end = max((n for n, row in enumerate(rows) if row is not None), default=-1)
-    for n in new:
+    for n in sorted(new, key=lambda n: is_short(events[n].message)):
+        if n > max(end, 0) and rows[n - 1] is None and is_short(events[n].message):
+            continue
         said = ((rows[k], events[k].message) for k in range(n - 1, -1, -1))
         before = next((row.seq for row, one in said if row is not None and not is_short(one)), stored.after_seq)
         some = [row for row in free[events[n].fingerprint] if _is_back(events[n], row)]
@@ -288,6 +290,7 @@ def _revive(
             rows[n] = row
             free[row.fingerprint].remove(row)
             back.append(n)
+            end = max(end, n)
     is_open = len(back) == 1 and back[0] == len(events) - 1
     is_open = is_open or all(is_short(events[n].message) for n in back)
     ambiguous = sum(not _is_hosts(events[n].entry_id) for n in back) if is_open else 0
