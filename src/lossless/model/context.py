@@ -56,6 +56,10 @@ CallIds: TypeAlias = Mapping[int, frozenset[str]]
 FRAME_TOKENS = 10
 
 
+#: Of a message that no prompt can hold, this share of the budget is shown: the words of a user, and anything else.
+_USERS_PART, _PART = 1 / 2, 1 / 4
+
+
 def token_sum(items: Iterable[ContextItem]) -> int:
     """How many tokens the items have together, as they are stored."""
     return sum(item.tokens for item in items)
@@ -74,6 +78,11 @@ def prompt_tokens(items: Sequence[ContextItem]) -> int:
 def framed(tokens: int, count: int = 1) -> int:
     """What `count` items of so many tokens are reckoned to take in a prompt."""
     return tokens + FRAME_TOKENS * count
+
+
+def part_share(role: Role | None) -> float:
+    """What a message that is longer than the whole budget takes of it, since it is shown in part."""
+    return _USERS_PART if role == "user" else _PART
 
 
 def newest_user_index(context: Sequence[ContextItem]) -> int | None:
