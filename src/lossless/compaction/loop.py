@@ -362,7 +362,7 @@ class Loop:
         return Job(
             archive=self.archive,
             conversation_id=situation.conversation.id,
-            policy=policy.within(decision.budget),
+            policy=policy.sweeping(decision.budget),
             decision=decision,
             summariser=self.summariser,
             clock=self.clock,

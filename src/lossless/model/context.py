@@ -57,7 +57,7 @@ FRAME_TOKENS = 10
 
 
 #: Of a message that no prompt can hold, this share of the budget is shown: the words of a user, and anything else.
-_USERS_PART, _PART = 1 / 2, 1 / 4
+_USERS_PART, _PART = 1 / 2, 1 / 8
 
 
 def token_sum(items: Iterable[ContextItem]) -> int:
@@ -83,6 +83,16 @@ def framed(tokens: int, count: int = 1) -> int:
 def part_share(role: Role | None) -> float:
     """What a message that is longer than the whole budget takes of it, since it is shown in part."""
     return _USERS_PART if role == "user" else _PART
+
+
+def shown_sum(items: Iterable[ContextItem], budget: int) -> int:
+    """How many tokens of the items a prompt of this budget shows: of what is longer than all of it, a part."""
+    return sum(
+        int(part_share(item.role) * budget)
+        if isinstance(item, MessageItem) and item.budget_tokens > budget
+        else item.budget_tokens
+        for item in items
+    )
 
 
 def newest_user_index(context: Sequence[ContextItem]) -> int | None:
