@@ -410,7 +410,7 @@ def _condensed_pass(context: Sequence[ContextItem], policy: CompactionPolicy, st
 
 def _most_summaries(policy: CompactionPolicy) -> int:
     """What summaries of different depths may take of a small budget: their target, and one more of them."""
-    return (policy.summary_prefix_target_tokens or 0) + policy.condensed_target()
+    return (policy.summary_prefix_target_tokens or 0) + policy.condensed_target_tokens
 
 
 def _mixed_pass(context: Sequence[ContextItem], policy: CompactionPolicy, state: SweepState) -> Pass | None:
