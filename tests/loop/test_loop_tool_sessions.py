@@ -50,10 +50,11 @@ def test_small_budgets_do_not_fold_on_every_turn(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("role", "share"), [("tool", 8), ("user", 2)])
 def test_what_no_prompt_can_hold_counts_as_it_is_shown(tmp_path: Path, role: str, share: int) -> None:
     """Else one output would make every turn fold until it is folded itself."""
-    call = {"id": "c1", "type": "function", "function": {"name": "shell", "arguments": "{}"}}
+    call: dict[str, Any] = {"id": "c1", "type": "function", "function": {"name": "shell", "arguments": "{}"}}
     words = "ferry 7 leaves the quay at noon\n" * 2_400
-    long = {"role": role, "content": words} | ({"tool_call_id": "c1"} if role == "tool" else {})
-    asked = [{"role": "user", "content": "Read the log."}, {"role": "assistant", "content": "", "tool_calls": [call]}]
+    long: dict[str, Any] = {"role": role, "content": words} | ({"tool_call_id": "c1"} if role == "tool" else {})
+    asked: list[dict[str, Any]] = [{"role": "user", "content": "Read the log."}]
+    asked.append({"role": "assistant", "content": "", "tool_calls": [call]})
     with lossless.open(tmp_path / "lcm.db", lossless.Settings(), background=False) as engine:
         turn = engine.after_turn(SESSION, new_messages=[*(asked if role == "tool" else []), long], budget=16_000)
         assert turn.paid is not None
