@@ -47,7 +47,7 @@ def main() -> int:
         runs.append(run)
         print(f"{name}: {run.requests} requests in {run.seconds:.0f} s", file=sys.stderr, flush=True)
         if not given.quick:
-            write(f"hosts-{name}", [run.plain()], {"input": "bench.hosts.script.turns", "seed": given.seed})
+            write(kept_as(name, given.budget), [run.plain()], {"input": "bench.hosts.script.turns", "seed": given.seed})
     if given.json:
         print(json.dumps([run.plain() for run in runs], indent=2))
     else:
@@ -63,16 +63,28 @@ def main() -> int:
 
 
 def draw_kept() -> None:
-    """The picture and the table of the documentation, from the last run of each host."""
-    files = {name: RESULTS / f"hosts-{name}.json" for name in HOSTS}
-    if missing := [name for name, file in files.items() if not file.exists()]:
+    """The picture and the table of the documentation, from the last run of each host, and of each budget asked for."""
+    if missing := [name for name in HOSTS if not (RESULTS / f"{kept_as(name)}.json").exists()]:
         sys.exit(f"no run of {', '.join(missing)} is kept in {RESULTS}: run them first")
-    runs = [Run(**json.loads(file.read_text(encoding="utf-8"))["rows"][0]) for file in files.values()]
+    found = {name: [RESULTS / f"{kept_as(name)}.json", *with_budgets(name)] for name in HOSTS}
+    files = [file for some in found.values() for file in some]
+    runs = [Run(**json.loads(file.read_text(encoding="utf-8"))["rows"][0]) for file in files]
     (_DOCS / "images" / "hosts.svg").write_text(draw(runs), encoding="utf-8")
     page = _DOCS / "hosts" / "measured.md"
     before, mark, rest = page.read_text(encoding="utf-8").partition("<!-- table -->\n")
     _, end, after = rest.partition("<!-- end of table -->\n")
     page.write_text(before + mark + markdown(runs) + end + after, encoding="utf-8")
+
+
+def kept_as(name: str, budget: int | None = None) -> str:
+    """The name of the file of figures: one for each host, and one more for each budget that was asked for."""
+    return f"hosts-{name}" + (f"-{budget}" if budget else "")
+
+
+def with_budgets(name: str) -> list[Path]:
+    """The figures of a host under budgets that were asked for, the smallest first."""
+    files = {file: file.stem.removeprefix(f"{kept_as(name)}-") for file in RESULTS.glob(f"{kept_as(name)}-*.json")}
+    return sorted((file for file, rest in files.items() if rest.isdigit()), key=lambda file: int(files[file]))
 
 
 def options() -> argparse.Namespace:

@@ -209,6 +209,43 @@ def test_a_chunk_that_no_level_shrinks_is_joined_with_the_next_one() -> None:
     assert longer.show(longer.next(state=again)) == "[mmmmmmmm]mu -> 0", "until there is more to join"
 
 
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        pytest.param("210mu", "[21]0mu -> 3", id="the oldest two"),
+        pytest.param("2100mu", "21[00]mu -> 1", id="those of one depth first"),
+        pytest.param("2m10mu", "2[m]10mu -> 0", id="messages first"),
+        pytest.param("21mu", "nothing", id="not while one more than their target has room"),
+    ],
+)
+def test_where_the_budget_is_small_summaries_of_different_depths_are_joined(shape: str, expected: str) -> None:
+    plain = replace(POLICY, condensed_target_tokens=12, leaf_chunk_tokens=200)
+    small = replace(plain, least_leaf_tokens=1, summary_prefix_target_tokens=10)
+    sketch, state = Shape(shape), replace(OPEN, prefix_target=10)
+    assert sketch.show(sketch.next(small, state)) == expected
+    without = "nothing" if shape == "210mu" else expected
+    assert sketch.show(sketch.next(plain, state)) == without, "only where the budget decides how long summaries are"
+
+
+def test_summaries_that_could_not_be_joined_are_not_tried_again() -> None:
+    sketch = Shape("3210mu")
+    small = replace(POLICY, least_leaf_tokens=1, leaf_chunk_tokens=200, summary_prefix_target_tokens=10)
+    first = sketch.next(small)
+    assert sketch.show(first) == "[32]10mu -> 4"
+    assert first is not None
+    assert sketch.show(sketch.next(small, after_unshrinkable(OPEN, first))) == "3[21]0mu -> 3"
+
+
+def test_a_result_that_no_prompt_can_hold_makes_no_leaf_by_its_size() -> None:
+    sketch = Shape("mcrmmu")
+    sketch.items[2] = MessageItem(2, 2, "tool", 1_000, 2)
+    waiting = replace(OPEN, budget=400)
+    assert sketch.next(replace(POLICY, least_leaf_tokens=81), waiting) is None, "10 + 10 + an eighth of 400 + 10"
+    assert sketch.next(replace(POLICY, least_leaf_tokens=80), waiting) is not None
+    assert sketch.next(replace(POLICY, least_leaf_tokens=81), replace(waiting, takes_any=True)) is not None
+    assert sketch.next(replace(POLICY, least_leaf_tokens=81), replace(waiting, budget=1_000)) is not None
+
+
 def test_a_condensed_chunk_that_does_not_shrink_is_joined_too() -> None:
     sketch = Shape("00000mu")
     first = sketch.next()

@@ -242,11 +242,23 @@ def test_the_tail_and_the_least_leaf_follow_the_history_budget() -> None:
     assert (policy.fresh_tail_max_tokens, policy.least_leaf_tokens) == (12_000, 10_000)
     assert policy.condensed_target_tokens == 2_000
     small = policy_from(Settings()).within(16_000)
-    assert (small.least_leaf_tokens, small.leaf_target_tokens, small.condensed_target_tokens) == (6_400, 960, 960)
+    assert (small.least_leaf_tokens, small.leaf_target_tokens, small.condensed_target_tokens) == (8_800, 960, 960)
     assert small.prefix_target(16_000) == 2_400, "summaries take a small share of a small budget"
     assert policy_from(Settings()).within(1_000_000).least_leaf_tokens == 10_000, "half a chunk is always enough"
     assert policy_from(Settings(fresh_tail_max_tokens=5)).within(40_000).fresh_tail_max_tokens == 5
     assert policy_from(Settings(fresh_tail_max_tokens=-1)).within(40_000).fresh_tail_max_tokens is None
+
+
+def test_a_sweep_takes_more_of_the_tail_where_the_budget_is_small() -> None:
+    policy = policy_from(Settings())
+    assert policy.sweeping(16_000).fresh_tail_max_tokens == 2_400, "half of what a prompt keeps"
+    assert policy.sweeping(16_000).least_leaf_tokens == policy.within(16_000).least_leaf_tokens
+    assert policy.sweeping(40_000) == policy.within(40_000)
+    given = policy_from(Settings(fresh_tail_max_tokens=5_000))
+    assert given.sweeping(16_000) == given.within(16_000), "a number that is set holds"
+    unlimited = policy_from(Settings(fresh_tail_max_tokens=-1))
+    assert unlimited.sweeping(16_000).fresh_tail_max_tokens is None
+    assert POLICY.sweeping(16_000) == POLICY.within(16_000), "nothing of it without the least leaf"
 
 
 def test_a_first_import_keeps_tokens_not_messages() -> None:

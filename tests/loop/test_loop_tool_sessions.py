@@ -47,6 +47,25 @@ def test_small_budgets_do_not_fold_on_every_turn(tmp_path: Path) -> None:
     assert 0 < seen.folding_turns <= seen.turns / 5
 
 
+@pytest.mark.parametrize(("role", "share"), [("tool", 8), ("user", 2)])
+def test_what_no_prompt_can_hold_counts_as_it_is_shown(tmp_path: Path, role: str, share: int) -> None:
+    """Else one output would make every turn fold until it is folded itself."""
+    call: dict[str, Any] = {"id": "c1", "type": "function", "function": {"name": "shell", "arguments": "{}"}}
+    words = "ferry 7 leaves the quay at noon\n" * 2_400
+    long: dict[str, Any] = {"role": role, "content": words} | ({"tool_call_id": "c1"} if role == "tool" else {})
+    asked: list[dict[str, Any]] = [{"role": "user", "content": "Read the log."}]
+    asked.append({"role": "assistant", "content": "", "tool_calls": [call]})
+    with lossless.open(tmp_path / "lcm.db", lossless.Settings(), background=False) as engine:
+        turn = engine.after_turn(SESSION, new_messages=[*(asked if role == "tool" else []), long], budget=16_000)
+        assert turn.paid is not None
+        decision = turn.paid.decision
+        assert decision.pressure == "none"
+        assert 16_000 // share <= decision.stored_tokens < 16_000 // share + 100
+        prompt = engine.assemble(SESSION, budget=16_000)
+        assert prompt.receipt.shortened
+        assert prompt.tokens <= decision.current_tokens + 100, "what was counted is what is shown"
+
+
 def test_what_is_learned_moves_the_budget_only_at_a_fold_or_when_it_is_exceeded() -> None:
     known, fresh = HistoryBudget(10_000), HistoryBudget(10_000, frame=4_000)
     assert held(known, fresh, 5_000, 0.75) is known

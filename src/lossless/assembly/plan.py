@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lossless.assembly.budget import Action, Change, Form, Stage, shed
 from lossless.assembly.candidates import IN_RUN, OVER_BUDGET, TAIL_OVER_BUDGET, Candidate, Policy
 from lossless.assembly.turn import turn_stages
-from lossless.model.context import MessageItem, SummaryItem
+from lossless.model.context import MessageItem, SummaryItem, part_share
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -25,8 +25,8 @@ SHARE_TARGETS: Mapping[str, tuple[float, float]] = {
     "widest summary": (0.10, 0.15),
 }
 
-#: Of all that there is beside the system prompt, a message that is longer than it takes at most this share.
-_PART_SHARE = 0.6
+#: Beside a system prompt, a message that is shown in part takes at most so many times its share of the rest.
+_PART_SLACK = 1.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +126,12 @@ def _alone(candidates: Sequence[Candidate], policy: Policy) -> Sequence[Candidat
     rest = candidates[len(head) :]
     if all(candidate.tokens <= room for candidate in rest):
         return candidates
-    length = next((length for length in policy.lengths if length <= _PART_SHARE * room), policy.lengths[-1])
-    return [*head, *(one if one.tokens <= room else _in_part(one, room, length) for one in rest)]
+    return [*head, *(one if one.tokens <= room else _in_part(one, room, policy.lengths) for one in rest)]
 
 
-def _in_part(candidate: Candidate, room: int, length: int) -> Candidate:
+def _in_part(candidate: Candidate, room: int, lengths: Sequence[int]) -> Candidate:
+    role = candidate.item.role if isinstance(candidate.item, MessageItem) else None
+    length = next((length for length in lengths if length <= _PART_SLACK * part_share(role) * room), lengths[-1])
     reference, least = candidate.reference_tokens, candidate.least_tokens
     if reference is not None and reference <= room:
         return replace(candidate, tokens=reference, form="reference")

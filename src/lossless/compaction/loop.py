@@ -22,7 +22,7 @@ from lossless.compaction.trigger import (
     recovery_chain,
     threshold_chain,
 )
-from lossless.model.context import framed
+from lossless.model.context import framed, part_share
 from lossless.model.times import parse_time
 from lossless.store.debts import LONGEST_SWEEP
 
@@ -115,10 +115,17 @@ class Loop:
         if stored + framing > threshold:
             framing = self._framing(id_)
         if stored + framing > threshold:
-            stored = self.archive.context.budget_tokens(id_)
+            stored = self._shown(id_, budget)
         seen = situation.observed_tokens
         observed = None if seen is None or seen < 0 else history.in_history(seen)
         return evaluate(stored, observed, budget, policy, framing=framing)
+
+    def _shown(self, conversation_id: int, budget: int) -> int:
+        """What the items of a context take in a prompt without their frames: what no prompt can hold, only in part."""
+        context = self.archive.context
+        longer = context.longer_than(conversation_id, budget)
+        spared = sum(size - int(part_share(role) * budget) for role, size in longer)
+        return context.budget_tokens(conversation_id) - spared
 
     def _framing(self, conversation_id: int) -> int:
         """What the frames around the items of a context take in a prompt."""
@@ -147,7 +154,7 @@ class Loop:
         job = replace(job, may_ask_model=who.may_ask_model, seconds=seconds, takes_over=is_extracted)
         job = replace(job, is_forced=decision.pressure == "hard")
         report = compact(job, threshold_chain(decision, policy, time.monotonic()))
-        left = self.archive.context_budget(situation.conversation.id) + self._framing(situation.conversation.id)
+        left = self._shown(situation.conversation.id, history.tokens) + self._framing(situation.conversation.id)
         owes = not decision.is_under(left) and not report.exhausted
         if owes:
             self.owe(situation, decision)
@@ -355,7 +362,7 @@ class Loop:
         return Job(
             archive=self.archive,
             conversation_id=situation.conversation.id,
-            policy=policy.within(decision.budget),
+            policy=policy.sweeping(decision.budget),
             decision=decision,
             summariser=self.summariser,
             clock=self.clock,

@@ -25,6 +25,7 @@ from lossless.model.context import (
     newest_user_index,
     pair_cuts,
     prompt_tokens,
+    shown_sum,
     token_sum,
 )
 
@@ -96,6 +97,8 @@ class SweepState:
     #: What the context takes in a prompt now.
     tokens: int
     prefix_target: int
+    #: The history budget.
+    budget: int = 0
     #: At this size messages stop being folded; None folds all of them before the tail.
     stop_at: int | None = None
     #: Set when the fresh tail alone fills the budget: then it is kept only up to this size …
@@ -151,6 +154,7 @@ def begin_sweep(
     return SweepState(
         tokens=prompt_tokens(context),
         prefix_target=policy.prefix_target(decision.budget),
+        budget=decision.budget,
         stop_at=stop_at,
         tail_target=tail_target,
         long_turn=tail_target is not None and long_turn,
@@ -347,20 +351,25 @@ def _leaf_passes(
         return
     cuts = pair_cuts(context, call_ids)
     for run in _runs(context, policy, state):
-        if run.depth != _RAW:
+        if run.depth != _RAW or _waits(context, run, run.start, run.stop, policy, state):
             continue
         chunks = raw_chunks(context, (run.start, run.stop), policy.leaf_chunk_tokens, cuts)
         for start, stop in _untried(context, chunks, state.remembered):
-            items = tuple(context[start:stop])
-            if _may_grow(context, run, stop) and not state.takes_any and budget_sum(items) < policy.least_leaf_tokens:
+            if _waits(context, run, start, stop, policy, state):
                 continue
+            items = tuple(context[start:stop])
             target = policy.leaf_target(token_sum(items))
             yield start, Pass(items, depth=0, target_tokens=target, within_turn=run.within_turn)
 
 
-def _may_grow(context: Sequence[ContextItem], run: _Run, stop: int) -> bool:
-    """Whether a chunk is the newest of its run, and the messages after it will join the run one day."""
-    return stop == run.stop and stop < len(context) and isinstance(context[stop], MessageItem)
+def _waits(
+    context: Sequence[ContextItem], run: _Run, start: int, stop: int, policy: CompactionPolicy, state: SweepState
+) -> bool:
+    """Whether a part of a run is too little for a leaf, and the messages after it will join it one day."""
+    may_grow = stop == run.stop and stop < len(context) and isinstance(context[stop], MessageItem)
+    if state.takes_any or not may_grow:
+        return False
+    return shown_sum(context[start:stop], state.budget) < policy.least_leaf_tokens
 
 
 def _untried(
@@ -395,6 +404,24 @@ def _condensed_pass(context: Sequence[ContextItem], policy: CompactionPolicy, st
                 items = tuple(context[chunk[0] : chunk[1]])
                 target = policy.condensed_target()
                 return Pass(items, run.depth + 1, target, previous=previous, within_turn=run.within_turn)
+    is_tight = policy.least_leaf_tokens > 0 and policy.summary_prefix_target_tokens is not None
+    return _mixed_pass(context, policy, state) if is_tight and prefix > _most_summaries(policy) else None
+
+
+def _most_summaries(policy: CompactionPolicy) -> int:
+    """What summaries of different depths may take of a small budget: their target, and one more of them."""
+    return (policy.summary_prefix_target_tokens or 0) + policy.condensed_target_tokens
+
+
+def _mixed_pass(context: Sequence[ContextItem], policy: CompactionPolicy, state: SweepState) -> Pass | None:
+    """The two oldest neighbours, whatever their depths: else a small budget fills with one summary of each depth."""
+    for start, stop, within_turn in _foldable(context, policy, state):
+        for first in range(start, stop - 1):
+            pair = tuple(context[first : first + 2])
+            depths = [item.depth for item in pair if isinstance(item, SummaryItem)]
+            is_tried = chunk_key(pair) in state.remembered.unshrinkable | state.remembered.blank
+            if len(depths) == len(pair) and not is_tried and token_sum(pair) >= policy.condensed_least_tokens():
+                return Pass(pair, max(depths) + 1, policy.condensed_target(), within_turn=within_turn)
     return None
 
 

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 #: What the fresh tail may take of the history budget unless `freshTailMaxTokens` says otherwise.
 TAIL_SHARE = 0.30
 #: A leaf is not made of less than this share of the history budget while more messages may join it.
-LEAST_LEAF_SHARE = 0.40
+LEAST_LEAF_SHARE = 0.55
+#: Where the history budget is so small that this share decides, a sweep leaves so much of the tail's cap, so that there
+#: is something to fold.
+SWEPT_TAIL_SHARE = 0.5
 #: Summaries take at most this share of the history budget each, however long they may be by the settings, and are
 #: condensed once they take more than the other together: else a small budget is folded nearly every turn.
 SUMMARY_SHARE, PREFIX_SHARE = 0.06, 0.15
@@ -67,6 +70,13 @@ class CompactionPolicy:
         least = min(int(self.least_leaf_share * history), self.leaf_chunk_tokens // 2)
         held = replace(self, fresh_tail_max_tokens=cap, tail_share=None, least_leaf_tokens=least)
         return held._with_short_summaries(history) if self.least_leaf_share else held
+
+    def sweeping(self, history: int) -> CompactionPolicy:
+        """The policy within a history budget for a sweep, which takes more when it seldom gets enough."""
+        held = self.within(history)
+        if self.tail_share is None or not 0 < held.least_leaf_tokens < self.leaf_chunk_tokens // 2:
+            return held
+        return replace(held, fresh_tail_max_tokens=int(SWEPT_TAIL_SHARE * self.tail_share * history))
 
     def _with_short_summaries(self, history: int) -> CompactionPolicy:
         """Where the budget is small, summaries are shorter and are condensed sooner."""

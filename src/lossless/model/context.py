@@ -56,6 +56,10 @@ CallIds: TypeAlias = Mapping[int, frozenset[str]]
 FRAME_TOKENS = 10
 
 
+#: Of a message that no prompt can hold, this share of the budget is shown: the words of a user, and anything else.
+_USERS_PART, _PART = 1 / 2, 1 / 8
+
+
 def token_sum(items: Iterable[ContextItem]) -> int:
     """How many tokens the items have together, as they are stored."""
     return sum(item.tokens for item in items)
@@ -74,6 +78,21 @@ def prompt_tokens(items: Sequence[ContextItem]) -> int:
 def framed(tokens: int, count: int = 1) -> int:
     """What `count` items of so many tokens are reckoned to take in a prompt."""
     return tokens + FRAME_TOKENS * count
+
+
+def part_share(role: Role | None) -> float:
+    """What a message that is longer than the whole budget takes of it, since it is shown in part."""
+    return _USERS_PART if role == "user" else _PART
+
+
+def shown_sum(items: Iterable[ContextItem], budget: int) -> int:
+    """How many tokens of the items a prompt of this budget shows: of what is longer than all of it, a part."""
+    return sum(
+        int(part_share(item.role) * budget)
+        if isinstance(item, MessageItem) and item.budget_tokens > budget
+        else item.budget_tokens
+        for item in items
+    )
 
 
 def newest_user_index(context: Sequence[ContextItem]) -> int | None:

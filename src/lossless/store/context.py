@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from datetime import datetime
 
+    from lossless.model.messages import Role
     from lossless.store.database import Database, Row
 
 _QUERIES = load("context")
@@ -243,6 +244,11 @@ class Context:
         """The tokens of all items together by the estimate for budgets; the stored count where there is none yet."""
         row = self._db.row(_QUERIES["budget_tokens"], {"conversation_id": conversation_id})
         return row[0] if row else 0
+
+    def longer_than(self, conversation_id: int, tokens: int) -> list[tuple[Role, int]]:
+        """Role and size, by the estimate for budgets, of each message in the context that is longer than that."""
+        given = {"conversation_id": conversation_id, "tokens": tokens}
+        return [(role, size) for role, size in self._db.rows(_QUERIES["longer_than"], given)]
 
     def sketches(self, message_ids: Sequence[int]) -> dict[int, Sketch]:
         """Messages by id, their originals not yet rebuilt; unknown ids are left out."""

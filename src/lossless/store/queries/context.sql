@@ -28,6 +28,13 @@ SELECT coalesce(sum(max(coalesce(x.budget_tokens, y.budget_tokens, 0), coalesce(
   LEFT JOIN summary_extras y ON y.summary_id = c.summary_id
  WHERE c.conversation_id = :conversation_id;
 
+-- name: longer_than
+SELECT m.role, max(coalesce(x.budget_tokens, 0), m.token_count) AS size
+  FROM context_items c
+  JOIN messages m ON m.message_id = c.message_id
+  LEFT JOIN message_extras x ON x.message_id = c.message_id
+ WHERE c.conversation_id = :conversation_id AND size > :tokens;
+
 -- name: counts
 SELECT count(*), count(summary_id) FROM context_items WHERE conversation_id = :conversation_id;
 
