@@ -69,8 +69,8 @@ bench: $(VENV)/.full ## all benchmarks; figures go to bench/results
 
 docs: $(VENV)/.full ## write the generated pages anew
 	$(RUN)/python -m lossless.settings.page docs/reference/settings.md
-	$(RUN)/python -m lossless.cli.page docs/reference/cli.md
-	$(RUN)/python -m lossless.recall.page docs/reference/tools.md
+	$(RUN)/python -m lossless.cli.reference docs/reference/cli.md
+	$(RUN)/python -m lossless.recall.tools docs/reference/tools.md
 
 clean: ## remove the environment and everything that was made
 	rm -rf $(VENV) .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build bench/results

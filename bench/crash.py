@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import lossless
 from lossless.testing import agent_conversation
-from lossless.testing.replay_world import open_engine
+from tests.fuzz.world import open_engine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -25,11 +25,11 @@ import lossless
 from bench.damage_archives import BUILDERS, Outputs, outputs
 from bench.damage_lawful import reason
 from bench.measure import table, write
-from lossless.doctor.examine import examine
-from lossless.files.place import vault_of
+from lossless.files.vault import open_vault
+from lossless.maintenance.doctor import examine
+from lossless.maintenance.verify import verify_archive
 from lossless.store.archive import Archive
 from lossless.testing import VirtualClock
-from lossless.verify import verify
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -258,7 +258,7 @@ def _verified(path: Path) -> str:
     """What `lcm verify` finds wrong; empty when it finds nothing."""
     try:
         with Archive.open(path, read_only=True) as archive, archive.reading():
-            found = verify(archive, vault=vault_of(str(path), None))
+            found = verify_archive(archive, vault=open_vault(str(path), None))
     except lossless.LosslessError as error:
         return f"{type(error).__name__}: {error}"
     return next((str(problem) for problem in found.problems if problem.severity == "error"), "")
@@ -267,7 +267,7 @@ def _verified(path: Path) -> str:
 def _doctor_finds(path: Path) -> str:
     """What `lcm doctor` calls damage beyond a proof of every row; its exit code must be that of `lcm verify`."""
     with Archive.open(path, read_only=True) as archive:
-        found = examine(archive, VirtualClock()(), vault=vault_of(str(path), None)).findings
+        found = examine(archive, VirtualClock()(), vault=open_vault(str(path), None)).findings
     wrong = (one for one in found if one.severity == "problem")
     return next((f"only the doctor finds it: {one.message}" for one in wrong), "")
 

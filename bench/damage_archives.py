@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import lossless
-from lossless.doctor import reindexing
-from lossless.files.place import vault_of
+from lossless.files.vault import open_vault
+from lossless.maintenance import repair
 from lossless.store.archive import Archive
 from lossless.testing import VirtualClock, agent_conversation, openai_chat, sample_conversation
 from lossless.transfer.archive_file import export_archive
-from lossless.transfer.lossless_claw_out import ExportOptions, export_lossless_claw
+from lossless.transfer.lossless_claw import ExportOptions, export_lossless_claw
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,11 +122,11 @@ def foreign(path: Path) -> None:
     agent(source)
     with Archive.open(source, read_only=True) as archive:
         options = ExportOptions(files_dir=str(path.parent / "lcm-files"), plain=True)
-        export_lossless_claw(archive, vault_of(str(source), None), path, options)
+        export_lossless_claw(archive, open_vault(str(source), None), path, options)
     for end in ("", "-wal", "-shm"):
         Path(f"{source}{end}").unlink(missing_ok=True)
     with open_engine(path) as engine:
-        reindexing.apply(engine.archive, vault=engine.vault)  # gives digests to what another program wrote
+        repair.apply_reindex(engine.archive, vault=engine.vault)  # gives digests to what another program wrote
         engine.append(
             lossless.Session(key="agent:main:main"), [{"role": "user", "content": "And now the deploy here."}]
         )

@@ -24,7 +24,7 @@ from bench.conversations import agent_conversation, by_turn, json_bytes, text_by
 from bench.measure import Cpu, interleaved, stopwatch, table, write
 from lossless.model.times import from_epoch, row_time
 from lossless.model.tokens import estimate_tokens
-from lossless.store.sql import schema
+from lossless.store.database import load_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -122,7 +122,7 @@ def open_floor(path: Path | str) -> apsw.Connection:
     """A new file with the archive's tables, its pragmas, a search index and one conversation."""
     db = apsw.Connection(str(path))
     db.execute(_PRAGMAS)
-    for script in (schema("base"), schema("indexes"), _SEARCH):
+    for script in (load_schema("base"), load_schema("indexes"), _SEARCH):
         db.execute(script)
     db.execute("INSERT INTO conversations (session_id, session_key) VALUES (?, 'agent:main:main')", (_SESSION,))
     return db

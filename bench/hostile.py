@@ -12,17 +12,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from bench.measure import interleaved, ratio, table, timed, write
-from lossless.compaction.extractive import condense, extract
-from lossless.compaction.fallback import fallback
-from lossless.compaction.source_text import Line, Section, clean
+from lossless.compaction.extract import condense, extract
+from lossless.compaction.source_text import SourceMessage, SourceSummary, clean_source, fallback_summary
 from lossless.files.explore import summarise
 from lossless.ingest.match import overlap
-from lossless.llm.normalise import strip_reasoning
-from lossless.model.identity import canonical
-from lossless.model.index_text import extra_tokens, passages
-from lossless.recall.matching import Finder
-from lossless.recall.query import understand
-from lossless.recall.snippet import snippet
+from lossless.llm.response import strip_reasoning
+from lossless.model.identity import canonical_content
+from lossless.model.search_text import extra_tokens, passages
+from lossless.recall.query import TermFinder, parse_query
+from lossless.recall.rank import make_snippet
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +32,7 @@ _START = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 _FRAME = 'Conversation info (untrusted metadata):\n```json\n{"a": 1, "history_count": 1}\n```'
 _SENDER = "\n\nSender (untrusted metadata):\n```json\n{}\n```"
 _HISTORY = "\n\nChat history (untrusted metadata):\n```json\n[{}]\n```"
-_FINDER = Finder(understand("deploy migration lock d a").terms)
+_FINDER = TermFinder(parse_query("deploy migration lock d a").terms)
 _CODE = ("a.py", "a.js", "a.java", "a.rb", "a.html", "a.css", "a.sql", "a.md", "a.csv", "a.json", "a.log", "a.xml")
 
 
@@ -50,16 +48,16 @@ def _explore(name: str, text: str) -> object:
 
 #: What reads a text, and how long the smaller text is in characters.
 READERS: dict[str, tuple[Callable[[str], object], int]] = {
-    "identity": (partial(canonical, "user"), 100_000),
+    "identity": (partial(canonical_content, "user"), 100_000),
     "passages": (passages, 100_000),
     "words of the index": (extra_tokens, 20_000),
-    "a question": (understand, 100_000),
+    "a question": (parse_query, 100_000),
     "matches": (_FINDER.find, 50_000),
-    "snippet": (lambda text: snippet(text, _FINDER), 50_000),
-    "what a summariser reads": (clean, 100_000),
-    "extract": (lambda text: extract([Line("user", _START, text, None)], 2_400), 10_000),
-    "condense": (lambda text: condense([Section(_START, _START, text)], 2_000), 10_000),
-    "fallback": (lambda text: fallback(text, 512), 20_000),
+    "snippet": (lambda text: make_snippet(text, _FINDER), 50_000),
+    "what a summariser reads": (clean_source, 100_000),
+    "extract": (lambda text: extract([SourceMessage("user", _START, text, None)], 2_400), 10_000),
+    "condense": (lambda text: condense([SourceSummary(_START, _START, text)], 2_000), 10_000),
+    "fallback": (lambda text: fallback_summary(text, 512), 20_000),
     "thoughts taken out": (strip_reasoning, 100_000),
     "a window over the rows": (_lay, 500),
     **{f"{name} explored": (partial(_explore, name), 100_000) for name in _CODE},

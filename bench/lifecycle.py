@@ -22,14 +22,14 @@ import lossless
 from bench.conversations import turns
 from bench.floor import FloorTurns
 from bench.measure import table, write
-from lossless.doctor.examine import examine
+from lossless.maintenance.doctor import examine
 from lossless.store.archive import Archive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lossless.compaction.plan import Pass
-    from lossless.lifecycle.reports import TranscriptReport
+    from lossless.ingest.transcripts.following import TranscriptReport
 
 SESSION = lossless.Session(key="bench:main", id="11111111-2222-4333-8444-555555555555")
 #: Large enough that no sweep falls due within the turns that are measured.

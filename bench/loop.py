@@ -20,17 +20,16 @@ from bench.conversations import agent_conversation, turns
 from bench.floor import floor_turns
 from bench.measure import interleaved, ratio, stopwatch, table, timed, write
 from lossless.compaction import run as sweeps
-from lossless.compaction.crew import cores
-from lossless.compaction.escalate import Source, summarise
-from lossless.compaction.loop import Situation
-from lossless.compaction.source_text import Line, leaf_text, line_of
+from lossless.compaction.compactor import CompactionRequest
+from lossless.compaction.source_text import SourceMessage, leaf_text, source_message
+from lossless.compaction.summarise import SummarySource, available_cores, summarise
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from bench.conversations import ChatMessage
-    from lossless.compaction.escalate import Written
     from lossless.compaction.plan import Pass
+    from lossless.compaction.summarise import WrittenSummary
 
 SESSION = lossless.Session(key="bench:loop", id="11111111-2222-4333-8444-555555555555")
 BUDGET = 128_000
@@ -176,7 +175,7 @@ def importing(count: int, repeat: int) -> list[dict[str, object]]:
             "unit": "s",
             "ratio": round(walls[0] / walls[1], 2),
             "aim": "ratio < 1",
-            "about": f"{cores()} cores; one process {walls[1]:.2f} s",
+            "about": f"{available_cores()} cores; one process {walls[1]:.2f} s",
         },
     ]
 
@@ -184,7 +183,7 @@ def importing(count: int, repeat: int) -> list[dict[str, object]]:
 def _import(messages: Sequence[ChatMessage], processes: int) -> Import:
     run = Import()
 
-    def progress(work: Pass, _written: Written | None) -> None:
+    def progress(work: Pass, _written: WrittenSummary | None) -> None:
         if work.depth == 0:
             run.leaves, run.leaf_seconds = run.leaves + 1, time.process_time() - start
 
@@ -193,7 +192,7 @@ def _import(messages: Sequence[ChatMessage], processes: int) -> Import:
         path = Path(folder) / "a.db"
         grow(path, messages, fold=False)
         with lossless.open(path, settings, background=False) as engine:
-            situation = Situation(engine.archive.conversations.get(1), BUDGET)
+            situation = CompactionRequest(engine.archive.conversations.get(1), BUDGET)
             start, begun = time.process_time(), time.perf_counter()
             engine.loop.fold_import(situation, progress=progress)
             run.seconds, run.wall = time.process_time() - start, time.perf_counter() - begun
@@ -220,30 +219,30 @@ def extracting(count: int, repeat: int) -> list[dict[str, object]]:
     ]
 
 
-def _extract(sources: Sequence[Source]) -> None:
+def _extract(sources: Sequence[SummarySource]) -> None:
     for source in sources:
         summarise(source)
 
 
-def _lines(source: Source) -> list[Line]:
-    return [part for part in source.parts if isinstance(part, Line)]
+def _lines(source: SummarySource) -> list[SourceMessage]:
+    return [part for part in source.parts if isinstance(part, SourceMessage)]
 
 
-def _leaves(path: Path, messages: Sequence[ChatMessage]) -> list[Source]:
+def _leaves(path: Path, messages: Sequence[ChatMessage]) -> list[SummarySource]:
     """The messages as sources of leaves, as a sweep reads them."""
     most = lossless.Settings().leaf_chunk_tokens
-    sources: list[Source] = []
-    lines: list[Line] = []
+    sources: list[SummarySource] = []
+    lines: list[SourceMessage] = []
     tokens = 0
     with lossless.open(path, background=False) as engine:
         report = engine.append(SESSION, messages)
         for stored in engine.archive.messages.many(report.message_ids):
             if tokens + stored.message.tokens > most and lines:
-                sources.append(Source(tuple(lines), tokens=tokens))
+                sources.append(SummarySource(tuple(lines), tokens=tokens))
                 lines, tokens = [], 0
-            lines.append(line_of(stored))
+            lines.append(source_message(stored))
             tokens += stored.message.tokens
-    return [*sources, Source(tuple(lines), tokens=tokens)]
+    return [*sources, SummarySource(tuple(lines), tokens=tokens)]
 
 
 def turning(count: int, repeat: int) -> dict[str, object]:

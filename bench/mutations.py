@@ -69,7 +69,7 @@ MUTATIONS = (
     ),
     Mutation(
         "twins are stored",
-        "ingest/entries.py",
+        "ingest/transcript_entries.py",
         "if twin in stored or twin in seen:",
         "if twin is None:",
         "a history that was written again under new ids is stored again",
@@ -77,7 +77,7 @@ MUTATIONS = (
     ),
     Mutation(
         "answers of one moment are one",
-        "ingest/entries.py",
+        "ingest/transcript_entries.py",
         "names = {event.index: (event.fingerprint, _inner_time(event)) for event in unknown}",
         "names = {event.index: (event.identity.encode(), _inner_time(event)) for event in unknown}",
         "of two calls that end together with the same words only one answer is stored",
@@ -85,7 +85,7 @@ MUTATIONS = (
     ),
     Mutation(
         "the checkpoint runs ahead of the data",
-        "lifecycle/readings.py",
+        "ingest/transcripts/following.py",
         "size=state.size, mtime_ms=state.mtime_ms, tail=tail_of(state.path, work.point.offset))",
         "offset=state.size, size=state.size, mtime_ms=state.mtime_ms, tail=tail_of(state.path, state.size))",
         "the rest of a line that was half written is lost, and the message with it",
@@ -93,7 +93,7 @@ MUTATIONS = (
     ),
     Mutation(
         "half a line counts as a bad one",
-        "transcripts/lines.py",
+        "ingest/transcripts/records.py",
         "elif found is not None and is_ended:",
         "elif found is not None:",
         "a message is lost when the file is read while it is written",
@@ -101,7 +101,7 @@ MUTATIONS = (
     ),
     Mutation(
         "what stands before the checkpoint is not looked at",
-        "lifecycle/resume.py",
+        "ingest/transcripts/bootstrap.py",
         "if point.kind is None or growth is None or growth.tail(point.offset) != point.tail:",
         "if point.kind is None or growth is None:",
         "a rewritten file is read from the middle of a line",
@@ -117,7 +117,7 @@ MUTATIONS = (
     ),
     Mutation(
         "appended entries are taken for the same branch",
-        "lifecycle/resume.py",
+        "ingest/transcripts/bootstrap.py",
         "front = epochs.follow(work.front, records_of(entries))",
         "front = work.front.along(records_of(entries))",
         "what the host has left stays in the context",
@@ -133,7 +133,7 @@ MUTATIONS = (
     ),
     Mutation(
         "closed conversations are not asked",
-        "lifecycle/elsewhere.py",
+        "ingest/transcripts/exclusions.py",
         "    formers = archive.histories.former(whose.conversation)",
         "    formers: list[int] = []",
         "what was said before a reset is stored again behind it",
@@ -141,7 +141,7 @@ MUTATIONS = (
     ),
     Mutation(
         "closed conversations are known by ids alone",
-        "lifecycle/retelling.py",
+        "ingest/transcripts/exclusions.py",
         "    if not _is_believed(path, history, by_id, by_words, next_):",
         "    if by_words or not by_words:",
         "a file that is rewritten under new ids after a reset is stored again",
@@ -149,7 +149,7 @@ MUTATIONS = (
     ),
     Mutation(
         "what was deleted is forgotten",
-        "store/retention.py",
+        "store/maintenance/deletion.py",
         "        Histories(self._db).bury(conversation_ids, now)",
         "        Histories(self._db).bury([], now)",
         "what was deleted for good comes back with the next reading",
@@ -157,7 +157,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a fork keeps only its newest part",
-        "lifecycle/elsewhere.py",
+        "ingest/transcripts/exclusions.py",
         "    return shared or _said_at_once(whose, messages, parents)",
         "    return dict.fromkeys(range(len(messages.ids)), parents[0])",
         "what a fork has said itself is lost",
@@ -165,7 +165,7 @@ MUTATIONS = (
     ),
     Mutation(
         "lines are never counted anew",
-        "lifecycle/stream.py",
+        "ingest/transcripts/entries.py",
         "{f'{age}.' if age else ''}",
         "{'' if age else ''}",
         "what is said again behind a shortened file without ids is lost",
@@ -245,7 +245,7 @@ MUTATIONS = (
     ),
     Mutation(
         "reductions are taken for edits",
-        "ingest/revise.py",
+        "ingest/write.py",
         "        is_kept = is_lesser or not _is_current(",
         "        is_kept = not _is_current(",
         "a row loses its words to a placeholder",
@@ -254,7 +254,7 @@ MUTATIONS = (
     ),
     Mutation(
         "edits are only kept",
-        "ingest/revise.py",
+        "ingest/write.py",
         "        if is_kept:\n",
         "        if is_kept or words:\n",
         "the model sees what a user has corrected",
@@ -263,7 +263,7 @@ MUTATIONS = (
     ),
     Mutation(
         "reductions are lost",
-        "ingest/revise.py",
+        "ingest/write.py",
         '            archive.versions.keep(id_, shown.message, words, "lesser", now, notes)\n',
         "            pass\n",
         "what a host has shown in the place of a result is nowhere",

@@ -12,14 +12,13 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from lossless.testing.replay import KINDS, make_script, play, problems, shrink, stage
-from lossless.testing.replay_remote import Remote
-from lossless.testing.replay_world import Local
+from tests.fuzz.replay import KINDS, make_script, play, problems, shrink, stage
+from tests.fuzz.world import Local, Remote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lossless.testing.replay_world import Stage
+    from tests.fuzz.world import ReplayStage
 
 #: So many runs share an archive, which is verified then.
 _AT_ONCE = 250
@@ -37,7 +36,7 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _run(opened: Stage, seed: int, asked: argparse.Namespace, totals: Counter[str]) -> None:
+def _run(opened: ReplayStage, seed: int, asked: argparse.Namespace, totals: Counter[str]) -> None:
     """Play one script, and count what came of it."""
     script = make_script(seed, asked.kind, asked.most)
     played = play(opened, script)

@@ -16,10 +16,9 @@ from bench.measure import interleaved, stopwatch, table, write
 from lossless.files.vault import Vault
 from lossless.store.archive import Archive
 from lossless.transfer.archive_file import export_archive, import_archive
-from lossless.transfer.lossless_claw import ImportOptions, import_lossless_claw
-from lossless.transfer.lossless_claw_out import ExportOptions, export_lossless_claw
-from lossless.transfer.remnic_in import import_remnic
-from lossless.transfer.remnic_out import export_remnic
+from lossless.transfer.lossless_claw import ExportOptions, ImportOptions, export_lossless_claw, import_lossless_claw
+from lossless.transfer.remnic_export import export_remnic
+from lossless.transfer.remnic_import import import_remnic
 
 if TYPE_CHECKING:
     from collections.abc import Callable

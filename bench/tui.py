@@ -39,10 +39,10 @@ def most_memory():
 memory = most_memory()
 start = cpu()
 from lossless.settings import Settings
-from lossless.tui.app import Lcm
-from lossless.tui.room import Room
-room = Room(sys.argv[1], Settings())
-app = Lcm(room)
+from lossless.tui.app import TerminalApp
+from lossless.tui.archive import ArchiveAccess
+room = ArchiveAccess(sys.argv[1], Settings())
+app = TerminalApp(room)
 async def main():
     global start
     async with app.run_test(size=(80, 24)) as pilot:

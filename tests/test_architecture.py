@@ -1,4 +1,4 @@
-"""How the house is built: floors import only downwards, SQL has one room, files and functions stay small.
+"""How the source is built: layers import only downwards, SQL has one package, names are unique, files stay small.
 
 Every rule is a function over a folder of sources, so that the last tests can show it a bad one.
 """
@@ -21,23 +21,21 @@ PACKAGE = ROOT / "src" / "lossless"
 #: Everything that is written here, and so is held to the same sizes.
 WRITTEN = [PACKAGE, ROOT / "tests", ROOT / "bench", ROOT / "examples"]
 
-#: From the ground up. A room imports rooms of lower floors, never one of its own floor or above.
-FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "paths"),
+#: From the ground up. A package imports packages of lower layers, never one of its own layer or above.
+LAYERS: tuple[tuple[str, ...], ...] = (
+    ("errors",),
     ("model",),
     ("settings",),
-    ("logbook",),
-    ("formats", "store", "files", "llm", "transcripts", "recognise"),
-    ("ingest", "compaction", "assembly", "recall", "surgery"),
-    ("desk", "revising"),
-    ("doctor", "verify", "lifecycle", "background"),
+    ("formats", "store", "files", "llm"),
+    ("ingest", "compaction", "context", "recall"),
+    ("maintenance",),
     ("engine",),
     ("async_engine",),
-    ("exchange",),
-    ("hosts", "serve", "tui", "transfer", "pictures"),
+    ("providers",),
+    ("hosts", "serve", "tui", "transfer"),
     ("cli",),
 )
-FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+LAYER = {package: number for number, packages in enumerate(LAYERS) for package in packages}
 #: Shipped for tests and demos: it may look at everything, and nothing in the package may look at it.
 TESTING = "testing"
 #: The package itself: public names, loaded on first use.
@@ -66,8 +64,8 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
-def room_of(path: Path, package: Path) -> str:
-    return path.relative_to(package).parts[0].removesuffix(".py")
+def package_of(path: Path, root: Path) -> str:
+    return path.relative_to(root).parts[0].removesuffix(".py")
 
 
 # --- imports -------------------------------------------------------------------------------------------------
@@ -88,7 +86,7 @@ def imported_modules(tree: ast.Module, inside: tuple[str, ...]) -> Iterator[tupl
 
 
 def public_places(package: Path) -> dict[str, str]:
-    """The room of each public name, read from the front door."""
+    """The package of each public name, read from the front door."""
     for node in parsed(package / "__init__.py").body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_PUBLIC":
             table: dict[str, tuple[str, str]] = ast.literal_eval(node.value)
@@ -96,8 +94,8 @@ def public_places(package: Path) -> dict[str, str]:
     return {}
 
 
-def rooms_imported(path: Path, package: Path) -> Iterator[tuple[int, str]]:
-    """Line and room of every import of our own package; the package as a whole counts as the engine."""
+def packages_imported(path: Path, package: Path) -> Iterator[tuple[int, str]]:
+    """Line and package of every import of our own package; the package as a whole counts as the engine."""
     public = public_places(package)
     inside = (package.name, *path.relative_to(package).parts[:-1])
     for line, module in imported_modules(parsed(path), inside):
@@ -107,20 +105,20 @@ def rooms_imported(path: Path, package: Path) -> Iterator[tuple[int, str]]:
         yield line, public.get(rest[0], rest[0]) if rest else "engine"
 
 
-def upward_imports(package: Path) -> Iterator[str]:
-    for path in python_files(package):
-        room = room_of(path, package)
-        if room in (FRONT_DOOR, TESTING):
+def upward_imports(root: Path) -> Iterator[str]:
+    for path in python_files(root):
+        package = package_of(path, root)
+        if package in (FRONT_DOOR, TESTING):
             continue
-        if room not in FLOOR:
-            yield f"{path}: the room {room!r} has no floor; give it one in this file"
+        if package not in LAYER:
+            yield f"{path}: the package {package!r} has no layer; give it one in this file"
             continue
-        for line, other in rooms_imported(path, package):
-            if other != room and FLOOR.get(other, len(FLOORS)) >= FLOOR[room]:
-                yield f"{path}:{line}: {room} imports {other}, which is not below it"
+        for line, other in packages_imported(path, root):
+            if other != package and LAYER.get(other, len(LAYERS)) >= LAYER[package]:
+                yield f"{path}:{line}: {package} imports {other}, which is not below it"
 
 
-# --- one room for SQL ----------------------------------------------------------------------------------------
+# --- one package for SQL -------------------------------------------------------------------------------------
 
 
 def without_docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
@@ -135,17 +133,17 @@ def without_docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
             yield node
 
 
-def sql_outside_the_store(package: Path) -> Iterator[str]:
-    for path in sorted(package.rglob("*.sql")):
-        if room_of(path, package) != "store":
+def sql_outside_the_store(root: Path) -> Iterator[str]:
+    for path in sorted(root.rglob("*.sql")):
+        if package_of(path, root) != "store":
             yield f"{path}: .sql files belong into store/"
-    for path in python_files(package):
-        room = room_of(path, package)
-        if room == "store":
+    for path in python_files(root):
+        package = package_of(path, root)
+        if package == "store":
             continue
         tree = parsed(path)
         for text in without_docstrings(tree):
-            if SQL.search(str(text.value)) and room != TESTING:  # whose made-up conversations speak of SQL
+            if SQL.search(str(text.value)) and package != TESTING:  # whose made-up conversations speak of SQL
                 yield f"{path}:{text.lineno}: SQL outside of store/"
         for line, module in imported_modules(tree, ()):
             if module.split(".")[0] in DRIVERS:
@@ -221,14 +219,14 @@ def none(problems: Iterable[str]) -> None:
     assert not found, "\n".join(["", *found])
 
 
-def test_floors_only_import_downwards() -> None:
+def test_layers_only_import_downwards() -> None:
     none(upward_imports(PACKAGE))
 
 
-def test_the_house_is_drawn_as_it_is() -> None:
-    drawn = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("## The house")[1].split("```")[1]
-    floors = [re.split(r" {3,}", line)[0].split() for line in drawn.strip().splitlines()]
-    assert floors == [list(rooms) for rooms in reversed(FLOORS)]
+def test_the_map_is_drawn_as_it_is() -> None:
+    drawn = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("## The layers")[1].split("```")[1]
+    layers = [re.split(r" {3,}", line)[0].split() for line in drawn.strip().splitlines()]
+    assert layers == [list(packages) for packages in reversed(LAYERS)]
 
 
 def test_sql_lives_in_the_store() -> None:
@@ -244,7 +242,7 @@ def test_broad_excepts_are_few() -> None:
     none(too_many_broad_excepts(PACKAGE))
 
 
-def test_every_room_has_an_opening_line() -> None:
+def test_every_package_has_an_opening_line() -> None:
     silent = [path for path in python_files(PACKAGE) if path.stat().st_size and not ast.get_docstring(parsed(path))]
     assert silent == []
 
@@ -295,9 +293,9 @@ def tree(tmp_path: Path, **files: str) -> Path:
         pytest.param("store__rows", "from lossless import Engine", id="a public name"),
         pytest.param("store__rows", "import lossless", id="the whole package"),
         pytest.param("ingest__run", "import_module('lossless.hosts.openclaw')", id="by a string"),
-        pytest.param("engine", "from lossless.testing import Scripted", id="to the testing room"),
-        pytest.param("shed__tools", "import json", id="a room without a floor"),
-        pytest.param("store__rows", "from lossless.shed import tools", id="into a room without a floor"),
+        pytest.param("engine", "from lossless.testing import Scripted", id="to the testing package"),
+        pytest.param("shed__tools", "import json", id="a package without a layer"),
+        pytest.param("store__rows", "from lossless.shed import tools", id="into a package without a layer"),
     ],
 )
 def test_a_wrong_import_is_found(tmp_path: Path, name: str, text: str) -> None:
@@ -309,8 +307,8 @@ def test_a_wrong_import_is_found(tmp_path: Path, name: str, text: str) -> None:
     [
         pytest.param("cli__main", "import lossless\nfrom lossless import Engine, __version__", id="from the top"),
         pytest.param("store__rows", "from lossless import errors, Session\nfrom . import sql", id="downwards, inside"),
-        pytest.param("testing__scripted", "from lossless.cli import main", id="from the testing room"),
-        pytest.param("model__context", "from lossless.model.words import fold", id="among values"),
+        pytest.param("testing__scripted", "from lossless.cli import main", id="from the testing package"),
+        pytest.param("model__context", "from lossless.model.search_text import fold", id="among values"),
     ],
 )
 def test_a_right_import_passes(tmp_path: Path, name: str, text: str) -> None:

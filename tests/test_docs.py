@@ -26,13 +26,13 @@ DOCS = ROOT / "docs"
 REFERENCE = DOCS / "reference"
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 #: Pages whose examples need more than a folder, and the tests that run them.
-RUN_ELSEWHERE = {"docs/models.md": "tests/llm/test_llm_docs.py"}
+RUN_ELSEWHERE = {"docs/models.md": "tests/llm/test_providers_docs.py"}
 #: Pages that look at an archive which somebody has filled.
 SEEDED = {"docs/reference/cli.md"}
 GENERATED = {
     "settings.md": "lossless.settings.page",
-    "cli.md": "lossless.cli.page",
-    "tools.md": "lossless.recall.page",
+    "cli.md": "lossless.cli.reference",
+    "tools.md": "lossless.recall.tools",
 }
 
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -17,15 +17,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lossless
-from lossless import logbook
-from lossless.logbook import Logbook, harmless, line_of
+from lossless.settings import event_log
+from lossless.settings.event_log import EventLog, format_line, loggable_fields
 
 DAY = datetime(2026, 7, 10, 12, tzinfo=UTC)
 BIG = 1 << 20
 WRITER = """
 import sys
-from lossless.logbook import Logbook
-book = Logbook(sys.argv[1], int(sys.argv[2]))
+from lossless.settings.event_log import EventLog
+book = EventLog(sys.argv[1], int(sys.argv[2]))
 for n in range(300):
     book.log("turn", count=n, sessionId=sys.argv[3] * 40)
 """
@@ -37,8 +37,8 @@ def temp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def book(file: Path | None, size: int = BIG, at: datetime = DAY, *, enabled: bool = True) -> Logbook:
-    return Logbook(None if file is None else str(file), size, enabled=enabled, clock=lambda: at)
+def book(file: Path | None, size: int = BIG, at: datetime = DAY, *, enabled: bool = True) -> EventLog:
+    return EventLog(None if file is None else str(file), size, enabled=enabled, clock=lambda: at)
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -151,7 +151,7 @@ def test_words_that_are_not_known_to_be_harmless_are_left_out(tmp_path: Path) ->
 
 
 def test_secrets_are_blotted_out_wherever_they_stand() -> None:
-    fields = harmless({
+    fields = loggable_fields({
         "reason": "401 for sk-ant-REDACTED and Bearer abc.def",
         "path": "postgresql://me:secret@host/db",
         "error": lossless.LosslessError("the text of a message"),
@@ -167,7 +167,7 @@ def test_secrets_are_blotted_out_wherever_they_stand() -> None:
 
 def test_the_text_of_a_line_is_easy_to_grep() -> None:
     fields = {"phase": "startup", "action": "summary", "scanned": 3, "reason": 'say "no"', "backupPath": None, "x": 1}
-    assert line_of("auto-rotate", fields) == (
+    assert format_line("auto-rotate", fields) == (
         '[lcm] auto-rotate: phase=startup action=summary scanned=3 reason="say \\"no\\""'
     )
 
@@ -178,11 +178,11 @@ def test_the_text_of_a_line_is_easy_to_grep() -> None:
     )
 )
 def test_a_line_is_one_line_whatever_is_in_it(fields: dict[str, Any]) -> None:
-    text = line_of("event", fields)
+    text = format_line("event", fields)
     assert text.isprintable() or not any(ord(character) < 32 for character in text)
     assert "\n" not in text
-    assert "content" not in harmless(fields)
-    json.dumps(harmless(fields))
+    assert "content" not in loggable_fields(fields)
+    json.dumps(loggable_fields(fields))
 
 
 def test_an_engine_has_the_log_of_its_settings(tmp_path: Path) -> None:
@@ -195,4 +195,4 @@ def test_an_engine_has_the_log_of_its_settings(tmp_path: Path) -> None:
     off = lossless.Settings(independent_log_file_enabled=False)
     with lossless.open(tmp_path / "lcm.db", off, background=False) as engine:
         assert not engine.admin.log.enabled
-    assert logbook.KEPT_FILES == 5
+    assert event_log.KEPT_FILES == 5

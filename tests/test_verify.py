@@ -11,16 +11,16 @@ import pytest
 
 import lossless
 from lossless import formats
+from lossless.maintenance.verify import verify_archive
 from lossless.model.context import MessageItem
 from lossless.model.identity import file_id, words_digest
+from lossless.model.records import ContextChange
 from lossless.model.summaries import NewSummary
 from lossless.store.archive import Archive
-from lossless.store.context import Change
-from lossless.store.sql import schema
+from lossless.store.database import load_schema
 from lossless.testing import VirtualClock
-from lossless.verify import verify
 from tests.faults import SESSION, TURN, open_engine, problems
-from tests.surgery import kit
+from tests.maintenance import surgery_kit
 from tests.transfer import claws
 
 if TYPE_CHECKING:
@@ -305,11 +305,11 @@ def fold(archive: Archive, id_: str, first: int, last: int, depth: int = 0) -> N
         archive.summaries.insert(1, sources, new, CLOCK())
         ordinal = archive.context.replace(1, sources, id_, CLOCK())
         ids = tuple(item.message_id if isinstance(item, MessageItem) else item.summary_id for item in sources)
-        archive.context.log(1, Change("fold", "test", None, ids, (id_,), ordinal), CLOCK())
+        archive.context.log(1, ContextChange("fold", "test", None, ids, (id_,), ordinal), CLOCK())
 
 
 def tables() -> set[str]:
-    ddl = schema("base") + schema("additions")
+    ddl = load_schema("base") + load_schema("additions")
     return set(re.findall(r"CREATE (?:VIRTUAL )?TABLE IF NOT EXISTS (\w+)", ddl))
 
 
@@ -333,7 +333,7 @@ def test_a_damaged_row_is_found_and_its_table_named(table: str, damage: str, who
     assert connection.total_changes() > 0
     connection.close()
     with Archive.open(path, read_only=True) as archive:
-        found = verify(archive).problems
+        found = verify_archive(archive).problems
     assert table in {problem.table for problem in found}, [str(problem) for problem in found]
 
 
@@ -343,7 +343,7 @@ def test_a_finding_names_the_row_and_what_is_wrong(whole: Path, path: Path) -> N
     connection.execute("UPDATE messages SET content = 'forged' WHERE message_id = 2")
     connection.close()
     with Archive.open(path, read_only=True) as archive:
-        verification = verify(archive)
+        verification = verify_archive(archive)
     assert not verification.ok
     assert "error: messages 2: its indexed text is not its text (index)" in map(str, verification.problems)
 
@@ -351,7 +351,7 @@ def test_a_finding_names_the_row_and_what_is_wrong(whole: Path, path: Path) -> N
 def test_verify_only_reads(whole: Path) -> None:
     before = whole.read_bytes()
     with Archive.open(whole, read_only=True) as archive:
-        verification = verify(archive)
+        verification = verify_archive(archive)
     assert (verification.ok, verification.problems) == (True, ())
     assert (verification.messages, verification.summaries) == (archive_counts(whole))
     assert whole.read_bytes() == before
@@ -376,9 +376,11 @@ def test_rows_that_are_not_indexed_are_counted_not_listed(tmp_path: Path) -> Non
 
 
 def _folded(path: Path) -> None:
-    with kit.open_engine(path, sweep_max_depth=0, condensed_min_fanout=50, condensed_min_fanout_hard=50) as engine:
-        kit.told(engine)
-        assert len(kit.roots(engine, 1)) > 2
+    with surgery_kit.open_engine(
+        path, sweep_max_depth=0, condensed_min_fanout=50, condensed_min_fanout_hard=50
+    ) as engine:
+        surgery_kit.told(engine)
+        assert len(surgery_kit.roots(engine, 1)) > 2
 
 
 @pytest.mark.parametrize(
@@ -403,19 +405,19 @@ def test_a_context_that_is_out_of_order_is_found(path: Path, statement: str, sev
             )
         other.execute(statement)
     with Archive.open(path, read_only=True) as archive:
-        found = verify(archive).problems
+        found = verify_archive(archive).problems
         assert {(problem.check, problem.table, problem.severity) for problem in found} == {
             ("order", "context_items", severity)
         }
 
 
 def test_a_branch_may_put_messages_where_it_wants(path: Path) -> None:
-    with kit.open_engine(path) as engine:
-        window = kit.talk(12)
-        engine.sync(kit.HERE, window)
-        engine.sync(kit.HERE, [*window[:6], {"role": "user", "content": "an edit in the middle"}, *window[7:]])
-        engine.sync(kit.HERE, window)
-        kit.prove(engine)
+    with surgery_kit.open_engine(path) as engine:
+        window = surgery_kit.talk(12)
+        engine.sync(surgery_kit.HERE, window)
+        engine.sync(surgery_kit.HERE, [*window[:6], {"role": "user", "content": "an edit in the middle"}, *window[7:]])
+        engine.sync(surgery_kit.HERE, window)
+        surgery_kit.prove(engine)
 
 
 @pytest.mark.parametrize("is_indexed", [False, True])
@@ -427,19 +429,19 @@ def test_a_tools_output_that_was_changed_in_another_programs_part_is_found(path:
     if is_indexed:
         Archive.open(path).close()
     with Archive.open(path, read_only=True) as archive:
-        assert not any(problem.check == "parts" for problem in verify(archive).problems)
+        assert not any(problem.check == "parts" for problem in verify_archive(archive).problems)
     with apsw.Connection(str(path)) as other:
         other.execute("UPDATE message_parts SET text_content = 'port 1'")
     with Archive.open(path, read_only=True) as archive:
-        (found,) = [problem for problem in verify(archive).problems if problem.check == "parts"]
+        (found,) = [problem for problem in verify_archive(archive).problems if problem.check == "parts"]
         assert (found.table, found.severity) == ("message_parts", "error" if is_indexed else "warning")
 
 
 @pytest.mark.parametrize("column", ["earliest_at", "latest_at"])
 @pytest.mark.parametrize("depth", [0, 1])
 def test_times_that_are_not_those_of_the_sources_are_found(path: Path, column: str, depth: int) -> None:
-    with kit.open_engine(path) as engine:
-        kit.told(engine)
+    with surgery_kit.open_engine(path) as engine:
+        surgery_kit.told(engine)
         with engine.archive.writing():
             change = f"UPDATE summaries SET {column} = strftime('%Y-%m-%dT%H:%M:%fZ', {column}, '+1 seconds')"
             engine.archive.database.run(f"{change} WHERE depth = ?", (depth,))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from lossless.llm.base import Prompt
+    from lossless.llm.completion import Prompt
     from lossless.settings import Settings
 
 P = ParamSpec("P")

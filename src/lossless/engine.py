@@ -9,61 +9,58 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lossless.assembly import run as assembly
-from lossless.background import Background
-from lossless.compaction.describing import Describing
-from lossless.compaction.observed import observation
-from lossless.compaction.run import unchanged
-from lossless.compaction.trigger import Reason
-from lossless.desk import EngineParts, name_of
-from lossless.doctor.operating import Surgery
+from lossless.compaction.compactor import parse_usage
+from lossless.compaction.plan import CompactionReason
+from lossless.compaction.run import unchanged_report
+from lossless.compaction.summariser import DescriptionWorker
+from lossless.context import run as assembly
 from lossless.errors import BadInput, LosslessError, NotFound
 from lossless.ingest import run as ingest
+from lossless.ingest import sessions
 from lossless.ingest.events import Skip, is_encodable
 from lossless.ingest.run import AppendReport
-from lossless.lifecycle import sessions
-from lossless.lifecycle.hosting import HostSupport
-from lossless.lifecycle.rotating import Rotation
-from lossless.lifecycle.transcribing import Transcripts
-from lossless.lifecycle.upkeep import Admin
+from lossless.maintenance.admin import Admin
+from lossless.maintenance.engine_parts import BackgroundWorker, EngineParts, HostSupport, model_name
+from lossless.maintenance.rotation import Rotation
+from lossless.maintenance.surgery.group import Surgery
+from lossless.maintenance.transcripts import HostTranscripts
+from lossless.maintenance.verify import Verification, verify_archive
 from lossless.model.conversations import Conversation, SessionRef, as_session
 from lossless.model.messages import ModelIdentity
-from lossless.recall.delegate import Model
+from lossless.recall.delegate import ReaderModel
 from lossless.settings import Settings
 from lossless.settings.load import load
 from lossless.store.archive import Archive
-from lossless.verify import Verification
-from lossless.verify import verify as verify_archive
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import TracebackType
 
-    from lossless.assembly.run import Assembled
-    from lossless.compaction.escalate import Written
-    from lossless.compaction.loop import Paid
+    from lossless.compaction.compactor import TurnOutcome
     from lossless.compaction.plan import Pass
     from lossless.compaction.run import CompactionReport
+    from lossless.compaction.summarise import WrittenSummary
     from lossless.compaction.summariser import Summariser
-    from lossless.lifecycle.backup import Backup
-    from lossless.lifecycle.reports import TranscriptReport
-    from lossless.lifecycle.rotate import RotateReport
-    from lossless.lifecycle.sessions import NewReport
-    from lossless.lifecycle.standing import Standing
-    from lossless.llm.base import Prompt
+    from lossless.context.run import Assembled
+    from lossless.ingest.sessions import NewReport
+    from lossless.ingest.transcripts.following import TranscriptReport
+    from lossless.ingest.transcripts.reading import Transcript
+    from lossless.llm.completion import Prompt
+    from lossless.maintenance.admin import SessionStatus
+    from lossless.maintenance.backup import Backup
+    from lossless.maintenance.rotate import RotateReport
+    from lossless.maintenance.surgery.common import OperationReport
     from lossless.model.conversations import Session
     from lossless.model.messages import Incoming, JsonObject, Message
-    from lossless.recall.calls import ToolResult
-    from lossless.recall.described import Description
-    from lossless.recall.evidence import Recalled
-    from lossless.recall.expanded import Expansion
-    from lossless.recall.found import Findings
-    from lossless.recall.grep import Means
-    from lossless.recall.scope import GrepMode, Scope, SearchIn, Sort
+    from lossless.recall.calls import ToolCallResult
+    from lossless.recall.describe import Description
+    from lossless.recall.evidence import RecallResult
+    from lossless.recall.expand import Expansion
+    from lossless.recall.results import SearchResult
+    from lossless.recall.scope import GrepMode, Scope, SearchIn, SortOrder
+    from lossless.recall.search import SearchLimits
     from lossless.recall.tools import Toolbox
-    from lossless.surgery.outcome import Operated
-    from lossless.transcripts.read import Transcript
 
 #: What closing an engine may spend on debts, extractively.
 _CLOSING_SECONDS = 0.25
@@ -78,7 +75,7 @@ class TurnReport:
     """What a turn stored, and what was done about the size of its context."""
 
     append: AppendReport
-    paid: Paid | None = None
+    paid: TurnOutcome | None = None
     #: What was read of the host's transcript, if one was named.
     transcript: TranscriptReport | None = None
 
@@ -104,13 +101,13 @@ class Engine:
         self._parts = parts = EngineParts(archive, settings, complete, clock, summariser)
         self.archive, self.settings, self.clock = archive, settings, clock
         self.vault, self.loop = parts.vault, parts.loop
-        self._describing = Describing(archive, parts.vault, parts.loop.summariser, clock)
-        self.transcripts = Transcripts(parts)
+        self._describing = DescriptionWorker(archive, parts.vault, parts.loop.summariser, clock)
+        self.transcripts = HostTranscripts(parts)
         self.rotation = Rotation(parts, self.transcripts)
         self.surgery = Surgery(parts)
         self.admin = Admin(parts, self._describing)
         self.host = HostSupport(parts)
-        self._background = Background(self.admin.pay_later) if background and not archive.read_only else None
+        self._background = BackgroundWorker(self.admin.pay_later) if background and not archive.read_only else None
 
     # --- what comes in ---
 
@@ -127,7 +124,7 @@ class Engine:
         """
         session, items = as_session(session), list(messages)
         if (reason := self._parts.no_writes(session)) is not None:
-            return _excluded(reason, len(items))
+            return _excluded_report(reason, len(items))
         now, payloads = self.clock(), self._parts.payloads
         with self.archive.writing():
             return self._settled(ingest.append(self.archive, session, items, key=key, now=now, payloads=payloads))
@@ -146,7 +143,7 @@ class Engine:
         """
         session, items, now = as_session(session), list(window), self.clock()
         if (reason := self._parts.no_writes(session)) is not None:
-            return _excluded(reason, len(items))
+            return _excluded_report(reason, len(items))
         zone, payloads = self._parts.timezone, self._parts.payloads
         with self.archive.writing():
             report = ingest.sync(
@@ -239,7 +236,7 @@ class Engine:
             return TurnReport(report, transcript=read)
         if before is not None:
             self.transcripts.hide_heartbeat(report.conversation_id, before)
-        seen = observation(usage, model)
+        seen = parse_usage(usage, model)
         observed = observed_tokens if observed_tokens is not None else seen.prompt_tokens
         who = report.conversation or session
         situation = self._parts.request(
@@ -280,11 +277,11 @@ class Engine:
         is not given is as it was last, or 0. Without `recall` tools, no text says to call one. Nothing is written, but
         with `fold`: then history that would be left out with nothing standing for it is folded first, without a model.
         """
-        situation = self._parts.request(session, budget, model=name_of(model), context_window=context_window)
+        situation = self._parts.request(session, budget, model=model_name(model), context_window=context_window)
         situation = replace(situation, beside=beside, reply=reply)
         conversation, policy = situation.conversation, self.loop.policy(situation)
         history = self.loop.history(situation, policy)
-        request = assembly.Request(
+        request = assembly.AssembleRequest(
             history.tokens,
             format,
             prompt,
@@ -316,7 +313,7 @@ class Engine:
 
         return search
 
-    def _readers(self) -> tuple[Model, ...]:
+    def _readers(self) -> tuple[ReaderModel, ...]:
         """The models that answer questions, behind the same breaker and a spend window of their own."""
         gate = replace(
             self.loop.summariser.gate(self.archive, 0, self.clock),
@@ -324,7 +321,7 @@ class Engine:
             purpose="answer",
         )
         gate = replace(gate, conversation_id=None)
-        return tuple(Model(name, chain) for name, chain in self.loop.summariser.readers(gate))
+        return tuple(ReaderModel(name, chain) for name, chain in self.loop.summariser.readers(gate))
 
     # --- questions ---
 
@@ -333,7 +330,7 @@ class Engine:
         pattern: str,
         *,
         mode: GrepMode = "full_text",
-        sort: Sort = "relevance",
+        sort: SortOrder = "relevance",
         session: SessionRef | None = None,
         conversation_id: int | None = None,
         all_conversations: bool = False,
@@ -343,15 +340,15 @@ class Engine:
         limit: int = 50,
         file_ids: Iterable[str] = (),
         cursor: str | None = None,
-    ) -> Findings:
+    ) -> SearchResult:
         """Find what was said: in one conversation, in a session's family, or, without either, in all.
 
         Any text will do; only a regular expression can be wrong (`BadPattern`). `since` is inside, `before` is not.
         """
-        from lossless.recall.grep import grep, moment
         from lossless.recall.scope import GrepRequest
+        from lossless.recall.search import grep, parse_moment
 
-        times = moment("since", since), moment("before", before)
+        times = parse_moment("since", since), parse_moment("before", before)
         request = GrepRequest(pattern, mode, scope, tuple(file_ids), *times, limit, sort)
         where = self._scope(session, conversation_id, everything=all_conversations)
         return grep(self.archive, where, request, self._parts.here(), cursor=cursor, means=self._means())
@@ -364,9 +361,9 @@ class Engine:
         conversation_id: int | None = None,
         all_conversations: bool = False,
         max_tokens: int | None = None,
-    ) -> Recalled:
+    ) -> RecallResult:
         """Evidence for a question in plain words, without a model; `str()` of it is what an agent reads."""
-        from lossless.recall.recall import recall
+        from lossless.recall.evidence import recall
 
         most = self.settings.recall_max_tokens if max_tokens is None else max_tokens
         where = self._scope(session, conversation_id, everything=all_conversations)
@@ -384,9 +381,9 @@ class Engine:
 
         Nothing can be written by it. `BadInput` for a query with more rows, or that takes longer.
         """
-        from lossless.store.select import select
+        from lossless.store.sqlite import run_owner_query
 
-        return select(self.archive.database, query, params, limit, seconds)
+        return run_owner_query(self.archive.database, query, params, limit, seconds)
 
     def describe(
         self,
@@ -422,9 +419,9 @@ class Engine:
     ) -> Expansion:
         """The words behind summaries, in order and within a budget; a cursor goes on where it stopped."""
         from lossless.recall.expand import ExpandRequest, expand
-        from lossless.recall.references import parse_all
+        from lossless.recall.results import parse_references
 
-        named = parse_all([ids] if isinstance(ids, str) else ids, kinds=("summary", "message"))
+        named = parse_references([ids] if isinstance(ids, str) else ids, kinds=("summary", "message"))
         cap = token_cap or self.settings.max_expand_tokens
         request = ExpandRequest(named, max_depth, cap, include_messages, around)
         where = self._scope(session, conversation_id, everything=False)
@@ -441,7 +438,7 @@ class Engine:
         all_conversations: bool = False,
         max_tokens: int = 2_000,
         timeout_seconds: float | None = None,
-    ) -> ToolResult:
+    ) -> ToolCallResult:
         """One answer to a question across summaries, with citations; without a model, the evidence itself."""
         from lossless.recall.scope import Caller
 
@@ -462,14 +459,14 @@ class Engine:
 
     def _scope(self, who: SessionRef | None, conversation_id: int | None, *, everything: bool) -> Scope:
         """Where a search looks; a session that has said nothing yet has nothing to look at."""
-        from lossless.recall.scope import Caller, Scope, resolve
+        from lossless.recall.scope import Caller, Scope, resolve_scope
 
         if isinstance(who, Conversation):
             conversation_id, who = conversation_id or who.id, who.session
         everything = everything or (who is None and conversation_id is None)
         now = self.clock()
         try:
-            return resolve(
+            return resolve_scope(
                 self.archive,
                 Caller(None if who is None else as_session(who)),
                 now,
@@ -479,11 +476,11 @@ class Engine:
         except BadInput as error:
             return Scope("family", (), str(error))
 
-    def _means(self) -> Means:
-        from lossless.recall.grep import Means
+    def _means(self) -> SearchLimits:
+        from lossless.recall.search import SearchLimits
 
         settings = self.settings
-        return Means(settings.regex_timeout_ms / 1000, settings.trigram_index, settings.regex_engine, self.vault)
+        return SearchLimits(settings.regex_timeout_ms / 1000, settings.trigram_index, settings.regex_engine, self.vault)
 
     @property
     def tools(self) -> Toolbox:
@@ -508,22 +505,22 @@ class Engine:
         beside: int | None = None,
         instructions: str | None = None,
         seconds: float | None = None,
-        progress: Callable[[Pass, Written | None], None] | None = None,
+        progress: Callable[[Pass, WrittenSummary | None], None] | None = None,
     ) -> CompactionReport:
         """Fold older history now: when over the threshold, when forced, or until so many tokens are left.
 
         `instructions` are for this time only; after `seconds` no further summary is begun.
         """
         if (reason := self._parts.no_writes(session)) is not None:
-            return unchanged(reason)
+            return unchanged_report(reason)
         if self._parts.find(session) is None:
-            return unchanged(Reason.NO_CONVERSATION, ok=False)
+            return unchanged_report(CompactionReason.NO_CONVERSATION, ok=False)
         situation = self._parts.request(
             session, budget, observed_tokens=observed_tokens, model=model, context_window=context_window
         )
         situation = replace(situation, beside=beside)
         if observed_tokens and situation.conversation.id in self._parts.sent:
-            self._parts.learn_usage(situation, observation({"prompt_tokens": observed_tokens}, model))
+            self._parts.learn_usage(situation, parse_usage({"prompt_tokens": observed_tokens}, model))
         if force or until is not None or self.loop.evaluate(situation).should_compact:
             self._parts.write_stale(situation.conversation.id)
         loop = replace(self.loop, summariser=self.loop.summariser.instructed(instructions))
@@ -567,36 +564,36 @@ class Engine:
     def new(self, session: SessionRef, *, retain_depth: int | None = None) -> NewReport:
         """Begin afresh in the same conversation: the context keeps only summaries of at least `retain_depth`."""
         depth = self.settings.new_session_retain_depth if retain_depth is None else retain_depth
-        return sessions.new(self.archive, self._parts.conversation(session), depth, self.clock())
+        return sessions.clear_context(self.archive, self._parts.conversation(session), depth, self.clock())
 
     def reset(self, session: SessionRef, *, cause: str = "manual-reset") -> Conversation:
         """Close the conversation with a cause and begin another under the same key; recall still finds the old one."""
-        return sessions.reset(
+        return sessions.reset_session(
             self.archive, session if isinstance(session, Conversation) else as_session(session), cause, self.clock()
         )
 
-    def status(self, session: SessionRef) -> Standing:
+    def status(self, session: SessionRef) -> SessionStatus:
         """How a session stands: stored, seen, owed, refused and why."""
-        from lossless.lifecycle.standing import standing_of
+        from lossless.maintenance.admin import session_status
 
         conversation = self._parts.conversation(session)
-        return standing_of(self.archive, conversation, self.loop.debt(conversation.id))
+        return session_status(self.archive, conversation, self.loop.debt(conversation.id))
 
-    def undo(self, session: SessionRef) -> Operated:
+    def undo(self, session: SessionRef) -> OperationReport:
         """Take back the last fold, surgery or focus of a conversation; called again, the one before it."""
-        from lossless.surgery import undo
+        from lossless.maintenance.surgery import undo
 
         id_ = self._parts.conversation(session).id
-        return undo.apply(self.archive, undo.plan(self.archive, id_), self.clock(), self._parts.backups())
+        return undo.apply_undo(self.archive, undo.plan_undo(self.archive, id_), self.clock(), self._parts.backups())
 
     def backup(self, path: str | os.PathLike[str] | None = None, *, rolling: bool = False) -> Backup:
         """Copy the archive while it is used: to `path`, else beside it; the rolling copy replaces the one before."""
-        from lossless.lifecycle import backup
+        from lossless.maintenance import backup
 
         if path is not None and rolling:
             raise BadInput("the rolling backup has its own place; name a path or ask for the rolling one")
         if path is not None:
-            return backup.make(self.archive, Path(path), vault=self.vault)
+            return backup.make_backup(self.archive, Path(path), vault=self.vault)
         return self._parts.copy(backup.ROLLING if rolling else "backup")
 
     def rotate(
@@ -665,7 +662,7 @@ class Engine:
         self.close()
 
 
-def _excluded(reason: str, count: int) -> AppendReport:
+def _excluded_report(reason: str, count: int) -> AppendReport:
     return AppendReport(None, skipped=tuple(Skip(n, reason) for n in range(count)))
 
 

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 import lossless
 from lossless.cli.main import cli
 from lossless.model.summaries import NewSummary
-from tests.surgery.kit import THERE, open_engine, talk, told
+from tests.maintenance.surgery_kit import THERE, open_engine, talk, told
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,8 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lossless
-from lossless.cli.append import Intake
-from lossless.cli.lines import BadLine, Where, parse, read_lines, unwrap
+from lossless.cli.append import BadInputLine, BatchAppender, InputPosition, parse, read_lines, unwrap
 from lossless.store.archive import Archive
 from tests.waiting import wait_for
 
@@ -164,7 +163,7 @@ class Watched(BytesIO):
 def test_a_line_without_end_is_not_read_into_memory(new: Path) -> None:
     endless = '{"role": "user", "content": "' + "x" * 3_000_000 + '"}'
     stream = Watched("\n".join([GOOD[0], endless, GOOD[1]]).encode())
-    intake = Intake(lossless.Session(key="k"), None, 1000, True)
+    intake = BatchAppender(lossless.Session(key="k"), None, 1000, True)
     with lossless.open(new, background=False) as engine:
         intake.run(engine, read_lines(stream, None, longest=1024 * 1024))
     found = intake.tally.data()
@@ -332,4 +331,4 @@ def test_no_bytes_raise_anything_but_a_reason(raw: bytes) -> None:
         reason = str(error)
     else:
         reason = ""
-    assert isinstance(BadLine(Where(None, 1), reason).reason, str)
+    assert isinstance(BadInputLine(InputPosition(None, 1), reason).reason, str)

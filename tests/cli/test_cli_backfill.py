@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lossless
-from tests.surgery.kit import HERE, THERE, open_engine, talk, told
+from tests.maintenance.surgery_kit import HERE, THERE, open_engine, talk, told
 
 from .conftest import sql
 from .loop import bytes_of

@@ -8,8 +8,8 @@ import pytest
 
 import lossless
 from lossless.model.tokens import estimate_tokens
-from lossless.store.operations import Operations
-from tests.surgery.kit import HERE, open_engine, talk, told
+from lossless.store.maintenance.surgery import SurgeryWrites
+from tests.maintenance.surgery_kit import HERE, open_engine, talk, told
 
 from .conftest import sql
 from .loop import bytes_of
@@ -209,7 +209,7 @@ def test_a_summary_that_was_written_broken_is_a_warning_and_can_be_written_anew(
         with engine.archive.writing():
             (id_,) = engine.archive.database.rows("SELECT summary_id FROM summaries WHERE depth = 0 LIMIT 1")[0]
             text = "so [Truncated from 90 tokens]"
-            operations = Operations(engine.archive)
+            operations = SurgeryWrites(engine.archive)
             operations.write(id_, text, estimate_tokens(text), "m", [])
             operations.recount([id_])
     answer = lcm("doctor", "--offline")

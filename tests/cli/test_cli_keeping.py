@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lossless
-from lossless.lifecycle.autorotate import size_of
+from lossless.maintenance.rotation import file_size
 
 from .conftest import FERRY, sql
 from .test_cli_terminal import ESCAPE, at_a_terminal
@@ -117,7 +117,7 @@ def test_room_can_be_given_back_alone(lcm: Lcm, archive: Path) -> None:
     assert (before["conversations"], before["freeBytes"] >= 900_000) == (0, True)
     done = lcm("prune", "--vacuum", "--apply").data
     assert (done["vacuumed"], done["freeBytes"], done["backupPath"]) == (True, 0, None)
-    assert size_of(archive) == done["databaseSizeBytes"] < before["databaseSizeBytes"]
+    assert file_size(archive) == done["databaseSizeBytes"] < before["databaseSizeBytes"]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rich.cells import cell_len
 
-from lossless.assembly.policy_text import RECALL_POLICY
+from lossless.context.render import RECALL_POLICY
 
 from .conftest import sql
 from .loop import BUDGET, CHAT, LONG, OTHER, bytes_of, open_engine

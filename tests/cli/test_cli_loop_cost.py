@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from rich.cells import cell_len
 
-from lossless.store.guards import LedgerRow
+from lossless.store.state import LedgerRow
 from lossless.testing.provider import Provider, Say
 
 from .loop import BUDGET, CHAT, LONG, OTHER, open_engine

@@ -14,7 +14,7 @@ import pytest
 
 import lossless
 from lossless.cli.main import cli
-from lossless.cli.page import main as write_page
+from lossless.cli.reference import write_reference_page as write_page
 
 from .conftest import said
 
@@ -53,7 +53,7 @@ def test_starting_loads_nothing_heavy(option: str) -> None:
         "print(sorted(ours | {'apsw', 'rich', 'regex', 'sqlite3', 'difflib'} & sys.modules.keys()), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stderr == "['lossless.cli', 'lossless.errors', 'lossless.paths']\n"
+    assert done.stderr == "['lossless.cli', 'lossless.errors', 'lossless.model']\n"
 
 
 def test_help_of_every_command(lcm: Lcm) -> None:

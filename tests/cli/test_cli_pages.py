@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lossless
-from lossless.cli import cursors
-from lossless.cli.options import span_of
+from lossless.cli import options
+from lossless.cli.options import parse_span
 from lossless.model.context import MessageItem, SummaryItem, fresh_tail_start
+from lossless.model.records import PageStart, TimeRange
 from lossless.model.summaries import NewSummary
-from lossless.store.listings import Place, Span
 
 from .conftest import START, fold, said
 
@@ -121,17 +121,17 @@ times = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30))
     at=times, id_=st.one_of(st.integers(1, 2**63 - 1), st.text(st.characters(categories=["L", "N", "P"]), min_size=1))
 )
 def test_cursors_round_trip(at: datetime, id_: int | str) -> None:
-    place = Place(f"{at:%Y}".rjust(4, "0") + f"{at:-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03d}Z", id_)
-    word = cursors.encode("things", place)
+    place = PageStart(f"{at:%Y}".rjust(4, "0") + f"{at:-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03d}Z", id_)
+    word = options.encode_cursor("things", place)
     assert word.isascii()
     assert not set(word) - set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
-    assert cursors.decode("things", type(id_), word) == place
+    assert options.decode_cursor("things", type(id_), word) == place
 
 
 @given(st.text())
 def test_no_word_is_taken_for_a_cursor_by_accident(word: str) -> None:
     with pytest.raises(ValueError, match=r"cursor|another"):
-        cursors.decode("messages", int, word)
+        options.decode_cursor("messages", int, word)
 
 
 def test_roles_and_times_filter_exactly(lcm: Lcm, archive: Path) -> None:
@@ -184,18 +184,18 @@ def test_times_that_cannot_be_meant(lcm: Lcm, archive: Path, options: tuple[str,
 
 
 def test_recency_counts_back_from_now() -> None:
-    assert span_of(None, None, None, "6h", NOW) == Span("2026-07-10T06:00:00.000Z", None)
-    assert span_of(None, "2026-07-10T11:00:00Z", None, "2w", NOW) == Span(
+    assert parse_span(None, None, None, "6h", NOW) == TimeRange("2026-07-10T06:00:00.000Z", None)
+    assert parse_span(None, "2026-07-10T11:00:00Z", None, "2w", NOW) == TimeRange(
         "2026-06-26T12:00:00.000Z", "2026-07-10T11:00:00.000Z"
     )
-    assert span_of(None, None, None, None, NOW) is None
+    assert parse_span(None, None, None, None, NOW) is None
 
 
 @given(st.text(max_size=40), st.sampled_from(["after", "before", "between", "recency"]))
 def test_no_time_raises_anything_but_a_usage_error(text: str, option: str) -> None:
     values = dict.fromkeys(("after", "before", "between", "recency")) | {option: text}
     with suppress(click.UsageError):
-        assert isinstance(span_of(**values, now=NOW), Span)
+        assert isinstance(parse_span(**values, now=NOW), TimeRange)
 
 
 shapes = st.lists(st.sampled_from("us0at"), max_size=40)

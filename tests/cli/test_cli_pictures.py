@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 import lossless
-from tests.surgery.kit import BUDGET, HERE, settings, talk
+from tests.maintenance.surgery_kit import BUDGET, HERE, settings, talk
 
 if TYPE_CHECKING:
     from pathlib import Path

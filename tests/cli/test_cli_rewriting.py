@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.surgery.kit import HERE
+from tests.maintenance.surgery_kit import HERE
 from tests.waiting import is_gone, wait_for
 
 from .conftest import sound, sql

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lossless
-from tests.surgery.kit import HERE, THERE, talk
+from tests.maintenance.surgery_kit import HERE, THERE, talk
 
 from .conftest import sound, sql
 from .loop import bytes_of

@@ -12,7 +12,7 @@ import pytest
 
 import lossless
 from lossless.cli.failures import printable
-from lossless.cli.screen import bytes_
+from lossless.cli.screen import format_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -144,7 +144,7 @@ def test_empty_lists_say_so(lcm: Lcm, archive: Path) -> None:
     ],
 )
 def test_sizes(size: int, shown: str) -> None:
-    assert bytes_(size) == shown
+    assert format_bytes(size) == shown
 
 
 def test_printable_keeps_what_is_harmless() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.lifecycle.transcript_files import FIRST, TranscriptFile
+from tests.maintenance.transcript_files import FIRST, TranscriptFile
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,8 +9,8 @@ import pytest
 
 from lossless.model.summaries import EXTRACTIVE_MODEL
 from lossless.store.archive import Archive
-from lossless.store.operations import Operations
-from tests.surgery.kit import HERE
+from lossless.store.maintenance.surgery import SurgeryWrites
+from tests.maintenance.surgery_kit import HERE
 
 from .conftest import sound, sql
 
@@ -40,7 +40,7 @@ def leaf(folded: Path) -> str:
     id_ = str(sql(folded, f"{leaves} ORDER BY token_count DESC, content")[0][0])
     with Archive.open(folded) as archive, archive.writing():
         archive.database.run("UPDATE summaries SET model = ?", (OTHER,))
-        operations = Operations(archive)
+        operations = SurgeryWrites(archive)
         above = operations.above([id_])
         assert len(above) > 2
         for user in above[1:]:
@@ -55,7 +55,7 @@ def leaf(folded: Path) -> str:
 
 def above(path: Path, leaf: str) -> list[str]:
     with Archive.open(path, read_only=True) as archive:
-        return Operations(archive).above([leaf])
+        return SurgeryWrites(archive).above([leaf])
 
 
 def summaries(path: Path) -> list[tuple[object, ...]]:
@@ -106,10 +106,10 @@ def test_a_refusal_names_the_command_that_helps(lcm: Lcm, folded: Path, leaf: st
 def test_without_a_model_what_a_model_wrote_is_left_alone(lcm: Lcm, folded: Path, leaf: str) -> None:
     with Archive.open(folded) as archive, archive.writing():  # its text will be shorter than its place says
         archive.database.run("UPDATE summaries SET token_count = token_count * 2 WHERE summary_id = ?", (leaf,))
-        user = Operations(archive).above([leaf])[1]
-        size = Operations(archive).source_tokens(user) - 1
+        user = SurgeryWrites(archive).above([leaf])[1]
+        size = SurgeryWrites(archive).source_tokens(user) - 1
         archive.database.run("UPDATE summaries SET token_count = ? WHERE summary_id = ?", (size, user))
-        Operations(archive).recount([leaf])
+        SurgeryWrites(archive).recount([leaf])
     refused = lcm("repair", *NAMED, "--apply")
     assert refused.code == 1
     (draft,) = refused.envelope["data"]["items"][0]["drafts"]

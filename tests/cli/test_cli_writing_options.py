@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lossless.compaction.fallback import FALLBACK_MARKER
-from lossless.store.operations import Operations
-from tests.surgery.kit import HERE, THERE, open_engine, told
+from lossless.compaction.source_text import FALLBACK_MARKER
+from lossless.store.maintenance.surgery import SurgeryWrites
+from tests.maintenance.surgery_kit import HERE, THERE, open_engine, told
 
 from .conftest import sound, sql
 
@@ -31,7 +31,7 @@ def broken(folded: Path) -> Path:
             leaf = engine.archive.listings.summaries(1, conversation_id=id_, depth=0).rows[0]
             with engine.archive.writing():
                 text = f"{FALLBACK_MARKER}\n{leaf.content[:200]}"
-                Operations(engine.archive).write(leaf.summary_id, text, leaf.token_count, "emergency-fallback", ())
+                SurgeryWrites(engine.archive).write(leaf.summary_id, text, leaf.token_count, "emergency-fallback", ())
     return folded
 
 

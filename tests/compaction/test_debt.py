@@ -10,27 +10,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lossless.compaction.compactor import CompactionPolicy, apply_override
 from lossless.compaction.debt import (
     OPERATOR_IGNORED,
-    THRESHOLD,
-    Debt,
-    backoff,
+    THRESHOLD_REASON,
+    CompactionDebt,
+    drain_backoff,
     drain_budget,
+    drain_ending,
     drain_policy,
-    ending_of,
-    finish,
-    is_due,
-    request,
-    revalidated,
-    start,
+    finish_drain,
+    is_debt_due,
+    request_sweep,
+    revalidate_debt,
+    start_drain,
 )
-from lossless.compaction.policy import CompactionPolicy, applied
-from lossless.compaction.trigger import Outcome, Reason, evaluate
-from lossless.settings.overrides import ContextThresholdOverride
+from lossless.compaction.plan import CompactionOutcome, CompactionReason, evaluate
+from lossless.settings.model_rules import ContextThresholdOverride
 
 if TYPE_CHECKING:
-    from lossless.compaction.debt import Ending
-    from lossless.compaction.trigger import Stop
+    from lossless.compaction.debt import DrainEnding
+    from lossless.compaction.plan import StopReason
 
 NOW = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 POLICY = CompactionPolicy()
@@ -39,18 +39,20 @@ UNDER = evaluate(700, None, 1000, POLICY)
 MINUTE = timedelta(minutes=1)
 
 
-def owed() -> Debt:
-    return request(Debt(7), OVER, POLICY, NOW)
+def owed() -> CompactionDebt:
+    return request_sweep(CompactionDebt(7), OVER, POLICY, NOW)
 
 
-def ended(debt: Debt, ending: Ending, detail: str | None = None, until: datetime | None = None) -> Debt:
-    running = start(debt, NOW)
-    return finish(running, ending, NOW, started_revision=running.maintenance_revision, detail=detail, until=until)
+def ended(
+    debt: CompactionDebt, ending: DrainEnding, detail: str | None = None, until: datetime | None = None
+) -> CompactionDebt:
+    running = start_drain(debt, NOW)
+    return finish_drain(running, ending, NOW, started_revision=running.maintenance_revision, detail=detail, until=until)
 
 
 def test_a_request_keeps_what_it_was_decided_with() -> None:
     debt = owed()
-    assert (debt.pending, debt.reason, debt.requested_at) == (True, THRESHOLD, NOW)
+    assert (debt.pending, debt.reason, debt.requested_at) == (True, THRESHOLD_REASON, NOW)
     assert (debt.token_budget, debt.current_token_count) == (1000, 800)
     assert (debt.context_threshold, debt.context_threshold_source) == (0.75, "global")
     assert (debt.context_fresh_tail_count, debt.context_leaf_chunk_tokens) == (64, 20_000)
@@ -59,14 +61,14 @@ def test_a_request_keeps_what_it_was_decided_with() -> None:
 
 def test_requests_coalesce() -> None:
     failed = ended(owed(), "failed", "timeout")
-    again = request(failed, evaluate(900, None, 1000, POLICY), POLICY, NOW + MINUTE)
+    again = request_sweep(failed, evaluate(900, None, 1000, POLICY), POLICY, NOW + MINUTE)
     assert (again.requested_at, again.current_token_count) == (NOW, 900)
     assert (again.retry_attempts, again.next_attempt_after) == (1, failed.next_attempt_after)
     assert again.maintenance_revision == failed.maintenance_revision + 1
 
 
 def test_a_request_after_a_paid_debt_is_a_new_one() -> None:
-    again = request(ended(owed(), "done"), OVER, POLICY, NOW + MINUTE)
+    again = request_sweep(ended(owed(), "done"), OVER, POLICY, NOW + MINUTE)
     assert (again.requested_at, again.retry_attempts, again.next_attempt_after) == (NOW + MINUTE, 0, None)
 
 
@@ -82,7 +84,7 @@ def test_a_request_after_a_paid_debt_is_a_new_one() -> None:
         pytest.param("breaker open", None, True, 0, None, id="an open breaker keeps it pending"),
     ],
 )
-def test_endings(ending: Ending, detail: str | None, pending: bool, attempts: int, waits: int | None) -> None:
+def test_endings(ending: DrainEnding, detail: str | None, pending: bool, attempts: int, waits: int | None) -> None:
     debt = ended(owed(), ending, detail)
     assert (debt.pending, debt.running, debt.last_finished_at) == (pending, False, NOW)
     assert debt.retry_attempts == attempts
@@ -93,90 +95,90 @@ def test_endings(ending: Ending, detail: str | None, pending: bool, attempts: in
 def test_a_spend_backoff_says_until_when() -> None:
     debt = ended(owed(), "spend backoff", until=NOW + 30 * MINUTE)
     assert (debt.pending, debt.next_attempt_after) == (True, NOW + 30 * MINUTE)
-    assert not is_due(debt, NOW + 29 * MINUTE)
-    assert not is_due(debt, NOW, emergency=True), "a guard is no back-off"
-    assert is_due(debt, NOW + 30 * MINUTE)
+    assert not is_debt_due(debt, NOW + 29 * MINUTE)
+    assert not is_debt_due(debt, NOW, emergency=True), "a guard is no back-off"
+    assert is_debt_due(debt, NOW + 30 * MINUTE)
 
 
 def test_a_request_during_the_drain_outlives_it() -> None:
-    running = start(owed(), NOW)
-    asked_again = request(running, OVER, POLICY, NOW + MINUTE)
+    running = start_drain(owed(), NOW)
+    asked_again = request_sweep(running, OVER, POLICY, NOW + MINUTE)
     for ending in ("done", "exhausted"):
-        debt = finish(asked_again, ending, NOW, started_revision=running.maintenance_revision)
+        debt = finish_drain(asked_again, ending, NOW, started_revision=running.maintenance_revision)
         assert (debt.pending, debt.running) == (True, False)
 
 
 def test_backoff_doubles_to_half_an_hour() -> None:
-    assert [backoff(n) // MINUTE for n in (0, 1, 2, 3, 4, 5, 500)] == [5, 5, 10, 20, 30, 30, 30]
+    assert [drain_backoff(n) // MINUTE for n in (0, 1, 2, 3, 4, 5, 500)] == [5, 5, 10, 20, 30, 30, 30]
 
 
 def test_an_emergency_steps_over_the_backoff_three_times() -> None:
     debt = owed()
     for _ in range(3):
-        assert is_due(debt, NOW, emergency=True)
+        assert is_debt_due(debt, NOW, emergency=True)
         debt = ended(debt, "failed", "timeout")
-        assert not is_due(debt, NOW)
-    assert not is_due(debt, NOW, emergency=True)
-    assert is_due(debt, NOW + 20 * MINUTE)
+        assert not is_debt_due(debt, NOW)
+    assert not is_debt_due(debt, NOW, emergency=True)
+    assert is_debt_due(debt, NOW + 20 * MINUTE)
 
 
 def test_a_dead_worker_blocks_nobody() -> None:
-    assert is_due(start(owed(), NOW), NOW)
+    assert is_debt_due(start_drain(owed(), NOW), NOW)
 
 
 def test_what_is_not_owed_is_not_due() -> None:
-    assert not is_due(Debt(7), NOW, emergency=True)
+    assert not is_debt_due(CompactionDebt(7), NOW, emergency=True)
 
 
 def test_older_reasons_are_looked_at_again() -> None:
     legacy = replace(owed(), reason="leaf-trigger")
-    assert not revalidated(legacy, UNDER, NOW).pending
-    assert revalidated(legacy, OVER, NOW).reason == THRESHOLD
-    assert revalidated(owed(), UNDER, NOW) == owed(), "a threshold debt is judged by its sweep"
+    assert not revalidate_debt(legacy, UNDER, NOW).pending
+    assert revalidate_debt(legacy, OVER, NOW).reason == THRESHOLD_REASON
+    assert revalidate_debt(owed(), UNDER, NOW) == owed(), "a threshold debt is judged by its sweep"
 
 
 def test_the_smaller_budget_counts() -> None:
     assert drain_budget(owed(), 500) == 500
     assert drain_budget(owed(), 5000) == 1000
-    assert drain_budget(Debt(7), 5000) == 5000
+    assert drain_budget(CompactionDebt(7), 5000) == 5000
 
 
 def test_stored_numbers_hold_while_some_setting_gives_them() -> None:
     rule = ContextThresholdOverride(context_threshold=0.5, model="m", fresh_tail_count=8)
-    chosen = applied(POLICY, rule)
-    debt = request(Debt(7), OVER, chosen, NOW)
+    chosen = apply_override(POLICY, rule)
+    debt = request_sweep(CompactionDebt(7), OVER, chosen, NOW)
     assert drain_policy(debt, POLICY, (POLICY, chosen)) == chosen
     changed = replace(rule, fresh_tail_count=9)
-    assert drain_policy(debt, POLICY, (POLICY, applied(POLICY, changed))) == POLICY
+    assert drain_policy(debt, POLICY, (POLICY, apply_override(POLICY, changed))) == POLICY
     old_row = replace(debt, context_fresh_tail_count=None, context_leaf_chunk_tokens=None)
     assert drain_policy(old_row, POLICY, (POLICY, chosen)) == chosen
-    assert drain_policy(Debt(7), POLICY, (POLICY, chosen)) == POLICY
+    assert drain_policy(CompactionDebt(7), POLICY, (POLICY, chosen)) == POLICY
 
 
 def test_a_debt_that_a_person_closed_can_be_owed_again() -> None:
-    closed = replace(Debt(7), resolution_reason=OPERATOR_IGNORED, resolved_at=NOW)
-    asked = request(closed, OVER, POLICY, NOW)
+    closed = replace(CompactionDebt(7), resolution_reason=OPERATOR_IGNORED, resolved_at=NOW)
+    asked = request_sweep(closed, OVER, POLICY, NOW)
     assert (asked.pending, asked.resolution_reason, asked.resolved_at) == (True, None, None)
 
 
 @pytest.mark.parametrize(
     ("outcome", "stop", "ending"),
     [
-        (Outcome(True, True, Reason.COMPACTED), "nothing left", "done"),
-        (Outcome(True, False, Reason.BELOW_THRESHOLD), "nothing left", "done"),
-        (Outcome(True, True, Reason.STILL_OVER, exhausted=True), "nothing left", "exhausted"),
-        (Outcome(False, False, Reason.EXHAUSTED, exhausted=True), "nothing left", "exhausted"),
-        (Outcome(True, True, Reason.STILL_OVER), "deadline", "unfinished"),
-        (Outcome(False, False, Reason.LIVE_OVER), "iterations", "failed"),
-        (Outcome(False, True, Reason.AUTH_PARTIAL), "auth failure", "refused"),
-        (Outcome(False, True, Reason.MODEL_FAILED), "model failure", "failed"),
-        (Outcome(False, False, Reason.MODEL_DENIED), "model denied", "denied"),
-        (Outcome(True, False, Reason.BREAKER), "breaker open", "breaker open"),
-        (Outcome(False, False, Reason.SPEND), "spend backoff", "spend backoff"),
+        (CompactionOutcome(True, True, CompactionReason.COMPACTED), "nothing left", "done"),
+        (CompactionOutcome(True, False, CompactionReason.BELOW_THRESHOLD), "nothing left", "done"),
+        (CompactionOutcome(True, True, CompactionReason.STILL_OVER, exhausted=True), "nothing left", "exhausted"),
+        (CompactionOutcome(False, False, CompactionReason.EXHAUSTED, exhausted=True), "nothing left", "exhausted"),
+        (CompactionOutcome(True, True, CompactionReason.STILL_OVER), "deadline", "unfinished"),
+        (CompactionOutcome(False, False, CompactionReason.LIVE_OVER), "iterations", "failed"),
+        (CompactionOutcome(False, True, CompactionReason.AUTH_PARTIAL), "auth failure", "refused"),
+        (CompactionOutcome(False, True, CompactionReason.MODEL_FAILED), "model failure", "failed"),
+        (CompactionOutcome(False, False, CompactionReason.MODEL_DENIED), "model denied", "denied"),
+        (CompactionOutcome(True, False, CompactionReason.BREAKER), "breaker open", "breaker open"),
+        (CompactionOutcome(False, False, CompactionReason.SPEND), "spend backoff", "spend backoff"),
     ],
 )
-def test_how_a_drain_came_out(outcome: Outcome, stop: Stop, ending: Ending) -> None:
-    assert ending_of(outcome, stop) == ending
+def test_how_a_drain_came_out(outcome: CompactionOutcome, stop: StopReason, ending: DrainEnding) -> None:
+    assert drain_ending(outcome, stop) == ending
 
 
 STEPS = st.sampled_from(("request", "start", "done", "exhausted", "unfinished", "failed", "denied", "breaker open"))
@@ -184,21 +186,21 @@ STEPS = st.sampled_from(("request", "start", "done", "exhausted", "unfinished", 
 
 @given(st.lists(STEPS, max_size=25))
 def test_a_debt_is_cleared_only_by_a_drain_that_saw_the_last_request(steps: list[str]) -> None:
-    debt, owes, started = Debt(7), False, 0
+    debt, owes, started = CompactionDebt(7), False, 0
     seen = True
     for step in steps:
         before = debt.maintenance_revision
         match step:
             case "request":
-                debt, owes, seen = request(debt, OVER, POLICY, NOW), True, False
+                debt, owes, seen = request_sweep(debt, OVER, POLICY, NOW), True, False
             case "start":
-                debt, seen = start(debt, NOW), True
+                debt, seen = start_drain(debt, NOW), True
                 started = debt.maintenance_revision
             case "done" | "exhausted" as ending:
                 owes = owes and not (seen and debt.maintenance_revision == started)
-                debt = finish(debt, ending, NOW, started_revision=started)
+                debt = finish_drain(debt, ending, NOW, started_revision=started)
             case "unfinished" | "failed" | "denied" | "breaker open" as ending:
-                debt = finish(debt, ending, NOW, started_revision=started)
+                debt = finish_drain(debt, ending, NOW, started_revision=started)
         assert debt.maintenance_revision == before + 1
         assert debt.pending is owes
         assert debt.requested_at is not None or not owes

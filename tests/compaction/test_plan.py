@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lossless.compaction.compactor import CompactionPolicy, first_import_policy
 from lossless.compaction.plan import (
+    CompactionDecision,
     Pass,
-    Remembered,
+    SweepMemory,
     SweepState,
     after_blank,
     after_pass,
@@ -17,16 +19,15 @@ from lossless.compaction.plan import (
     after_unshrinkable,
     begin_sweep,
     chunk_key,
+    context_after_fold,
     dry_run,
+    evaluate,
     expected_tokens,
-    folded,
     leaf_batch,
     next_pass,
     stop_reason,
 )
-from lossless.compaction.policy import CompactionPolicy, first_import_policy
-from lossless.compaction.trigger import Decision, evaluate
-from lossless.model.context import ContextItem, MessageItem, SummaryItem, framed, prompt_tokens, token_sum
+from lossless.model.context import ContextItem, MessageItem, SummaryItem, framed_tokens, prompt_tokens, token_sum
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,8 +48,8 @@ ROLES: dict[str, Role] = {"u": "user", "r": "tool"}
 
 def measured(
     context: Sequence[ContextItem], budget: int, policy: CompactionPolicy, observed: int | None = None
-) -> Decision:
-    return evaluate(token_sum(context), observed, budget, policy, framing=framed(0, len(context)))
+) -> CompactionDecision:
+    return evaluate(token_sum(context), observed, budget, policy, framing=framed_tokens(0, len(context)))
 
 
 @dataclass
@@ -156,7 +157,7 @@ def test_summaries_larger_than_the_chunk_limit_still_fold_two_at_a_time() -> Non
 
 def test_blank_summaries_are_folded_along_but_not_counted() -> None:
     policy = replace(POLICY, condensed_min_fanout_hard=3)
-    state = replace(OPEN, remembered=Remembered(blank_summaries=frozenset(["sum_1"])))
+    state = replace(OPEN, remembered=SweepMemory(blank_summaries=frozenset(["sum_1"])))
     assert Shape("000mu").next(policy, state) is None
     wider = replace(policy, leaf_chunk_tokens=40)
     sketch = Shape("0000mu")
@@ -428,7 +429,7 @@ def test_a_turn_of_four_hundred_results_stays_inside_its_budget() -> None:
         state = begin_sweep(context, policy, decision)
         while work := next_pass(context, policy, state, call_ids=sketch.call_ids):
             made += 1
-            context = folded(context, work, f"sum_{made}", work.target_tokens)
+            context = context_after_fold(context, work, f"sum_{made}", work.target_tokens)
             state = after_pass(state, work, f"sum_{made}", work.target_tokens)
         assert stop_reason(state, policy, 0.0) is None
         assert prompt_tokens(context) <= decision.target_tokens < budget

@@ -8,28 +8,29 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lossless.compaction.compactor import CompactionPolicy
 from lossless.compaction.plan import (
+    CompactionDecision,
     Pass,
-    Remembered,
+    SweepMemory,
     SweepState,
     after_blank,
     after_pass,
     after_unshrinkable,
     begin_sweep,
+    context_after_fold,
+    evaluate,
     expected_tokens,
-    folded,
     leaf_batch,
     next_pass,
     wants_leaf,
 )
-from lossless.compaction.policy import CompactionPolicy
-from lossless.compaction.trigger import Decision, evaluate
 from lossless.model.context import (
     FRAME_TOKENS,
     ContextItem,
     MessageItem,
     SummaryItem,
-    framed,
+    framed_tokens,
     fresh_tail_start,
     prompt_tokens,
     token_sum,
@@ -43,8 +44,8 @@ if TYPE_CHECKING:
 ROLES: dict[str, Role] = {"u": "user", "m": "assistant"}
 
 
-def measured(context: Sequence[ContextItem], budget: int, policy: CompactionPolicy) -> Decision:
-    return evaluate(token_sum(context), None, budget, policy, framing=framed(0, len(context)))
+def measured(context: Sequence[ContextItem], budget: int, policy: CompactionPolicy) -> CompactionDecision:
+    return evaluate(token_sum(context), None, budget, policy, framing=framed_tokens(0, len(context)))
 
 
 @dataclass
@@ -55,7 +56,7 @@ class World:
     below: dict[str, list[int]] = field(default_factory=dict)
     partner: dict[int, int] = field(default_factory=dict)
     call_ids: dict[int, frozenset[str]] = field(default_factory=dict)
-    remembered: Remembered = field(default_factory=Remembered)
+    remembered: SweepMemory = field(default_factory=SweepMemory)
     messages: int = 0
 
     def append(self, letter: str, tokens: int, reuse: int) -> None:
@@ -104,7 +105,7 @@ class World:
             else:
                 summary_id = f"sum_{len(self.below)}"
                 self.below[summary_id] = self.covered(work.items)
-                self.context = folded(self.context, work, summary_id, size)
+                self.context = context_after_fold(self.context, work, summary_id, size)
                 state = after_pass(state, work, summary_id, size)
             assert tried < 500, "the sweep does not end"
         self.remembered = state.remembered
@@ -224,5 +225,5 @@ def test_leaves_planned_at_once_are_those_planned_one_by_one(
         assert not planned.batched
         if expected_tokens(work) >= work.tokens:
             break
-        context = folded(context, work, f"leaf-{number}", expected_tokens(work))
+        context = context_after_fold(context, work, f"leaf-{number}", expected_tokens(work))
         state = after_pass(state, work, f"leaf-{number}", expected_tokens(work))

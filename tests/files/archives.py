@@ -7,21 +7,19 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from lossless import formats
-from lossless.files.intercept import intercept, restored
-from lossless.files.keep import keep, reader
-from lossless.files.vault import Vault
+from lossless.files.intercept import intercept, restore_message
+from lossless.files.vault import Vault, payload_reader, store_payloads
 from lossless.model.conversations import Session
 from lossless.model.identity import fingerprint, identity_hash
 from lossless.store.archive import Archive
-from lossless.store.files import Files
-from lossless.store.messages import NewMessage
+from lossless.store.messages import LargeFileRows, NewMessage
 
 from .payloads import THRESHOLD, Body
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lossless.files.draft import Payload
+    from lossless.files.document import Payload
     from lossless.model.messages import Message
 
 NOW = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
@@ -32,13 +30,13 @@ class Kept:
     """An archive, its rows of files, and its vault."""
 
     archive: Archive
-    files: Files
+    files: LargeFileRows
     vault: Vault
 
     @classmethod
     def open(cls, folder: Path) -> Kept:
         archive = Archive.open(folder / "lcm.db")
-        return cls(archive, Files(archive.database), Vault(folder / "lcm-files"))
+        return cls(archive, LargeFileRows(archive.database), Vault(folder / "lcm-files"))
 
     def append(self, body: Body, *, threshold: int = THRESHOLD, key: str = "agent:main:main") -> int:
         """Store one message as a host's: identified, intercepted, written in one transaction."""
@@ -49,7 +47,7 @@ class Kept:
                 message, threshold_tokens=threshold, conversation_id=conversation.id, decode=formats.decode
             )
             payloads: tuple[Payload, ...] = found.payloads if found else ()
-            keep(self.files, self.vault, conversation.id, payloads, NOW)
+            store_payloads(self.files, self.vault, conversation.id, payloads, NOW)
             shown = found.message if found else message
             new = NewMessage(shown, identity_hash(message.role, message.content), fingerprint(message), NOW)
             (id_,) = self.archive.messages.append(conversation, [new], NOW).ids
@@ -61,4 +59,4 @@ class Kept:
         """The message as the host sent it."""
         message = self.archive.messages.get(message_id).message
         recipe = self.files.recipes([message_id])[message_id]
-        return restored(message, recipe, reader(self.files, self.vault), formats.decode)
+        return restore_message(message, recipe, payload_reader(self.files, self.vault), formats.decode)

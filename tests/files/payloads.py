@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from hypothesis import strategies as st
 
 from lossless import formats
-from lossless.files.intercept import Intercepted, intercept, restored
+from lossless.files.intercept import Intercepted, intercept, restore_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +59,7 @@ def given_back(found: Intercepted) -> Message:
     """The message again, from what is stored: the shown message, the recipe as JSON, the files."""
     files = {payload.file_id: payload.data for payload in found.payloads}
     recipe = json.loads(json.dumps(found.notes[0]["restore"]))
-    return restored(found.message, recipe, files.__getitem__, formats.decode)
+    return restore_message(found.message, recipe, files.__getitem__, formats.decode)
 
 
 def assert_restores(body: Body, found: Intercepted | None = None) -> Intercepted:

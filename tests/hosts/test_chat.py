@@ -15,8 +15,8 @@ import pytest
 import lossless
 from lossless.model.tokens import estimate_tokens
 from lossless.testing.provider import Provider, Request, Say, last_text
+from tests.compaction.loop_kit import settings, talk
 from tests.hosts.examples import run_example
-from tests.loop.kit import settings, talk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

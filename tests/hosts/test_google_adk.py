@@ -9,8 +9,8 @@ import pytest
 
 import lossless
 from lossless.errors import BadInput
+from tests.compaction.loop_kit import settings
 from tests.hosts.examples import run_example, run_page
-from tests.loop.kit import settings
 
 pytest.importorskip("google.adk", reason="its own environment has it")
 
@@ -24,9 +24,9 @@ from google.adk.models.llm_response import LlmResponse
 from google.adk.runners import InMemoryRunner
 from google.genai import types
 
+from lossless.hosts.adapter import WindowSync
 from lossless.hosts.google_adk import LosslessPlugin
-from lossless.hosts.google_contents import View
-from lossless.hosts.window import Windows
+from lossless.hosts.google_messages import AgentView
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -55,8 +55,8 @@ def test_contents_come_back_as_they_were(engine: lossless.Engine) -> None:
         types.Content(role="model", parts=[types.Part(text="Done.")]),
     ]
     session = lossless.Session(key="adk")
-    windows = Windows(engine, "google-adk")
-    view = View(windows, contents)
+    windows = WindowSync(engine, "google-adk")
+    view = AgentView(windows, contents)
     engine.sync(session, view.window)
     assert engine.sync(session, view.window).stored == 0
     made = engine.assemble(session, allow_trailing_assistant=True)
@@ -191,8 +191,8 @@ def test_a_quote_that_is_too_long_is_still_told_as_another_agents(path: Path) ->
     contents = _get_contents(None, events, "front")
     assert [content.role for content in contents] == ["user"] * 4
     with lossless.open(path, settings(large_file_threshold_tokens=1_000), background=False) as engine:
-        windows = Windows(engine, "google-adk", 2_000)
-        view = View(windows, contents, events)
+        windows = WindowSync(engine, "google-adk", 2_000)
+        view = AgentView(windows, contents, events)
         assert [one["role"] for one in view.window] == ["user", "assistant", "tool", "assistant"]
         fitting = windows.fit(lossless.Session(key="s"), view.window)
         assert fitting is not None
@@ -204,7 +204,7 @@ def test_a_quote_that_is_too_long_is_still_told_as_another_agents(path: Path) ->
 
 
 def test_what_came_in_by_another_door(engine: lossless.Engine) -> None:
-    session, windows = lossless.Session(key="s"), Windows(engine, "google-adk")
+    session, windows = lossless.Session(key="s"), WindowSync(engine, "google-adk")
     engine.sync(
         session,
         [
@@ -216,7 +216,7 @@ def test_what_came_in_by_another_door(engine: lossless.Engine) -> None:
             {"role": "assistant", "content": "One file."},
         ],
     )  # fmt: skip
-    made = View(windows, []).given_back(engine.assemble(session, allow_trailing_assistant=True).parts)
+    made = AgentView(windows, []).given_back(engine.assemble(session, allow_trailing_assistant=True).parts)
     assert [content.role for content in made] == ["user", "model", "user", "model"]
     assert made[1].parts[0].function_call.args == {"path": "."}
     assert made[2].parts[0].function_response.response == {"result": "README"}
@@ -235,8 +235,8 @@ def test_results_that_came_as_one_stand_apart_when_one_of_them_is_too_large(path
         types.Content(role="user", parts=results),
     ]
     with lossless.open(path, settings(large_file_threshold_tokens=1_000), background=False) as engine:
-        windows = Windows(engine, "google-adk", 2_000)
-        view = View(windows, contents)
+        windows = WindowSync(engine, "google-adk", 2_000)
+        view = AgentView(windows, contents)
         fitting = windows.fit(lossless.Session(key="s"), view.window)
         assert fitting is not None
         made = view.given_back(fitting)
@@ -296,7 +296,7 @@ def test_what_has_no_words_is_shown_and_then_named(path: Path) -> None:
     picture = types.Part(inline_data=types.Blob(data=b"\x89PNG\r\n\x1a\n" * 99, mime_type="image/png"))
     link = types.Part(file_data=types.FileData(file_uri="gs://a/b.pdf", mime_type="application/pdf"))
     code = types.Part(executable_code=types.ExecutableCode(code="print(6 * 7)", language=types.Language.PYTHON))
-    odd = types.Part(function_response=types.FunctionResponse(name="f", response={"x": {1}, "y": Windows}))
+    odd = types.Part(function_response=types.FunctionResponse(name="f", response={"x": {1}, "y": WindowSync}))
     contents = [
         *(types.Content(role=role, parts=[types.Part(text=f"{role} " * 6_000)]) for role in ("user", "model")),
         types.Content(role="user", parts=[picture]),
@@ -306,10 +306,10 @@ def test_what_has_no_words_is_shown_and_then_named(path: Path) -> None:
         types.Content(role="user", parts=[odd, picture]),
     ]
     with lossless.open(path, settings(), background=False) as engine:
-        windows, session = Windows(engine, "google-adk", 4_000), lossless.Session(key="s")
+        windows, session = WindowSync(engine, "google-adk", 4_000), lossless.Session(key="s")
 
         def sent(count: int) -> list[Any]:
-            view = View(windows, contents[:count])
+            view = AgentView(windows, contents[:count])
             fitting = windows.fit(session, view.window)
             assert fitting is not None
             return view.given_back(fitting)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lossless.hosts.growth import Growth
+from lossless.hosts.hermes_messages import PromptGrowth
 
 
 @given(st.integers(0, 50_000), st.floats(0.5, 3), st.lists(st.integers(-3_000, 3_000), min_size=2, max_size=20))
 def test_the_frame_makes_no_difference(frame: int, ratio: float, steps: list[int]) -> None:
-    growth, size = Growth(), 60_000
+    growth, size = PromptGrowth(), 60_000
     for step in steps:
         size += step
         seen = growth.seen(size, frame + round(ratio * size))
@@ -21,6 +21,6 @@ def test_the_frame_makes_no_difference(frame: int, ratio: float, steps: list[int
 
 
 def test_small_steps_add_up() -> None:
-    growth = Growth()
+    growth = PromptGrowth()
     seen = [growth.seen(1_000 + 100 * n, 9_000 + 200 * n) for n in range(12)]
     assert [found for found in seen if found] == [(500, 1_000), (500, 1_000)]

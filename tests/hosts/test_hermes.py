@@ -17,15 +17,15 @@ import pytest
 import lossless
 from lossless.model.tokens import estimate_tokens
 from lossless.testing.provider import Provider, Say
+from tests.compaction.loop_kit import settings, talk
 from tests.hosts.examples import run_example
-from tests.loop.kit import settings, talk
 
 pytest.importorskip("agent.context_engine", reason="its own environment has it")
 
 from agent.context_engine import ContextEngine
 
+from lossless.hosts.adapter import wire_tokens
 from lossless.hosts.hermes import LosslessEngine
-from lossless.hosts.window import tokens_of
 
 
 class Host:
@@ -126,8 +126,8 @@ def test_a_host_that_joins_our_summaries_does_not_feed_them_back(path: Path, joi
         for message in said:
             window.append(message)
             if engine.should_compress_preflight(window):
-                window = engine.compress(window, current_tokens=tokens_of(window) + 500)
-                assert tokens_of(window) + 500 <= engine.threshold_tokens
+                window = engine.compress(window, current_tokens=wire_tokens(window) + 500)
+                assert wire_tokens(window) + 500 <= engine.threshold_tokens
                 window = joined(window, joint) if joint else window
         engine.on_session_end("run", window)
         rows = archive.archive.database.rows("SELECT content FROM messages ORDER BY message_id", ())

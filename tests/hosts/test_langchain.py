@@ -10,9 +10,9 @@ import pytest
 
 import lossless
 from lossless.errors import BadInput
-from lossless.exchange.room import recall_tokens
+from lossless.providers.token_limits import recall_tool_tokens
+from tests.compaction.loop_kit import settings, talk
 from tests.hosts.examples import run_example, run_page
-from tests.loop.kit import settings, talk
 
 pytest.importorskip("langchain", reason="its own environment has it")
 
@@ -24,10 +24,10 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
+from lossless.hosts.adapter import WindowSync
 from lossless.hosts.langchain import LosslessMiddleware
-from lossless.hosts.langchain_messages import chat, given_back
+from lossless.hosts.langchain_messages import from_langchain, to_langchain
 from lossless.hosts.langgraph import LosslessSaver
-from lossless.hosts.window import Windows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -112,7 +112,7 @@ PASTES = ("hello", PASTE, PASTE + " again", "and now?")
 def test_a_large_paste_is_whole_while_it_fits_and_then_a_reference(path: Path) -> None:
     model = Parrot()
     with lossless.open(path, settings(large_file_threshold_tokens=1_000), background=False) as engine:
-        middleware = LosslessMiddleware(engine, budget=4_000 + recall_tokens())
+        middleware = LosslessMiddleware(engine, budget=4_000 + recall_tool_tokens())
         agent = create_agent(model, middleware=[middleware], checkpointer=InMemorySaver())
         for text in PASTES:
             state = ask(agent, text.removesuffix("?"), "t")
@@ -157,14 +157,14 @@ ODD = [
 def test_odd_messages_are_kept_once_and_come_back(path: Path, odd: Any) -> None:
     head = [HumanMessage("human " * 6_000), AIMessage("model " * 6_000)]
     with lossless.open(path, settings(), background=False) as engine:
-        windows, session = Windows(engine, "langchain", 4_000), lossless.Session(key="s")
-        fitting = windows.fit(session, chat(windows, [*head, odd]))
+        windows, session = WindowSync(engine, "langchain", 4_000), lossless.Session(key="s")
+        fitting = windows.fit(session, from_langchain(windows, [*head, odd]))
         assert fitting is not None
-        last = given_back(windows, fitting)[-1]
+        last = to_langchain(windows, fitting)[-1]
         assert (type(last), last.content) == (type(odd), odd.content)
         reply = AIMessage([{"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "text", "text": "ok"}])
-        windows.turn(session, chat(windows, [*head, odd, reply]))
-        windows.fit(session, chat(windows, [*head, odd, reply, HumanMessage("next")]))
+        windows.turn(session, from_langchain(windows, [*head, odd, reply]))
+        windows.fit(session, from_langchain(windows, [*head, odd, reply, HumanMessage("next")]))
         assert [content for _, content in said(engine)][3:] == ["ok", "next"]
         assert engine.verify().ok
 

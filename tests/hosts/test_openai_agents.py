@@ -15,13 +15,12 @@ from agents.memory import Session, SessionABC
 from agents.testing import ScriptedModel, assistant_message, function_call
 
 import lossless
-from lossless.exchange.fitting import window_tokens
-from lossless.exchange.room import beside_tokens
 from lossless.hosts.openai_agents import LosslessSession
 from lossless.model.tokens import estimate_tokens
+from lossless.providers.token_limits import overhead_tokens, window_tokens
 from lossless.recall.tools import TOOLS
+from tests.compaction.loop_kit import settings
 from tests.hosts.examples import run_example
-from tests.loop.kit import settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -165,7 +164,7 @@ def test_tools_of_mcp_servers_are_counted_as_far_as_they_are_sent(path: Path, al
 
     with lossless.open(path, settings(), background=False) as engine:
         asyncio.run(steps(LosslessSession("s", engine, budget=6_000)))
-    sizes = [window_tokens(list(call.input)) + beside_tokens(tools=definitions(call.tools)) for call in model.calls]
+    sizes = [window_tokens(list(call.input)) + overhead_tokens(tools=definitions(call.tools)) for call in model.calls]
     assert 5_000 < max(sizes) <= 6_000
     assert all(len(call.tools) == 1 + (len(TOOLS) + 1 if allowed is None else len(allowed)) for call in model.calls)
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lossless
+from tests.compaction.loop_kit import settings, talk
 from tests.hosts.examples import run_example
-from tests.loop.kit import settings, talk
 
 pytest.importorskip("pydantic_ai")
 
@@ -30,10 +30,10 @@ from pydantic_ai import (
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from lossless.exchange.room import recall_tokens
+from lossless.hosts.adapter import WindowSync
 from lossless.hosts.pydantic_ai import Lossless
-from lossless.hosts.pydantic_messages import given_back, window
-from lossless.hosts.window import Windows
+from lossless.hosts.pydantic_messages import from_pydantic, to_pydantic
+from lossless.providers.token_limits import recall_tool_tokens
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -83,12 +83,12 @@ def test_what_has_no_words_is_shown_and_then_named(path: Path) -> None:
         ModelResponse([TextPart("model " * 6_000)]),
     ]
     with lossless.open(path, settings(), background=False) as engine:
-        windows, session = Windows(engine, "pydantic-ai", 4_000), lossless.Session(key="s")
+        windows, session = WindowSync(engine, "pydantic-ai", 4_000), lossless.Session(key="s")
 
         def sent(*messages: ModelMessage) -> list[ModelMessage]:
-            fitting = windows.fit(session, list(window(windows, messages)))
+            fitting = windows.fit(session, list(from_pydantic(windows, messages)))
             assert fitting is not None
-            return given_back(windows, fitting)
+            return to_pydantic(windows, fitting)
 
         assert sent(*long, asked[0])[-1].parts[-1] == asked[0].parts[0]
         drawn = ModelResponse([FilePart(picture)])
@@ -143,7 +143,7 @@ def test_a_long_history_is_fitted_on_the_wire_alone(path: Path) -> None:
         return ModelResponse([TextPart(f"Reply {len(sizes)}.")])
 
     with lossless.open(path, settings(), background=False) as engine:
-        agent = Agent(FunctionModel(model), capabilities=[Lossless(engine, budget=4_000 + recall_tokens())])
+        agent = Agent(FunctionModel(model), capabilities=[Lossless(engine, budget=4_000 + recall_tool_tokens())])
         history: list[ModelMessage] = []
         for message in talk(80):
             run = agent.run(message["content"], message_history=history, conversation_id="c")
@@ -209,7 +209,9 @@ def test_a_large_paste_is_whole_while_it_fits_and_then_a_reference(path: Path) -
             history = (await agent.run(text, message_history=history, conversation_id="c")).all_messages()
 
     with lossless.open(path, settings(large_file_threshold_tokens=1_000), background=False) as engine:
-        asyncio.run(steps(Agent(FunctionModel(model), capabilities=[Lossless(engine, budget=4_000 + recall_tokens())])))
+        asyncio.run(
+            steps(Agent(FunctionModel(model), capabilities=[Lossless(engine, budget=4_000 + recall_tool_tokens())]))
+        )
         assert [one.count(paste) for one in seen] == [0, 1, 1, 0]
         assert [one.count("[LCM Raw Payload: file_") for one in seen] == [0, 0, 1, 2]
         assert engine.verify().ok

@@ -17,9 +17,9 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 import lossless
 from lossless.errors import BadInput
+from lossless.hosts.adapter import WindowSync, required_session
 from lossless.hosts.openai_agents import LosslessSession
 from lossless.hosts.pydantic_ai import Lossless
-from lossless.hosts.window import Windows, named
 from lossless.testing.provider import Provider, Request, Say, last_text
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def test_a_session_goes_on_after_a_restart(path: Path) -> None:
 
 @pytest.mark.parametrize("budget", [0, -5, "128k", 1.5, True])
 def test_a_wrong_budget_is_said_at_once(engine: lossless.Engine, budget: Any) -> None:
-    for door in (partial(LosslessSession, "s", engine), partial(Lossless, engine), partial(Windows, engine, "any")):
+    for door in (partial(LosslessSession, "s", engine), partial(Lossless, engine), partial(WindowSync, engine, "any")):
         with pytest.raises(BadInput, match="budget is a number of tokens above 0"):
             door(budget=budget)
 
@@ -118,4 +118,4 @@ def test_a_session_without_a_name_is_said_at_once(engine: lossless.Engine, name:
     with pytest.raises(BadInput, match="which session this is: pass a session id"):
         LosslessSession(name, engine)
     with pytest.raises(BadInput, match="pass thread_id"):
-        named(name, "thread_id")
+        required_session(name, "thread_id")

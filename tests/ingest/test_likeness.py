@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from lossless import formats
 from lossless.ingest.likeness import (
     are_rewritten,
-    holds,
+    contains_all,
+    is_contained,
     is_gap_mark,
-    is_held,
     is_reduction,
     is_short,
-    likeness,
-    may_be,
+    may_be_same,
+    score_likeness,
 )
 from lossless.ingest.match import ALIKE
 
@@ -123,8 +123,8 @@ def test_words_without_any_mark_are_no_reduction(stored: str, shown: str) -> Non
     ],
 )
 def test_alike(stored: str, shown: str) -> None:
-    assert likeness(message(stored), message(shown)) >= ALIKE
-    assert likeness(message(shown), message(stored)) >= ALIKE
+    assert score_likeness(message(stored), message(shown)) >= ALIKE
+    assert score_likeness(message(shown), message(stored)) >= ALIKE
 
 
 @pytest.mark.parametrize(
@@ -138,26 +138,26 @@ def test_alike(stored: str, shown: str) -> None:
     ],
 )
 def test_unlike(stored: str, shown: str) -> None:
-    assert likeness(message(stored), message(shown)) < ALIKE
+    assert score_likeness(message(stored), message(shown)) < ALIKE
 
 
 def test_role_and_calls_decide_before_words() -> None:
-    assert likeness(message("same words"), message("same words", "assistant")) == 0
-    assert likeness(result("(running…)"), result("done")) == 1
-    assert likeness(result("same", "call_a"), result("same", "call_b")) == 0
-    assert not may_be(calling(call="call_a"), calling(call="call_b"))
-    assert likeness(calling("first"), calling("second")) == 1
-    assert likeness(calling(arguments='{"a": 1}'), calling(arguments='{"a": 2}')) < 1
-    assert likeness(message("stream", "assistant"), message("streaming on", "assistant")) == 1
+    assert score_likeness(message("same words"), message("same words", "assistant")) == 0
+    assert score_likeness(result("(running…)"), result("done")) == 1
+    assert score_likeness(result("same", "call_a"), result("same", "call_b")) == 0
+    assert not may_be_same(calling(call="call_a"), calling(call="call_b"))
+    assert score_likeness(calling("first"), calling("second")) == 1
+    assert score_likeness(calling(arguments='{"a": 1}'), calling(arguments='{"a": 2}')) < 1
+    assert score_likeness(message("stream", "assistant"), message("streaming on", "assistant")) == 1
 
 
 def test_merged_split_and_rewritten() -> None:
     parts = [message("first part of it"), message("second part of it")]
     whole = message("first part of it\n\nsecond part of it")
-    assert holds(whole, parts)
-    assert not holds(whole, parts[::-1])
-    assert is_held(parts, whole)
-    assert not is_held([parts[0], message("x")], whole)
+    assert contains_all(whole, parts)
+    assert not contains_all(whole, parts[::-1])
+    assert is_contained(parts, whole)
+    assert not is_contained([parts[0], message("x")], whole)
     pairs = [
         ("how do I open the file", "wie kann ich die Datei öffnen"),
         ("with a text editor", "mit einem Texteditor"),

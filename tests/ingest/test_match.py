@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lossless.ingest.match import Match, Shown, Stored, match, overlap
+from lossless.ingest.match import MatchResult, ShownMessage, StoredMark, match, overlap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,11 +56,11 @@ class Lines:
 
 def lay(
     shown: Sequence[str], stored: Sequence[str], last: Sequence[int] | None = None, *, follows: bool = False
-) -> Match:
+) -> MatchResult:
     """Match lines with lines; all rows were shown before, unless `last` says otherwise."""
     return match(
-        [Shown(line.encode(), ROLES[line[0]], is_short=len(line) < 12) for line in shown],
-        [Stored(line.encode(), ROLES[line[0]]) for line in stored],
+        [ShownMessage(line.encode(), ROLES[line[0]], is_short=len(line) < 12) for line in shown],
+        [StoredMark(line.encode(), ROLES[line[0]]) for line in stored],
         Lines(shown, stored),
         last=range(len(stored)) if last is None else last,
         follows=follows,
@@ -83,7 +83,7 @@ SIZES = st.integers(4, 30)
 def test_a_window_that_has_grown(size: int, more: int, follows: bool) -> None:
     """Rule: all rows in order, then what is new; nothing leaves and nothing is in doubt."""
     found = lay(log(size + more), log(size), follows=follows)
-    assert found == Match((*range(size), *[None] * more))
+    assert found == MatchResult((*range(size), *[None] * more))
 
 
 @given(data=st.data(), size=SIZES)
@@ -91,7 +91,7 @@ def test_a_window_that_has_moved_on(data: st.DataObject, size: int) -> None:
     """Rule: the rows that it still shows, then what is new; what slid out of it stays."""
     start = data.draw(st.integers(0, size - 2))
     found = lay(log(size + 3)[start:], log(size))
-    assert found == Match((*range(start, size), None, None, None))
+    assert found == MatchResult((*range(start, size), None, None, None))
 
 
 @given(data=st.data(), size=st.integers(12, 30))
@@ -167,7 +167,7 @@ def test_a_branch_leaves_everything_behind_it(data: st.DataObject, size: int, fo
     assert found.rows == (*range(keep), *[None] * (len(window) - keep))
     assert found.gone == dict.fromkeys(range(keep, size), "branch")
     shorter = lay(log(size)[:keep], log(size), follows=follows)
-    assert shorter == Match(tuple(range(keep)))
+    assert shorter == MatchResult(tuple(range(keep)))
 
 
 @given(data=st.data(), size=SIZES)
@@ -244,8 +244,8 @@ def test_all_in_other_words_is_no_edit_of_a_first_message_that_is_hardly_alike()
 
 
 def test_an_id_decides_before_all_words() -> None:
-    stored = [Stored(text.encode(), "user") for text in ("one", "two", "three")]
-    shown = [Shown(b"three", "user", 0), Shown(b"one", "user", 2)]
+    stored = [StoredMark(text.encode(), "user") for text in ("one", "two", "three")]
+    shown = [ShownMessage(b"three", "user", 0), ShownMessage(b"one", "user", 2)]
     found = match(shown, stored, Lines(["u: three", "u: one"], ["u: one", "u: two", "u: three"]), last=range(3))
     assert (found.rows, found.versions) == ((0, 2), frozenset({0, 1}))
 
@@ -290,8 +290,8 @@ def test_long_gaps_are_compared_near_their_place_only(missing: int) -> None:
     del window[500 : 500 + missing]
     pair = Lines(window, stored)
     found = match(
-        [Shown(text.encode(), ROLES[text[0]]) for text in window],
-        [Stored(text.encode(), ROLES[text[0]]) for text in stored],
+        [ShownMessage(text.encode(), ROLES[text[0]]) for text in window],
+        [StoredMark(text.encode(), ROLES[text[0]]) for text in stored],
         pair,
         last=range(size),
     )

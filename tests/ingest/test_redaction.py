@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import lossless
 from lossless.errors import BadPattern
-from lossless.lifecycle.absence import prove
+from lossless.maintenance.forget import prove_absence
 from lossless.testing import VirtualClock
-from tests.lifecycle.transcript_files import TranscriptFile
-from tests.model.test_secrets import EXAMPLES
+from tests.maintenance.transcript_files import TranscriptFile
+from tests.model.test_masking_secrets import EXAMPLES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,7 +48,7 @@ def test_the_mask_is_stored_and_the_secret_nowhere(tmp_path: Path) -> None:
     with open_engine(tmp_path / "lcm.db") as engine:
         assert engine.sync(SESSION, window()).stored == 4
         assert contents(engine)[0] == "use [redacted:anthropic-key] for it"
-        found = prove(engine.archive.path, engine.vault, [KEY])
+        found = prove_absence(engine.archive.path, engine.vault, [KEY])
         assert found.ok
         assert found.files >= 3
         assert engine.verify().problems == ()
@@ -74,7 +74,7 @@ def test_transcripts_are_masked_too(tmp_path: Path) -> None:
         engine.bootstrap(SESSION, file.path)
         engine.bootstrap(SESSION, file.path)
         assert contents(engine) == ["one", "two [redacted:anthropic-key]"]
-        assert prove(engine.archive.path, engine.vault, [KEY]).ok
+        assert prove_absence(engine.archive.path, engine.vault, [KEY]).ok
 
 
 def test_own_patterns_are_masked_and_their_masks_stay(tmp_path: Path) -> None:

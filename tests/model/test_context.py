@@ -13,9 +13,9 @@ from lossless.model.context import (
     ContextItem,
     MessageItem,
     SummaryItem,
+    cuts_splitting_pairs,
     fresh_tail_start,
     newest_user_index,
-    pair_cuts,
     token_sum,
 )
 
@@ -109,7 +109,7 @@ def test_a_message_more_never_moves_the_tail_back(shape: str, count: int) -> Non
 
 def free_borders(shape: str, calls: dict[int, set[str]]) -> list[int]:
     """`calls` by index in the shape; message ids are one more."""
-    cuts = pair_cuts(context(shape), {index + 1: frozenset(ids) for index, ids in calls.items()})
+    cuts = cuts_splitting_pairs(context(shape), {index + 1: frozenset(ids) for index, ids in calls.items()})
     assert len(cuts) == len(shape) + 1
     return [border for border, cut in enumerate(cuts) if not cut]
 

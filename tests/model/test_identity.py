@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from lossless.model.conversations import Session, matches_any
 from lossless.model.identity import (
-    canonical,
+    canonical_content,
     checkpoint_hash,
     file_id,
     file_ids_in,
@@ -58,8 +58,8 @@ def test_identity_vectors(role: str, content: str, expected: str) -> None:
 
 @pytest.mark.parametrize(("content", "expected"), VECTORS["canon"])
 def test_canonical_vectors(content: str, expected: str) -> None:
-    assert canonical("user", content) == expected
-    assert canonical("assistant", content) == content
+    assert canonical_content("user", content) == expected
+    assert canonical_content("assistant", content) == content
 
 
 @pytest.mark.parametrize(("role", "content", "expected"), VECTORS["checkpoint"])
@@ -88,7 +88,7 @@ def test_file_ids_are_found_in_references() -> None:
 def test_any_text_has_an_identity(role: str, content: str) -> None:
     assert re.fullmatch("[0-9a-f]{64}", identity_hash(role, content))
     assert re.fullmatch("[0-9a-f]{64}", checkpoint_hash(role, content))
-    assert canonical(role, content) == content or INFO in content
+    assert canonical_content(role, content) == content or INFO in content
 
 
 def test_a_lone_surrogate_counts_as_the_replacement_character() -> None:
@@ -168,7 +168,7 @@ FRAMES = [
 
 @pytest.mark.parametrize(("content", "expected"), FRAMES)
 def test_a_frame_is_reduced_to_what_stays_the_same(content: str, expected: str) -> None:
-    assert canonical("user", content) == expected
+    assert canonical_content("user", content) == expected
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_a_frame_is_reduced_to_what_stays_the_same(content: str, expected: str) 
     ],
 )
 def test_what_is_no_frame_or_holds_nothing_else_stays_as_it_is(content: str) -> None:
-    assert canonical("user", content) == content
+    assert canonical_content("user", content) == content
 
 
 @given(said=texts.filter(lambda text: text.strip() != "" and not text[0].isspace()), moment=texts)
@@ -221,7 +221,7 @@ def test_the_same_words_delivered_twice_are_the_same_message(said: str, moment: 
 )
 def test_hostile_frames_of_megabytes_are_read_to_their_end(hostile: str) -> None:
     """Work that grows with the square of the length would run into the limit of a test."""
-    assert canonical("user", hostile)
+    assert canonical_content("user", hostile)
 
 
 CALL = Message("assistant", "I look.", (Text("I look."), ToolCall("call_a", "read", {"path": "a", "n": 1})))

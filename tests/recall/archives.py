@@ -9,7 +9,7 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
 import lossless
-from lossless.recall.scope import Caller, Scope, resolve
+from lossless.recall.scope import Caller, Scope, resolve_scope
 from lossless.recall.tools import Toolbox
 from lossless.testing import VirtualClock, openai_chat, sample_conversation
 
@@ -47,7 +47,7 @@ class Folded:
 
     @property
     def scope(self) -> Scope:
-        return resolve(self.archive, Caller(MAIN), NOW)
+        return resolve_scope(self.archive, Caller(MAIN), NOW)
 
     def text_of(self, message_id: int) -> str:
         return self.archive.messages.get(message_id).message.content

@@ -10,7 +10,7 @@ import lossless
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lossless.recall.found import Findings
+    from lossless.recall.results import SearchResult
 
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
 NOW = datetime(2026, 4, 1, tzinfo=UTC)
@@ -37,5 +37,5 @@ def say(engine: lossless.Engine, session: lossless.Session, texts: Sequence[str]
     )
 
 
-def ids(found: Findings) -> list[int | str]:
+def ids(found: SearchResult) -> list[int | str]:
     return [hit.id for hit in found.hits]

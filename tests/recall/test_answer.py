@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 import lossless
 from lossless.errors import ModelAuth, ModelError, ModelRateLimit
-from lossless.recall.answer import NOTHING_FOUND
-from lossless.recall.candidates import Candidate, buckets, shares
+from lossless.recall.answer import NO_CANDIDATES, AnswerCandidate, group_candidates, split_tokens
 from lossless.recall.scope import Caller
 from lossless.store.archive import Archive
 from lossless.testing import Scripted, VirtualClock, hang, say
@@ -23,7 +22,7 @@ from .archives import MAIN, NOW, OTHER, Folded, fill, folded, toolbox
 from .asking import ASKED, ask, box_with, final, no_grant_is_left, tool
 
 if TYPE_CHECKING:
-    from lossless.recall.delegate import Task
+    from lossless.recall.delegate import DelegateTask
 
 
 @pytest.fixture
@@ -274,7 +273,7 @@ def test_nothing_found_has_a_fixed_answer() -> None:
     model = Scripted(name="never")
     box = box_with(kept.archive, model)
     details = ask(box, query="zxqwv")
-    assert details["answer"] == NOTHING_FOUND
+    assert details["answer"] == NO_CANDIDATES
     assert (details["citedIds"], details["sourceConversationIds"]) == ([], [])
     assert "error" in ask(box, query="zxqwv", allConversations=True)
     assert model.started == 0
@@ -289,8 +288,8 @@ def test_named_summaries_must_be_in_scope() -> None:
     assert ask(box, query=None)["error"] == "pass query, summaryIds or both"
 
 
-def candidate(id_: str, conversation: int, hours: int = 0, **more: bool) -> Candidate:
-    return Candidate(id_, conversation, NOW - timedelta(hours=hours), **more)
+def candidate(id_: str, conversation: int, hours: int = 0, **more: bool) -> AnswerCandidate:
+    return AnswerCandidate(id_, conversation, NOW - timedelta(hours=hours), **more)
 
 
 def test_conversations_are_ranked() -> None:
@@ -303,13 +302,13 @@ def test_conversations_are_ranked() -> None:
         candidate("f", 5, 9, is_explicit=True),
         candidate("g", 4, 5),
     ]
-    assert [bucket.conversation_id for bucket in buckets(found)] == [5, 6, 7, 8, 4, 9]
-    assert buckets([]) == []
+    assert [bucket.conversation_id for bucket in group_candidates(found)] == [5, 6, 7, 8, 4, 9]
+    assert group_candidates([]) == []
 
 
 @given(cap=st.integers(0, 10**6), count=st.integers(1, 3))
 def test_a_cap_is_split_evenly(cap: int, count: int) -> None:
-    parts = shares(cap, count)
+    parts = split_tokens(cap, count)
     assert sum(parts) == cap
     assert parts[0] - parts[-1] in (0, 1)
     assert sorted(parts, reverse=True) == parts
@@ -332,7 +331,7 @@ def test_a_delegated_session_cannot_ask(own: Folded) -> None:
 def test_a_session_asks_one_question_at_a_time(own: Folded) -> None:
     seen: list[dict[str, Any]] = []
 
-    def delegate(task: Task) -> str:
+    def delegate(task: DelegateTask) -> str:
         seen.append(ask(replace(box, delegate=None)))
         return json.dumps({"answer": "done"})
 

@@ -11,8 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lossless
-from lossless.recall.citations import MARK
-from lossless.recall.delegate import DelegateError, Failure, Reply, Task, json_objects, read_reply
+from lossless.recall.answer import MISSING_ID_MARK
+from lossless.recall.delegate import (
+    DelegateError,
+    DelegateFailure,
+    DelegateReply,
+    DelegateTask,
+    find_json_objects,
+    parse_reply,
+)
 from lossless.recall.scope import Caller
 from lossless.testing import Scripted
 from lossless.testing.strategies import hostile_text, json_values
@@ -38,7 +45,7 @@ def test_ids_that_a_model_made_up_are_dropped_and_marked() -> None:
     model = Scripted(final(answer, (made_up, "msg#12", "msg#999999", foreign, "nonsense")), name="liar")
     details = ask(box_with(kept.archive, model))
     assert details["citedIds"] == ["msg#12", kept.leaves[0]]
-    assert details["answer"] == f"It is 11 minutes (msg#12), see {made_up}{MARK} and {kept.leaves[0]}."
+    assert details["answer"] == f"It is 11 minutes (msg#12), see {made_up}{MISSING_ID_MARK} and {kept.leaves[0]}."
     assert details["droppedIds"] == [made_up, "msg#999999", foreign]
 
 
@@ -57,11 +64,11 @@ def test_whatever_a_model_cites_cited_ids_exist(cited: list[str], text: str) -> 
 def test_any_last_words_are_a_reply_or_a_failure(words: Any) -> None:
     text = words if isinstance(words, str) else json.dumps(words)
     for reply in (
-        read_reply(text),
-        read_reply(f"```json\n{text}\n```"),
-        read_reply(f'{{"answer": {json.dumps(text)}}}'),
+        parse_reply(text),
+        parse_reply(f"```json\n{text}\n```"),
+        parse_reply(f'{{"answer": {json.dumps(text)}}}'),
     ):
-        assert isinstance(reply, Reply | Failure)
+        assert isinstance(reply, DelegateReply | DelegateFailure)
 
 
 @pytest.mark.parametrize(
@@ -73,13 +80,13 @@ def test_any_last_words_are_a_reply_or_a_failure(words: Any) -> None:
     ],
 )
 def test_replies_as_models_write_them(text: str) -> None:
-    assert read_reply(text) == Reply("yes", ("sum_1",), truncated=True)
+    assert parse_reply(text) == DelegateReply("yes", ("sum_1",), truncated=True)
 
 
 def test_deep_or_broken_json_is_no_object() -> None:
-    assert json_objects("{" * 100_000) == []
-    assert len(json_objects('{"a": ' * 5_000 + "1" + "}" * 5_000)) <= 1
-    assert json_objects("[1, 2") == []
+    assert find_json_objects("{" * 100_000) == []
+    assert len(find_json_objects('{"a": ' * 5_000 + "1" + "}" * 5_000)) <= 1
+    assert find_json_objects("[1, 2") == []
 
 
 # --- a host's own sub-agents ---------------------------------------------------------------------------
@@ -88,7 +95,7 @@ def test_deep_or_broken_json_is_no_object() -> None:
 def test_a_host_brings_its_own_reader(own: Folded) -> None:
     box = toolbox(own.archive)
 
-    def delegate(task: Task) -> str:
+    def delegate(task: DelegateTask) -> str:
         reader = Caller(lossless.Session(key=task.session_key), host_has_subagents=True)
         read = box.call("lcm_expand", {"summaryIds": [own.leaves[0]], "includeMessages": True}, reader)
         assert not read.is_error, read.text
@@ -115,7 +122,7 @@ def test_a_host_brings_its_own_reader(own: Folded) -> None:
     ],
 )
 def test_how_a_host_may_fail(own: Folded, error: Exception | None, code: str, phase: str) -> None:
-    def delegate(task: Task) -> str | None:
+    def delegate(task: DelegateTask) -> str | None:
         if error is not None:
             raise error
         return None

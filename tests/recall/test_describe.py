@@ -15,18 +15,26 @@ import lossless
 from lossless.errors import BadInput, GrantError, NotFound
 from lossless.files.vault import Vault
 from lossless.model.context import ContextItem, MessageItem, SummaryItem
-from lossless.model.files import StoredFile
+from lossless.model.messages import StoredFile
 from lossless.model.summaries import NewSummary
 from lossless.model.tokens import estimate_tokens
-from lossless.recall import grants
-from lossless.recall.describe import DescribeRequest, describe
-from lossless.recall.described import FileDescription, MessageDescription, SummaryDescription, runs
+from lossless.recall import scope as recall_scope
+from lossless.recall.describe import (
+    DescribeRequest,
+    FileDescription,
+    FilePageRequest,
+    MessageDescription,
+    SummaryDescription,
+    describe,
+    format_id_ranges,
+    is_binary,
+    read_file_page,
+    vault_opener,
+)
 from lossless.recall.expand import ExpandRequest, expand
-from lossless.recall.file_page import Wanted, from_vault, is_binary, read_page
-from lossless.recall.references import parse
-from lossless.recall.room import Room
-from lossless.recall.scope import Caller, Scope, everything, resolve
-from lossless.store.files import Files
+from lossless.recall.results import TextBudget, parse_reference
+from lossless.recall.scope import Caller, Scope, resolve_scope, whole_archive
+from lossless.store.messages import LargeFileRows
 from lossless.testing.strategies import nasty_text
 
 from .archives import NOW, Folded, folded
@@ -35,8 +43,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lossless.model.messages import JsonObject
-    from lossless.recall.file_page import ReadAt
-    from lossless.store.grants import Grant
+    from lossless.recall.describe import ReadAt
+    from lossless.store.state import Grant
 
 FILE = "file_0123456789abcdef"
 
@@ -120,12 +128,12 @@ def test_a_manifest_is_bounded(engine: lossless.Engine) -> None:
     with engine.archive.writing():
         for id_, depth, sources in made:
             engine.archive.summaries.insert(report.conversation_id, sources, NewSummary(id_, depth, "y", 1, "m"), NOW)
-    found = describe(engine.archive, "sum_top", everything(), NOW)
+    found = describe(engine.archive, "sum_top", whole_archive(), NOW)
     assert isinstance(found, SummaryDescription)
     assert [branch.node.id for branch in found.manifest.branches] == ["sum_top", *middle]
     assert found.manifest.omitted == 150
     assert "... 150 more below" in str(found)
-    below = describe(engine.archive, middle[3], everything(), NOW)
+    below = describe(engine.archive, middle[3], whole_archive(), NOW)
     assert isinstance(below, SummaryDescription)
     assert [branch.node.id for branch in below.manifest.branches] == [middle[3], *leaves[3::10]]
 
@@ -157,11 +165,11 @@ def test_tool_calls_and_results_are_shown_reasoning_is_not(engine: lossless.Engi
     answer = [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "port = 8443"}]
     result: JsonObject = {"role": "user", "content": answer}
     engine.append(session, [call, result])
-    shown = str(describe(engine.archive, "1", everything(), NOW))
+    shown = str(describe(engine.archive, "1", whole_archive(), NOW))
     assert 'Tool call (read): {"path":"a.py"}' in shown
     assert "- reasoning, not shown\n- text, 12 characters\n- tool call read (toolu_1)\n" in shown
     assert "I wonder" not in shown
-    assert "port = 8443" in str(describe(engine.archive, "msg#2", everything(), NOW))
+    assert "port = 8443" in str(describe(engine.archive, "msg#2", whole_archive(), NOW))
 
 
 @settings(max_examples=30)
@@ -173,7 +181,7 @@ def test_pages_of_a_message_join_to_the_whole(text: str, cap: int) -> None:
         pieces: list[str] = []
         cursor: str | None = None
         while cursor is not None or not pieces:
-            found = describe(engine.archive, "msg#1", everything(), NOW, DescribeRequest(cap, cursor=cursor))
+            found = describe(engine.archive, "msg#1", whole_archive(), NOW, DescribeRequest(cap, cursor=cursor))
             assert isinstance(found, MessageDescription)
             assert 0 < estimate_tokens(found.page.text) <= cap
             pieces.append(found.page.text)
@@ -197,9 +205,9 @@ def test_what_is_out_of_scope_is_as_if_it_were_not_there() -> None:
 
 def test_source_text_is_charged_to_a_grant_and_summaries_are_not() -> None:
     archive = folded()
-    terms = grants.Terms((archive.conversation_id,), token_cap=60)
-    grant = grants.issue(archive.archive, "main", "agent:main:subagent:d1", terms, NOW)
-    scope = resolve(archive.archive, Caller(grant_id=grant.id), NOW)
+    terms = recall_scope.GrantTerms((archive.conversation_id,), token_cap=60)
+    grant = recall_scope.issue_grant(archive.archive, "main", "agent:main:subagent:d1", terms, NOW)
+    scope = resolve_scope(archive.archive, Caller(grant_id=grant.id), NOW)
     first = describe(archive.archive, archive.top, scope, NOW)
     assert isinstance(first, SummaryDescription)
     assert (first.manifest.token_cap, first.manifest.budget_source) == (60, "delegated_grant_remaining")
@@ -230,9 +238,9 @@ def used(archive: Folded, grant: Grant) -> int:
 def test_a_grant_for_some_summaries_opens_only_what_is_below_them() -> None:
     archive = folded()
     inside, outside = archive.leaves[0], archive.leaves[-1]
-    terms = grants.Terms((archive.conversation_id,), summary_ids=(inside,))
-    grant = grants.issue(archive.archive, "main", "agent:main:subagent:d2", terms, NOW)
-    scope = resolve(archive.archive, Caller(grant_id=grant.id), NOW)
+    terms = recall_scope.GrantTerms((archive.conversation_id,), summary_ids=(inside,))
+    grant = recall_scope.issue_grant(archive.archive, "main", "agent:main:subagent:d2", terms, NOW)
+    scope = resolve_scope(archive.archive, Caller(grant_id=grant.id), NOW)
     describe(archive.archive, inside, scope, NOW)
     describe(archive.archive, "msg#1", scope, NOW)
     for id_ in (outside, archive.top, f"msg#{archive.archive.summaries.message_ids(outside)[0]}"):
@@ -252,7 +260,7 @@ def stored(engine: lossless.Engine, size: int, **more: str | None) -> StoredFile
     about = (values["name"], values["mime"], size, None, "/x", values["exploration_summary"])
     file = StoredFile(FILE, report.conversation_id, *about, at)
     with engine.archive.writing():
-        Files(engine.archive.database).add([file])
+        LargeFileRows(engine.archive.database).add([file])
     return file
 
 
@@ -264,7 +272,7 @@ def test_a_file_is_shown_with_its_content(engine: lossless.Engine) -> None:
     data = b"one\ntwo ```` fence\n"
     stored(engine, len(data))
     for id_ in (FILE, f"[LCM Tool Output: {FILE} | tool=exec | 19 bytes]"):
-        found = describe(engine.archive, id_, everything(), NOW, open_file=lambda _: reader(data))
+        found = describe(engine.archive, id_, whole_archive(), NOW, open_file=lambda _: reader(data))
         assert isinstance(found, FileDescription)
         text = str(found)
         assert text.startswith(f"## LCM File: {FILE}\n")
@@ -278,10 +286,10 @@ def test_a_file_is_shown_with_its_content(engine: lossless.Engine) -> None:
 
 def test_a_file_that_cannot_be_read_is_looked_for_in_its_message(engine: lossless.Engine) -> None:
     file = stored(engine, 9)
-    assert "Content unavailable" in str(describe(engine.archive, FILE, everything(), NOW, open_file=lambda _: None))
+    assert "Content unavailable" in str(describe(engine.archive, FILE, whole_archive(), NOW, open_file=lambda _: None))
     with engine.archive.writing():
-        Files(engine.archive.database).set_stub(1, FILE)
-    found = describe(engine.archive, FILE, everything(), NOW)
+        LargeFileRows(engine.archive.database).set_stub(1, FILE)
+    found = describe(engine.archive, FILE, whole_archive(), NOW)
     assert isinstance(found, FileDescription)
     assert (found.page.text, found.from_message) == ("see the file", True)
     assert "The file cannot be read" in str(found)
@@ -293,8 +301,8 @@ def test_a_stub_is_never_answered_with_a_stub(engine: lossless.Engine) -> None:
     reference = f"[LCM Tool Output: {FILE} | tool=exec | 9 bytes]\n\nExploration Summary:\nx"
     report = engine.append(lossless.Session(key="k"), [{"role": "user", "content": reference}])
     with engine.archive.writing():
-        Files(engine.archive.database).set_stub(report.message_ids[0], FILE)
-    found = describe(engine.archive, FILE, everything(), NOW)
+        LargeFileRows(engine.archive.database).set_stub(report.message_ids[0], FILE)
+    found = describe(engine.archive, FILE, whole_archive(), NOW)
     assert isinstance(found, FileDescription)
     assert found.page.text == ""
 
@@ -305,7 +313,7 @@ def test_line_ranges(engine: lossless.Engine) -> None:
 
     def lines(first: int | None, last: int | None) -> str:
         request = DescribeRequest(start_line=first, end_line=last)
-        found = describe(engine.archive, FILE, everything(), NOW, request, lambda _: reader(data))
+        found = describe(engine.archive, FILE, whole_archive(), NOW, request, lambda _: reader(data))
         assert isinstance(found, FileDescription)
         return found.page.text or str(found.page.note)
 
@@ -320,7 +328,7 @@ def test_line_ranges(engine: lossless.Engine) -> None:
 
 def test_binary_content_is_not_shown(engine: lossless.Engine) -> None:
     stored(engine, 4, mime="image/png")
-    shown = str(describe(engine.archive, FILE, everything(), NOW, open_file=lambda _: reader(b"\x89PNG\0")))
+    shown = str(describe(engine.archive, FILE, whole_archive(), NOW, open_file=lambda _: reader(b"\x89PNG\0")))
     assert "Content unavailable: binary" in shown
 
 
@@ -331,9 +339,9 @@ def test_binary_content_is_not_shown(engine: lossless.Engine) -> None:
 )
 def test_pages_of_a_file_join_to_the_whole(data: bytes, size: int, tokens: int) -> None:
     read = reader(data)
-    wanted, texts, at = Wanted(max_bytes=size), [], 0
+    wanted, texts, at = FilePageRequest(max_bytes=size), [], 0
     while True:
-        page = read_page(FILE, read, wanted, Room(tokens))
+        page = read_file_page(FILE, read, wanted, TextBudget(tokens))
         if is_binary(data):
             assert page.text == ""
             return
@@ -345,7 +353,7 @@ def test_pages_of_a_file_join_to_the_whole(data: bytes, size: int, tokens: int) 
         if page.cursor is None:
             break
         assert page.end > page.start
-        wanted = Wanted(max_bytes=size, offset=page.end)
+        wanted = FilePageRequest(max_bytes=size, offset=page.end)
     assert at == len(data)
     if data.decode("utf-8", "ignore").encode() == data:
         assert "".join(texts) == data.decode()
@@ -354,7 +362,7 @@ def test_pages_of_a_file_join_to_the_whole(data: bytes, size: int, tokens: int) 
 def test_files_of_a_vault(engine: lossless.Engine, tmp_path: Path) -> None:
     vault = Vault(tmp_path / "files")
     file = stored(engine, 5)
-    open_file = from_vault(vault)
+    open_file = vault_opener(vault)
     assert open_file(file) is None
     kept = replace(file, storage_uri=str(vault.write(file.conversation_id, FILE, "txt", b"hello")))
     read = open_file(kept)
@@ -367,13 +375,15 @@ def test_files_of_a_vault(engine: lossless.Engine, tmp_path: Path) -> None:
 
 
 def test_runs_of_ids() -> None:
-    assert runs([5]) == "msg#5 (1)"
-    assert runs(range(0, 100, 2)).endswith("and 30 more runs (50)")
+    assert format_id_ranges([5]) == "msg#5 (1)"
+    assert format_id_ranges(range(0, 100, 2)).endswith("and 30 more runs (50)")
 
 
 def test_a_cursor_of_something_else_is_refused() -> None:
     archive = folded()
-    first = expand(archive.archive, ExpandRequest((parse(archive.leaves[0]),), token_cap=100), archive.scope, NOW)
+    first = expand(
+        archive.archive, ExpandRequest((parse_reference(archive.leaves[0]),), token_cap=100), archive.scope, NOW
+    )
     for cursor in (first.cursor, "nonsense", "", "e30"):
         with pytest.raises(BadInput, match="cursor"):
             describe(archive.archive, "msg#1", archive.scope, NOW, DescribeRequest(cursor=cursor))

@@ -10,15 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lossless.model.index_text import extra_tokens
-from lossless.recall.query import (
-    EMPTY_HINT,
-    MAX_TERMS,
-    REGEX_HINT,
-    ROW_BUDGET,
-    candidate_matches,
-    understand,
-)
+from lossless.model.search_text import extra_tokens
+from lossless.recall.query import EMPTY_HINT, MAX_TERMS, REGEX_HINT, ROW_BUDGET, candidate_expressions, parse_query
 
 Search = Callable[[str], list[int]]
 
@@ -80,8 +73,8 @@ def search() -> Search:
     ],
 )
 def test_a_question_finds_its_text_first(search: Search, question: str, row: int) -> None:
-    assert search(understand(question).match_any)[0] == row
-    assert search(understand(question).match_all)[:1] in ([row], [])
+    assert search(parse_query(question).match_any)[0] == row
+    assert search(parse_query(question).match_all)[:1] in ([row], [])
 
 
 @pytest.mark.parametrize(
@@ -100,7 +93,7 @@ def test_a_question_finds_its_text_first(search: Search, question: str, row: int
     ],
 )
 def test_terms(question: str, terms: list[str]) -> None:
-    assert [term.text for term in understand(question).terms] == terms
+    assert [term.text for term in parse_query(question).terms] == terms
 
 
 @pytest.mark.parametrize(
@@ -112,12 +105,12 @@ def test_terms(question: str, terms: list[str]) -> None:
     ],
 )
 def test_phrases_and_identifiers_are_required(question: str, required: list[str]) -> None:
-    assert [term.text for term in understand(question).terms if term.required] == required
+    assert [term.text for term in parse_query(question).terms if term.required] == required
 
 
 @pytest.mark.parametrize("question", ["foo.*bar", r"\bfoo\w+", "^start", "end$", "(?:a)", "a|b", "x{2,3}", "[a-z]+"])
 def test_what_looks_like_a_regex_is_searched_as_words_with_a_hint(question: str) -> None:
-    query = understand(question)
+    query = parse_query(question)
     assert query.hint == REGEX_HINT
     assert query.terms
 
@@ -126,17 +119,17 @@ def test_what_looks_like_a_regex_is_searched_as_words_with_a_hint(question: str)
     "question", ["What? Really?", r"C:\dev\src\main.py", "list[int]", '"foo.*bar"', "costs $5 (or 6)", "a.b.c"]
 )
 def test_what_does_not_look_like_a_regex_has_no_hint(question: str) -> None:
-    assert understand(question).hint is None
+    assert parse_query(question).hint is None
 
 
 def test_a_question_without_words_says_so() -> None:
-    query = understand("→ ??")
+    query = parse_query("→ ??")
     assert (query.terms, query.hint) == ((), EMPTY_HINT)
 
 
 @given(st.text(st.characters(exclude_categories=()), max_size=300))
 def test_no_string_raises(search: Search, question: str) -> None:
-    query = understand(question)
+    query = parse_query(question)
     search(query.match_any)
     search(query.match_all)
     assert len(query.terms) <= MAX_TERMS
@@ -147,7 +140,7 @@ def test_no_row_of_odd_pieces_raises(search: Search) -> None:
     pieces += ["ß", "é", "🎉", "\u200d", "a", "1", " ", "\n", "\\", "\\b", "{", "}", "\u0301", "ـُ", "C++", "aB", "“"]
     rng = random.Random(7)
     for _ in range(3000):
-        query = understand("".join(rng.choices(pieces, k=rng.randrange(12))))
+        query = parse_query("".join(rng.choices(pieces, k=rng.randrange(12))))
         search(query.match_any)
         search(query.match_all)
 
@@ -156,23 +149,23 @@ def test_no_row_of_odd_pieces_raises(search: Search) -> None:
     "text", ['"' * 1_000_000, "a" * 1_000_000, "a." * 500_000, "数" * 1_000_000, "\\b" * 500_000, "[" * 999_999]
 )
 def test_a_huge_question_is_cut(text: str) -> None:
-    assert len(understand(text).terms) <= MAX_TERMS
+    assert len(parse_query(text).terms) <= MAX_TERMS
 
 
 def test_candidates_are_any_of_the_terms() -> None:
-    query = understand("deploy pipeline")
-    assert candidate_matches(query, [3, 4], 200) == [query.match_any]
+    query = parse_query("deploy pipeline")
+    assert candidate_expressions(query, [3, 4], 200) == [query.match_any]
 
 
 def test_texts_with_all_terms_are_candidates_of_their_own_when_there_are_many() -> None:
-    query = understand("deploy pipeline")
-    assert candidate_matches(query, [300, 4000], 200)[1] == '("deploy") AND ("pipeline")'
+    query = parse_query("deploy pipeline")
+    assert candidate_expressions(query, [300, 4000], 200)[1] == '("deploy") AND ("pipeline")'
 
 
 def test_terms_that_are_everywhere_do_not_choose_candidates() -> None:
-    query = understand("deploy pipeline zebra")
+    query = parse_query("deploy pipeline zebra")
     rare, everywhere = 5, ROW_BUDGET
-    (any_match, all_match) = candidate_matches(query, [everywhere, 100, rare], 200)
+    (any_match, all_match) = candidate_expressions(query, [everywhere, 100, rare], 200)
     assert "deploy" not in any_match
     assert "pipeline" in any_match
     assert "zebra" in any_match
@@ -180,4 +173,4 @@ def test_terms_that_are_everywhere_do_not_choose_candidates() -> None:
 
 
 def test_a_term_that_is_nowhere_still_looks_for_longer_words() -> None:
-    assert candidate_matches(understand("confi"), [0], 200) == ['"confi" OR "conf"*']
+    assert candidate_expressions(parse_query("confi"), [0], 200) == ['"confi" OR "conf"*']

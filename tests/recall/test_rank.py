@@ -6,23 +6,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lossless.recall.query import understand
-from lossless.recall.rank import Hit, Neighbour, Sort, Span, missing_places, rank
-from lossless.recall.weigh import PIECE_WEIGHT, Candidate, Counts, Weighed, weigh
+from lossless.recall.query import parse_query
+from lossless.recall.rank import (
+    PIECE_WEIGHT,
+    Hit,
+    Neighbour,
+    Passage,
+    RankOrder,
+    RankTimeSpan,
+    TermCounts,
+    WeighedPassages,
+    missing_places,
+    rank,
+    weigh,
+)
 
 HOUR = 3600.0
 DAY = 24 * HOUR
 NOTHING = "Nothing of note was said here."
 
 
-def weighed(question: str, texts: list[str], *, rows: int = 1000, pace: float = 60.0) -> Weighed:
+def weighed(question: str, texts: list[str], *, rows: int = 1000, pace: float = 60.0) -> WeighedPassages:
     """Texts as the messages of one conversation, id and seq from 0, one a minute."""
-    query = understand(question)
-    candidates = [Candidate(at, 1, at, at * pace, text) for at, text in enumerate(texts)]
-    return weigh(query, candidates, Counts(rows, (0,) * len(query.terms)))
+    query = parse_query(question)
+    candidates = [Passage(at, 1, at, at * pace, text) for at, text in enumerate(texts)]
+    return weigh(query, candidates, TermCounts(rows, (0,) * len(query.terms)))
 
 
-def order(question: str, texts: list[str], *, sort: Sort = "relevance", now: float = 0.0) -> list[int | str]:
+def order(question: str, texts: list[str], *, sort: RankOrder = "relevance", now: float = 0.0) -> list[int | str]:
     return [hit.id for hit in rank(weighed(question, texts, pace=DAY), sort=sort, now=now)]
 
 
@@ -63,10 +74,10 @@ def test_words_side_by_side_come_first() -> None:
 
 
 def test_an_answer_borrows_from_the_question_before_it() -> None:
-    query = understand("what did Anna adopt")
+    query = parse_query("what did Anna adopt")
     texts = {4: "Anna, did you adopt anything?", 5: "Yes, Anna here: a puppy!", 90: "Anna is here"}
-    rows = [Candidate(seq, 1, seq, seq * 60.0, text) for seq, text in texts.items()]
-    hits = rank(weigh(query, rows, Counts(100, (40, 1))))
+    rows = [Passage(seq, 1, seq, seq * 60.0, text) for seq, text in texts.items()]
+    hits = rank(weigh(query, rows, TermCounts(100, (40, 1))))
     assert [hit.id for hit in hits] == [4, 5, 90]
 
 
@@ -96,34 +107,34 @@ def test_a_long_text_borrows_little() -> None:
 
 
 def test_a_good_hit_lifts_its_session() -> None:
-    query = understand("zebra crossing party")
+    query = parse_query("zebra crossing party")
     rows = [
-        Candidate(1, 1, 1, 0.0, "the zebra crossing party"),
-        Candidate(2, 1, 20, HOUR / 2, "a party"),
-        Candidate(3, 1, 300, 9 * DAY, "a party"),
+        Passage(1, 1, 1, 0.0, "the zebra crossing party"),
+        Passage(2, 1, 20, HOUR / 2, "a party"),
+        Passage(3, 1, 300, 9 * DAY, "a party"),
     ]
-    hits = rank(weigh(query, rows, Counts(100, (1, 1, 5))))
+    hits = rank(weigh(query, rows, TermCounts(100, (1, 1, 5))))
     assert [hit.id for hit in hits] == [1, 2, 3]
 
 
 def test_the_best_passage_speaks_for_a_long_message() -> None:
-    query = understand("zebra crossing")
-    rows = [Candidate(1, 1, 1, 0.0, text, at) for at, text in enumerate([NOTHING, "a zebra", "zebra crossing", "a"])]
-    (hit,) = rank(weigh(query, rows, Counts(10, (2, 1))))
+    query = parse_query("zebra crossing")
+    rows = [Passage(1, 1, 1, 0.0, text, at) for at, text in enumerate([NOTHING, "a zebra", "zebra crossing", "a"])]
+    (hit,) = rank(weigh(query, rows, TermCounts(10, (2, 1))))
     assert hit.passage == 2
     assert hit.matched == ("zebra", "crossing")
 
 
 def test_words_in_different_passages_of_a_message_are_all_there() -> None:
-    query = understand("zebra crossing")
-    rows = [Candidate(1, 1, 1, 0.0, "a zebra", 0), Candidate(1, 1, 1, 0.0, "a crossing", 9)]
-    assert rank(weigh(query, rows, Counts(10, (1, 1))))[0].tier == 0
+    query = parse_query("zebra crossing")
+    rows = [Passage(1, 1, 1, 0.0, "a zebra", 0), Passage(1, 1, 1, 0.0, "a crossing", 9)]
+    assert rank(weigh(query, rows, TermCounts(10, (1, 1))))[0].tier == 0
 
 
 def test_summaries_are_ranked_by_themselves() -> None:
-    query = understand("zebra crossing")
-    rows = [Candidate("sum_a", 1, None, 0.0, "a zebra"), Candidate("sum_b", 1, None, 0.0, "a zebra crossing")]
-    found = weigh(query, rows, Counts(10, (2, 1)))
+    query = parse_query("zebra crossing")
+    rows = [Passage("sum_a", 1, None, 0.0, "a zebra"), Passage("sum_b", 1, None, 0.0, "a zebra crossing")]
+    found = weigh(query, rows, TermCounts(10, (2, 1)))
     assert missing_places(found) == []
     assert [hit.id for hit in rank(found)] == ["sum_b", "sum_a"]
 
@@ -131,8 +142,8 @@ def test_summaries_are_ranked_by_themselves() -> None:
 def test_the_time_that_is_asked_about_lifts_and_never_excludes() -> None:
     texts = ["the zebra party", "a zebra party"]
     found = weighed("zebra party", texts, pace=DAY)
-    assert [hit.id for hit in rank(found, span=Span(0.0, 1.0))] == [0, 1]
-    assert [hit.id for hit in rank(found, span=Span(DAY, DAY + 1))] == [1, 0]
+    assert [hit.id for hit in rank(found, span=RankTimeSpan(0.0, 1.0))] == [0, 1]
+    assert [hit.id for hit in rank(found, span=RankTimeSpan(DAY, DAY + 1))] == [1, 0]
 
 
 def test_recency_is_newest_first_among_full_matches() -> None:
@@ -169,11 +180,11 @@ def test_no_candidates_no_hits(question: str) -> None:
 
 
 WORDS = st.sampled_from(["deploy", "pipeline", "lock", "zebra", "数据", "it", "was"])
-SORTS: tuple[Sort, ...] = ("relevance", "recency", "hybrid")
+SORTS: tuple[RankOrder, ...] = ("relevance", "recency", "hybrid")
 
 
 @given(st.lists(WORDS, max_size=4), st.lists(st.lists(WORDS, max_size=6), max_size=12), st.sampled_from(SORTS))
-def test_any_rows_have_an_order(asked: list[str], said: list[list[str]], sort: Sort) -> None:
+def test_any_rows_have_an_order(asked: list[str], said: list[list[str]], sort: RankOrder) -> None:
     texts = [" ".join(words) for words in said]
     found = weighed(" ".join(asked), texts)
     hits = rank(found, [], sort=sort, now=1000.0)

@@ -9,8 +9,8 @@ import pytest
 
 import lossless
 from lossless.errors import BadInput, GrantError, NotFound
-from lossless.recall import grants
-from lossless.recall.scope import NO_CONVERSATION, Caller, everything, is_subagent_key, resolve
+from lossless.recall import scope as recall_scope
+from lossless.recall.scope import NO_CONVERSATION, Caller, is_subagent_key, resolve_scope, whole_archive
 
 from .archives import NOW
 
@@ -28,7 +28,7 @@ def say(engine: lossless.Engine, key: str | None, id: str | None = None, text: s
 
 
 def ids(archive: Archive, caller: Caller, **where: int | bool) -> tuple[int, ...] | None:
-    return resolve(archive, caller, NOW, **where).conversation_ids  # type: ignore[arg-type]
+    return resolve_scope(archive, caller, NOW, **where).conversation_ids  # type: ignore[arg-type]
 
 
 def test_a_session_sees_its_family_newest_first(engine: lossless.Engine) -> None:
@@ -36,7 +36,7 @@ def test_a_session_sees_its_family_newest_first(engine: lossless.Engine) -> None
     first = say(engine, "agent:main:main")
     other = say(engine, "agent:main:other")
     second = engine.reset(session).id
-    scope = resolve(engine.archive, Caller(session), NOW)
+    scope = resolve_scope(engine.archive, Caller(session), NOW)
     assert (scope.kind, scope.conversation_ids, scope.warning) == ("family", (second, first), None)
     assert scope.allows(first)
     assert not scope.allows(other)
@@ -69,7 +69,7 @@ def test_each_run_of_a_cron_job_stands_alone(engine: lossless.Engine) -> None:
 def test_the_running_session_wins_over_a_stale_key(engine: lossless.Engine) -> None:
     stale = say(engine, "agent:main:old", "run-1")
     running = say(engine, "agent:main:new", "run-2")
-    scope = resolve(engine.archive, Caller(lossless.Session(key="agent:main:old", id="run-2")), NOW)
+    scope = resolve_scope(engine.archive, Caller(lossless.Session(key="agent:main:old", id="run-2")), NOW)
     assert scope.conversation_ids == (running,)
     assert scope.warning is not None
     assert "agent:main:old" in scope.warning
@@ -83,7 +83,7 @@ def test_without_a_conversation_the_caller_is_told_what_to_do(
 ) -> None:
     say(engine, "somebody")
     with pytest.raises(BadInput) as caught:
-        resolve(engine.archive, Caller(session), NOW)
+        resolve_scope(engine.archive, Caller(session), NOW)
     assert str(caught.value) == NO_CONVERSATION
     assert ids(engine.archive, Caller(session), all_conversations=True) is None
 
@@ -93,37 +93,39 @@ def test_a_delegated_session_sees_its_grant_and_nothing_else(engine: lossless.En
     own = say(engine, CHILD.key)
     archive, caller = engine.archive, Caller(CHILD)
     with pytest.raises(GrantError, match="Expansion authorization failed: this delegated session has no grant"):
-        resolve(archive, caller, NOW)
-    grant = grants.issue(archive, "a", CHILD.name, grants.Terms((granted,)), NOW)
+        resolve_scope(archive, caller, NOW)
+    grant = recall_scope.issue_grant(archive, "a", CHILD.name, recall_scope.GrantTerms((granted,)), NOW)
     assert ids(archive, caller) == ids(archive, caller, all_conversations=True) == (granted,)
     assert ids(archive, caller, conversation_id=granted) == (granted,)
     for other in (foreign, own, 99):
         with pytest.raises(GrantError, match="not in the delegated scope"):
-            resolve(archive, caller, NOW, conversation_id=other)
-    scope = resolve(archive, Caller(grant_id=grant.id), NOW)
+            resolve_scope(archive, caller, NOW, conversation_id=other)
+    scope = resolve_scope(archive, Caller(grant_id=grant.id), NOW)
     assert scope.grant == grant
     assert str(scope) == f"granted {granted}"
     with pytest.raises(GrantError, match="unknown grant"):
-        resolve(archive, Caller(grant_id="grant_made_up"), NOW)
+        resolve_scope(archive, Caller(grant_id="grant_made_up"), NOW)
 
 
 def test_a_grant_that_is_over_leaves_nothing_to_see(engine: lossless.Engine) -> None:
     granted, archive = say(engine, "a"), engine.archive
-    grants.issue(archive, "a", CHILD.name, grants.Terms((granted,), ttl=timedelta(minutes=1)), NOW)
+    recall_scope.issue_grant(
+        archive, "a", CHILD.name, recall_scope.GrantTerms((granted,), ttl=timedelta(minutes=1)), NOW
+    )
     with pytest.raises(GrantError, match="Expansion authorization failed: the grant has expired"):
-        resolve(archive, Caller(CHILD), NOW + timedelta(minutes=1))
-    grants.end_child(archive, CHILD.name, NOW)
+        resolve_scope(archive, Caller(CHILD), NOW + timedelta(minutes=1))
+    recall_scope.end_child_grants(archive, CHILD.name, NOW)
     with pytest.raises(GrantError, match="Expansion authorization failed: the grant was revoked"):
-        resolve(archive, Caller(CHILD), NOW)
+        resolve_scope(archive, Caller(CHILD), NOW)
     plain = lossless.Session(key="agent:main:helper")
-    grants.issue(archive, "a", plain.name, grants.Terms((granted,), ttl=timedelta(0)), NOW)
+    recall_scope.issue_grant(archive, "a", plain.name, recall_scope.GrantTerms((granted,), ttl=timedelta(0)), NOW)
     with pytest.raises(GrantError):
-        resolve(archive, Caller(plain), NOW, all_conversations=True)
+        resolve_scope(archive, Caller(plain), NOW, all_conversations=True)
 
 
 def test_all_conversations_in_words() -> None:
-    assert str(everything()) == "all conversations"
-    assert not everything().is_single
+    assert str(whole_archive()) == "all conversations"
+    assert not whole_archive().is_single
 
 
 @pytest.mark.parametrize("key", [None, "", "subagent", "agent:main:main", "agent:subagent:x:y", "agent:main:subagent"])

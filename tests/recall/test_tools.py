@@ -13,14 +13,22 @@ from hypothesis import strategies as st
 import lossless
 from lossless.files.vault import Vault
 from lossless.model.context import ContextItem, MessageItem, SummaryItem
-from lossless.model.files import StoredFile
+from lossless.model.messages import StoredFile
 from lossless.model.summaries import NewSummary
-from lossless.recall import grants
-from lossless.recall.page import main, page
-from lossless.recall.room import MAX_CHARS
+from lossless.recall import scope
+from lossless.recall.results import MAX_RESULT_CHARS
 from lossless.recall.scope import NO_CONVERSATION, Caller
-from lossless.recall.tools import ALL_TOOLS, BY_NAME, TOOLS, Toolbox, anthropic_tools, openai_tools
-from lossless.store.files import Files
+from lossless.recall.tools import (
+    ALL_TOOLS,
+    TOOLS,
+    TOOLS_BY_NAME,
+    Toolbox,
+    anthropic_tools,
+    main,
+    openai_tools,
+    tools_page,
+)
+from lossless.store.messages import LargeFileRows
 from lossless.testing.strategies import hostile_text, json_values
 
 from .archives import MAIN, NOW, OTHER, folded, toolbox
@@ -85,19 +93,19 @@ def test_schemas_of_both_kinds_come_from_the_table() -> None:
     ],
 )
 def test_tools_take_what_agents_know(tool: str, names: str, required: list[str]) -> None:
-    schema = BY_NAME[tool].schema
+    schema = TOOLS_BY_NAME[tool].schema
     assert list(schema["properties"]) == names.split()
     assert schema["required"] == required
 
 
 def test_defaults_are_those_that_agents_know() -> None:
-    grep, describe = BY_NAME["lcm_grep"].schema["properties"], BY_NAME["lcm_describe"].schema["properties"]
+    grep, describe = TOOLS_BY_NAME["lcm_grep"].schema["properties"], TOOLS_BY_NAME["lcm_describe"].schema["properties"]
     assert [grep[name]["default"] for name in ("mode", "scope", "limit", "sort")] == ["regex", "both", 50, "recency"]
     assert describe["expandFileMaxBytes"] | {"description": ""} == {
         "type": "integer", "description": "", "minimum": 1024, "maximum": 512_000, "default": 32_768,
     }  # fmt: skip
-    assert BY_NAME["lcm_expand"].schema["properties"]["maxDepth"]["default"] == 3
-    assert BY_NAME["lcm_expand_query"].schema["properties"]["maxTokens"]["default"] == 2000
+    assert TOOLS_BY_NAME["lcm_expand"].schema["properties"]["maxDepth"]["default"] == 3
+    assert TOOLS_BY_NAME["lcm_expand_query"].schema["properties"]["maxTokens"]["default"] == 2000
 
 
 def test_the_page_is_made_from_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,8 +115,12 @@ def test_the_page_is_made_from_the_table(tmp_path: Path, capsys: pytest.CaptureF
     assert main(["--check", str(file)]) == 0
     assert main([]) == 2
     assert "out of date" in capsys.readouterr().err
-    assert file.read_text(encoding="utf-8") == page() == (ROOT / "docs/reference/tools.md").read_text(encoding="utf-8")
-    assert all(f"## `{name}`" in page() for name in NAMES)
+    assert (
+        file.read_text(encoding="utf-8")
+        == tools_page()
+        == (ROOT / "docs/reference/tools.md").read_text(encoding="utf-8")
+    )
+    assert all(f"## `{name}`" in tools_page() for name in NAMES)
 
 
 # --- what they return -----------------------------------------------------------------------------------
@@ -184,13 +196,13 @@ def test_stored_files_are_shown(engine: lossless.Engine, tmp_path: Path) -> None
     place = vault.write(report.conversation_id, id_, "txt", data)
     row = StoredFile(id_, report.conversation_id, "a.txt", "text/plain", len(data), None, str(place), "Digits.", NOW)
     with engine.archive.writing():
-        Files(engine.archive.database).add([row])
+        LargeFileRows(engine.archive.database).add([row])
     box = Toolbox(engine.archive, vault=vault)
     whole, cursor = "", None
     while True:
         found = box.call("lcm_describe", {"id": id_, "expandFileMaxBytes": 512_000, "cursor": cursor}, Caller(MAIN))
         assert not found.is_error
-        assert len(found.text) <= MAX_CHARS
+        assert len(found.text) <= MAX_RESULT_CHARS
         whole += found.text.split("```text\n")[1].split("\n```")[0] + "\n"
         cursor = found.details["cursor"]
         if cursor is None:
@@ -222,9 +234,9 @@ def test_main_agents_expand_where_the_host_has_no_sub_agents(rule: Any, has_suba
 
 def test_a_sub_agent_expands_within_its_grant() -> None:
     kept = folded()
-    terms = grants.Terms((kept.conversation_id,), token_cap=400)
+    terms = scope.GrantTerms((kept.conversation_id,), token_cap=400)
     child = lossless.Session(key="agent:main:subagent:t")
-    grant = grants.issue(kept.archive, "main", child.name, terms, NOW)  # others look for what MAIN has issued
+    grant = scope.issue_grant(kept.archive, "main", child.name, terms, NOW)  # others look for what MAIN has issued
     caller = Caller(child, host_has_subagents=True)
     found = call("lcm_expand", caller, summaryIds=[kept.leaves[0]])
     stored = kept.archive.grants.get(grant.id)
@@ -295,10 +307,10 @@ _ODD = json_values() | hostile_text() | st.sampled_from(["msg#1", "1", "sum_1", 
 @settings(max_examples=300)
 @given(name=st.sampled_from(NAMES), data=st.data())
 def test_any_arguments_give_a_text(name: str, data: st.DataObject) -> None:
-    names = [parameter.name for parameter in BY_NAME[name].parameters]
+    names = [parameter.name for parameter in TOOLS_BY_NAME[name].parameters]
     args = data.draw(st.dictionaries(st.sampled_from(names) | hostile_text(1), _ODD, max_size=4) | _ODD)
     result = toolbox(folded().archive).call(name, args, data.draw(st.sampled_from(_CALLERS)))
-    assert 0 < len(result.text) <= MAX_CHARS
+    assert 0 < len(result.text) <= MAX_RESULT_CHARS
     result.text.encode()
     json.dumps(result.details)
     if result.is_error:
@@ -311,11 +323,11 @@ def test_long_results_are_cut_where_they_go_on(path: Path) -> None:
         box = toolbox(engine.archive)
         args: dict[str, Any] = {"prompt": "x", "query": "pier", "maxTokens": 100_000, "tokenCap": 90_000}
         answer = box.call("lcm_expand_query", args, Caller(MAIN))
-        assert len(answer.text) <= MAX_CHARS
+        assert len(answer.text) <= MAX_RESULT_CHARS
         assert json.loads(answer.text)["answer"]
         for name, args in (("lcm_describe", {"id": "msg#1"}), ("lcm_expand", {"around": 2, "tokenCap": 10**6})):
             result = box.call(name, args, Caller(MAIN))
-            assert len(result.text) <= MAX_CHARS
+            assert len(result.text) <= MAX_RESULT_CHARS
             assert result.details["cursor"] in result.text
 
 
@@ -332,7 +344,7 @@ def test_a_long_summary_is_cut_where_it_goes_on(path: Path) -> None:
                 new = NewSummary(id_, depth, f"{id_} says " + "word " * 9_000, 9_000, "m", ("file_1",) * 99)
                 archive.summaries.insert(report.conversation_id, sources, new, NOW)
         result = toolbox(archive).call("lcm_describe", {"id": "sum_999"}, Caller(MAIN))
-        assert len(result.text) <= MAX_CHARS
+        assert len(result.text) <= MAX_RESULT_CHARS
         assert f'cursor="{result.details["cursor"]}")' in result.text
         args = {"id": "sum_999", "cursor": result.details["cursor"]}
         rest = toolbox(archive).call("lcm_describe", args, Caller(MAIN))
@@ -343,7 +355,7 @@ def test_a_long_summary_is_cut_where_it_goes_on(path: Path) -> None:
 
 
 def test_the_status_stands_in_the_table_but_beside_no_conversation() -> None:
-    assert [*NAMES, "lcm_status"] == [tool.name for tool in ALL_TOOLS] == list(BY_NAME)
+    assert [*NAMES, "lcm_status"] == [tool.name for tool in ALL_TOOLS] == list(TOOLS_BY_NAME)
     box = toolbox(folded().archive)
     assert box.call("lcm_status", {"limit": 1}, Caller(MAIN)).text.startswith("Kept: ")
     refused = box.call("lcm_status", {}, Caller(lossless.Session(key="agent:main:subagent:x")))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 
 import lossless
-from lossless.serve.room import ReadingRoom
+from lossless.serve.archive_tools import ArchiveTools
 from tests.recall.archives import SETTINGS, folded
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ def copied(path: Path) -> Path:
     return path
 
 
-def room(path: Path, session_key: str | None = None) -> ReadingRoom:
+def room(path: Path, session_key: str | None = None) -> ArchiveTools:
     """A reading room on an archive."""
-    return ReadingRoom(lambda: lossless.open(path, SETTINGS, background=False), session_key)
+    return ArchiveTools(lambda: lossless.open(path, SETTINGS, background=False), session_key)
 
 
 def run(function: Callable[[], Awaitable[T]]) -> T:

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import uvicorn
 
-from lossless.serve.half_open import protocol
-from lossless.serve.proxy import Options, proxy_app
-from lossless.serve.proxy_access import Access
+from lossless.serve.access import Access
+from lossless.serve.proxy import ProxyOptions, http_protocol, proxy_app
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,12 +31,12 @@ def proxied(engine: lossless.Engine, provider: Provider | str, **options: Any) -
     """The address of a proxy over `engine` whose providers are both `provider`."""
     url = provider if isinstance(provider, str) else provider.url
     origins, head_seconds = options.pop("origins", frozenset()), options.pop("head_seconds", 30.0)
-    chosen = Options(openai_url=f"{url}/v1", anthropic_url=url, **options)
+    chosen = ProxyOptions(openai_url=f"{url}/v1", anthropic_url=url, **options)
     app = proxy_app(engine, Access(TOKEN, origins), chosen)
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
         listening.bind(("127.0.0.1", 0))
         port = listening.getsockname()[1]
-        config = uvicorn.Config(app, http=protocol(head_seconds), log_level="error", access_log=False, ws="none")
+        config = uvicorn.Config(app, http=http_protocol(head_seconds), log_level="error", access_log=False, ws="none")
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()

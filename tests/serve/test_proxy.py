@@ -13,7 +13,7 @@ import pytest
 import lossless
 from lossless.model.tokens import estimate_tokens
 from lossless.testing.provider import Provider, Request, Say, Status, last_text
-from tests.loop.kit import settings, talk
+from tests.compaction.loop_kit import settings, talk
 from tests.serve.proxy_kit import TOKEN, post, proxied
 
 if TYPE_CHECKING:

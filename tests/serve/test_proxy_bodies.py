@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 import lossless
 from lossless.errors import BadInput
-from lossless.exchange.chat_completions import ChatCompletions
-from lossless.exchange.turn import Keeping
-from lossless.serve.proxy_bodies import Body, read_body, rewritten
-from lossless.serve.proxy_json import Lists
-from tests.loop.kit import settings
+from lossless.providers.chat_completions import ChatCompletions
+from lossless.providers.turn import TurnRecorder
+from lossless.serve.proxy_bodies import JsonListCache, RequestBody, read_body, rewrite_body
+from tests.compaction.loop_kit import settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +40,7 @@ WRITERS: tuple[dict[str, Any], ...] = (
 LONG = "word " * 300
 
 
-def read(text: str | bytes, lists: Lists | None = None) -> Body:
+def read(text: str | bytes, lists: JsonListCache | None = None) -> RequestBody:
     body = read_body(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"), "", lists)
     assert body is not None
     return body
@@ -51,7 +50,7 @@ def read(text: str | bytes, lists: Lists | None = None) -> Body:
 def test_an_object_is_read_as_json_is(value: dict[str, Any], how: dict[str, Any], encoding: str) -> None:
     body = read(f" {json.dumps(value, **how)}\r\n".encode(encoding))
     assert body.raw == value
-    assert json.loads(rewritten(body, body.raw)) == value
+    assert json.loads(rewrite_body(body, body.raw)) == value
     for key, (start, end) in body.places.items():
         assert json.loads(body.text[start:end]) == value[key]
 
@@ -87,7 +86,7 @@ def test_a_changed_list_is_written_with_what_is_new(
     cut = len(old) // 2
     for messages in ([*head, *old, *tail], [*old[:cut], *head, *old[cut:], *tail], old[cut:], [*old[1:], *old[:1]], []):
         changed = body.raw | {"messages": messages, "tools": tail}
-        assert json.loads(rewritten(body, changed)) == changed
+        assert json.loads(rewrite_body(body, changed)) == changed
 
 
 @given(
@@ -103,14 +102,14 @@ def test_any_choice_of_old_and_new_members_is_written_as_meant(
     body = read(json.dumps({"messages": before, "n": 1}, **how).encode(encoding, "surrogatepass"))
     old = body.raw["messages"]
     changed = body.raw | {"messages": [old[one % len(old)] if isinstance(one, int) else one for one in choice]}
-    assert json.loads(rewritten(body, changed).decode("utf-8")) == json.loads(json.dumps(changed))
+    assert json.loads(rewrite_body(body, changed).decode("utf-8")) == json.loads(json.dumps(changed))
 
 
 def test_what_did_not_change_is_written_as_it_came() -> None:
     text = '{"temperature" : 1.50, "messages": [ {"a":  1e1}, {"b":\t"\\u00e9"} ], "x": {"y":  0}}'
     body = read(text)
     old = body.raw["messages"]
-    new = rewritten(body, body.raw | {"messages": [old[0], {"c": "é"}, old[1]], "tools": []}).decode()
+    new = rewrite_body(body, body.raw | {"messages": [old[0], {"c": "é"}, old[1]], "tools": []}).decode()
     assert new == '{"temperature":1.50,"messages":[ {"a":  1e1},{"c":"é"},{"b":\t"\\u00e9"} ],"x":{"y":  0},"tools":[]}'
 
 
@@ -118,7 +117,7 @@ def test_what_did_not_change_is_written_as_it_came() -> None:
 def test_a_list_that_grows_is_read_as_if_it_were_new(
     steps: list[list[Any]], how: dict[str, Any], is_forked: bool
 ) -> None:
-    lists = Lists()
+    lists = JsonListCache()
     messages: list[Any] = [{"role": "user", "content": LONG * 3}]
     for step in steps:
         messages = [*(messages[:1] if is_forked else messages), *step, {"role": "user", "content": "ü"}]
@@ -127,7 +126,7 @@ def test_a_list_that_grows_is_read_as_if_it_were_new(
 
 
 def test_a_list_shares_its_members_with_the_one_it_goes_on_from() -> None:
-    lists = Lists()
+    lists = JsonListCache()
     messages: list[Any] = [{"role": "user", "content": LONG * 3}]
     first = read(json.dumps({"messages": messages}), lists).raw["messages"]
     second = read(json.dumps({"messages": [*messages, {"role": "user", "content": "more"}]}), lists).raw["messages"]
@@ -140,7 +139,7 @@ def test_a_list_shares_its_members_with_the_one_it_goes_on_from() -> None:
 
 
 def test_readers_at_the_same_time_read_what_there_is() -> None:
-    lists = Lists()
+    lists = JsonListCache()
     base = [{"role": "user", "content": LONG * 3}]
 
     def grows(name: int) -> bool:
@@ -160,10 +159,10 @@ def test_a_turn_leaves_what_was_read_as_it_was(path: Path, tools: Any) -> None:
     """The next request shares these objects: whoever changed one would change what was said."""
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
     call = {"id": "c1", "type": "function", "function": {"name": "ls", "arguments": "{}"}}
-    lists = Lists()
+    lists = JsonListCache()
     messages: list[Any] = [{"role": "system", "content": "Be kind."}]
     with lossless.open(path, settings(), background=False) as engine:
-        keeping = Keeping(engine, lossless.Session(key="s"), ChatCompletions(), window=6_000, tools=tools)
+        keeping = TurnRecorder(engine, lossless.Session(key="s"), ChatCompletions(), window=6_000, tools=tools)
         for n in range(8):
             messages += [
                 {"role": "user", "content": [{"type": "text", "text": f"{n} {LONG}"}, picture]},
@@ -173,7 +172,7 @@ def test_a_turn_leaves_what_was_read_as_it_was(path: Path, tools: Any) -> None:
             text = json.dumps({"model": "m", "messages": messages, "tools": [{"type": "function", "function": call}]})
             body = read(text, lists)
             turn = keeping.turn(body.raw, body.most_tokens)
-            sent = json.loads(rewritten(body, turn.body))
+            sent = json.loads(rewrite_body(body, turn.body))
             assert sent == json.loads(json.dumps(turn.body))
             reply = {"role": "assistant", "content": f"Reply {n}."}
             turn.take({"id": "x", "choices": [{"index": 0, "message": reply}]})

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from lossless.exchange.chat_completions import ChatCompletions
-from lossless.exchange.messages_api import MessagesApi
-from lossless.exchange.turn import Keeping
 from lossless.model.conversations import Session
+from lossless.providers.chat_completions import ChatCompletions
+from lossless.providers.messages_api import MessagesApi
+from lossless.providers.turn import TurnRecorder
 from tests.serve.test_proxy_histories import Line, reply, user
 
 if TYPE_CHECKING:
@@ -281,7 +281,7 @@ def test_calls_that_a_client_writes_down_are_those_of_the_reply(engine: lossless
     for n in range(8):
         line, id_ = Line(engine), f"call_{n:04}aBcDeFgHiJkLmNoPqRsT"
         session = line.sessions.of(said, "key")
-        turn = Keeping(engine, session, line.dialect, "openai", line.window).turn({"model": "m", "messages": said})
+        turn = TurnRecorder(engine, session, line.dialect, "openai", line.window).turn({"model": "m", "messages": said})
         assert turn.body["messages"] == said
         function = {"name": "look_up", "arguments": json.dumps({"part": n})}
         called = {

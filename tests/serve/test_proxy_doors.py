@@ -21,9 +21,9 @@ from starlette.requests import Request as HttpRequest
 
 import lossless
 from lossless.errors import BadInput
-from lossless.serve.proxy import Options, Proxy
-from lossless.serve.proxy_access import Access, Granted, Refused, read_token
-from lossless.serve.proxy_sse import Reader, written
+from lossless.serve.access import Access, AccessDenied, AccessGranted, load_proxy_token
+from lossless.serve.proxy import Proxy, ProxyOptions
+from lossless.serve.proxy_relay import SSEReader, encode_sse
 from lossless.testing.provider import Provider, Request, Say, Status
 from tests.serve.proxy_kit import TOKEN, post, proxied, streamed
 from tests.serve.test_proxy import said
@@ -70,7 +70,7 @@ def test_whose_key_is_used() -> None:
     def keys(**headers: str) -> dict[str, str]:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         granted = access.check({"host": "localhost", **named})
-        assert isinstance(granted, Granted)
+        assert isinstance(granted, AccessGranted)
         return granted.key_headers
 
     assert keys(authorization=f"Bearer {TOKEN}:sk-1:x") == {"authorization": "Bearer sk-1:x"}
@@ -79,7 +79,7 @@ def test_whose_key_is_used() -> None:
     assert keys(x_lossless_token=TOKEN, authorization="Bearer sk") == {"authorization": "Bearer sk"}
     assert keys(x_lossless_token=TOKEN, authorization=f"Bearer {TOKEN}:sk") == {"authorization": "Bearer sk"}
     assert keys(x_api_key=TOKEN, authorization=f"Bearer\t{TOKEN}:sk") == {"authorization": "Bearer sk"}
-    assert isinstance(access.check({"host": "[", "x-lossless-token": TOKEN}), Refused)
+    assert isinstance(access.check({"host": "[", "x-lossless-token": TOKEN}), AccessDenied)
 
 
 _PLACES = ["authorization", "x-api-key", "api-key", "x-lossless-token", "x-goog-api-key", "cookie", "user-agent"]
@@ -93,7 +93,7 @@ _WORDS += [TOKEN.replace("-", "%2D"), "sk-1", "", f"bearer\t{TOKEN}", f"{TOKEN}{
 def test_the_token_is_passed_on_in_no_combination_of_headers(pairs: list[tuple[str, str]]) -> None:
     raw = [(b"host", b"localhost"), *((name.encode(), value.encode()) for name, value in pairs)]
     granted = Access(TOKEN).check(Headers(raw=raw))
-    if isinstance(granted, Refused):
+    if isinstance(granted, AccessDenied):
         return
     for name, value in granted.headers:
         packed = base64.b64decode(value.removeprefix("Basic ") + "===") if value.startswith("Basic ") else b""
@@ -132,19 +132,19 @@ def test_a_key_of_the_proxys_own(engine: lossless.Engine) -> None:
 
 def test_a_token_is_made_for_its_owner_alone(tmp_path: Path) -> None:
     place = tmp_path / "new" / "proxy-token"
-    token, where = read_token(place)
+    token, where = load_proxy_token(place)
     assert (len(token) >= 32, where) == (True, str(place))
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
-    assert read_token(place) == (token, where)
-    assert read_token(None, {"XDG_STATE_HOME": str(tmp_path)})[1] == str(tmp_path / "lossless" / "proxy-token")
-    assert read_token(None, {"LCM_PROXY_TOKEN": TOKEN}) == (TOKEN, "$LCM_PROXY_TOKEN")
+    assert load_proxy_token(place) == (token, where)
+    assert load_proxy_token(None, {"XDG_STATE_HOME": str(tmp_path)})[1] == str(tmp_path / "lossless" / "proxy-token")
+    assert load_proxy_token(None, {"LCM_PROXY_TOKEN": TOKEN}) == (TOKEN, "$LCM_PROXY_TOKEN")
     with pytest.raises(BadInput, match=r"the token in \$LCM_PROXY_TOKEN must have"):
-        read_token(None, {"LCM_PROXY_TOKEN": "short"})
+        load_proxy_token(None, {"LCM_PROXY_TOKEN": "short"})
     with pytest.raises(BadInput, match="colon"):
-        read_token(None, {"LCM_PROXY_TOKEN": f"{TOKEN}:x"})
+        load_proxy_token(None, {"LCM_PROXY_TOKEN": f"{TOKEN}:x"})
     place.chmod(0o644)
     with pytest.raises(BadInput, match="others can read"):
-        read_token(place)
+        load_proxy_token(place)
 
 
 @pytest.mark.parametrize(("code", "kind"), [(429, openai.RateLimitError), (401, openai.AuthenticationError)])
@@ -247,7 +247,7 @@ def test_odd_requests_pass(engine: lossless.Engine) -> None:
 )
 def test_a_path_never_names_a_host(engine: lossless.Engine, where: str) -> None:
     with Provider(lambda _: Status(404, {})) as provider:
-        app = Proxy(engine, Access(TOKEN), Options(openai_url=provider.url))
+        app = Proxy(engine, Access(TOKEN), ProxyOptions(openai_url=provider.url))
         scope = {"type": "http", "path": where, "raw_path": where.encode(), "headers": [], "query_string": b"a=%20"}
         target = app._target(HttpRequest(scope), "openai")
     assert target.url == f"{provider.url}{where}?a=%20"
@@ -282,12 +282,12 @@ def test_a_session_without_a_name(engine: lossless.Engine) -> None:
 
 def test_events_are_read_wherever_they_are_cut() -> None:
     whole = (
-        written({"type": "a", "text": "ä€😀"}, named=True)
+        encode_sse({"type": "a", "text": "ä€😀"}, named=True)
         + b": note\r\n\r\n"
         + b'data: {"b":\ndata: 1}\n\ndata: [DONE]\n\nrest'
     )
     for size in range(1, 12):
-        reader = Reader()
+        reader = SSEReader()
         events = [e for at in range(0, len(whole), size) for e in reader.feed(whole[at : at + size])]
         assert [event.data for event in events] == [{"type": "a", "text": "ä€😀"}, None, {"b": 1}, None]
         assert [event.is_done for event in events] == [False, False, False, True]

@@ -14,16 +14,16 @@ from hypothesis import settings as search
 from hypothesis import strategies as st
 
 import lossless
-from lossless.exchange.chat_completions import ChatCompletions
-from lossless.exchange.messages_api import MessagesApi
-from lossless.exchange.turn import Keeping
-from lossless.hosts.window import Windows
-from lossless.serve.proxy_sessions import Sessions
-from tests.loop.kit import settings
+from lossless.hosts.adapter import WindowSync
+from lossless.providers.chat_completions import ChatCompletions
+from lossless.providers.messages_api import MessagesApi
+from lossless.providers.turn import TurnRecorder
+from lossless.serve.proxy_sessions import SessionFinder
+from tests.compaction.loop_kit import settings
 
 if TYPE_CHECKING:
-    from lossless.exchange.dialect import Dialect
-    from lossless.serve.proxy_sessions import By
+    from lossless.providers.api import ProviderAPI
+    from lossless.serve.proxy_sessions import IdentifyBy
 
 Raw = dict[str, Any]
 #: Each message that nobody else says has a word of its own.
@@ -45,15 +45,21 @@ def reply(text: str) -> Raw:
 class Line:
     """A proxy without its wires."""
 
-    def __init__(self, engine: lossless.Engine, window: int = LARGE, by: By = "prefix", dialect: Dialect | None = None):
+    def __init__(
+        self,
+        engine: lossless.Engine,
+        window: int = LARGE,
+        by: IdentifyBy = "prefix",
+        dialect: ProviderAPI | None = None,
+    ):
         self.engine, self.window, self.dialect = engine, window, dialect or ChatCompletions()
-        self.sessions = Sessions(engine, by)
+        self.sessions = SessionFinder(engine, by)
 
     def ask(self, messages: list[Raw], answer: str, header: str | None = None, **more: Any) -> tuple[Raw, str]:
         """What the provider gets, and the name of the session."""
         body = {"model": "m", "messages": messages, **more}
         session = self.sessions.of(self.dialect.window(body), "key", header)
-        turn = Keeping(self.engine, session, self.dialect, "openai", self.window).turn(body)
+        turn = TurnRecorder(self.engine, session, self.dialect, "openai", self.window).turn(body)
         sent = turn.body
         if isinstance(self.dialect, MessagesApi):
             turn.take({"role": "assistant", "content": [{"type": "text", "text": answer}]})
@@ -151,7 +157,7 @@ def test_no_word_of_another_history_is_ever_sent(window: int, named: bool, steps
 def test_a_framework_is_shown_its_own_history_alone(steps: list[Any]) -> None:
     client, names = Client(), [0, 0, 0]
     with tempfile.TemporaryDirectory() as folder, open_engine(folder) as engine:
-        windows = Windows(engine, "test", SMALL)
+        windows = WindowSync(engine, "test", SMALL)
         for n, what, at, words, answer in steps:
             asked = client.step(n, what, at, words)
             names[n] += what in ("anew", "fork")

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lossless
-from lossless.exchange.refusals import TooLong, too_long
 from lossless.model.tokens import estimate_tokens
+from lossless.providers.token_limits import TooLongError, parse_too_long
 from lossless.testing.provider import Provider, Request, Say, Status
-from tests.loop.kit import settings, talk
+from tests.compaction.loop_kit import settings, talk
 from tests.serve.proxy_kit import TOKEN, post, proxied
 
 if TYPE_CHECKING:
@@ -99,18 +99,18 @@ def test_clients_say_by_themselves_which_session_it_is(engine: lossless.Engine, 
 @pytest.mark.parametrize(
     ("status", "text", "expected"),
     [
-        (400, "prompt is too long: 210431 tokens > 200000 maximum", TooLong(210_431, 200_000)),
+        (400, "prompt is too long: 210431 tokens > 200000 maximum", TooLongError(210_431, 200_000)),
         (
             400,
             "maximum context length is 128,000 tokens. However, you requested 130,000 tokens",
-            TooLong(130_000, 128_000),
+            TooLongError(130_000, 128_000),
         ),
-        (400, "Your input exceeds the context window of this model.", TooLong()),
-        (413, "context_length_exceeded", TooLong()),
+        (400, "Your input exceeds the context window of this model.", TooLongError()),
+        (413, "context_length_exceeded", TooLongError()),
         (400, "temperature must be at most 2", None),
         (429, "too many tokens per minute: context window", None),
         (500, "prompt is too long", None),
     ],
 )
-def test_what_refusals_say(status: int, text: str, expected: TooLong | None) -> None:
-    assert too_long(text, status) == expected
+def test_what_refusals_say(status: int, text: str, expected: TooLongError | None) -> None:
+    assert parse_too_long(text, status) == expected

@@ -9,7 +9,7 @@ import pytest
 
 import lossless
 from lossless.testing.provider import Provider, Say, Status
-from tests.loop.kit import settings
+from tests.compaction.loop_kit import settings
 from tests.serve.proxy_kit import TOKEN, post, proxied
 from tests.serve.test_proxy import said
 

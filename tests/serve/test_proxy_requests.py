@@ -11,7 +11,7 @@ import lossless
 from lossless.errors import BadInput
 from lossless.serve.proxy_bodies import read_body
 from lossless.testing.provider import Provider, Say, Status
-from tests.loop.kit import settings
+from tests.compaction.loop_kit import settings
 from tests.serve.proxy_kit import TOKEN, post, proxied
 from tests.serve.test_proxy import said
 

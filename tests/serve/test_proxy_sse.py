@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lossless.serve.proxy_sse import Reader
+from lossless.serve.proxy_relay import SSEReader
 
 BLANKS = st.sampled_from([b"\n\n", b"\r\n\r\n", b"\r\r"])
 LINES = st.sampled_from(
@@ -23,7 +23,7 @@ EVENTS = st.lists(st.tuples(LINES, BLANKS).map(b"".join), max_size=8).map(b"".jo
 def test_where_bytes_are_cut_makes_no_difference(events: bytes, rest: bytes, cuts: list[int]) -> None:
     whole = events + rest
     places = sorted({0, len(whole), *(min(cut, len(whole)) for cut in cuts)})
-    at_once, in_pieces = Reader(), Reader()
+    at_once, in_pieces = SSEReader(), SSEReader()
     wanted = list(at_once.feed(whole))
     pieces = [whole[start:end] for start, end in pairwise(places)]
     assert [event for piece in pieces for event in in_pieces.feed(piece)] == wanted
@@ -37,7 +37,7 @@ def test_where_bytes_are_cut_makes_no_difference(events: bytes, rest: bytes, cut
 def test_a_large_event_costs_what_its_bytes_cost(size: int) -> None:
     text = "x" * 8_000_000
     raw = f"data: {json.dumps({'text': text})}\n\n".encode()
-    reader, before = Reader(), time.process_time()
+    reader, before = SSEReader(), time.process_time()
     events = [event for at in range(0, len(raw), size) for event in reader.feed(raw[at : at + size])]
     taken = time.process_time() - before
     assert [event.data for event in events] == [{"text": text}]
@@ -48,11 +48,11 @@ def test_a_large_event_costs_what_its_bytes_cost(size: int) -> None:
 def test_many_events_in_one_piece_cost_what_their_bytes_cost() -> None:
     raw = b'data: {"a": 1}\n\n' * 100_000
     before = time.process_time()
-    assert sum(1 for _ in Reader().feed(raw)) == 100_000
+    assert sum(1 for _ in SSEReader().feed(raw)) == 100_000
     assert time.process_time() - before < 5
 
 
 def test_data_that_is_nested_too_deep_passes_as_it_is() -> None:
     raw = b"data: " + b"[" * 100_000 + b"\n\n"
-    (event,) = Reader().feed(raw)
+    (event,) = SSEReader().feed(raw)
     assert (event.raw, event.data, event.is_done) == (raw, None, False)

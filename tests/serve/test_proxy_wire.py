@@ -19,11 +19,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lossless
-from lossless.assembly.size import item_tokens, json_text
+from lossless.context.render import item_json, item_tokens
 from lossless.model.tokens import estimate_tokens
-from lossless.serve.proxy_bodies import most_tokens, read_body
+from lossless.serve.proxy_bodies import max_tokens_of, read_body
 from lossless.testing.provider import Provider, Request, Say, Status
-from tests.loop.kit import settings
+from tests.compaction.loop_kit import settings
 from tests.serve.proxy_kit import TOKEN, post, proxied
 from tests.serve.test_proxy import said
 
@@ -393,5 +393,5 @@ def test_the_bound_of_a_body_is_one(messages: list[Raw], is_ascii: bool) -> None
     body = read_body(text.encode(), "")
     assert body is not None
     assert body.raw == {"messages": messages}
-    assert body.most_tokens + len(messages) >= sum(item_tokens(message, json_text(message)) for message in messages)
-    assert most_tokens(text.encode()) >= estimate_tokens(text)
+    assert body.most_tokens + len(messages) >= sum(item_tokens(message, item_json(message)) for message in messages)
+    assert max_tokens_of(text.encode()) >= estimate_tokens(text)

@@ -10,10 +10,10 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 import lossless
-from lossless.assembly.policy_text import RECALL_POLICY
+from lossless.context.render import RECALL_POLICY
 from lossless.recall.tools import TOOLS
+from lossless.serve.archive_tools import ArchiveTools, open_existing
 from lossless.serve.mcp import INSTRUCTIONS, make_server
-from lossless.serve.room import ReadingRoom, open_for_questions
 from lossless.settings import Settings
 from tests.recall.archives import MAIN, OTHER, folded
 from tests.serve.kit import copied, room, run, text_of
@@ -29,7 +29,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def everything(archive: Path) -> Iterator[ReadingRoom]:
+def everything(archive: Path) -> Iterator[ArchiveTools]:
     """A room for all conversations."""
     opened = room(archive)
     yield opened
@@ -37,14 +37,14 @@ def everything(archive: Path) -> Iterator[ReadingRoom]:
 
 
 @pytest.fixture
-def family(archive: Path) -> Iterator[ReadingRoom]:
+def family(archive: Path) -> Iterator[ArchiveTools]:
     """A room for one session."""
     opened = room(archive, MAIN.key)
     yield opened
     opened.close()
 
 
-def ask(where: ReadingRoom, function: Callable[[Client], Awaitable[Any]], mode: str = "auto") -> Any:
+def ask(where: ArchiveTools, function: Callable[[Client], Awaitable[Any]], mode: str = "auto") -> Any:
     async def talk() -> Any:
         async with Client(make_server(where), mode=mode) as client:
             return await function(client)
@@ -52,7 +52,7 @@ def ask(where: ReadingRoom, function: Callable[[Client], Awaitable[Any]], mode: 
     return run(talk)
 
 
-def refused(where: ReadingRoom, function: Callable[[Client], Awaitable[Any]]) -> None:
+def refused(where: ArchiveTools, function: Callable[[Client], Awaitable[Any]]) -> None:
     """Ask for something that is an error of the protocol."""
 
     async def talk(client: Client) -> None:
@@ -63,7 +63,7 @@ def refused(where: ReadingRoom, function: Callable[[Client], Awaitable[Any]]) ->
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_the_tool_table_is_what_clients_see(everything: ReadingRoom, mode: str) -> None:
+def test_the_tool_table_is_what_clients_see(everything: ArchiveTools, mode: str) -> None:
     listed = ask(everything, lambda client: client.list_tools(), mode).tools
     assert [tool.name for tool in listed] == [*(tool.name for tool in TOOLS), "lcm_status"]
     assert [tool.input_schema for tool in listed[:-1]] == [tool.schema for tool in TOOLS]
@@ -77,14 +77,14 @@ def test_nothing_is_opened_before_a_question() -> None:
     def never() -> lossless.Engine:
         raise AssertionError("opened too early")
 
-    quiet = ReadingRoom(never)
+    quiet = ArchiveTools(never)
     assert ask(quiet, lambda client: client.list_tools()).tools
     assert ask(quiet, lambda client: client.list_prompts()).prompts
     assert len(ask(quiet, lambda client: client.list_resource_templates()).resource_templates) == 3
     quiet.close()
 
 
-def test_clients_are_told_how_to_recall(everything: ReadingRoom) -> None:
+def test_clients_are_told_how_to_recall(everything: ArchiveTools) -> None:
     async def talk(client: Client) -> Any:
         return client.instructions, await client.get_prompt("recall_policy")
 
@@ -94,7 +94,7 @@ def test_clients_are_told_how_to_recall(everything: ReadingRoom) -> None:
     assert len(INSTRUCTIONS) < 2_000
 
 
-def test_each_tool_answers(everything: ReadingRoom) -> None:
+def test_each_tool_answers(everything: ArchiveTools) -> None:
     known = folded()
     calls: list[tuple[str, dict[str, Any], str]] = [
         ("lcm_grep", {"pattern": "9999"}, "9999"),
@@ -113,13 +113,13 @@ def test_each_tool_answers(everything: ReadingRoom) -> None:
     ask(everything, talk)
 
 
-def test_a_question_without_a_model_is_answered_with_evidence(everything: ReadingRoom) -> None:
+def test_a_question_without_a_model_is_answered_with_evidence(everything: ArchiveTools) -> None:
     arguments = {"prompt": "Why did the sandbox merchant fail?", "query": "sandbox merchant"}
     result = ask(everything, lambda client: client.call_tool("lcm_expand_query", arguments))
     assert "sandbox" in text_of(result)
 
 
-def test_a_session_sees_its_own_and_more_when_asked(family: ReadingRoom) -> None:
+def test_a_session_sees_its_own_and_more_when_asked(family: ArchiveTools) -> None:
     async def talk(client: Client) -> tuple[str, str, str]:
         own = await client.call_tool("lcm_grep", {"pattern": "9999"})
         wider = await client.call_tool("lcm_grep", {"pattern": "9999", "allConversations": True})
@@ -144,7 +144,7 @@ def test_a_session_sees_its_own_and_more_when_asked(family: ReadingRoom) -> None
     ],
 )
 def test_what_is_wrong_is_said_to_the_model(
-    everything: ReadingRoom, name: str, arguments: dict[str, Any], said: str
+    everything: ArchiveTools, name: str, arguments: dict[str, Any], said: str
 ) -> None:
     result = ask(everything, lambda client: client.call_tool(name, arguments))
     assert result.is_error
@@ -154,7 +154,7 @@ def test_what_is_wrong_is_said_to_the_model(
 def test_an_archive_that_is_not_there_is_an_answer_until_it_is(tmp_path: Path) -> None:
     path = tmp_path / "later.db"
 
-    where = ReadingRoom(lambda: open_for_questions(str(path), Settings()))
+    where = ArchiveTools(lambda: open_existing(str(path), Settings()))
     early = ask(where, lambda client: client.call_tool("lcm_status", {}))
     assert not early.is_error
     assert "later.db" in text_of(early)
@@ -165,7 +165,7 @@ def test_an_archive_that_is_not_there_is_an_answer_until_it_is(tmp_path: Path) -
     where.close()
 
 
-def test_questions_at_the_same_time(everything: ReadingRoom) -> None:
+def test_questions_at_the_same_time(everything: ArchiveTools) -> None:
     async def talk(client: Client) -> list[bool]:
         outcomes: list[bool] = []
 
@@ -184,7 +184,7 @@ def test_questions_at_the_same_time(everything: ReadingRoom) -> None:
 # --- resources ------------------------------------------------------------------------------------
 
 
-def test_summaries_are_listed_page_by_page(everything: ReadingRoom) -> None:
+def test_summaries_are_listed_page_by_page(everything: ArchiveTools) -> None:
     async def talk(client: Client) -> list[str]:
         found, cursor = [], None
         while True:
@@ -198,7 +198,7 @@ def test_summaries_are_listed_page_by_page(everything: ReadingRoom) -> None:
     assert sorted(ask(everything, talk)) == sorted(f"lcm://summary/{id_}" for id_ in (*known.leaves, *known.condensed))
 
 
-def test_resources_are_what_describe_shows(everything: ReadingRoom) -> None:
+def test_resources_are_what_describe_shows(everything: ArchiveTools) -> None:
     known = folded()
 
     async def talk(client: Client) -> list[tuple[str, str]]:
@@ -217,11 +217,11 @@ def test_resources_are_what_describe_shows(everything: ReadingRoom) -> None:
     "address",
     ["lcm://summary/sum_nowhere", "lcm://message/0", "lcm://message/x", "lcm://other/1", "file:///etc/passwd"],
 )
-def test_an_address_that_leads_nowhere_is_an_error(everything: ReadingRoom, address: str) -> None:
+def test_an_address_that_leads_nowhere_is_an_error(everything: ArchiveTools, address: str) -> None:
     refused(everything, lambda client: client.read_resource(address))
 
 
-def test_a_cursor_of_another_list_is_an_error(everything: ReadingRoom) -> None:
+def test_a_cursor_of_another_list_is_an_error(everything: ArchiveTools) -> None:
     refused(everything, lambda client: client.list_resources(cursor="nonsense"))
     refused(everything, lambda client: client.get_prompt("nonsense"))
 

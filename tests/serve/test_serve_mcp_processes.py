@@ -16,7 +16,7 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from lossless.errors import BadInput
-from lossless.serve.tokens import token, token_file
+from lossless.serve.access import load_token, token_file
 from tests.serve.kit import LCM, copied, environment, run, text_of
 from tests.waiting import wait_for
 
@@ -162,14 +162,14 @@ def test_a_port_that_is_taken_is_said(address: str, archive: Path, tmp_path: Pat
 
 def test_a_token_is_made_for_its_owner_only(tmp_path: Path) -> None:
     env = {"HOME": str(tmp_path)}
-    secret, source = token(env=env)
+    secret, source = load_token(env=env)
     file = token_file(env)
     assert source == str(file)
     assert len(secret) >= 40
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert token(env=env) == (secret, source)
-    assert token(env=env | {"LCM_MCP_TOKEN": TOKEN}) == (TOKEN, "$LCM_MCP_TOKEN")
-    assert token(file, env | {"LCM_MCP_TOKEN": TOKEN}) == (secret, source)
+    assert load_token(env=env) == (secret, source)
+    assert load_token(env=env | {"LCM_MCP_TOKEN": TOKEN}) == (TOKEN, "$LCM_MCP_TOKEN")
+    assert load_token(file, env | {"LCM_MCP_TOKEN": TOKEN}) == (secret, source)
 
 
 @pytest.mark.parametrize("text", ["short", "with a blank in the middle of it", ""])
@@ -178,7 +178,7 @@ def test_a_token_that_can_be_guessed_is_refused(tmp_path: Path, text: str) -> No
     file.write_text(text)
     file.chmod(0o600)
     with pytest.raises(BadInput):
-        token(file, {})
+        load_token(file, {})
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions are a matter of POSIX")
@@ -187,7 +187,7 @@ def test_a_token_that_others_can_read_is_refused(tmp_path: Path) -> None:
     file.write_text(TOKEN)
     file.chmod(0o644)
     with pytest.raises(BadInput, match="others can read"):
-        token(file, {})
+        load_token(file, {})
 
 
 def test_options_that_do_not_go_together(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from mcp.client.stdio import stdio_client
 from mcp.shared.exceptions import MCPError
 
 import lossless
+from lossless.serve.archive_tools import ArchiveTools, open_existing
 from lossless.serve.mcp import make_server
-from lossless.serve.room import ReadingRoom, open_for_questions
 from lossless.settings import Settings
 from tests.serve.kit import LCM, environment, run, text_of
 
@@ -58,7 +58,7 @@ def allowed(folder: Path, bits: int, name: str, file_bits: int = 0o444) -> Itera
 
 def asked(path: Path) -> tuple[dict[str, tuple[bool, str]], list[Any]]:
     """Each tool's answer with whether it failed, and the resources, from a room on a path."""
-    room = ReadingRoom(lambda: open_for_questions(str(path), Settings()))
+    room = ArchiveTools(lambda: open_existing(str(path), Settings()))
 
     async def talk() -> tuple[dict[str, tuple[bool, str]], list[Any]]:
         async with Client(make_server(room)) as client:
@@ -180,7 +180,7 @@ def test_an_archive_that_may_only_be_read_is_read(folder: Path) -> None:
 @posix
 def test_what_is_written_by_others_shows_in_an_archive_that_may_only_be_read(folder: Path) -> None:
     path = kept(folder / "lcm.db")
-    room = ReadingRoom(lambda: open_for_questions(str(path), Settings()))
+    room = ArchiveTools(lambda: open_existing(str(path), Settings()))
     with allowed(folder, 0o555, path.name):
         assert "1 messages" in room.call("lcm_status").text
     with lossless.open(path, background=False) as engine:

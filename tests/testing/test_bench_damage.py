@@ -10,8 +10,8 @@ import pytest
 from bench.damage import Change, Subject, damage, judge, lawful, prepare, summary
 from bench.damage_archives import Outputs, outputs
 from bench.damage_lawful import LAWFUL, reason
+from lossless.maintenance.verify import verify_archive
 from lossless.store.archive import Archive
-from lossless.verify import verify
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,7 +82,7 @@ def test_one_invalid_byte_names_its_row_and_spoils_nothing_else(
     subject = subjects[0]
     path = broken(subject, statement)
     with Archive.open(path, read_only=True) as archive:
-        named = [problem for problem in verify(archive).problems if problem.severity == "error"]
+        named = [problem for problem in verify_archive(archive).problems if problem.severity == "error"]
     assert table in {problem.table for problem in named}, [str(problem) for problem in named]
     after: Outputs = outputs(path)
     assert after.errors == ()
@@ -105,7 +105,7 @@ def test_what_is_no_number_is_named_and_read_as_unknown(
     subject = next(one for one in subjects if one.name == archive)
     path = broken(subject, statement)
     with Archive.open(path, read_only=True) as opened:
-        assert table in {problem.table for problem in verify(opened).problems if problem.severity == "error"}
+        assert table in {problem.table for problem in verify_archive(opened).problems if problem.severity == "error"}
     assert outputs(path) == subject.before
 
 
@@ -124,7 +124,7 @@ def test_what_is_no_number_is_named_and_read_as_unknown(
 def test_a_size_that_is_another_is_named_and_read_all_the_same(statement: str, subjects: list[Subject]) -> None:
     path = broken(subjects[0], statement)
     with Archive.open(path, read_only=True) as opened:
-        named = {problem.table for problem in verify(opened).problems if problem.severity == "error"}
+        named = {problem.table for problem in verify_archive(opened).problems if problem.severity == "error"}
     assert named & {"messages", "summaries", "ingest_state"}
     assert not outputs(path).errors
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from lossless.errors import ModelAuth, ModelRateLimit, ModelTimeout
-from lossless.llm.base import Complete, Prompt
+from lossless.llm.completion import Complete, Prompt
 from lossless.model.tokens import estimate_tokens
 from lossless.testing import DIRECTIVES, Mode, Scripted, VirtualClock, hang, sample_conversation, say
 from lossless.testing.scripted import source_of

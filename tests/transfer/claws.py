@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import apsw
 
-from lossless.store.sql import schema
+from lossless.store.database import load_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -60,8 +60,8 @@ class Talk:
 def real(path: Path, talks: Sequence[Talk]) -> Path:
     """A database with lossless-claw's own tables."""
     with closing(apsw.Connection(str(path))) as connection, connection:
-        connection.execute(schema("base"))
-        connection.execute(schema("indexes"))
+        connection.execute(load_schema("base"))
+        connection.execute(load_schema("indexes"))
         message_id = 0
         for number, talk in enumerate(talks, 1):
             _insert(

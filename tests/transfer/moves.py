@@ -5,13 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lossless.files.vault import Vault
+from lossless.maintenance.verify import verify_archive
 from lossless.store.archive import Archive
 from lossless.transfer.archive_file import export_archive, import_archive
-from lossless.transfer.lossless_claw import ImportOptions, import_lossless_claw
-from lossless.transfer.lossless_claw_out import ExportOptions, ExportReport, export_lossless_claw
-from lossless.transfer.remnic_in import import_remnic
-from lossless.transfer.remnic_out import RemnicOptions, export_remnic
-from lossless.verify import verify
+from lossless.transfer.lossless_claw import (
+    ExportOptions,
+    ExportReport,
+    ImportOptions,
+    export_lossless_claw,
+    import_lossless_claw,
+)
+from lossless.transfer.remnic_export import RemnicOptions, export_remnic
+from lossless.transfer.remnic_import import import_remnic
 
 from .claws import bytes_of, rows
 
@@ -57,7 +62,7 @@ def bring(kind: str, source: Path, target: Path, **options: Any) -> ImportReport
         assert not target.exists()
     with Archive.open(target) as archive:
         report: ImportReport = make(source, archive, vault(target), ImportOptions(**options))
-        found = [one for one in verify(archive, vault=vault(target)).problems if one.severity == "error"]
+        found = [one for one in verify_archive(archive, vault=vault(target)).problems if one.severity == "error"]
         assert [str(one) for one in found if not report.files_missing or one.check != "files"] == []
     assert bytes_of(source)[source.name] == before[source.name]
     ignored = {"dryRun": None, "warnings": None}

@@ -12,6 +12,7 @@ import pytest
 import lossless
 from lossless import formats
 from lossless.errors import BadInput
+from lossless.maintenance.verify import verify_archive
 from lossless.model.context import SummaryItem
 from lossless.model.identity import fingerprint, identity_hash, words_digest
 from lossless.model.summaries import NewSummary
@@ -19,9 +20,8 @@ from lossless.store.archive import Archive
 from lossless.store.messages import NewMessage
 from lossless.store.versions import Version
 from lossless.transfer.archive_file import import_archive
-from lossless.transfer.archive_lines import is_archive
+from lossless.transfer.archive_format import is_archive
 from lossless.transfer.lossless_claw import ImportOptions
-from lossless.verify import verify
 
 from .claws import rows, run
 from .moves import bring, nothing_new, said, to_file, vault
@@ -58,7 +58,7 @@ def wordings(path: Path) -> list[tuple[Any, ...]]:
     """All versions of an archive: whose, kind, digest, time and text, in their order."""
     with Archive.open(path) as archive:
         found = [one for one in archive.versions.each() if isinstance(one, Version)]
-        assert verify(archive).ok
+        assert verify_archive(archive).ok
     return [(one.message_id, one.kind, one.digest, one.at, one.message) for one in found]
 
 

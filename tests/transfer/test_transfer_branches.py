@@ -8,7 +8,7 @@ import pytest
 
 import lossless
 from lossless.store.archive import Archive
-from tests.surgery.kit import HERE, THERE, talk
+from tests.maintenance.surgery_kit import HERE, THERE, talk
 
 from .claws import rows
 from .moves import bring, nothing_new, said, to_claw, to_file

@@ -10,11 +10,11 @@ import pytest
 
 import lossless
 from lossless.errors import BadInput
-from lossless.lifecycle.prune import Choice
+from lossless.maintenance.prune import PruneFilter
 from lossless.store.archive import Archive
 from lossless.transfer.archive_file import check_archive
-from lossless.transfer.transcripts import bring_in
-from tests.lifecycle.transcript_files import TranscriptFile
+from lossless.transfer.transcripts import import_transcript
+from tests.maintenance.transcript_files import TranscriptFile
 
 from .claws import rows, run
 from .moves import bring, nothing_new, said, to_claw, to_file
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from lossless.transfer.lossless_claw_out import ExportReport
+    from lossless.transfer.lossless_claw import ExportReport
 
 PRUNED = "SELECT * FROM pruned_histories ORDER BY number"
 FORKS = "SELECT * FROM fork_sources ORDER BY 1, 2"
@@ -52,10 +52,10 @@ def pruned(tmp_path: Path, transcript: Path) -> Path:
     path = tmp_path / "lcm.db"
     with opened(path) as engine:
         engine.append(lossless.Session(key="first"), [{"role": "user", "content": "hello"}])
-        list(bring_in(engine, "openclaw", transcript))
+        list(import_transcript(engine, "openclaw", transcript))
         (key,) = rows(path, "SELECT session_key FROM conversations WHERE conversation_id = 2")[0]
         engine.admin.prune(
-            engine.admin.prune_plan(Choice(patterns=(key or "**run-1**",), include_active=True)), backup=False
+            engine.admin.prune_plan(PruneFilter(patterns=(key or "**run-1**",), include_active=True)), backup=False
         )
         engine.append(lossless.Session(key="parent"), [{"role": "user", "content": "of both"}])
         engine.append(lossless.Session(key="fork"), [{"role": "user", "content": "of one"}])
@@ -76,7 +76,7 @@ def test_it_is_still_deleted_in_a_new_archive(tmp_path: Path, pruned: Path, tran
     assert (again.pruned_inserted, nothing_new(again)) == (0, True)
     assert rows(back, PRUNED) == rows(pruned, PRUNED)
     with opened(back) as engine:
-        (outcome,) = bring_in(engine, "openclaw", transcript)
+        (outcome,) = import_transcript(engine, "openclaw", transcript)
         assert outcome.messages == 0
         assert engine.append(lossless.Session(key="next"), [{"role": "user", "content": "x"}])
     assert max(rows(back, "SELECT conversation_id FROM conversations"))[0] > 4
@@ -86,7 +86,7 @@ def test_a_database_of_lossless_claw_has_it_unless_it_is_plain(tmp_path: Path, p
     to_claw(pruned, tmp_path / "claw.db")
     with opened(tmp_path / "claw.db") as engine:
         assert engine.verify().ok
-        (outcome,) = bring_in(engine, "openclaw", transcript)
+        (outcome,) = import_transcript(engine, "openclaw", transcript)
         assert outcome.messages == 0
     to_claw(pruned, tmp_path / "plain.db", plain=True)
     assert bring("claw", tmp_path / "plain.db", tmp_path / "back" / "lcm.db").pruned_inserted == 0
@@ -95,7 +95,7 @@ def test_a_database_of_lossless_claw_has_it_unless_it_is_plain(tmp_path: Path, p
 
 def test_the_number_of_a_deleted_conversation_is_not_given_again(tmp_path: Path, pruned: Path, kind: str) -> None:
     with opened(pruned) as engine:
-        engine.admin.prune(engine.admin.prune_plan(Choice(patterns=("**",), include_active=True)), backup=False)
+        engine.admin.prune(engine.admin.prune_plan(PruneFilter(patterns=("**",), include_active=True)), backup=False)
     before = rows(pruned, PRUNED)
     file, back = tmp_path / "file", tmp_path / "back" / "lcm.db"
     SEND[kind](pruned, file)
@@ -103,7 +103,7 @@ def test_the_number_of_a_deleted_conversation_is_not_given_again(tmp_path: Path,
     with opened(back) as engine:
         engine.append(lossless.Session(key="new"), [{"role": "user", "content": "new"}])
         assert rows(back, "SELECT conversation_id FROM conversations") == [(5,)]
-        engine.admin.prune(engine.admin.prune_plan(Choice(patterns=("new",), include_active=True)), backup=False)
+        engine.admin.prune(engine.admin.prune_plan(PruneFilter(patterns=("new",), include_active=True)), backup=False)
     assert rows(back, PRUNED)[:-1] == before
 
 

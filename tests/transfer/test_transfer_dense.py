@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import lossless
 from lossless.store.archive import Archive
 from lossless.transfer.archive_file import export_archive, import_archive
-from lossless.transfer.lossless_claw import ImportOptions
-from lossless.transfer.lossless_claw_out import export_lossless_claw
+from lossless.transfer.lossless_claw import ImportOptions, export_lossless_claw
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lossless
+from lossless.maintenance.verify import verify_archive
 from lossless.store.archive import Archive
 from lossless.testing.strategies import anthropic_messages, openai_chat_messages, openclaw_messages
-from lossless.transfer.lossless_claw_out import ExportOptions
-from lossless.transfer.readable import export_pages
-from lossless.verify import verify
+from lossless.transfer.lossless_claw import ExportOptions
+from lossless.transfer.pages import export_pages
 
 from .claws import rows
 from .moves import bring, said, to_claw, to_file, vault
@@ -51,7 +51,7 @@ def check_same(source: Path, folder: Path) -> None:
     assert everything(folder / "back" / "lcm.db") == was
     assert messages(folder / "back" / "lcm.db", folder / "b") == messages(source, folder / "a")
     with Archive.open(claw) as opened:
-        assert [str(one) for one in verify(opened, vault=vault(claw)).problems if one.severity == "error"] == []
+        assert [str(one) for one in verify_archive(opened, vault=vault(claw)).problems if one.severity == "error"] == []
     assert everything(claw) == was
 
 

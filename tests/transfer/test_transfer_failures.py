@@ -18,11 +18,11 @@ import pytest
 
 import lossless
 from lossless.errors import ArchiveCorrupt, ArchiveDenied, ArchiveLocked, BadInput, NotAnArchive
-from lossless.store.claw import ClawFile
-from lossless.store.remnic import RemnicFile
-from lossless.transfer import lossless_claw_out, readable, remnic_out
-from lossless.transfer.lossless_claw_out import ExportOptions
-from lossless.transfer.readable import export_pages
+from lossless.store.bundles.other_programs import ClawFile, RemnicFile
+from lossless.transfer import lossless_claw, remnic_export
+from lossless.transfer import pages as transfer_pages
+from lossless.transfer.lossless_claw import ExportOptions
+from lossless.transfer.pages import export_pages
 
 from . import claws
 from .claws import Line, Talk, bytes_of, real, rows, run
@@ -254,7 +254,7 @@ class LosingRemnic(RemnicFile):
         super().add_messages(rows, list(parts)[:-1])
 
 
-class LosingPage(readable._Page):
+class LosingPage(transfer_pages._PageFile):
     """A file whose last bytes never reach the disk."""
 
     def __exit__(self, failure: object, *more: object) -> None:
@@ -273,9 +273,9 @@ def pages(archive: Path, target: Path) -> None:
 @pytest.mark.parametrize(
     ("put", "where", "losing"),
     [
-        (to_claw, (lossless_claw_out, "ClawFile"), LosingClaw),
-        (to_remnic, (remnic_out, "RemnicFile"), LosingRemnic),
-        (pages, (readable, "_Page"), LosingPage),
+        (to_claw, (lossless_claw, "ClawFile"), LosingClaw),
+        (to_remnic, (remnic_export, "RemnicFile"), LosingRemnic),
+        (pages, (transfer_pages, "_Page"), LosingPage),
     ],
     ids=["claw", "remnic", "pages"],
 )
@@ -296,7 +296,7 @@ def test_a_remnic_database_that_was_there_is_as_it_was(
 ) -> None:
     target = tmp_path / "memory.sqlite"
     to_remnic(archive, target, sessions=frozenset(["run-2"]))
-    monkeypatch.setattr(remnic_out, "RemnicFile", LosingRemnic)
+    monkeypatch.setattr(remnic_export, "RemnicFile", LosingRemnic)
     with pytest.raises(ArchiveCorrupt, match="all is undone"):
         to_remnic(archive, target)
     assert rows(target, "SELECT content FROM lcm_messages") == [("b",)]

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from lossless.errors import LosslessError
 from lossless.store.archive import Archive
-from lossless.store.sources import open_claw
+from lossless.store.bundles.other_programs import open_claw
 from lossless.transfer.archive_file import import_archive
 from lossless.transfer.lossless_claw import ImportOptions, import_lossless_claw
-from lossless.transfer.remnic_in import import_remnic
-from lossless.transfer.remnic_out import export_remnic
+from lossless.transfer.remnic_export import export_remnic
+from lossless.transfer.remnic_import import import_remnic
 
 from . import claws
 from .claws import real

@@ -14,9 +14,8 @@ import lossless
 from lossless.errors import BadInput
 from lossless.store.archive import Archive
 from lossless.testing.strategies import hostile_text
-from lossless.transfer.lossless_claw_out import ExportOptions
-from lossless.transfer.pages import Said, file_name
-from lossless.transfer.readable import _article, _fenced, _quoted, export_pages
+from lossless.transfer.lossless_claw import ExportOptions
+from lossless.transfer.pages import ReadableMessage, _article, _fenced, _quoted, export_pages, file_name
 
 from . import claws
 from .claws import real
@@ -25,7 +24,7 @@ from .moves import bring, vault
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lossless.transfer.readable import Kind, PagesReport
+    from lossless.transfer.pages import PageFormat, PagesReport
 
 HOSTILE = "</pre><script>alert(1)</script><img src=x onerror=alert(1)>\x00\x1b[31m\u202e```\n# not a heading"
 SESSION = lossless.Session(key='agent:"><script>x</script>../../etc', id="run")
@@ -58,7 +57,7 @@ def tags(page: str) -> Tags:
     return parser
 
 
-def export(path: Path, folder: Path, kind: Kind, *, overwrite: bool = False) -> PagesReport:
+def export(path: Path, folder: Path, kind: PageFormat, *, overwrite: bool = False) -> PagesReport:
     with Archive.open(path, read_only=True) as archive:
         return export_pages(archive, vault(path), folder, kind, ExportOptions(overwrite=overwrite))
 
@@ -98,7 +97,7 @@ def test_pages_hold_text_only(archive: Path, tmp_path: Path) -> None:
 
 @given(text=hostile_text(), name=st.text(max_size=20))
 def test_whatever_is_said_is_text_in_the_page(text: str, name: str) -> None:
-    found = tags(_article(Said(1, 1, "user", "now", text, (text,), ((name, text),), (text,), text)))
+    found = tags(_article(ReadableMessage(1, 1, "user", "now", text, (text,), ((name, text),), (text,), text)))
     assert found.tags <= ALLOWED
     assert found.attributes <= {"class", "id", "open"}
 

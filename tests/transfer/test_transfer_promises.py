@@ -14,12 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lossless.store.archive import Archive
-from lossless.store.remnic import RemnicFile
-from lossless.store.sources import open_claw
-from lossless.transfer import remnic_out
-from lossless.transfer.align import align
+from lossless.store.bundles.other_programs import RemnicFile, open_claw
+from lossless.transfer import remnic_export
 from lossless.transfer.lossless_claw import ImportOptions
-from lossless.transfer.remnic_out import RemnicOptions, export_remnic
+from lossless.transfer.merge_plan import align_messages
+from lossless.transfer.remnic_export import RemnicOptions, export_remnic
 from tests.faults import Fault, failing_at, statements_of
 
 from . import claws
@@ -285,7 +284,7 @@ def test_an_export_that_is_stopped_anywhere_leaves_nothing_half(
             self.failing.__exit__(None, None, None)
             super().__exit__()
 
-    monkeypatch.setattr(remnic_out, "RemnicFile", Failing)
+    monkeypatch.setattr(remnic_export, "RemnicFile", Failing)
     with open_claw(source) as archive:
         for n in range(3, 60, 9):
             steps = [n]
@@ -298,8 +297,8 @@ def test_an_export_that_is_stopped_anywhere_leaves_nothing_half(
 
 @given(texts=st.lists(st.sampled_from("abc"), max_size=8), cut=st.integers(0, 8))
 def test_the_kth_of_equals_is_the_kth(texts: list[str], cut: int) -> None:
-    from lossless.store.bundles import Key
+    from lossless.store.bundles import MessageKey
 
-    keys = [Key(n + 1, n + 1, text, "2026-01-01 00:00:00", None, None, 1) for n, text in enumerate(texts)]
-    found = align(keys, keys[:cut])
+    keys = [MessageKey(n + 1, n + 1, text, "2026-01-01 00:00:00", None, None, 1) for n, text in enumerate(texts)]
+    found = align_messages(keys, keys[:cut])
     assert found.known == {key.id: key.id for key in keys[:cut]}

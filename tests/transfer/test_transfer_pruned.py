@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lossless
-from lossless.lifecycle.prune import Choice
-from lossless.transfer.transcripts import bring_in, look_at
+from lossless.maintenance.prune import PruneFilter
+from lossless.transfer.transcripts import import_transcript, preview_import
 from tests.faults import problems
-from tests.lifecycle.transcript_files import TranscriptFile
+from tests.maintenance.transcript_files import TranscriptFile
 from tests.transfer.test_transfer_transcripts import claude, export, stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from lossless.transfer.transcripts import Outcome
+    from lossless.transfer.transcripts import ImportOutcome
 
 
 @pytest.fixture
@@ -29,19 +29,19 @@ def engine(tmp_path: Path) -> Iterator[lossless.Engine]:
 
 
 def prune(engine: lossless.Engine, pattern: str = "**") -> None:
-    engine.admin.prune(engine.admin.prune_plan(Choice(patterns=(pattern,), include_active=True)), backup=False)
+    engine.admin.prune(engine.admin.prune_plan(PruneFilter(patterns=(pattern,), include_active=True)), backup=False)
 
 
 def both(engine: lossless.Engine, kind: str, path: Path, *, again: bool = False) -> list[tuple[str, int, int]]:
     """Status, messages and what is left out of each conversation, once it is shown that trying says the same."""
 
-    def told(outcomes: list[Outcome]) -> list[tuple[str, int, int]]:
+    def told(outcomes: list[ImportOutcome]) -> list[tuple[str, int, int]]:
         return [(one.status.replace("would-import", "imported"), one.messages, one.pruned) for one in outcomes]
 
     before = engine.archive.care.counts()
-    tried = told(list(look_at(engine.archive, kind, path, again=again)))
+    tried = told(list(preview_import(engine.archive, kind, path, again=again)))
     assert engine.archive.care.counts() == before
-    done = told(list(bring_in(engine, kind, path, again=again)))
+    done = told(list(import_transcript(engine, kind, path, again=again)))
     assert tried == done
     assert not problems(engine)
     return done
@@ -81,7 +81,7 @@ def test_a_file_that_was_all_pruned_makes_no_conversation(
     for _ in range(2):
         assert both(engine, kind, path) == [("skipped", 0, 3)]
         assert conversations(engine) == 0
-    (outcome,) = bring_in(engine, kind, path)
+    (outcome,) = import_transcript(engine, kind, path)
     assert "--again" in (outcome.reason or "")
     assert both(engine, kind, path, again=True) == [("imported", 3, 0)]
     assert stored(engine) == texts

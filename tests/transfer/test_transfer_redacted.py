@@ -8,11 +8,10 @@ import pytest
 
 import lossless
 from lossless.errors import BadInput
-from lossless.lifecycle.absence import prove
+from lossless.maintenance.forget import prove_absence
 from lossless.transfer.archive_file import export_archive, import_archive
-from lossless.transfer.lossless_claw import ImportOptions, import_lossless_claw
-from lossless.transfer.lossless_claw_out import ExportOptions
-from tests.lifecycle.keeping import open_engine, words
+from lossless.transfer.lossless_claw import ExportOptions, ImportOptions, import_lossless_claw
+from tests.maintenance.keeping import open_engine, words
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,14 +40,14 @@ def source(tmp_path: Path) -> lossless.Engine:
 
 
 def absent(engine: lossless.Engine) -> None:
-    found = prove(engine.archive.path, engine.vault, [SECRET])
+    found = prove_absence(engine.archive.path, engine.vault, [SECRET])
     assert [f"{trace.file}: {trace.place}" for trace in found.traces] == []
     assert [str(problem) for problem in engine.verify().problems if problem.severity == "error"] == []
 
 
 @pytest.mark.parametrize("kind", ["archive", "lossless-claw"])
 def test_the_mask_comes_and_the_secret_never(source: lossless.Engine, tmp_path: Path, kind: str) -> None:
-    assert not prove(source.archive.path, source.vault, [SECRET]).ok
+    assert not prove_absence(source.archive.path, source.vault, [SECRET]).ok
     file = tmp_path / "there" / "out.jsonl"
     if kind == "archive":
         export_archive(source.archive, source.vault, file, ExportOptions())

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lossless.errors import NotAnArchive
-from lossless.store.sources import open_claw
-from lossless.transfer.remnic_out import RemnicOptions, export_remnic
+from lossless.store.bundles.other_programs import open_claw
+from lossless.transfer.remnic_export import RemnicOptions, export_remnic
 from tests.store import older
 
 from . import claws

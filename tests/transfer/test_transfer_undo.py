@@ -8,8 +8,8 @@ import pytest
 
 import lossless
 from lossless.errors import BadInput
-from lossless.transfer.merge_log import LOST
-from tests.surgery.kit import HERE, THERE, context, open_engine, prove, roots, rows, talk, told, writer
+from lossless.transfer.merge_plan import LOST_REASON
+from tests.maintenance.surgery_kit import HERE, THERE, context, open_engine, prove, roots, rows, talk, told, writer
 
 from .moves import bring, to_file, to_remnic
 
@@ -124,7 +124,7 @@ def test_older_steps_of_what_was_merged_stay_when_its_numbers_are_others(
     with open_engine(target) as engine:
         engine.undo(HERE)
         prove(engine)
-        with pytest.raises(BadInput, match=LOST):
+        with pytest.raises(BadInput, match=LOST_REASON):
             engine.undo(engine.archive.conversations.get(1))
         assert all(isinstance(item, str) for item in engine.surgery.diff(engine.archive.conversations.get(1), 0).left)
 

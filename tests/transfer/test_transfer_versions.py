@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lossless
-from lossless.store.bundles import Key
-from lossless.transfer.align import align
+from lossless.store.bundles import MessageKey
+from lossless.transfer.merge_plan import align_messages
 
 from .claws import rows
 from .moves import bring, to_claw, to_file, to_remnic
@@ -101,8 +101,10 @@ def test_versions_come_along_with_new_messages(tmp_path: Path, kind: str) -> Non
     assert wordings(here, 3) == wordings(there, 3) == {"What was said at number 2 about the ferry and its berth."}
 
 
-def key(id_: int, words: str, at: str = "2026-05-01T10:00:00", role: str = "user", entry: str | None = None) -> Key:
-    return Key(id_, id_, words, at, entry, None, 1, role)
+def key(
+    id_: int, words: str, at: str = "2026-05-01T10:00:00", role: str = "user", entry: str | None = None
+) -> MessageKey:
+    return MessageKey(id_, id_, words, at, entry, None, 1, role)
 
 
 @pytest.mark.parametrize(
@@ -121,5 +123,7 @@ def key(id_: int, words: str, at: str = "2026-05-01T10:00:00", role: str = "user
         ([key(1, "x")], [key(11, "y")], {}),
     ],
 )
-def test_one_message_that_was_edited_on_one_side(coming: list[Key], there: list[Key], known: dict[int, int]) -> None:
-    assert align(coming, there).known == known
+def test_one_message_that_was_edited_on_one_side(
+    coming: list[MessageKey], there: list[MessageKey], known: dict[int, int]
+) -> None:
+    assert align_messages(coming, there).known == known

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import lossless
 from lossless.testing import VirtualClock
-from lossless.tui.app import Lcm
-from lossless.tui.room import Room
-from lossless.tui.widgets import DetailPane, Rows
-from tests.surgery.kit import BUDGET, HERE, THERE, settings, talk
+from lossless.tui.app import TerminalApp
+from lossless.tui.archive import ArchiveAccess
+from lossless.tui.screens.page import DetailPane, RowTable
+from tests.maintenance.surgery_kit import BUDGET, HERE, THERE, settings, talk
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -38,18 +38,18 @@ def build(path: Path, messages: int = 120, **changed: Any) -> Path:
     return path
 
 
-def room_of(path: Path, **more: Any) -> Room:
+def room_of(path: Path, **more: Any) -> ArchiveAccess:
     """The archive as the terminal interface opens it; its clock stands still."""
     changed = more.pop("changed", {})
-    return Room(path, settings(timezone="UTC", **changed), clock=VirtualClock(), **more)
+    return ArchiveAccess(path, settings(timezone="UTC", **changed), clock=VirtualClock(), **more)
 
 
-class Listening(Lcm):
+class Listening(TerminalApp):
     """Remembers every message that it shows, however long it stands there."""
 
-    CSS_PATH = str(Path(sys.modules[Lcm.__module__].__file__ or "").with_name("style.tcss"))
+    CSS_PATH = str(Path(sys.modules[TerminalApp.__module__].__file__ or "").with_name("style.tcss"))
 
-    def __init__(self, room: Room, folder: Path | None) -> None:
+    def __init__(self, room: ArchiveAccess, folder: Path | None) -> None:
         super().__init__(room, folder)
         self.told: list[str] = []
 
@@ -97,8 +97,8 @@ class Person:
         return self.app.screen.query_one(selector)
 
     @property
-    def rows(self) -> Rows:
-        return self.app.screen.query_one(Rows)
+    def rows(self) -> RowTable:
+        return self.app.screen.query_one(RowTable)
 
     @property
     def where(self) -> str:
@@ -126,7 +126,10 @@ class Person:
 
 
 def at(
-    room: Room, do: Callable[[Person], Awaitable[None]], size: tuple[int, int] = (80, 24), folder: Path | None = None
+    room: ArchiveAccess,
+    do: Callable[[Person], Awaitable[None]],
+    size: tuple[int, int] = (80, 24),
+    folder: Path | None = None,
 ) -> None:
     """Let a person do something at a terminal of a size."""
 

@@ -9,35 +9,59 @@ import pytest
 from textual.binding import Binding
 
 from lossless.tui.screens import (
-    agents,
     compare,
     context,
-    conversation,
-    dag,
+    conversations,
     dialogs,
-    doctor,
     files,
-    focus,
-    located,
     page,
-    review,
-    scrolled,
     search,
-    sessions,
+    session_files,
+    summaries,
+    surgery,
     transcript,
 )
 
 PAGE = Path(__file__).parents[2] / "docs" / "tui.md"
 SCREENS = (
-    page.Page, sessions.Sessions, agents.Agents, agents.Files, conversation.Conversation, dag.Dag, context.Context,
-    files.LargeFiles, focus.FocusBriefs, search.Search, doctor.Doctor, dialogs.Ask, dialogs.Whole,
-    review.Review, located.Located, scrolled.Scrolled, transcript.Transcript, compare.Compare,
-)  # fmt: skip
+    page.PaneScreen,
+    conversations.SessionsScreen,
+    session_files.AgentsScreen,
+    session_files.SessionFilesScreen,
+    conversations.ConversationScreen,
+    summaries.SummariesScreen,
+    context.ContextScreen,
+    files.LargeFilesScreen,
+    context.FocusScreen,
+    search.SearchScreen,
+    surgery.DoctorScreen,
+    dialogs.ConfirmDialog,
+    dialogs.DetailDialog,
+    surgery.DraftReviewDialog,
+    conversations.TranscriptKeysScreen,
+    transcript.TranscriptWindowScreen,
+    transcript.TranscriptScreen,
+    compare.CompareScreen,
+)
 NAMES = {
-    "question_mark": "?", "slash": "/", "left_square_bracket": "[", "right_square_bracket": "]", "escape": "Esc",
-    "backspace": "Backspace", "enter": "Enter", "left": "←", "right": "→", "space": "Space", "f5": "F5", "home": "Home",
-    "end": "End", "ctrl+r": "Ctrl+R", "ctrl+a": "Ctrl+A", "down": "↓", "tab": "Tab",
-}  # fmt: skip
+    "question_mark": "?",
+    "slash": "/",
+    "left_square_bracket": "[",
+    "right_square_bracket": "]",
+    "escape": "Esc",
+    "backspace": "Backspace",
+    "enter": "Enter",
+    "left": "←",
+    "right": "→",
+    "space": "Space",
+    "f5": "F5",
+    "home": "Home",
+    "end": "End",
+    "ctrl+r": "Ctrl+R",
+    "ctrl+a": "Ctrl+A",
+    "down": "↓",
+    "tab": "Tab",
+}
 
 
 @pytest.mark.parametrize("screen", SCREENS, ids=lambda screen: screen.__name__)

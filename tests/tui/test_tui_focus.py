@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import lossless
-from lossless.store.briefs import Briefs
+from lossless.store.conversations import BriefRows
 from lossless.testing import Scripted, say
-from tests.surgery.kit import HERE
+from tests.maintenance.surgery_kit import HERE
 from tests.tui.kit import Person, at, room_of
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def states_of(path: Path) -> list[tuple[str, str]]:
     """Questions and what became of their briefs, newest first."""
     with lossless.open(path, background=False) as engine:
-        return [(brief.prompt, brief.status) for brief in Briefs(engine.archive.database).newest(1, 10)]
+        return [(brief.prompt, brief.status) for brief in BriefRows(engine.archive.database).newest(1, 10)]
 
 
 def test_a_brief_is_written_brought_up_to_date_and_put_away(archive: Path) -> None:

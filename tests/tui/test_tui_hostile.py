@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lossless
-from lossless.tui.reads import Detail
-from lossless.tui.screens.dialogs import coloured
-from lossless.tui.widgets import drawn
-from lossless.tui.words import LINE_CHARS, MOST_CHARS, bar, cell, clipped, line, visible
-from tests.surgery.kit import HERE
+from lossless.tui.reads import DetailView
+from lossless.tui.screens.dialogs import diff_text
+from lossless.tui.screens.page import detail_text
+from lossless.tui.text import LINE_CHARS, MAX_CHARS, clip_text, make_visible, one_line, share_bar, text_cell
+from tests.maintenance.surgery_kit import HERE
 from tests.tui.kit import HOSTILE, Person, at, room_of
 from tests.tui.rollouts import session_file
 
@@ -26,29 +26,29 @@ ANY_TEXT = st.text(st.characters(), max_size=200) | st.sampled_from([HOSTILE, "[
 
 @given(ANY_TEXT)
 def test_no_text_steers_the_terminal(text: str) -> None:
-    assert not STEERING.search(visible(text))
-    assert not STEERING.search(line(text))
-    assert "\n" not in line(text)
-    assert not STEERING.search(drawn(Detail(text, (("name", text),), text)).plain)
-    assert not STEERING.search(coloured(text).plain)
+    assert not STEERING.search(make_visible(text))
+    assert not STEERING.search(one_line(text))
+    assert "\n" not in one_line(text)
+    assert not STEERING.search(detail_text(DetailView(text, (("name", text),), text)).plain)
+    assert not STEERING.search(diff_text(text).plain)
 
 
 @given(ANY_TEXT)
 def test_brackets_are_no_markup(text: str) -> None:
-    assert cell(text).plain == line(text)
-    assert cell(text).spans == []
+    assert text_cell(text).plain == one_line(text)
+    assert text_cell(text).spans == []
 
 
 def test_long_texts_are_cut() -> None:
-    assert len(line("x" * 10**6)) == LINE_CHARS
-    shown = clipped("y" * 10**6)
-    assert len(shown) < MOST_CHARS + 100
+    assert len(one_line("x" * 10**6)) == LINE_CHARS
+    shown = clip_text("y" * 10**6)
+    assert len(shown) < MAX_CHARS + 100
     assert "980,000 more characters" in shown
 
 
 @given(st.floats(0, 10), st.integers(1, 40))
 def test_bars_are_as_wide_as_they_are(share: float, width: int) -> None:
-    drawn_bar = bar(share, width).plain
+    drawn_bar = share_bar(share, width).plain
     assert len(drawn_bar) == width
     assert ("█" in drawn_bar) == (share > 0)
 

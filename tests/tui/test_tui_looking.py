@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lossless
-from lossless.tui.app import Lcm, is_light
-from lossless.tui.seen import seen
-from tests.surgery.kit import HERE, talk
+from lossless.tui.app import TerminalApp, is_light
+from lossless.tui.screens.context import read_prompt
+from tests.maintenance.surgery_kit import HERE, talk
 from tests.tui.kit import Person, at, room_of
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def test_sessions_lead_to_a_conversation_and_back_and_out(archive: Path) -> None
 
 
 def test_a_look_that_is_due_while_the_program_ends_finds_no_screen(archive: Path) -> None:
-    ended = list[Lcm]()
+    ended = list[TerminalApp]()
 
     async def do(person: Person) -> None:
         ended.append(person.app)
@@ -166,7 +166,7 @@ def test_pins_and_focus_are_among_what_the_model_sees(archive: Path) -> None:
 
 def test_token_bars_are_of_what_is_sent(archive: Path) -> None:
     room = room_of(archive)
-    found = seen(room.engine, 1)
+    found = read_prompt(room.engine, 1)
     sent = room.engine.assemble(HERE).receipt
     room.close()
     assert sum(item.tokens for item in found.items) == sum(sent.tokens_by_kind.values())
@@ -177,9 +177,9 @@ def test_a_summary_that_is_folded_away_is_opened_where_it_stands(archive: Path) 
         leaf = engine.archive.listings.summaries(1, conversation_id=1, depth=0).rows[0].summary_id
 
     async def do(person: Person) -> None:
-        from lossless.tui.screens.dag import Dag
+        from lossless.tui.screens.summaries import SummariesScreen
 
-        person.app.push_screen(Dag(1, leaf))
+        person.app.push_screen(SummariesScreen(1, leaf))
         await person.until(lambda: person.detail.startswith(leaf))
         node = person.app.screen.query_one("Summaries").cursor_node  # type: ignore[attr-defined]
         assert node.data.summary_id == leaf
@@ -246,7 +246,7 @@ def test_help_and_the_palette_name_every_key(archive: Path) -> None:
 
 
 def test_session_files_of_agents_are_found(archive: Path, tmp_path: Path) -> None:
-    from lossless.tui.folders import discovered
+    from lossless.tui.session_files import find_session_folders
 
     folder = tmp_path / "state" / "agents" / "main" / "sessions"
     folder.mkdir(parents=True)
@@ -267,8 +267,8 @@ def test_session_files_of_agents_are_found(archive: Path, tmp_path: Path) -> Non
         await person.press("enter")
         assert (person.screen, "Conversation 1" in person.where) == ("Conversation", True)
 
-    assert discovered(tmp_path / "state") == (folder,)
-    at(room_of(archive, folders=discovered(tmp_path / "state")), do)
+    assert find_session_folders(tmp_path / "state") == (folder,)
+    at(room_of(archive, folders=find_session_folders(tmp_path / "state")), do)
 
 
 def test_a_named_folder_is_shown_first(archive: Path, tmp_path: Path) -> None:
@@ -355,10 +355,10 @@ def test_what_nobody_foresaw_is_a_message(archive: Path) -> None:
 _CRASH = """
 import sys
 from lossless.settings import Settings
-from lossless.tui.app import Lcm
-from lossless.tui.room import Room
+from lossless.tui.app import TerminalApp
+from lossless.tui.archive import ArchiveAccess
 
-app = Lcm(Room(sys.argv[1], Settings()))
+app = TerminalApp(ArchiveAccess(sys.argv[1], Settings()))
 
 async def press(pilot):
     app.screen.action_reload = lambda: 1 // 0
@@ -413,7 +413,7 @@ def test_the_theme_follows_the_terminal(archive: Path, monkeypatch: pytest.Monke
 def test_a_picture_needs_no_terminal(archive: Path) -> None:
     room = room_of(archive)
     try:
-        picture = Lcm(room).pictured(["j", "s"])
+        picture = TerminalApp(room).pictured(["j", "s"])
     finally:
         room.close()
     assert picture.startswith("<svg")

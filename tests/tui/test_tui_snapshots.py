@@ -10,7 +10,7 @@ import pytest
 import lossless
 from lossless.model.summaries import NewSummary
 from lossless.testing import VirtualClock
-from lossless.tui.app import Lcm
+from lossless.tui.app import TerminalApp
 from tests.tui.kit import room_of
 from tests.tui.rollouts import session_file
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from lossless.tui.room import Room
+    from lossless.tui.archive import ArchiveAccess
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 FERRY = lossless.Session(key="agent:main:ferry", id="run-1")
@@ -31,7 +31,7 @@ SAID = (
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> Iterator[Room]:
+def room(tmp_path: Path) -> Iterator[ArchiveAccess]:
     """Sixteen messages, half of them below two leaves and a summary over these; all ids are known."""
     path = tmp_path / "lcm.db"
     with lossless.open(path, clock=VirtualClock(START), background=False) as engine:
@@ -74,7 +74,7 @@ async def settled(pilot: Any) -> None:
     ],
 )
 def test_it_looks_as_it_did(
-    room: Room,
+    room: ArchiveAccess,
     snap_compare: Callable[..., bool],
     monkeypatch: pytest.MonkeyPatch,
     keys: list[str],
@@ -89,4 +89,4 @@ def test_it_looks_as_it_did(
             await pilot.press(key)
             await settled(pilot)
 
-    assert snap_compare(Lcm(room), terminal_size=size, run_before=press)
+    assert snap_compare(TerminalApp(room), terminal_size=size, run_before=press)

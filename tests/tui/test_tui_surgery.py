@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lossless
-from lossless.compaction.fallback import FALLBACK_MARKER
-from lossless.store.operations import Operations
+from lossless.compaction.source_text import FALLBACK_MARKER
+from lossless.store.maintenance.surgery import SurgeryWrites
 from lossless.testing import Scripted, say
-from lossless.tui import work
+from lossless.tui import actions
 from tests.tui.kit import Person, at, room_of
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def spoil(path: Path, count: int = 2) -> list[str]:
         with engine.archive.writing():
             for row in rows:
                 text = f"{FALLBACK_MARKER}\n{row.content[:200]}"
-                Operations(engine.archive).write(row.summary_id, text, row.token_count, "emergency-fallback", ())
+                SurgeryWrites(engine.archive).write(row.summary_id, text, row.token_count, "emergency-fallback", ())
     return [row.summary_id for row in rows]
 
 
@@ -311,9 +311,9 @@ def test_previous_context_is_shown(archive: Path) -> None:
         leaf = engine.archive.listings.summaries(1, conversation_id=1, depth=0).rows[0].summary_id
 
     async def do(person: Person) -> None:
-        from lossless.tui.screens.dag import Dag
+        from lossless.tui.screens.summaries import SummariesScreen
 
-        person.app.push_screen(Dag(1, leaf))
+        person.app.push_screen(SummariesScreen(1, leaf))
         await person.until(lambda: person.detail.startswith(leaf))
         await person.press("p")
         assert f"Previous context of {leaf}" in person.seen
@@ -341,6 +341,6 @@ def test_the_model_for_the_terminal_goes_first(archive: Path) -> None:
     room = room_of(archive, changed={"summary_model": "a/b", "tui_summary_model": "c/d"})
     try:
         assert (room.settings.summary_model, room.work_settings.summary_model) == ("a/b", "c/d")
-        assert work.rewrite(room, next(iter(texts_of(archive))), 1, subtree=False).writer.startswith("c/d")
+        assert actions.plan_rewrite(room, next(iter(texts_of(archive))), 1, subtree=False).writer.startswith("c/d")
     finally:
         room.close()

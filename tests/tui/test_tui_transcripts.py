@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 import lossless
-from lossless.tui import comparing, locating
-from lossless.tui.folders import discovered
-from lossless.tui.scrolls import Scroll
-from lossless.tui.words import Times
-from tests.surgery.kit import talk
+from lossless.tui import session_files
+from lossless.tui.screens import compare
+from lossless.tui.screens.transcript import TranscriptReader
+from lossless.tui.session_files import find_session_folders
+from lossless.tui.text import LocalTimes
+from tests.maintenance.surgery_kit import talk
 from tests.tui.kit import Person, at, room_of
 from tests.tui.rollouts import THREAD, item, rollout, session_file, write
 
@@ -44,7 +45,7 @@ def stored(tmp_path: Path, home: Path) -> Path:
 
 
 def test_windows_of_a_file_show_each_message_once(home: Path) -> None:
-    scroll = Scroll(rollout(home, 23))
+    scroll = TranscriptReader(rollout(home, 23))
     assert (len(scroll), scroll.bad_lines, scroll.others) == (23, 1, 1)
     said = [one for first in range(0, 23, 5) for one in scroll.window(first, 5)]
     assert [one.text for one in said] == [f"Thing {n} was said." for n in range(23)]
@@ -59,21 +60,21 @@ def test_a_branch_that_was_left_is_left_out(tmp_path: Path) -> None:
     path = session_file(tmp_path, "run-x", ["one", "two", "three"])
     message = {"role": "assistant", "content": [{"type": "text", "text": "another two"}]}
     write(path, [{"type": "message", "id": "other", "parentId": "run-x-0", "message": message}])
-    assert [one.text for one in Scroll(path).window(0, 9)] == ["one", "another two"]
+    assert [one.text for one in TranscriptReader(path).window(0, 9)] == ["one", "another two"]
 
 
 def test_what_is_no_message_says_why(tmp_path: Path) -> None:
     path = session_file(tmp_path, "run-x", ["plain"])
     odd = {"role": "assistant", "content": [], "stopReason": "error"}
     write(path, [{"type": "message", "id": "other", "parentId": "run-x-0", "message": odd}])
-    plain, other = Scroll(path).window(0, 9)
+    plain, other = TranscriptReader(path).window(0, 9)
     assert (plain.text, plain.problem) == ("plain", "")
     assert other.message is None
     assert "an empty answer" in other.text
-    assert other.problem in other.detail(Times("UTC")).text
+    assert other.problem in other.detail(LocalTimes("UTC")).text
     with lossless.open(tmp_path / "lcm.db", background=False) as engine:
         engine.bootstrap(lossless.Session(id="run-x"), path)
-        found = comparing.compared(engine.archive, 1, Scroll(path), 0, 10)
+        found = compare.compare_window(engine.archive, 1, TranscriptReader(path), 0, 10)
     assert [pair.mark for pair in found.pairs] == ["=", "·"]
     assert found.is_same
 
@@ -114,7 +115,7 @@ def test_a_file_that_is_not_stored_is_read_and_imported(archive: Path, home: Pat
         await person.press("i")
         assert any("all of it is stored" in told for told in person.told)
 
-    at(room_of(archive, folders=discovered(home, home), codex=home, **WINDOW), do)
+    at(room_of(archive, folders=find_session_folders(home, home), codex=home, **WINDOW), do)
 
 
 def test_a_file_that_grows_is_followed(archive: Path, home: Path) -> None:
@@ -126,7 +127,7 @@ def test_a_file_that_grows_is_followed(archive: Path, home: Path) -> None:
         await person.until(lambda: "The newest thing." in person.detail)
         assert "31 of 31" in person.where
 
-    at(room_of(archive, folders=discovered(home, home)), do)
+    at(room_of(archive, folders=find_session_folders(home, home)), do)
 
 
 def test_a_file_that_is_no_transcript_is_a_message(archive: Path, tmp_path: Path) -> None:
@@ -196,8 +197,8 @@ def test_the_rollout_behind_a_session_of_openclaw(archive: Path, home: Path, tmp
         (folder / "run-here.jsonl.codex-thread.json").write_text(json.dumps({"ids": [{"threadId": THREAD}]}))
     room = room_of(archive, folders=(folder,), codex=home)
     wanted = file if way == "none" else path
-    assert locating.transcript_of(room, 1) == wanted
-    assert locating.backend_of(room, file, "run-here") == wanted
+    assert session_files.find_transcript(room, 1) == wanted
+    assert session_files.backend_session_id(room, file, "run-here") == wanted
     room.close()
 
 
@@ -259,7 +260,7 @@ def test_a_text_that_was_changed_is_seen(tmp_path: Path) -> None:
     with lossless.open(tmp_path / "lcm.db", background=False) as engine:
         engine.bootstrap(lossless.Session(id="run-a"), path)
         path.write_text(path.read_text().replace('"two"', '"second"'))
-        found = comparing.compared(engine.archive, 1, Scroll(path), 0, 10)
+        found = compare.compare_window(engine.archive, 1, TranscriptReader(path), 0, 10)
     assert [pair.mark for pair in found.pairs] == ["=", "~", "="]
 
 
@@ -269,15 +270,15 @@ def test_long_stretches_of_the_archive_are_counted(tmp_path: Path) -> None:
         session = lossless.Session(id="run-b")
         said = [{"role": "user", "content": "the first"}, *talk(80), {"role": "assistant", "content": "the last"}]
         engine.append(session, said)
-        found = comparing.compared(engine.archive, 1, Scroll(path), 0, 10)
+        found = compare.compare_window(engine.archive, 1, TranscriptReader(path), 0, 10)
     assert [found.count(mark) for mark in ("=", "~", "+", "-")] == [2, 0, 0, 80]
-    assert len(found.pairs) == 2 + comparing.GAP + 1
+    assert len(found.pairs) == 2 + compare.GAP + 1
     assert not found.is_same
 
 
 @given(st.lists(st.lists(st.integers(1, 12), max_size=4), max_size=9))
 def test_seqs_rise_and_are_as_many_as_can_be(lists: list[list[int]]) -> None:
-    found = comparing.in_order(dict(enumerate(lists)))
+    found = compare.longest_rising(dict(enumerate(lists)))
     seqs = list(found.values())
     assert seqs == sorted(set(seqs))
     assert all(seq in lists[place] for place, seq in found.items())
@@ -296,23 +297,23 @@ def test_what_is_said_again_is_not_taken_for_what_came_before(tmp_path: Path) ->
             lossless.Session(id="run-c"),
             [{"role": ("user", "assistant")[n % 2], "content": text} for n, text in enumerate(said)],
         )
-        found = comparing.compared(engine.archive, 1, Scroll(path), 0, 10)
+        found = compare.compare_window(engine.archive, 1, TranscriptReader(path), 0, 10)
     assert [pair.mark for pair in found.pairs] == ["=", "=", "=", "+", "+", "+"]
 
 
 def test_windows_of_a_comparison_agree(stored: Path, home: Path) -> None:
-    scroll = Scroll(next(home.glob("sessions/*/*/*/*.jsonl")))
+    scroll = TranscriptReader(next(home.glob("sessions/*/*/*/*.jsonl")))
     with lossless.open(stored, background=False) as engine:
         for size in (7, 50, 200):
-            found = [comparing.compared(engine.archive, 1, scroll, at, size) for at in range(0, 120, size)]
+            found = [compare.compare_window(engine.archive, 1, scroll, at, size) for at in range(0, 120, size)]
             assert all(part.is_same for part in found)
             assert sum(part.count("=") for part in found) == 120
-        assert comparing.next_difference(engine.archive, 1, scroll, 0, 50) is None
+        assert compare.next_difference(engine.archive, 1, scroll, 0, 50) is None
 
 
 @pytest.mark.parametrize("size", [(40, 10), (120, 30)])
 def test_looking_writes_nothing_and_draws_at_once(stored: Path, home: Path, size: tuple[int, int]) -> None:
-    room, statements = room_of(stored, folders=discovered(home, home), codex=home), list[str]()
+    room, statements = room_of(stored, folders=find_session_folders(home, home), codex=home), list[str]()
     before = stored.read_bytes()
 
     def noted(_cursor: object, sql: str, _values: object) -> bool:

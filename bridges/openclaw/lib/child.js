@@ -23,7 +23,7 @@ here = sys.executable + " (Python " + ".".join(str(n) for n in sys.version_info[
 if sys.version_info < (3, 11):
     refuse(here + " is too old: lossless needs Python 3.11 or newer")
 try:
-    from lossless.hosts.openclaw.main import main
+    from lossless.hosts.openclaw.service import main
 except ImportError as error:
     refuse(here + " has no lossless: run '" + sys.executable + " -m pip install --upgrade lossless' (" + str(error) + ")")
 sys.exit(main())

@@ -1,33 +1,164 @@
-"""`lcm append`: new messages from JSON lines, in batches that are each all or nothing."""
+"""`lcm append` and `lcm sync`: store new messages from JSON lines, or what a host's whole window adds."""
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import sys
 from collections import Counter
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from io import BytesIO
 from itertools import chain
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Command, text
-from lossless.cli.failures import Failure
-from lossless.cli.lines import BadLine, GoodLine, Where, read_lines
-from lossless.cli.options import wrong
+from lossless.cli.commands import Command, text_type
+from lossless.cli.failures import CommandFailed
+from lossless.cli.options import usage_error
+from lossless.cli.screen import format_bytes, format_count, plural, styled
 from lossless.errors import BadMessage, LosslessError
 from lossless.ingest import events
 from lossless.model.conversations import Session
+from lossless.model.messages import Incoming
+from lossless.model.times import from_epoch, parse_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from datetime import datetime
 
-    from lossless.cli.invocation import Invocation
+    from lossless.cli.commands import Invocation
+    from lossless.cli.screen import Screen
     from lossless.engine import Engine
     from lossless.ingest.run import AppendReport
+    from lossless.model.messages import JsonObject
+
+#: A longer line is no message.
+MAX_LINE_BYTES = 100 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class InputPosition:
+    """A line of an input; `file` is None for standard input."""
+
+    file: str | None
+    line: int
+
+    def __str__(self) -> str:
+        return f"line {self.line}" if self.file is None else f"{self.file}, line {self.line}"
+
+    @property
+    def opening(self) -> str:
+        """The same where a sentence begins; a file keeps its name as it is."""
+        return f"Line {self.line}" if self.file is None else str(self)
+
+
+@dataclass(frozen=True, slots=True)
+class InputLine:
+    """A line that holds an object; whether that is a message is seen when it is stored."""
+
+    where: InputPosition
+    item: Incoming | JsonObject
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class BadInputLine:
+    """A line that holds no message, and why."""
+
+    where: InputPosition
+    reason: str
+
+
+def read_lines(
+    stream: BinaryIO,
+    file: str | None,
+    advance: Callable[[int], None] | None = None,
+    *,
+    longest: int = MAX_LINE_BYTES,
+) -> Iterator[InputLine | BadInputLine]:
+    """Each line of a stream that is not blank; one that is longer than `longest` bytes is not read into memory."""
+    number = 0
+    while raw := stream.readline(longest + 1):
+        number += 1
+        where = InputPosition(file, number)
+        too_long = len(raw) > longest
+        if advance:
+            advance(len(raw))
+        if too_long:
+            _skip_line(stream, raw, advance)
+            yield BadInputLine(where, f"it is longer than {longest // 1024 // 1024} MB")
+        elif raw.strip():
+            try:
+                yield InputLine(where, unwrap(parse(raw)), len(raw))
+            except ValueError as error:
+                yield BadInputLine(where, str(error))
+
+
+def _skip_line(stream: BinaryIO, raw: bytes, advance: Callable[[int], None] | None) -> None:
+    while raw and not raw.endswith(b"\n"):
+        raw = stream.readline(1024 * 1024)
+        if advance:
+            advance(len(raw))
+
+
+def parse(raw: bytes) -> Any:
+    """The value in some JSON; ValueError says what is wrong without repeating the text."""
+    try:
+        return json.loads(raw.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it is not UTF-8 at byte {error.start}") from None
+    except json.JSONDecodeError as error:
+        where = f"column {error.colno}" if error.lineno == 1 else f"line {error.lineno}, column {error.colno}"
+        raise ValueError(f"it is not JSON: {error.msg} at {where}") from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def unwrap(value: Any) -> Incoming | JsonObject:
+    """A message, or `{"message": …, "id": …, "timestamp": …}` around one; ValueError for what is neither."""
+    if not isinstance(value, dict):
+        raise ValueError(f"expected an object with a message, got {_name(value)}")
+    inner = value.get("message")
+    if not isinstance(inner, dict) or "role" in value:
+        return value
+    return Incoming(inner, _entry_id(value.get("id")), _timestamp(value.get("timestamp")))
+
+
+def _entry_id(value: Any) -> str | None:
+    if value is None:
+        return None
+    if type(value) is int:
+        return str(value)
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("its id must be a text or a number")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError("its id is not valid Unicode") from None
+    return value
+
+
+def _timestamp(value: Any) -> datetime | None:
+    if value is None:
+        return None
+    try:
+        if isinstance(value, str):
+            return parse_time(value)
+        if type(value) in (int, float):
+            return from_epoch(value)
+    except (ValueError, OverflowError, OSError):
+        pass
+    raise ValueError("its timestamp must be an ISO-8601 time or a number of seconds or milliseconds")
+
+
+def _name(value: Any) -> str:
+    names = {list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number"}
+    return names.get(type(value), "null")
+
 
 #: A batch is stored early when its lines are longer than this together.
 _BATCH_BYTES = 8 * 1024 * 1024
@@ -36,7 +167,7 @@ _NAMED = 20
 
 
 @dataclass(slots=True)
-class Tally:
+class AppendTally:
     """What an input came to, added up batch by batch."""
 
     conversation_id: int | None = None
@@ -49,11 +180,11 @@ class Tally:
     ambiguous: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
     bad_count: int = 0
-    bad: list[BadLine] = field(default_factory=list)
+    bad: list[BadInputLine] = field(default_factory=list)
     #: The last line that is in the archive.
-    through: Where | None = None
+    through: InputPosition | None = None
 
-    def add(self, report: AppendReport, lines: list[GoodLine]) -> None:
+    def add(self, report: AppendReport, lines: list[InputLine]) -> None:
         self.conversation_id = report.conversation_id
         self.messages += len(lines)
         self.stored += report.stored
@@ -65,7 +196,7 @@ class Tally:
         self.skipped.update(skip.reason[:120] for skip in report.skipped)
         self.through = lines[-1].where
 
-    def add_bad(self, line: BadLine) -> None:
+    def add_bad(self, line: BadInputLine) -> None:
         self.bad_count += 1
         if len(self.bad) < _NAMED:
             self.bad.append(line)
@@ -97,21 +228,21 @@ class Tally:
 
 def session_options(function: Any) -> Any:
     """Options that say whose messages they are; at least one is needed."""
-    function = click.option("--session-id", type=text, help="The host's id of this run.")(function)
-    return click.option("--session-key", type=text, help="The host's stable name of the conversation.")(function)
+    function = click.option("--session-id", type=text_type, help="The host's id of this run.")(function)
+    return click.option("--session-key", type=text_type, help="The host's stable name of the conversation.")(function)
 
 
 def session_of(key: str | None, id_: str | None) -> Session:
     """The session that the options name."""
     if key is None and id_ is None:
-        raise wrong("Say whose messages these are: --session-key, --session-id, or both.")
+        raise usage_error("Say whose messages these are: --session-key, --session-id, or both.")
     return Session(key=key, id=id_)
 
 
 @click.command("append", cls=Command)
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @session_options
-@click.option("--key", type=text, help="A name for this batch: the same name twice is stored once.")
+@click.option("--key", type=text_type, help="A name for this batch: the same name twice is stored once.")
 @click.option(
     "--batch",
     metavar="N",
@@ -140,10 +271,10 @@ def append(
     A line that holds no message stops the command with exit code 2; what came before it is stored. With --key the
     whole input is one batch: all of it is stored, or nothing.
     """
-    intake = Intake(session_of(session_key, session_id), key, batch, skip_bad)
+    intake = BatchAppender(session_of(session_key, session_id), key, batch, skip_bad)
     with ExitStack() as stack:
         streams = [(None if name == "-" else name, stack.enter_context(open_input(name))) for name in files or ("-",)]
-        advance = stack.enter_context(_progress(invocation, [stream for _, stream in streams]))
+        advance = stack.enter_context(_append_progress(invocation, [stream for _, stream in streams]))
         lines = chain.from_iterable(read_lines(stream, name, advance) for name, stream in streams)
         engine = stack.enter_context(invocation.engine())
         intake.run(engine, lines)
@@ -151,38 +282,38 @@ def append(
 
 
 @dataclass(slots=True)
-class Intake:
+class BatchAppender:
     """Stores lines in batches and keeps the tally."""
 
     session: Session
     key: str | None
     batch: int
     skip_bad: bool
-    tally: Tally = field(default_factory=Tally)
+    tally: AppendTally = field(default_factory=AppendTally)
 
-    def run(self, engine: Engine, lines: Iterable[GoodLine | BadLine]) -> None:
+    def run(self, engine: Engine, lines: Iterable[InputLine | BadInputLine]) -> None:
         """Store all lines; whatever ends the work early says how far it came."""
         try:
             self._run(engine, lines)
-        except (LosslessError, Failure) as error:
-            raise failures.adding(error, **self.tally.data(), soFar=self.tally.so_far) from error
+        except (LosslessError, CommandFailed) as error:
+            raise failures.with_details(error, **self.tally.data(), soFar=self.tally.so_far) from error
         except KeyboardInterrupt:
             hint = self.tally.so_far
             raise failures.fail(
                 "interrupted", "Interrupted.", failures.INTERRUPTED, hint=hint, **self.tally.data()
             ) from None
 
-    def _run(self, engine: Engine, lines: Iterable[GoodLine | BadLine]) -> None:
-        pending: list[GoodLine] = []
+    def _run(self, engine: Engine, lines: Iterable[InputLine | BadInputLine]) -> None:
+        pending: list[InputLine] = []
         size = 0
         for line in lines:
-            if isinstance(line, BadLine):
+            if isinstance(line, BadInputLine):
                 if not self.skip_bad:
                     self._stop(engine, pending, line)
                 self.tally.add_bad(line)
                 continue
             if len(pending) == self.batch:
-                raise wrong(f"--key names one batch, and the input is longer than --batch {self.batch}.")
+                raise usage_error(f"--key names one batch, and the input is longer than --batch {self.batch}.")
             pending.append(line)
             size += line.size
             if self.key is None and (len(pending) == self.batch or size >= _BATCH_BYTES):
@@ -190,7 +321,7 @@ class Intake:
                 pending, size = [], 0
         self._store(engine, pending)
 
-    def _store(self, engine: Engine, lines: list[GoodLine]) -> None:
+    def _store(self, engine: Engine, lines: list[InputLine]) -> None:
         """Store a batch whole; a line that is no message ends the work, or is left out."""
         if not lines:
             return
@@ -199,7 +330,7 @@ class Intake:
         except BadMessage as error:
             index = error.index or 0
             if not self.skip_bad:
-                self._stop(engine, lines[:index], _bad(lines[index], error))
+                self._stop(engine, lines[:index], _bad_line(lines[index], error))
             good = []
             for line in lines:
                 bad = _checked(line)
@@ -211,7 +342,7 @@ class Intake:
             return
         self.tally.add(report, lines)
 
-    def _stop(self, engine: Engine, before: list[GoodLine], bad: BadLine) -> None:
+    def _stop(self, engine: Engine, before: list[InputLine], bad: BadInputLine) -> None:
         """End the work at a bad line; what came before it is stored, except where all or nothing was asked for."""
         if self.key is None:
             self._store(engine, before)
@@ -226,15 +357,15 @@ class Intake:
         )
 
 
-def _bad(line: GoodLine, error: BadMessage) -> BadLine:
-    return BadLine(line.where, f"{f'field {error.field!r}: ' if error.field else ''}{error.reason}")
+def _bad_line(line: InputLine, error: BadMessage) -> BadInputLine:
+    return BadInputLine(line.where, f"{f'field {error.field!r}: ' if error.field else ''}{error.reason}")
 
 
-def _checked(line: GoodLine) -> BadLine | None:
+def _checked(line: InputLine) -> BadInputLine | None:
     try:
-        events.read([line.item])
+        events.read_events([line.item])
     except BadMessage as error:
-        return _bad(line, error)
+        return _bad_line(line, error)
     return None
 
 
@@ -260,14 +391,14 @@ def open_input(name: str) -> Iterator[BinaryIO]:
         yield file
 
 
-def _progress(invocation: Invocation, streams: list[BinaryIO]) -> Any:
+def _append_progress(invocation: Invocation, streams: list[BinaryIO]) -> Any:
     """A bar for somebody who watches; it knows its end when all inputs are files."""
     if not invocation.shows_progress:
         return nullcontext()
-    from lossless.cli.progress import reading
+    from lossless.cli.screen import byte_progress
 
     sizes = [_file_size(stream) for stream in streams]
-    return reading("Storing", sum(size for size in sizes if size) if None not in sizes else None)
+    return byte_progress("Storing", sum(size for size in sizes if size) if None not in sizes else None)
 
 
 def _file_size(stream: BinaryIO) -> int | None:
@@ -276,3 +407,190 @@ def _file_size(stream: BinaryIO) -> int | None:
     except (OSError, ValueError):
         return None
     return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+
+@click.command("sync", cls=Command)
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True), default="-")
+@session_options
+@click.option("--key", type=text_type, help="A name for this window: the same name twice is stored once.")
+@click.pass_obj
+def sync(invocation: Invocation, file: str, session_key: str | None, session_id: str | None, key: str | None) -> None:
+    """Store what a whole window adds: a JSON array of messages, or JSON lines, from FILE or standard input.
+
+    The window is the host's whole current list. Showing the same one again changes nothing; where the host went
+    on differently, what it left stays stored and leaves the context. A window that cannot be read is not stored
+    at all.
+    """
+    session = session_of(session_key, session_id)
+    with open_input(file) as stream:
+        window = read_window(stream)
+    with invocation.engine() as engine:
+        try:
+            report = engine.sync(session, window, key=key)
+        except BadMessage as error:
+            raise _bad_window(f"Message {(error.index or 0) + 1}", f"{error.field} {error.reason}".strip()) from error
+    data = {
+        "conversationId": report.conversation_id,
+        "messages": len(window),
+        "stored": report.stored,
+        "replayed": report.replayed,
+        "stamped": report.stamped,
+        "revised": report.revised,
+        "likely": report.likely,
+        "ambiguous": report.ambiguous,
+        "abandoned": report.abandoned,
+        "cause": report.cause,
+        "quarantineId": report.quarantine_id,
+        "reason": report.blocked,
+        "skipped": len(report.skipped),
+        "skippedReasons": dict(Counter(skip.reason[:120] for skip in report.skipped).most_common(20)),
+    }
+    invocation.emit("sync", data)
+
+
+def read_window(file: BinaryIO) -> list[Incoming | JsonObject]:
+    """The messages of a window, an array or lines."""
+    data = file.read()
+    if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
+        try:
+            values = parse(data)
+        except ValueError as error:
+            raise _bad_window("The window", str(error)) from None
+        return [_message(number, value) for number, value in enumerate(values, 1)]
+    window: list[Incoming | JsonObject] = []
+    for line in read_lines(BytesIO(data), None):
+        if isinstance(line, BadInputLine):
+            raise _bad_window(line.where.opening, line.reason)
+        window.append(line.item)
+    return window
+
+
+def _message(number: int, value: object) -> Incoming | JsonObject:
+    try:
+        return unwrap(value)
+    except ValueError as error:
+        raise _bad_window(f"Message {number}", str(error)) from None
+
+
+def _bad_window(where: str, reason: str) -> failures.CommandFailed:
+    return failures.fail("bad_message", f"{where}: {reason}.", failures.BAD_ARGUMENTS, hint="Nothing was stored.")
+
+
+Data = dict[str, Any]
+
+
+def print_append(screen: Screen, data: Data) -> None:
+    """What came of the lines."""
+    screen.title(f"{plural(data['stored'], 'message')} stored", *_in_conversation(data))
+    _arrivals(screen, data)
+    if data["badLines"]:
+        screen.line(styled(f"  {plural(data['badLines'], 'line')} left out:", "yellow"))
+        for bad in data["bad"]:
+            where = f"line {bad['line']}" if bad["file"] is None else f"{bad['file']}, line {bad['line']}"
+            screen.line(f"    {where}: {bad['reason']}")
+
+
+def print_sync(screen: Screen, data: Data) -> None:
+    """What the window added."""
+    screen.title(f"{plural(data['stored'], 'message')} stored", *_in_conversation(data))
+    _arrivals(screen, data)
+    if data["abandoned"]:
+        screen.line(f"  {plural(data['abandoned'], 'message')} left the context: the host went on differently")
+    if data["quarantineId"] is not None:
+        screen.line(styled(f"  {data['reason']}", "yellow"))
+    elif data["cause"] == "disjoint":
+        screen.line(styled("  the window had nothing in common with what was stored before", "yellow"))
+
+
+def _in_conversation(data: Data) -> list[str]:
+    return [] if data["conversationId"] is None else [f"in conversation {data['conversationId']}"]
+
+
+def _arrivals(screen: Screen, data: Data) -> None:
+    told = {
+        "replayed": "were there already",
+        "stamped": "took over an entry id",
+        "revised": "have other words now; those they had are kept as versions",
+        "likely": "were matched by likeness",
+        "ambiguous": "could not be told from a replay and count as one",
+    }
+    for name, meaning in told.items():
+        if data[name]:
+            screen.line(f"  {format_count(data[name])} {meaning}")
+    for reason, count in data["skippedReasons"].items():
+        screen.line(styled(f"  {format_count(count)} not kept: ", "yellow"), reason)
+
+
+def print_verify(screen: Screen, data: Data) -> None:
+    """The offenders, then the verdict."""
+    for problem in data["problems"]:
+        colour = "red" if problem["severity"] == "error" else "yellow"
+        screen.line(
+            styled(f"{problem['severity']} ", colour), f"{problem['table']} {problem['id']}: {problem['detail']}"
+        )
+    left = data["errors"] + data["warnings"] - len(data["problems"])
+    if left > 0:
+        screen.line(styled(f"and {format_count(left)} more; see them with --limit", "dim"))
+    if data["problems"]:
+        screen.gap()
+    checked = f"{plural(data['messages'], 'message')}, {plural(data['summaries'], 'summary', 'summaries')} checked"
+    verdict = styled("All is there.", "bold green")
+    if data["errors"]:
+        verdict = styled(f"{plural(data['errors'], 'error')}.", "bold red")
+    warned = f" {plural(data['warnings'], 'warning')}." if data["warnings"] else ""
+    screen.line(verdict, f"{warned} {checked}.")
+
+
+def print_adopt(screen: Screen, data: Data) -> None:
+    """What can be freed, or what was."""
+    if not data["tables"]:
+        screen.line("There is nothing to drop: the archive has none of lossless-claw's search tables.")
+        return
+    tables = ", ".join(data["tables"])
+    if not data["applied"]:
+        screen.line(
+            f"{tables}: about {format_bytes(data['bytesToFree'])} of "
+            f"{format_bytes(data['databaseSizeBytes'])} can be freed."
+        )
+        screen.line(styled("Nothing was changed. `lcm adopt --apply` makes a backup and does it.", "dim"))
+        return
+    size = f"{format_bytes(data['sizeBefore'])} → {format_bytes(data['databaseSizeBytes'])}"
+    screen.title(f"{format_bytes(data['bytesFreed'])} freed", size)
+    messages, summaries = data["counts"]["messages"], data["counts"]["summaries"]
+    screen.fields(
+        (
+            ("Dropped", tables),
+            ("Counted again", f"{plural(messages, 'message')}, {plural(summaries, 'summary', 'summaries')}"),
+            ("Backup", f"{data['backupPath']} ({format_bytes(data['backupBytes'])}); delete it when all is well"),
+        )
+    )
+
+
+def print_settings(screen: Screen, data: Data) -> None:
+    """Every setting with its value and, unless it is the default, its source."""
+    sources = data["sources"]
+    rows: list[tuple[str, str, str]] = []
+    for key, value in data["effective"].items():
+        inner = value if isinstance(value, dict) else {"": value}
+        for name, item in inner.items():
+            path = f"{key}.{name}" if name else key
+            rows.append((path, _json(item), sources.get(path, "")))
+    screen.table(("setting", ("value", "rest"), "from"), rows)
+    for notice in data["diagnostics"]:
+        screen.line(styled(f"{notice['name']} ", "yellow"), f"{notice['message']} (from {notice['source']})")
+
+
+def print_setting(screen: Screen, data: Data) -> None:
+    """One value."""
+    screen.line(_json(data["effectiveValue"]), styled(f"  from {data['source']}", "dim"))
+
+
+def print_setting_change(screen: Screen, data: Data) -> None:
+    """The old value and the new one."""
+    screen.line(styled(f"{data['path']} ", "bold"), f"{_json(data['oldValue'])} → {_json(data['newValue'])}")
+    backup = f"; the old file is {data['backupPath']}" if data["backupPath"] else " (new file)"
+    screen.line(styled(f"in {data['configPath']}{backup}", "dim"))
+
+
+def _json(value: Any) -> str:
+    return "–" if value is None else json.dumps(value, ensure_ascii=False)

@@ -1,48 +1,200 @@
-"""`lcm backfill`: the summaries of what was imported."""
+"""`lcm backfill`: write the summaries of imported conversations, then optionally a title and a copy of the summaries
+in another conversation.
+"""
 
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from functools import cache, wraps
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
 from lossless.cli import failures
-from lossless.cli.backfill_after import Afterwards
-from lossless.cli.backfill_options import applied, numbers
-from lossless.cli.commands import Command, number, text
-from lossless.cli.drafting import prompt_dir_option
-from lossless.cli.options import wrong
-from lossless.cli.plain import backups, confirm, looking, open_engine, whole
+from lossless.cli.apply import backup_maker, confirm, open_for_writing, read_archive, result_json, to_json
+from lossless.cli.commands import Command, id_type, text_type
+from lossless.cli.model import ModelChoice, settings_with_model, writer_name
+from lossless.cli.options import bad_option, target_options, usage_error
+from lossless.cli.rewrite import prompt_dir_option
 from lossless.cli.surgery import apply_option, yes_option
-from lossless.cli.target import targeted
-from lossless.cli.writer import Named, reachable, writer_of
 from lossless.compaction.summariser import Summariser
 from lossless.engine import Engine
-from lossless.lifecycle.backfill import Filling, fill
-from lossless.lifecycle.outlook import outlook
+from lossless.maintenance.backfill import BackfillOptions, backfill_history, plan_backfill
+from lossless.maintenance.surgery import merge as transplanting
+from lossless.maintenance.surgery.common import make_backup_copy
+from lossless.model.context import SummaryItem
 from lossless.model.summaries import EXTRACTIVE_MODEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from lossless.cli.invocation import Invocation
-    from lossless.cli.target import Target
-    from lossless.lifecycle.outlook import Outlook
+    from lossless.cli.commands import Invocation
+    from lossless.cli.options import ConversationTarget
+    from lossless.maintenance.backfill import BackfillPlan
+    from lossless.maintenance.surgery.common import BackupMaker
+    from lossless.model.conversations import Conversation
     from lossless.settings import Settings
     from lossless.store.archive import Archive
 
+F = TypeVar("F", bound="Callable[..., Any]")
+
+_MOST = 1_000_000_000
+
+
+class _NumberOption(NamedTuple):
+    option: str
+    setting: str
+    key: str
+    least: int
+    about: str
+
+
+_NUMBERS = (
+    _NumberOption(
+        "--leaf-chunk-tokens", "leaf_chunk_tokens", "leafChunkTokens", 1, "The most that one summary is made of"
+    ),
+    _NumberOption("--leaf-target-tokens", "leaf_target_tokens", "leafTargetTokens", 1, "How long a leaf should be"),
+    _NumberOption(
+        "--condensed-target-tokens",
+        "condensed_target_tokens",
+        "condensedTargetTokens",
+        1,
+        "How long a summary of summaries should be",
+    ),
+    _NumberOption(
+        "--leaf-fanout", "leaf_min_fanout", "leafMinFanout", 2, "The fewest leaves that are condensed together"
+    ),
+    _NumberOption(
+        "--condensed-fanout",
+        "condensed_min_fanout",
+        "condensedMinFanout",
+        2,
+        "The fewest summaries above leaves that are condensed together",
+    ),
+    _NumberOption(
+        "--hard-fanout",
+        "condensed_min_fanout_hard",
+        "condensedMinFanoutHard",
+        2,
+        "The fewest that are condensed together when too many tokens are left",
+    ),
+)
+
+
+def number_options(function: F) -> F:
+    """Options for how histories are folded; the command gets `given`, settings by name."""
+
+    @wraps(function)
+    def with_numbers(*args: Any, **more: Any) -> Any:
+        values = {number.setting: more.pop(number.setting) for number in _NUMBERS}
+        return function(*args, given={name: value for name, value in values.items() if value is not None}, **more)
+
+    wrapped: Any = with_numbers
+    for number in reversed(_NUMBERS):
+        wrapped = click.option(
+            number.option,
+            number.setting,
+            metavar="N",
+            type=click.IntRange(number.least, _MOST),
+            help=f"{number.about}; else the setting {number.key}.",
+        )(wrapped)
+    return wrapped  # type: ignore[no-any-return]
+
+
+def apply_numbers(settings: Settings, given: dict[str, int]) -> Settings:
+    """The settings with the numbers that were given: they win over the rules for some sessions, too."""
+    if not given:
+        return settings
+    rules = settings.context_threshold_overrides
+    if "leaf_chunk_tokens" in given:
+        rules = tuple(replace(rule, leaf_chunk_tokens=None) for rule in rules)
+    changed = replace(settings, context_threshold_overrides=rules, **given)  # type: ignore[arg-type]
+    for number in _NUMBERS:
+        if number.setting.endswith("_target_tokens") and given.get(number.setting, 0) >= changed.leaf_chunk_tokens:
+            chunk = f"the {changed.leaf_chunk_tokens} tokens (--leaf-chunk-tokens) that it is made of"
+            raise bad_option(number.option, f"such a summary would not be smaller than {chunk}")
+    return changed
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillFollowUp:
+    """What a person wants beside the folding of one conversation."""
+
+    title: str | None = None
+    transplant_to: int | None = None
+
+    @property
+    def is_nothing(self) -> bool:
+        return self.title is None and self.transplant_to is None
+
+    def check(self, archive: Archive, outlook: BackfillPlan, *, anew: bool) -> dict[str, Any]:
+        """What would be done; refused before anything is written when it could not be."""
+        return {
+            "title": self._title(outlook.conversation),
+            "transplant": self._transplant(archive, outlook, anew=anew),
+        }
+
+    def do(self, engine: Engine, conversation: Conversation, backup: BackupMaker) -> dict[str, Any]:
+        """Give the title, and copy the summaries; what is done already is left."""
+        title = self._title(conversation)
+        if self.title is not None and title == "given":
+            make_backup_copy(backup, "backfill")
+            with engine.archive.writing():
+                engine.archive.conversations.give_title(conversation.id, self.title)
+        return {"title": title, "transplant": self._copy(engine, conversation, backup)}
+
+    def _title(self, conversation: Conversation) -> str | None:
+        if self.title is None:
+            return None
+        if conversation.title and conversation.title != self.title:
+            message = f"Conversation {conversation.id} is called {conversation.title!r} already."
+            hint = "A title is given once; leave --title out."
+            raise failures.fail("bad_input", message, failures.BAD_ARGUMENTS, hint=hint, title=conversation.title)
+        return "there" if conversation.title else "given"
+
+    def _transplant(self, archive: Archive, outlook: BackfillPlan, *, anew: bool) -> dict[str, Any] | None:
+        if self.transplant_to is None:
+            return None
+        source_id, target_id = outlook.conversation.id, self.transplant_to
+        archive.conversations.get(target_id)
+        before = transplanting.earlier_transplant(archive, source_id, target_id)
+        roots = _roots(archive, source_id)
+        if before is not None and (before != roots or not outlook.is_idle):
+            message = f"Conversation {target_id} has summaries of conversation {source_id} already."
+            hint = f"`lcm undo --conversation-id {target_id}` takes that transplant back, if it was the last change."
+            raise failures.fail("bad_input", message, failures.BAD_ARGUMENTS, hint=hint, conversationId=target_id)
+        if before is not None:
+            return {"to": target_id, "status": "there", "text": "", **result_json(None)}
+        may_plan = outlook.is_idle or (bool(roots) and not anew) or source_id == target_id
+        work = transplanting.plan_transplant(archive, source_id, target_id) if may_plan else None
+        text = work.text if work is not None and outlook.is_idle else ""
+        return {"to": target_id, "status": "planned", "text": text, **result_json(None)}
+
+    def _copy(self, engine: Engine, conversation: Conversation, backup: BackupMaker) -> dict[str, Any] | None:
+        if self.transplant_to is None:
+            return None
+        archive, target_id = engine.archive, self.transplant_to
+        if transplanting.earlier_transplant(archive, conversation.id, target_id) == _roots(archive, conversation.id):
+            return {"to": target_id, "status": "there", "text": "", **result_json(None)}
+        work = transplanting.plan_transplant(archive, conversation.id, target_id)
+        report = transplanting.apply_transplant(archive, engine.vault, work, engine.surgery.writer.clock(), backup)
+        return {"to": target_id, "status": "copied", "text": work.text, **result_json(report)}
+
+
+def _roots(archive: Archive, conversation_id: int) -> tuple[str, ...]:
+    """The summaries in a context, in order."""
+    return tuple(item.summary_id for item in archive.context.items(conversation_id) if isinstance(item, SummaryItem))
+
 
 @click.command("backfill", cls=Command)
-@targeted(required=False)
+@target_options(required=False)
 @click.option("--single-root", is_flag=True, help="Fold on until one summary stands for all but the newest part.")
 @click.option("--recompact", is_flag=True, help="Fold anew: summaries give way to their messages first.")
-@click.option("--transplant-to", metavar="ID", type=number, help="Copy the summaries to this conversation afterwards.")
-@click.option("--title", type=text, help="Give the conversation this title, if it has none.")
-@numbers
+@click.option("--transplant-to", metavar="ID", type=id_type, help="Copy the summaries to this conversation afterwards.")
+@click.option("--title", type=text_type, help="Give the conversation this title, if it has none.")
+@number_options
 @click.option(
     "--fresh-tail",
     metavar="N",
@@ -57,13 +209,15 @@ if TYPE_CHECKING:
     flag_value="",
     help="Have the configured model write them, or PROVIDER/MODEL; else they are extracted.",
 )
-@click.option("--provider", metavar="NAME", type=text, help="Whose model it is, when --model is bare.")
-@click.option("--base-url", metavar="URL", type=text, help="Another address of the model's provider.")
+@click.option("--provider", metavar="NAME", type=text_type, help="Whose model it is, when --model is bare.")
+@click.option("--base-url", metavar="URL", type=text_type, help="Another address of the model's provider.")
 @click.option("--max-summaries", "most", metavar="N", type=click.IntRange(1), help="Make at most so many in all.")
 @apply_option
 @yes_option
 @click.pass_context
-def backfill(ctx: click.Context, /, target: Target | None, given: dict[str, int], is_real: bool, **more: Any) -> None:
+def backfill(
+    ctx: click.Context, /, target: ConversationTarget | None, given: dict[str, int], is_real: bool, **more: Any
+) -> None:
     """Fold the older history of one conversation, or of all, so that everything is below summaries.
 
     Without --apply nothing is written: it says how many summaries there would be, exactly when they are extracted.
@@ -74,14 +228,14 @@ def backfill(ctx: click.Context, /, target: Target | None, given: dict[str, int]
     fails, the rest is extracted, and the exit code is 1.
     """
     invocation: Invocation = ctx.obj
-    asked = _asked(invocation, given, more)
-    how = Filling(more["model"] is not None, more["fresh_tail"], more["recompact"], more["single_root"])
-    run = _Run(invocation, asked, how, Afterwards(more["title"], more["transplant_to"]), more["most"])
+    asked = _settings_for_run(invocation, given, more)
+    how = BackfillOptions(more["model"] is not None, more["fresh_tail"], more["recompact"], more["single_root"])
+    run = _BackfillRun(invocation, asked, how, BackfillFollowUp(more["title"], more["transplant_to"]), more["most"])
     if target is None and not run.after.is_nothing:
-        raise wrong("--title and --transplant-to are for one conversation: name it, such as with --session-key.")
+        raise usage_error("--title and --transplant-to are for one conversation: name it, such as with --session-key.")
     if more["transplant_to"] is not None and more["most"] is not None:
-        raise wrong("--transplant-to copies what was folded to its end: leave --max-summaries out.")
-    with looking(invocation) as archive, archive.reading():
+        raise usage_error("--transplant-to copies what was folded to its end: leave --max-summaries out.")
+    with read_archive(invocation) as archive, archive.reading():
         data, planned = run.plan(archive, target, is_real=is_real)
     is_wanted = is_real and (planned or not run.after.is_nothing)
     if is_wanted:
@@ -92,12 +246,12 @@ def backfill(ctx: click.Context, /, target: Target | None, given: dict[str, int]
     ctx.exit(failures.OK if is_well else failures.INTERNAL)
 
 
-def _asked(invocation: Invocation, given: dict[str, int], more: dict[str, Any]) -> Settings:
+def _settings_for_run(invocation: Invocation, given: dict[str, int], more: dict[str, Any]) -> Settings:
     """The settings for this command: the model and the numbers that it names."""
     model, provider, base_url = more["model"], more["provider"], more["base_url"]
     if model is None and (provider is not None or base_url is not None or more["prompt_dir"] is not None):
-        raise wrong("--provider, --base-url and --prompt-dir are about a model: say --model, too.")
-    asked = applied(reachable(invocation, Named(model or None, provider, base_url)), given)
+        raise usage_error("--provider, --base-url and --prompt-dir are about a model: say --model, too.")
+    asked = apply_numbers(settings_with_model(invocation, ModelChoice(model or None, provider, base_url)), given)
     if model is not None and not Summariser(asked).has_model:
         hint = "Name one with --model PROVIDER/MODEL or the setting summaryModel, and see `lcm model test`."
         raise failures.fail("no_model", "There is no model to write them.", failures.CONFIG, hint=hint)
@@ -105,27 +259,29 @@ def _asked(invocation: Invocation, given: dict[str, int], more: dict[str, Any]) 
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _BackfillRun:
     """One backfill: what was asked for."""
 
     invocation: Invocation
     asked: Settings
-    how: Filling
-    after: Afterwards
+    how: BackfillOptions
+    after: BackfillFollowUp
     most: int | None
 
     @property
     def writer(self) -> str:
-        return writer_of(self.asked) if self.how.may_ask_model else EXTRACTIVE_MODEL
+        return writer_name(self.asked) if self.how.may_ask_model else EXTRACTIVE_MODEL
 
-    def plan(self, archive: Archive, target: Target | None, *, is_real: bool) -> tuple[dict[str, Any], list[Outlook]]:
+    def plan(
+        self, archive: Archive, target: ConversationTarget | None, *, is_real: bool
+    ) -> tuple[dict[str, Any], list[BackfillPlan]]:
         """What there is to do, for the envelope; and the conversations in which there is something to do."""
         ids = archive.conversations.active_ids() if target is None else [target.need(archive).id]
         exact = not self.how.may_ask_model and not is_real
         loop = Engine(archive, self.asked, background=False).loop
         found, left = [], self.most if exact else None
         for id_ in ids:
-            one = outlook(loop, archive.conversations.get(id_), self.how, extracts=exact, most=left)
+            one = plan_backfill(loop, archive.conversations.get(id_), self.how, extracts=exact, most=left)
             left = None if left is None else left - len(one.passes)
             found.append(one)
         after = {} if self.after.is_nothing else self.after.check(archive, found[0], anew=self.how.recompact)
@@ -143,7 +299,7 @@ class _Run:
         }
         return data | after, planned
 
-    def question(self, planned: list[Outlook]) -> str:
+    def question(self, planned: list[BackfillPlan]) -> str:
         """What a person is asked first."""
         count = sum(len(one.passes) for one in planned)
         count = count if self.most is None else min(count, self.most)
@@ -154,14 +310,14 @@ class _Run:
         copied = "" if self.after.transplant_to is None else f", and copy to conversation {self.after.transplant_to}"
         return f"Make {made}{instead}{price}{copied}?"
 
-    def carry_out(self, planned: list[Outlook], prompt_dir: Path | None) -> dict[str, Any]:
+    def carry_out(self, planned: list[BackfillPlan], prompt_dir: Path | None) -> dict[str, Any]:
         """Fold, then what follows; for the envelope."""
         count = sum(len(one.passes) for one in planned)
         bar = _progress(self.invocation, count if self.most is None else min(count, self.most))
         items: list[dict[str, Any]] = []
         after: dict[str, Any] = {}
-        with open_engine(self.invocation, prompt_dir, self.asked) as engine:
-            copy = cache(lambda _label: backups(engine)("backfill"))
+        with open_for_writing(self.invocation, prompt_dir, self.asked) as engine:
+            copy = cache(lambda _label: backup_maker(engine)("backfill"))
             backup = str(copy("")) if any(not one.is_idle for one in planned) else None
             try:
                 with bar as advance:
@@ -177,7 +333,7 @@ class _Run:
     def _fold_all(
         self,
         engine: Engine,
-        planned: list[Outlook],
+        planned: list[BackfillPlan],
         items: list[dict[str, Any]],
         advance: Callable[[int], None] | None,
     ) -> None:
@@ -186,9 +342,9 @@ class _Run:
         for one in planned:
             if left == 0:
                 return
-            made = fill(engine.loop, one.conversation, self.how, most=left, progress=heard)
+            made = backfill_history(engine.loop, one.conversation, self.how, most=left, progress=heard)
             left = None if left is None else left - len(made.summary_ids)
-            plain = whole(made) | {"summaries": len(made.summary_ids), "ok": made.ok and made.failure is None}
+            plain = to_json(made) | {"summaries": len(made.summary_ids), "ok": made.ok and made.failure is None}
             items.append(_named(one) | plain)
 
 
@@ -197,7 +353,7 @@ def _changed(after: dict[str, Any]) -> bool:
     return after["title"] == "given" or (after["transplant"] is not None and after["transplant"]["applied"])
 
 
-def _item(one: Outlook) -> dict[str, Any]:
+def _item(one: BackfillPlan) -> dict[str, Any]:
     """A conversation in the plan: how much would go below how many summaries."""
     return _named(one) | {
         "summaries": len(one.passes),
@@ -207,13 +363,13 @@ def _item(one: Outlook) -> dict[str, Any]:
     }
 
 
-def _named(one: Outlook) -> dict[str, Any]:
+def _named(one: BackfillPlan) -> dict[str, Any]:
     return {"conversationId": one.conversation.id, "sessionKey": one.conversation.session_key}
 
 
 def _progress(invocation: Invocation, total: int) -> Any:
     if not invocation.shows_progress or not total:
         return nullcontext()
-    from lossless.cli.progress import counting
+    from lossless.cli.screen import count_progress
 
-    return counting("Folding", total)
+    return count_progress("Folding", total)

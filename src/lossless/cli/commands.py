@@ -1,20 +1,138 @@
-"""Commands and groups as `lcm` has them: global options before or after the subcommand, families loaded when used."""
+"""The click classes that every `lcm` command uses, the global options, and `Invocation`: the settings, archive and
+output of one run. Loaded by `lcm --version`, so it imports nothing heavy.
+"""
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from lossless import __version__
-from lossless.cli.invocation import Invocation
+from lossless.cli import failures
+from lossless.model.paths import expand_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from lossless.engine import Engine
+    from lossless.settings import LoadedSettings
+    from lossless.store.archive import Archive
 
-def text(value: str) -> str:
+
+class Invocation:
+    """What the global options say, and what follows from them."""
+
+    def __init__(self) -> None:
+        self.db: str | None = None
+        self.config: str | None = None
+        self.openclaw_dir: str | None = None
+        self.format: str | None = None
+        self.pretty = False
+        self._loaded: LoadedSettings | None = None
+
+    @property
+    def as_json(self) -> bool:
+        """Whether a program reads the answer."""
+        return self.format == "json" or (self.format is None and not sys.stdout.isatty())
+
+    @property
+    def shows_progress(self) -> bool:
+        """Whether somebody watches."""
+        return not self.as_json and sys.stderr.isatty()
+
+    @property
+    def loaded(self) -> LoadedSettings:
+        """The settings that hold here."""
+        if self._loaded is None:
+            from lossless.settings import load
+
+            if self.config is not None and not expand_path(self.config).exists():
+                raise failures.fail(
+                    "not_found", f"There is no config file {self.config!r}.", failures.NOT_FOUND, configPath=self.config
+                )
+            self._loaded = load(self.config, database=self.db, openclaw_dir=self.openclaw_dir)
+        return self._loaded
+
+    @property
+    def database_path(self) -> str:
+        """The archive that is meant."""
+        path = self.loaded.settings.database_path or "lcm.db"
+        return path if "://" in path else str(expand_path(path).absolute())
+
+    @property
+    def file_path(self) -> str:
+        """The archive that is meant, which must be a file."""
+        path = self.database_path
+        if "://" in path:
+            place = _without_passwords(path)
+            raise failures.fail(
+                "archive", f"An archive at {place} cannot be opened: only files can.", failures.DATABASE
+            )
+        return path
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        """What every answer says about where it comes from."""
+        path = self.loaded.config_path
+        meta: dict[str, Any] = {
+            "databasePath": _without_passwords(self.database_path),
+            "configPath": None if path is None else str(expand_path(path).absolute()),
+        }
+        if self.loaded.warnings:
+            meta["warnings"] = [str(notice) for notice in self.loaded.warnings]
+        return meta
+
+    def archive(self) -> Archive:
+        """The archive, opened for reading only: its bytes stay as they are."""
+        from lossless.store.archive import Archive
+
+        path = self.file_path
+        if not Path(path).exists():
+            raise failures.fail(
+                "not_found",
+                f"There is no archive at {path}.",
+                failures.NOT_FOUND,
+                hint="Name one with --db or LCM_DATABASE_PATH, or make one with `lcm append`.",
+                databasePath=path,
+            )
+        return Archive.open(path, read_only=True)
+
+    def engine(self) -> Engine:
+        """The engine on the archive, which is made when it is not there."""
+        from lossless.engine import open_engine
+
+        return open_engine(self.file_path, self.loaded.settings, background=False)
+
+    def emit(
+        self,
+        command: str,
+        data: dict[str, Any],
+        pagination: dict[str, Any] | None = None,
+        *,
+        ok: bool = True,
+    ) -> None:
+        """Print an answer: an envelope for programs, a table of the same data for people."""
+        from lossless.cli import output
+
+        if self.as_json:
+            page = {} if pagination is None else {"pagination": pagination}
+            envelope = {"ok": ok, "command": command, "data": data, **page, "meta": self.meta}
+            output.write_json(envelope, pretty=self.pretty)
+        else:
+            output.write_view(command, data, pagination, self.loaded)
+
+
+def _without_passwords(text: str) -> str:
+    from lossless.settings.setting import mask_passwords
+
+    return mask_passwords(text)
+
+
+def text_type(value: str) -> str:
     """A text from the command line that can be looked up: not blank, and not bytes of another encoding."""
     if not value.strip():
         raise click.BadParameter("it is blank")
@@ -23,37 +141,40 @@ def text(value: str) -> str:
     return value
 
 
-def number(value: str) -> int:
+text_type.__name__ = "text"  # what help shows
+
+
+def id_type(value: str) -> int:
     """The number of a conversation or a message; one that no row can have is left as the highest there is."""
     if not (value.isascii() and value.isdigit() and value.strip("0")):
         raise click.BadParameter(f"{value!r:.40} is not a number from 1 on")
     return int(value) if len(value) < 19 else 2**63 - 1
 
 
-def _remember(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+def _store_global(ctx: click.Context, param: click.Parameter, value: Any) -> None:
     if value:
         setattr(ctx.ensure_object(Invocation), str(param.name), value)
 
 
-def _say_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:  # noqa: ARG001
+def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> None:  # noqa: ARG001
     if value:
         click.echo(f"lcm {__version__}")
         ctx.exit()
 
 
 def _global(*names: str, **more: Any) -> click.Option:
-    return click.Option(names, expose_value=False, **{"callback": _remember, **more})
+    return click.Option(names, expose_value=False, **{"callback": _store_global, **more})
 
 
 GLOBAL_OPTIONS: tuple[click.Option, ...] = (
     _global(
         "--db",
         metavar="PATH",
-        type=text,
+        type=text_type,
         help="The archive; else LCM_DATABASE_PATH, the config file's, ~/.openclaw/lcm.db.",
     ),
-    _global("--config", metavar="PATH", type=text, help="The config file; else lossless.toml, openclaw.json."),
-    _global("--openclaw-dir", metavar="PATH", type=text, help="OpenClaw's state folder; else ~/.openclaw."),
+    _global("--config", metavar="PATH", type=text_type, help="The config file; else lossless.toml, openclaw.json."),
+    _global("--openclaw-dir", metavar="PATH", type=text_type, help="OpenClaw's state folder; else ~/.openclaw."),
     _global(
         "--format",
         type=click.Choice(["json", "table"]),
@@ -61,7 +182,7 @@ GLOBAL_OPTIONS: tuple[click.Option, ...] = (
     ),
     _global("--json", "format", flag_value="json", help="The same as --format json."),
     _global("--pretty", is_flag=True, help="Indent JSON."),
-    _global("--version", is_flag=True, is_eager=True, callback=_say_version, help="Say the version."),
+    _global("--version", is_flag=True, is_eager=True, callback=_print_version, help="Say the version."),
 )
 
 
@@ -96,7 +217,7 @@ class Command(_WithGlobals):
     """One command; its help has an example."""
 
     def format_example(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        from lossless.cli.examples import lines_for_help
+        from lossless.cli.reference import lines_for_help
 
         lines = list(lines_for_help(ctx.command_path))
         if lines:
@@ -139,7 +260,7 @@ class Group(_WithGlobals, click.Group):
         _WithGlobals.format_options(self, ctx, formatter)
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     """Where a command lives (`module:attribute`), and its line in the help: read without loading it."""
 
     place: str
@@ -152,8 +273,8 @@ class LazyGroup(Group):
     def __init__(
         self,
         *args: Any,
-        entries: Mapping[str, Entry] | None = None,
-        sections: Mapping[str, Mapping[str, Entry]] | None = None,
+        entries: Mapping[str, CommandEntry] | None = None,
+        sections: Mapping[str, Mapping[str, CommandEntry]] | None = None,
         **more: Any,
     ) -> None:
         super().__init__(*args, **more)

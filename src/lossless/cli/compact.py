@@ -1,35 +1,50 @@
-"""`lcm compact`: fold older history now."""
+"""`lcm compact`, `worker`, `debt` and `cost`: fold older history now, run or list pending compaction, and show what
+it costs.
+"""
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+import signal
+import time
+from contextlib import contextmanager, nullcontext
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from lossless.cli import failures
 from lossless.cli.commands import Command
-from lossless.cli.options import wrong
-from lossless.cli.target import budget_option, targeted
-from lossless.compaction.loop import Situation
+from lossless.cli.failures import printable
+from lossless.cli.options import budget_option, parse_span, target_options, usage_error
+from lossless.compaction.compactor import CompactionRequest
+from lossless.compaction.debt import CompactionDebt, is_debt_due
 from lossless.compaction.plan import expected_tokens
+from lossless.compaction.summariser import Summariser, lease_name
 from lossless.engine import Engine
+from lossless.errors import ArchiveLocked
+from lossless.llm.completion import TotalCost
 from lossless.model.context import MessageItem
+from lossless.model.times import parse_time
+from lossless.store.maintenance.integrity import DoctorReads
+from lossless.store.summaries import SummaryOutline
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
+    from types import FrameType
 
-    from lossless.cli.invocation import Invocation
-    from lossless.cli.target import Target
-    from lossless.compaction.escalate import Written
-    from lossless.compaction.plan import Pass
+    from lossless.cli.commands import Invocation
+    from lossless.cli.options import ConversationTarget
+    from lossless.compaction.plan import CompactionDecision, Pass
     from lossless.compaction.run import CompactionReport
-    from lossless.compaction.trigger import Decision
+    from lossless.compaction.summarise import WrittenSummary
     from lossless.model.conversations import Conversation
+    from lossless.model.records import DailyCalls, DailyFolds, ModelSpend, TokensSaved
+    from lossless.store.archive import Archive
 
 
 @click.command("compact", cls=Command)
-@targeted()
+@target_options()
 @budget_option
 @click.option("--dry-run", is_flag=True, help="Only say which summaries would be written.")
 @click.option(
@@ -41,7 +56,12 @@ if TYPE_CHECKING:
 @click.option("--if-needed", is_flag=True, help="Do nothing unless the context is over its threshold.")
 @click.pass_context
 def compact(
-    ctx: click.Context, target: Target, budget: int | None, dry_run: bool, until: int | None, if_needed: bool
+    ctx: click.Context,
+    target: ConversationTarget,
+    budget: int | None,
+    dry_run: bool,
+    until: int | None,
+    if_needed: bool,
 ) -> None:
     """Fold older history into summaries now, whether or not the context is over its threshold.
 
@@ -50,21 +70,24 @@ def compact(
     written: interrupting loses nothing. Exit code 1 when the context is still larger than it should be.
     """
     if until is not None and if_needed:
-        raise wrong("--until and --if-needed both say when to stop; give one of them.")
+        raise usage_error("--until and --if-needed both say when to stop; give one of them.")
     invocation: Invocation = ctx.obj
     with invocation.archive() as archive, archive.reading():
         reader = Engine(archive, invocation.loaded.settings, background=False)
         conversation = target.need_active(archive)
-        situation = Situation(conversation, budget or reader.settings.default_token_budget)
+        situation = CompactionRequest(conversation, budget or reader.settings.default_token_budget)
         decision = reader.loop.evaluate(situation)
         force = not if_needed and until is None
         passes = reader.loop.dry_run(situation, force=force, until=until)
         before = archive.context_tokens(conversation.id)
     if dry_run:
-        invocation.emit("compact", _planned(conversation, decision, passes, before))
+        invocation.emit("compact", _plan_json(conversation, decision, passes, before))
         return
     done: list[dict[str, Any]] = []
-    with _progress(invocation, len(passes) if until is None else None) as advance, invocation.engine() as engine:
+    with (
+        _compact_progress(invocation, len(passes) if until is None else None) as advance,
+        invocation.engine() as engine,
+    ):
         record = _recorder(done, advance)
         try:
             report = engine.compact(conversation, budget=budget, force=force, until=until, progress=record)
@@ -72,7 +95,7 @@ def compact(
             hint = f"What was folded so far ({len(done)}) is in place; `lcm compact` goes on from there."
             raise failures.fail("interrupted", "Interrupted.", failures.INTERRUPTED, hint=hint) from None
         size = engine.archive.context_budget(conversation.id)
-    data = _data(conversation, decision, done) | outcome(report, before)
+    data = _compact_json(conversation, decision, done) | report_json(report, before)
     is_small = report.ok and decision.is_under(size)
     invocation.emit("compact", data, ok=is_small)
     ctx.exit(failures.OK if is_small else failures.INTERNAL)
@@ -80,36 +103,40 @@ def compact(
 
 def _recorder(
     done: list[dict[str, Any]], advance: Callable[[int], None] | None
-) -> Callable[[Pass, Written | None], None]:
+) -> Callable[[Pass, WrittenSummary | None], None]:
     """Keeps in `done` what each pass came to, and moves the bar."""
 
-    def record(work: Pass, written: Written | None) -> None:
-        done.append(_pass(work) | _written(written))
+    def record(work: Pass, written: WrittenSummary | None) -> None:
+        done.append(_pass_json(work) | _written_json(written))
         if advance:
             advance(1)
 
     return record
 
 
-def _progress(invocation: Invocation, expected: int | None) -> Any:
+def _compact_progress(invocation: Invocation, expected: int | None) -> Any:
     if not invocation.shows_progress:
         return nullcontext()
-    from lossless.cli.progress import counting
+    from lossless.cli.screen import count_progress
 
-    return counting("Folding", expected)
+    return count_progress("Folding", expected)
 
 
-def _planned(conversation: Conversation, decision: Decision, passes: list[Pass], before: int) -> dict[str, Any]:
-    planned = [_pass(work) | {"expectedTokens": expected_tokens(work)} for work in passes]
+def _plan_json(
+    conversation: Conversation, decision: CompactionDecision, passes: list[Pass], before: int
+) -> dict[str, Any]:
+    planned = [_pass_json(work) | {"expectedTokens": expected_tokens(work)} for work in passes]
     after = before - sum(item["tokens"] - item["expectedTokens"] for item in planned)
-    return _data(conversation, decision, planned) | {
+    return _compact_json(conversation, decision, planned) | {
         "dryRun": True,
         "tokensBefore": before,
         "tokensAfter": after,
     }
 
 
-def _data(conversation: Conversation, decision: Decision, passes: list[dict[str, Any]]) -> dict[str, Any]:
+def _compact_json(
+    conversation: Conversation, decision: CompactionDecision, passes: list[dict[str, Any]]
+) -> dict[str, Any]:
     return {
         "conversationId": conversation.id,
         "sessionKey": conversation.session_key,
@@ -120,7 +147,7 @@ def _data(conversation: Conversation, decision: Decision, passes: list[dict[str,
     }
 
 
-def _pass(work: Pass) -> dict[str, Any]:
+def _pass_json(work: Pass) -> dict[str, Any]:
     first, last = (
         f"msg#{item.message_id}" if isinstance(item, MessageItem) else item.summary_id
         for item in (work.items[0], work.items[-1])
@@ -135,7 +162,7 @@ def _pass(work: Pass) -> dict[str, Any]:
     }
 
 
-def _written(written: Written | None) -> dict[str, Any]:
+def _written_json(written: WrittenSummary | None) -> dict[str, Any]:
     """What a pass came to; a source that nothing makes smaller stays as it is."""
     if written is None:
         return {"summaryTokens": None, "level": None, "model": None, "calls": 0, "failure": None}
@@ -148,7 +175,7 @@ def _written(written: Written | None) -> dict[str, Any]:
     }
 
 
-def outcome(report: CompactionReport, stored_tokens: int = 0) -> dict[str, Any]:
+def report_json(report: CompactionReport, stored_tokens: int = 0) -> dict[str, Any]:
     """What a compaction came to; one that did not begin leaves the context as it is stored."""
     return {
         "ok": report.ok,
@@ -162,3 +189,279 @@ def outcome(report: CompactionReport, stored_tokens: int = 0) -> dict[str, Any]:
         "stop": report.stop,
         "until": report.until,
     }
+
+
+@click.command("worker", cls=Command)
+@click.option(
+    "--watch",
+    metavar="SECONDS",
+    type=click.FloatRange(0.05, 86_400),
+    help="Look again every so many seconds, until interrupted.",
+)
+@click.option("--no-model", is_flag=True, help="Ask no model: extract all summaries.")
+@click.pass_obj
+def worker(invocation: Invocation, watch: float | None, no_model: bool) -> None:
+    """Pay the debts that are due in all conversations: sweeps that were put off. Then, describe stored files.
+
+    With the setting prepareSummaries, the summaries that the next sweeps will need are written as well.
+    Before that, a file that lossless-claw has written is brought up to date, and its rows are indexed.
+
+    A debt that cannot be paid stays, with its reason; `lcm debt` shows it. With --watch there is an answer for
+    every round that did something, and an interrupt or a termination signal counts as success. Several workers may
+    run at the same time: one conversation is worked on by one of them.
+    """
+    with invocation.archive() as archive:
+        owed = len(archive.debts.pending())
+        has_files = not no_model and bool(Summariser(invocation.loaded.settings).describers)
+        has_files = has_files and archive.files.count_plain() > 0
+        prepares = _prepares(invocation, may_ask_model=not no_model)
+        is_behind = any(archive.index.unindexed(1)) or DoctorReads(archive.database).schema() is None
+    if watch is not None:
+        if invocation.shows_progress:
+            click.echo("Waiting for debts; end with Ctrl-C.", err=True)
+        with _stop_on_signals(), invocation.engine() as engine:
+            engine.archive.catch_up()
+            _watch(invocation, engine, watch, may_ask_model=not no_model)
+        return
+    items: list[dict[str, Any]] = []
+    prepared = 0
+    if owed or has_files or is_behind or prepares:
+        with _worker_progress(invocation, owed) as advance, invocation.engine() as engine:
+            engine.archive.catch_up()
+            items = _run_pending(engine, advance, may_ask_model=not no_model)
+            prepared = engine.admin.prepare_summaries() if prepares else 0
+    invocation.emit("worker", _worker_json(items, prepared if prepares else None))
+
+
+def _prepares(invocation: Invocation, *, may_ask_model: bool) -> bool:
+    settings = invocation.loaded.settings
+    return may_ask_model and settings.prepare_summaries and Summariser(settings).has_model
+
+
+def _watch(invocation: Invocation, engine: Engine, seconds: float, *, may_ask_model: bool) -> None:
+    """Rounds for ever; a file that others hold for long is tried again next time."""
+    prepares = _prepares(invocation, may_ask_model=may_ask_model)
+    while True:
+        items, prepared = [], 0
+        try:
+            items = _run_pending(engine, None, may_ask_model=may_ask_model)
+            prepared = engine.admin.prepare_summaries() if prepares else 0
+        except ArchiveLocked as error:
+            click.secho(printable(f"Warning: {error}"), fg="yellow", err=True)
+        if items or prepared:
+            invocation.emit("worker", _worker_json(items, prepared if prepares else None))
+        time.sleep(seconds)
+
+
+def _run_pending(engine: Engine, advance: Any, *, may_ask_model: bool) -> list[dict[str, Any]]:
+    """Pay what is due now, and say what came of each debt; those that are not due yet are left out."""
+    paid = engine.admin.run_pending(may_ask_model=may_ask_model, progress=lambda *_: advance and advance(1))
+    return [_worker_item_json(engine, id_, report) for id_, report in paid if report is not None]
+
+
+def _worker_progress(invocation: Invocation, owed: int) -> Any:
+    if not invocation.shows_progress:
+        return nullcontext()
+    from lossless.cli.screen import count_progress
+
+    return count_progress("Paying", owed)
+
+
+def _worker_item_json(engine: Engine, conversation_id: int, report: CompactionReport) -> dict[str, Any]:
+    conversation, left = engine.archive.conversations.get(conversation_id), engine.loop.debt(conversation_id)
+    return {
+        "conversationId": conversation_id,
+        "sessionKey": conversation.session_key,
+        "sessionId": conversation.session_id,
+        **report_json(report),
+        "isPaid": not left.pending,
+        "nextAttemptAfter": left.next_attempt_after,
+    }
+
+
+def _worker_json(items: list[dict[str, Any]], prepared: int | None) -> dict[str, Any]:
+    """What came of a round; `prepared` only where summaries are written ahead."""
+    data: dict[str, Any] = {"items": items, "paid": sum(item["isPaid"] for item in items)}
+    return data if prepared is None else data | {"prepared": prepared}
+
+
+@contextmanager
+def _stop_on_signals() -> Iterator[None]:
+    """An interrupt and the signal to end are the way a watch ends, not a failure."""
+
+    def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    except KeyboardInterrupt:
+        pass
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@click.command("debt", cls=Command)
+@target_options(required=False)
+@click.pass_obj
+def debt(invocation: Invocation, target: ConversationTarget | None) -> None:
+    """List the debts: sweeps that were put off, the longest waiting first, with the reason why they still wait.
+
+    `lcm worker` pays those that are due. Nobody pays a debt of a closed conversation.
+    """
+    now = datetime.now(UTC)
+    with invocation.archive() as archive, archive.reading():
+        owing = archive.debts.pending(archived=True)
+        if target is not None:
+            owing = [id_ for id_ in owing if id_ == target.need(archive).id]
+        items = [_debt_item_json(archive, id_, now) for id_ in owing]
+    due = sum(item["state"] == "due" for item in items)
+    invocation.emit("debt", {"items": items, "due": due})
+
+
+def _debt_item_json(archive: Archive, conversation_id: int, now: datetime) -> dict[str, Any]:
+    conversation = archive.conversations.get(conversation_id)
+    owed = CompactionDebt(conversation_id, **(archive.debts.get(conversation_id) or {}))
+    return {
+        "conversationId": conversation_id,
+        "sessionKey": conversation.session_key,
+        "sessionId": conversation.session_id,
+        "active": conversation.active,
+        "state": _debt_state(archive, owed, now, active=conversation.active),
+        "reason": owed.reason,
+        "requestedAt": owed.requested_at,
+        "nextAttemptAfter": owed.next_attempt_after,
+        "retryAttempts": owed.retry_attempts,
+        "lastStartedAt": owed.last_started_at,
+        "lastFinishedAt": owed.last_finished_at,
+        "lastFailureSummary": owed.last_failure_summary,
+        "tokenBudget": owed.token_budget,
+        "currentTokenCount": owed.current_token_count,
+        "contextThreshold": owed.context_threshold,
+    }
+
+
+def _debt_state(archive: Archive, owed: CompactionDebt, now: datetime, *, active: bool) -> str:
+    """`running` while somebody works on it, `closed` when nobody ever will, else `due` or `waiting`."""
+    if archive.guards.is_leased(lease_name(owed.conversation_id), now):
+        return "running"
+    if not active:
+        return "closed"
+    return "due" if is_debt_due(owed, now) else "waiting"
+
+
+_EVER = datetime(1, 1, 1, tzinfo=UTC)
+
+
+@click.command("cost", cls=Command)
+@target_options(required=False)
+@click.option("--after", metavar="TIME", help="From this time on: ISO-8601 with a zone, such as 2026-07-01T00:00:00Z.")
+@click.option("--recency", metavar="N(s|m|h|d|w)", help="The last seconds, minutes, hours, days or weeks.")
+@click.pass_obj
+def cost(invocation: Invocation, target: ConversationTarget | None, after: str | None, recency: str | None) -> None:
+    """Show what model calls cost, by model, and how many tokens each turn is smaller for it.
+
+    A price that nobody stated is unknown, never 0. Savings are those of the folds in that time: what they took out
+    of the context is missing from every prompt since.
+    """
+    span = parse_span(after, None, None, recency, datetime.now(UTC))
+    since = _EVER if span is None or span.since is None else parse_time(span.since)
+    with invocation.archive() as archive, archive.reading():
+        id_ = None if target is None else target.need(archive).id
+        spent = archive.guards.spent(since, id_)
+        saved = archive.context.saved(since, id_)
+        outline = SummaryOutline(archive.database)
+        days = _days(outline.calls_by_day(since, id_), outline.folds_by_day(since, id_))
+    data = {
+        "conversationId": id_,
+        "since": None if since is _EVER else since,
+        "spent": [_spent_json(row) for row in spent],
+        "saved": _by_model(saved),
+        "days": days,
+        "totals": {
+            "calls": sum(row.calls for row in spent),
+            "inputTokens": sum(row.input_tokens for row in spent),
+            "outputTokens": sum(row.output_tokens for row in spent),
+            **_cost_json(_sum_spend(spent)),
+            **_savings(saved),
+        },
+    }
+    invocation.emit("cost", data)
+
+
+def _days(calls: list[DailyCalls], folds: list[DailyFolds]) -> list[dict[str, Any]]:
+    """Every day from the first to the last on which something happened; days in between are there, too."""
+    asked, folded = {row.day: row for row in calls}, {row.day: row for row in folds}
+    known = sorted(day for day in {*asked, *folded} if _is_day(day))
+    if not known:
+        return []
+    first, last = date.fromisoformat(known[0]), date.fromisoformat(known[-1])
+    rows = []
+    for number in range((last - first).days + 1):
+        day = (first + timedelta(days=number)).isoformat()
+        call, fold = asked.get(day), folded.get(day)
+        rows.append(
+            {
+                "day": day,
+                "calls": call.calls if call else 0,
+                "inputTokens": call.input_tokens if call else 0,
+                "outputTokens": call.output_tokens if call else 0,
+                **_cost_json(_sum_spend([call] if call else [])),
+                "folds": fold.folds if fold else 0,
+                "savedTokens": fold.tokens if fold else 0,
+            }
+        )
+    return rows
+
+
+def _is_day(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _by_model(saved: list[TokensSaved]) -> list[dict[str, Any]]:
+    models = sorted({row.model for row in saved})
+    return [{"model": model, **_savings([row for row in saved if row.model == model])} for model in models]
+
+
+def _savings(saved: list[TokensSaved]) -> dict[str, Any]:
+    """What folds took out of contexts: in all, and on average from each later turn of a conversation."""
+    tokens, conversations = sum(row.tokens for row in saved), len({row.conversation_id for row in saved})
+    return {
+        "folds": sum(row.folds for row in saved),
+        "conversations": conversations,
+        "savedTokens": tokens,
+        "savedTokensPerTurn": round(tokens / conversations) if conversations else 0,
+    }
+
+
+def _spent_json(row: ModelSpend) -> dict[str, Any]:
+    return {
+        "model": row.model,
+        "purpose": row.purpose,
+        "calls": row.calls,
+        "done": row.done,
+        "failed": row.failed,
+        "inputTokens": row.input_tokens,
+        "outputTokens": row.output_tokens,
+        **_cost_json(_sum_spend([row])),
+    }
+
+
+def _cost_json(spend: TotalCost) -> dict[str, Any]:
+    """Dollars as exact text; None where nothing is known, and how many calls that leaves out."""
+    is_unknown = spend.unknown_calls > 0 and not spend.known
+    return {
+        "cost": "unknown" if is_unknown else str(spend.known),
+        "costText": str(spend),
+        "callsOfUnknownCost": spend.unknown_calls,
+    }
+
+
+def _sum_spend(rows: Sequence[ModelSpend] | Sequence[DailyCalls]) -> TotalCost:
+    """What the calls of some lines cost in all: the known costs, and how many calls have none."""
+    known = (Decimal(cost) for row in rows for cost in row.costs)
+    return TotalCost(sum(known, Decimal(0)), sum(row.unpriced for row in rows))

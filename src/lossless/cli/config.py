@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Group, text
-from lossless.cli.options import bad
+from lossless.cli.commands import Group, text_type
+from lossless.cli.options import bad_option
 from lossless.settings import to_config
-from lossless.settings.names import by_key, closest, groups, spellings
-from lossless.settings.paths import Places
-from lossless.settings.setting import without_passwords
+from lossless.settings.load import ProcessEnvironment, closest_name, group_spellings, key_spellings, settings_by_key
+from lossless.settings.setting import mask_passwords
 from lossless.settings.write import set_value
 
 if TYPE_CHECKING:
-    from lossless.cli.invocation import Invocation
-    from lossless.settings import Loaded
+    from lossless.cli.commands import Invocation
+    from lossless.settings import LoadedSettings
 
 
 @click.group("config", cls=Group)
@@ -29,7 +28,7 @@ def config() -> None:
 
 @config.command("show")
 @click.pass_obj
-def show_command(invocation: Invocation) -> None:
+def show_settings(invocation: Invocation) -> None:
     """Show all settings: what the file says, what holds, and where it came from.
 
     Passwords in addresses are blotted out.
@@ -37,8 +36,8 @@ def show_command(invocation: Invocation) -> None:
     loaded = invocation.loaded
     effective = to_config(loaded.settings)
     data = {
-        "raw": _shown(dict(loaded.config)),
-        "effective": _shown(effective),
+        "raw": _setting_json(dict(loaded.config)),
+        "effective": _setting_json(effective),
         "sources": {key: str(source) for key, source in loaded.sources.items() if source.kind != "default"},
         "diagnostics": [
             {"kind": notice.kind, "name": notice.name, "source": str(notice.source), "message": notice.text}
@@ -50,13 +49,13 @@ def show_command(invocation: Invocation) -> None:
 
 
 @config.command("get")
-@click.argument("path", type=text)
+@click.argument("path", type=text_type)
 @click.pass_obj
-def get_command(invocation: Invocation, path: str) -> None:
+def get_setting(invocation: Invocation, path: str) -> None:
     """Show one setting: PATH is its key, such as freshTailCount or autoRotateSessionFiles.enabled."""
     loaded = invocation.loaded
-    setting = by_key().get(path)
-    if setting is None and path in groups():
+    setting = settings_by_key().get(path)
+    if setting is None and path in group_spellings():
         data = _group(loaded, path)
     elif setting is None:
         raise _unknown(path, "not_found", failures.NOT_FOUND)
@@ -65,29 +64,29 @@ def get_command(invocation: Invocation, path: str) -> None:
         data = {
             "path": path,
             "isSet": bool(given),
-            "rawValue": _shown(given[0]) if given else None,
-            "effectiveValue": _shown(setting.dump(getattr(loaded.settings, setting.attribute))),
+            "rawValue": _setting_json(given[0]) if given else None,
+            "effectiveValue": _setting_json(setting.dump(getattr(loaded.settings, setting.attribute))),
             "source": str(loaded.sources[setting.key]),
         }
     invocation.emit("config.get", data)
 
 
-def _unknown(path: str, code: str, exit_code: int) -> failures.Failure:
+def _unknown(path: str, code: str, exit_code: int) -> failures.CommandFailed:
     """The failure for a name that no setting has; it says which one is near."""
-    meant = closest(path, spellings())
+    meant = closest_name(path, key_spellings())
     hint = f"Did you mean {meant}?" if meant else "`lcm config show` shows all."
     return failures.fail(code, f"There is no setting {path!r}.", exit_code, hint=hint, path=path)
 
 
-def _group(loaded: Loaded, path: str) -> dict[str, Any]:
+def _group(loaded: LoadedSettings, path: str) -> dict[str, Any]:
     """A setting that holds others."""
-    name = groups()[path]
+    name = group_spellings()[path]
     given = {key.partition(".")[2]: value for key, value in loaded.config.items() if key.startswith(f"{name}.")}
     return {
         "path": path,
         "isSet": bool(given),
-        "rawValue": _shown(given) if given else None,
-        "effectiveValue": _shown(to_config(loaded.settings).get(name)),
+        "rawValue": _setting_json(given) if given else None,
+        "effectiveValue": _setting_json(to_config(loaded.settings).get(name)),
         "source": ", ".join(
             sorted({str(source) for key, source in loaded.sources.items() if key.startswith(f"{name}.")})
         ),
@@ -95,27 +94,27 @@ def _group(loaded: Loaded, path: str) -> dict[str, Any]:
 
 
 @config.command("set")
-@click.argument("path", type=text)
+@click.argument("path", type=text_type)
 @click.argument("value", metavar="JSON")
 @click.pass_obj
-def set_command(invocation: Invocation, path: str, value: str) -> None:
+def set_setting(invocation: Invocation, path: str, value: str) -> None:
     """Write one setting into the config file: PATH is its key, JSON its value.
 
     A text needs its quotes: '"openai/gpt-5"'. The value is checked first, the file is replaced as a whole, and a
     copy of the old one stays beside it. A new lossless.toml is made where there is no config file.
     """
-    if path not in spellings() and path not in groups():
+    if path not in key_spellings() and path not in group_spellings():
         raise _unknown(path, "bad_setting", failures.CONFIG)
     try:
-        wanted = json.loads(value, parse_constant=_refuse)
+        wanted = json.loads(value, parse_constant=_refused_value)
     except (ValueError, RecursionError):
         quoted = json.dumps(value, ensure_ascii=False)
-        raise bad("JSON", f"{value!r:.80} is not JSON; a text is written '{quoted:.80}'") from None
+        raise bad_option("JSON", f"{value!r:.80} is not JSON; a text is written '{quoted:.80}'") from None
     written = set_value(_file(invocation), path, wanted)
     data = {
         "path": written.key,
-        "oldValue": _shown(written.before),
-        "newValue": _shown(written.after),
+        "oldValue": _setting_json(written.before),
+        "newValue": _setting_json(written.after),
         "configPath": str(written.path),
         "backupPath": None if written.backup is None else str(written.backup),
     }
@@ -123,22 +122,22 @@ def set_command(invocation: Invocation, path: str, value: str) -> None:
     invocation.emit("config.set", data)
 
 
-def _refuse(word: str) -> None:
+def _refused_value(word: str) -> None:
     raise ValueError(word)
 
 
 def _file(invocation: Invocation) -> Path:
     """The file that is read, else the person's own, which is made."""
-    places = Places.of(openclaw_dir=invocation.openclaw_dir)
+    places = ProcessEnvironment.of(openclaw_dir=invocation.openclaw_dir)
     if invocation.config is not None:
         return Path(places.expand(invocation.config)).absolute()
     return (places.find_config() or places.user_config).absolute()
 
 
-def _shown(value: Any) -> Any:
+def _setting_json(value: Any) -> Any:
     """The value without passwords."""
     if isinstance(value, str):
-        return without_passwords(value)
+        return mask_passwords(value)
     if isinstance(value, dict):
-        return {key: _shown(item) for key, item in value.items()}
-    return [_shown(item) for item in value] if isinstance(value, list | tuple) else value
+        return {key: _setting_json(item) for key, item in value.items()}
+    return [_setting_json(item) for item in value] if isinstance(value, list | tuple) else value

@@ -1,4 +1,4 @@
-"""`lcm context`: what the model sees now, for a person to look at or as the payload that a host would send."""
+"""`lcm context`, `pin`, `unpin`, `new` and `reset`: show what the model sees now, and change it."""
 
 from __future__ import annotations
 
@@ -8,20 +8,26 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lossless.assembly.plan import SHARE_TARGETS
-from lossless.cli.commands import Command, text
-from lossless.cli.output import preview, shape, write_json
-from lossless.cli.target import budget_option, targeted
-from lossless.compaction.loop import Situation
+from lossless.cli.apply import confirm
+from lossless.cli.charts import print_context_history, print_cost_days
+from lossless.cli.commands import Command, id_type, text_type
+from lossless.cli.options import budget_option, find_active, target_options, usage_error
+from lossless.cli.output import json_fields, preview, write_json
+from lossless.cli.screen import format_count, joined, plural, role_text, styled
+from lossless.compaction.compactor import CompactionRequest
+from lossless.context.choose import SHARE_TARGETS
 from lossless.engine import Engine
+from lossless.model.summaries import EXTRACTIVE_MODEL
 from lossless.model.tokens import estimate_tokens
-from lossless.store.outline import Outline
+from lossless.store.summaries import SummaryOutline
 
 if TYPE_CHECKING:
-    from lossless.assembly.receipt import Receipt
-    from lossless.assembly.run import Assembled
-    from lossless.cli.invocation import Invocation
-    from lossless.cli.target import Target
+    from rich.text import Text
+
+    from lossless.cli.commands import Invocation
+    from lossless.cli.options import ConversationTarget
+    from lossless.cli.screen import Screen
+    from lossless.context.run import Assembled, Receipt
     from lossless.model.conversations import Conversation
     from lossless.store.archive import Archive
 
@@ -54,14 +60,19 @@ class _ContextCommand(Command):
 
 
 @click.command("context", cls=_ContextCommand)
-@targeted()
+@target_options()
 @budget_option
-@click.option("--prompt", type=text, help="What the user is about to say: shows what would be quoted for it.")
+@click.option("--prompt", type=text_type, help="What the user is about to say: shows what would be quoted for it.")
 @click.option("--items", is_flag=True, help="List every message; without it, neighbours are counted together.")
 @click.option("--as", "payload", type=click.Choice(PAYLOADS), help="Print the payload itself; --format NAME does too.")
 @click.pass_context
 def context(
-    ctx: click.Context, target: Target, budget: int | None, prompt: str | None, items: bool, payload: str | None
+    ctx: click.Context,
+    target: ConversationTarget,
+    budget: int | None,
+    prompt: str | None,
+    items: bool,
+    payload: str | None,
 ) -> None:
     """Show what the model sees now: which messages and summaries, how many tokens, how the budget is shared.
 
@@ -74,14 +85,14 @@ def context(
         engine = Engine(archive, invocation.loaded.settings, background=False)
         conversation = target.need(archive)
         prompted = engine.assemble(conversation, budget=budget, prompt=prompt, format=payload or PAYLOADS[0])
-        data = {} if payload else _data(engine, conversation, prompted, budget, every_item=items)
+        data = {} if payload else _context_json(engine, conversation, prompted, budget, every_item=items)
     if payload:
-        write_json(request(prompted, payload), pretty=invocation.pretty or not invocation.as_json)
+        write_json(provider_request(prompted, payload), pretty=invocation.pretty or not invocation.as_json)
         return
     invocation.emit("context", data)
 
 
-def request(prompted: Assembled, format: str) -> dict[str, Any]:
+def provider_request(prompted: Assembled, format: str) -> dict[str, Any]:
     """The assembled messages as the request of a provider, the recall policy in its system prompt."""
     head = [message.content for message in takewhile(lambda message: message.role == "system", prompted.parts)]
     policy, wire = prompted.system_prompt, prompted.messages
@@ -96,12 +107,12 @@ def request(prompted: Assembled, format: str) -> dict[str, Any]:
     return {"messages": [{"role": "system", "content": system}, *rest]}
 
 
-def _data(
+def _context_json(
     engine: Engine, conversation: Conversation, prompted: Assembled, budget: int | None, *, every_item: bool
 ) -> dict[str, Any]:
     receipt, archive = prompted.receipt, engine.archive
-    items = _beside(archive, conversation.id, receipt) + _items(archive, receipt)
-    situation = Situation(conversation, budget or engine.settings.default_token_budget)
+    items = _pins_and_focus_json(archive, conversation.id, receipt) + _items_json(archive, receipt)
+    situation = CompactionRequest(conversation, budget or engine.settings.default_token_budget)
     decision = engine.loop.evaluate(situation)
     stored_items = archive.details.context_count(conversation.id)
     known = len(receipt.included) + len([id_ for id_, _ in receipt.left_out if not id_.startswith("pin_")])
@@ -121,17 +132,17 @@ def _data(
             "threshold": decision.target_tokens,
             "isOver": decision.should_compact,
         },
-        "shares": _shares(receipt),
+        "shares": _shares_json(receipt),
         "tokensByKind": dict(receipt.tokens_by_kind),
-        "items": items if every_item else _in_runs(items),
+        "items": items if every_item else _group_messages(items),
         "leftOut": [{"id": id_, "reason": reason} for id_, reason in receipt.left_out],
         "notRead": max(0, stored_items - known),
         "repairs": [{"what": repair.what, "count": repair.count} for repair in receipt.repairs],
-        "history": [shape(size) for size in Outline(archive.database).sizes(conversation.id, _CHANGES)],
+        "history": [json_fields(size) for size in SummaryOutline(archive.database).sizes(conversation.id, _CHANGES)],
     }
 
 
-def _shares(receipt: Receipt) -> list[dict[str, Any]]:
+def _shares_json(receipt: Receipt) -> list[dict[str, Any]]:
     """Each lane's share of what there was to give, and what it aims at."""
     shares = []
     for lane, share in receipt.shares.items():
@@ -140,25 +151,37 @@ def _shares(receipt: Receipt) -> list[dict[str, Any]]:
     return shares
 
 
-def _beside(archive: Archive, conversation_id: int, receipt: Receipt) -> list[dict[str, Any]]:
+def _pins_and_focus_json(archive: Archive, conversation_id: int, receipt: Receipt) -> list[dict[str, Any]]:
     """Pins and the focus brief, as far as they are in the prompt: a brief is when it stands for a summary."""
     dropped = dict(receipt.left_out)
     rows = [
-        {"id": f"pin_{pin.id}", "form": "verbatim", "type": "pin", "tokenCount": estimate_tokens(pin.content),
-         "createdAt": pin.at, "preview": preview(pin.content)}
+        {
+            "id": f"pin_{pin.id}",
+            "form": "verbatim",
+            "type": "pin",
+            "tokenCount": estimate_tokens(pin.content),
+            "createdAt": pin.at,
+            "preview": preview(pin.content),
+        }
         for pin in archive.beside.pins(conversation_id)
         if f"pin_{pin.id}" not in dropped
-    ]  # fmt: skip
+    ]
     brief = archive.beside.active_brief(conversation_id)
     if brief is not None and f"covered by {brief.id}" in dropped.values():
         rows.append(
-            {"id": brief.id, "form": "verbatim", "type": "focus", "tokenCount": brief.tokens,
-             "createdAt": brief.created_at, "preview": preview(brief.prompt)}
-        )  # fmt: skip
+            {
+                "id": brief.id,
+                "form": "verbatim",
+                "type": "focus",
+                "tokenCount": brief.tokens,
+                "createdAt": brief.created_at,
+                "preview": preview(brief.prompt),
+            }
+        )
     return rows
 
 
-def _items(archive: Archive, receipt: Receipt) -> list[dict[str, Any]]:
+def _items_json(archive: Archive, receipt: Receipt) -> list[dict[str, Any]]:
     """What is in the prompt, in its order."""
     message_ids = [int(id_.removeprefix("msg#")) for id_, _ in receipt.included if id_.startswith("msg#")]
     summary_ids = [id_ for id_, _ in receipt.included if not id_.startswith("msg#")]
@@ -186,7 +209,7 @@ def _items(archive: Archive, receipt: Receipt) -> list[dict[str, Any]]:
     return [{"id": id_, "form": form} | found.get(id_, {}) for id_, form in receipt.included]
 
 
-def _in_runs(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _group_messages(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The items with neighbouring messages counted together."""
     listed: list[dict[str, Any]] = []
     for (kind, form), group in groupby(items, key=lambda item: (item.get("type"), item["form"])):
@@ -208,3 +231,397 @@ def _in_runs(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
             }
         )
     return listed
+
+
+@click.command("pin", cls=Command)
+@click.argument("words", metavar="[TEXT]", type=text_type, required=False)
+@target_options()
+@click.option("--message", "message_id", metavar="ID", type=id_type, help="Pin a message by its number.")
+@click.pass_obj
+def pin(invocation: Invocation, words: str | None, target: ConversationTarget, message_id: int | None) -> None:
+    """Pin TEXT, or a message: it is never summarised and stands word for word in every prompt.
+
+    Without TEXT and --message, list the pins.
+    """
+    if words is not None and message_id is not None:
+        raise usage_error("Give a text or --message, not both.")
+    what: str | int | None = words if message_id is None else message_id
+    pinned: int | None = None
+    if what is not None:
+        conversation = find_active(invocation, target)
+        with invocation.engine() as engine:
+            pinned = engine.pin(conversation, what)
+    with invocation.archive() as archive, archive.reading():
+        conversation = target.need(archive)
+        items = _pins_json(archive, conversation.id)
+    invocation.emit("pin", {"conversationId": conversation.id, "pinned": pinned, "items": items})
+
+
+@click.command("unpin", cls=Command)
+@click.argument("pin_id", metavar="ID", type=id_type)
+@target_options()
+@click.pass_obj
+def unpin(invocation: Invocation, pin_id: int, target: ConversationTarget) -> None:
+    """Remove the pin ID; what it pinned stays in the archive as it is. `lcm pin` lists the pins."""
+    conversation = find_active(invocation, target)
+    with invocation.engine() as engine:
+        engine.unpin(conversation, pin_id)
+        items = _pins_json(engine.archive, conversation.id)
+    invocation.emit("unpin", {"conversationId": conversation.id, "unpinned": pin_id, "items": items})
+
+
+def _pins_json(archive: Archive, conversation_id: int) -> list[dict[str, Any]]:
+    return [
+        {"pinId": row.id, "messageId": row.message_id, "pinnedAt": row.at, "preview": preview(row.content)}
+        for row in archive.beside.pins(conversation_id)
+    ]
+
+
+_yes = click.option("--yes", is_flag=True, help="Do not ask at a terminal.")
+
+
+@click.command("new", cls=Command)
+@target_options()
+@click.option(
+    "--retain-depth",
+    metavar="N",
+    type=click.IntRange(-1, 1_000_000),
+    help="Keep summaries of at least this depth; -1 keeps everything. Else the setting newSessionRetainDepth.",
+)
+@_yes
+@click.pass_obj
+def new(invocation: Invocation, target: ConversationTarget, retain_depth: int | None, yes: bool) -> None:
+    """Start afresh in the same conversation: everything but the deeper summaries leaves the context.
+
+    Everything stays in the archive and can be found.
+    """
+    conversation = find_active(invocation, target)
+    confirm(f"Empty the context of conversation {conversation.id} ({conversation.session.name})?", yes)
+    with invocation.engine() as engine:
+        report = engine.new(conversation, retain_depth=retain_depth)
+    invocation.emit("new", json_fields(report) | {"sessionKey": conversation.session_key})
+
+
+@click.command("reset", cls=Command)
+@target_options()
+@_yes
+@click.pass_obj
+def reset(invocation: Invocation, target: ConversationTarget, yes: bool) -> None:
+    """Close a conversation and start another one under the same session.
+
+    Everything stays in the archive and can be found. A conversation without messages is fresh and stays.
+    """
+    conversation = find_active(invocation, target)
+    confirm(f"Close conversation {conversation.id} ({conversation.session.name}) and begin another?", yes)
+    with invocation.engine() as engine:
+        fresh = engine.reset(conversation)
+    is_closed = fresh.id != conversation.id
+    data = {
+        "conversationId": fresh.id,
+        "sessionKey": fresh.session_key,
+        "sessionId": fresh.session_id,
+        "closedConversationId": conversation.id if is_closed else None,
+    }
+    invocation.emit("reset", data)
+
+
+Data = dict[str, Any]
+
+_BAR = 24
+#: So many reasons for leaving something out are told.
+_REASONS = 8
+
+
+def share_bar(share: float, width: int = _BAR, colour: str = "cyan") -> Text:
+    """A bar that is full at 1.
+
+    >>> share_bar(0.5, 4).plain
+    '██░░'
+    """
+    full = min(width, max(0, round(width * share)))
+    full = max(full, 1) if share > 0 else full
+    return joined(("█" * full, colour), ("░" * (width - full), "dim"))
+
+
+def print_context(screen: Screen, data: Data) -> None:
+    name = data["sessionKey"] or data["sessionId"]
+    screen.title(f"Context of conversation {data['conversationId']}", name, *([] if data["active"] else ["closed"]))
+    screen.gap()
+    used, stored = data["tokens"] / max(1, data["capacity"]), data["stored"]
+    colour = "cyan" if data["fits"] else "red"
+    over = "" if data["fits"] else "  over budget"
+    sent = f"{_percent(used)}  {format_count(data['tokens'])} of {format_count(data['capacity'])} tokens{over}"
+    full = stored["tokens"] / max(1, stored["threshold"])
+    fold = ": it is due" if stored["isOver"] else ""
+    kept = (
+        f"{_percent(full)}  {format_count(stored['tokens'])} of {format_count(stored['threshold'])} until a fold{fold}"
+    )
+    screen.fields((("Prompt", _join(share_bar(used, colour=colour), sent)), ("Context", _join(share_bar(full), kept))))
+    screen.gap()
+    screen.fields(
+        (share["name"].capitalize(), _join(share_bar(share["share"]), _share_text(share))) for share in data["shares"]
+    )
+    screen.gap()
+    if data["items"]:
+        screen.table(
+            ("what", ("tokens", "right"), "from", ("text", "rest")), [_item_row(screen, i) for i in data["items"]]
+        )
+    _print_left_out(screen, data)
+    for repair in data["repairs"]:
+        screen.line(styled(f"  repaired: {repair['what']} ({repair['count']})", "dim"))
+    print_context_history(screen, data["history"])
+
+
+def _join(left: Text, right: str) -> Text:
+    return joined(left, "  ", right)
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:5.1f} %"
+
+
+def _share_text(share: Data) -> str:
+    aim = "" if share["aimLow"] is None else f"  aims at {share['aimLow'] * 100:.0f}–{share['aimHigh'] * 100:.0f} %"
+    return _percent(share["share"]) + aim
+
+
+def _item_row(screen: Screen, item: Data) -> tuple[Any, ...]:
+    """A line of the context: a summary, a message, or a run of messages."""
+    form = "" if item["form"] == "verbatim" else f"({item['form']}) "
+    kind = item.get("type")
+    if kind == "messages":
+        by_role = ", ".join(f"{format_count(count)} {name}" for name, count in item["byRole"].items())
+        text = styled(f"{form}{item['id']} … {item['lastId']}: {by_role}", "dim")
+        what: Any = plural(item["count"], "message")
+        when = item["earliestAt"]
+    elif kind == "summary":
+        what, when = styled(f"depth {item['depth']}", "blue"), item["earliestAt"]
+        text = joined((f"{form}{item['id']} ", "dim"), styled(item["preview"], ""))
+    else:
+        what = styled(str(kind), "magenta") if kind in ("pin", "focus") else role_text(item.get("role", ""))
+        when = item.get("createdAt")
+        text = joined((f"{form}{item['id']} ", "dim"), styled(item.get("preview", ""), ""))
+    return what, format_count(item.get("tokenCount", 0)), screen.date(when), text
+
+
+def _print_left_out(screen: Screen, data: Data) -> None:
+    reasons: dict[str, int] = {}
+    for item in data["leftOut"]:
+        reasons[item["reason"]] = reasons.get(item["reason"], 0) + 1
+    if data["notRead"]:
+        reasons["older than anything that fits"] = data["notRead"]
+    if not reasons:
+        return
+    screen.gap()
+    for reason, count in list(reasons.items())[:_REASONS]:
+        screen.line(styled(f"  {plural(count, 'item')} left out: ", "yellow"), reason)
+
+
+def print_compaction(screen: Screen, data: Data) -> None:
+    passes, before, after = data["passes"], data["tokensBefore"], data["tokensAfter"]
+    if data["dryRun"]:
+        if not passes:
+            screen.line(f"Nothing would be folded: the context has {format_count(before)} tokens.")
+            return
+        counted = plural(len(passes), "summary", "summaries")
+        screen.title(f"{counted} would be written", f"{format_count(before)} → about {format_count(after)} tokens")
+    elif not data["compacted"]:
+        colour = "" if data["ok"] else "red"
+        screen.line(styled(f"Nothing was folded: {data['reason']}", colour), f" ({format_count(before)} tokens).")
+        return
+    else:
+        written = plural(len(data["summaryIds"]), "summary", "summaries")
+        screen.title(f"{written} written", f"{format_count(before)} → {format_count(after)} tokens")
+    screen.table(
+        (("depth", "right"), ("sources", "rest"), ("tokens", "right"), ("summary", "right"), "by"),
+        [_pass_row(item) for item in passes],
+    )
+    if not data["dryRun"]:
+        _print_ending(screen, data)
+
+
+def _pass_row(item: Data) -> tuple[Any, ...]:
+    what = "message" if item["depth"] == 0 else "summary"
+    count = plural(item["sources"], what, "summaries" if item["depth"] else "")
+    sources = f"{count}, {item['firstSource']} … {item['lastSource']}"
+    if "expectedTokens" in item:
+        return item["depth"], sources, format_count(item["tokens"]), f"~{format_count(item['expectedTokens'])}", ""
+    if item["summaryTokens"] is None:
+        return item["depth"], sources, format_count(item["tokens"]), "", styled("left as it is", "dim")
+    by = (
+        _writer_name(item["model"]) if item["failure"] is None else f"{_writer_name(item['model'])} ({item['failure']})"
+    )
+    return item["depth"], sources, format_count(item["tokens"]), format_count(item["summaryTokens"]), by
+
+
+def _print_ending(screen: Screen, data: Data) -> None:
+    calls = f"  {plural(data['calls'], 'model call')}." if data["calls"] else ""
+    until = f" Until {data['until']}." if data["until"] else ""
+    if not data["ok"]:
+        screen.line(styled(data["reason"].capitalize() + ".", "red"), until, calls)
+    elif data["reason"] != "compacted":
+        screen.line(styled(data["reason"].capitalize() + ".", "yellow"), until, calls)
+    elif calls:
+        screen.line(calls.strip())
+
+
+def print_worker(screen: Screen, data: Data) -> None:
+    if not data["items"]:
+        screen.line("Nothing is due.")
+    if data.get("prepared"):
+        screen.line(styled(f"{plural(data['prepared'], 'summary', 'summaries')} written ahead.", "green"))
+    for item in data["items"]:
+        name = item["sessionKey"] or item["sessionId"]
+        state = styled("paid ", "green") if item["isPaid"] else styled("owed ", "yellow")
+        sizes = (
+            f", {format_count(item['tokensBefore'])} → {format_count(item['tokensAfter'])} tokens"
+            if item["compacted"]
+            else ""
+        )
+        again = item["nextAttemptAfter"]
+        later = "" if again is None else f"; again after {screen.time(again)}"
+        screen.line(state, f"{item['conversationId']} {name}: {item['reason']}{sizes}{later}")
+
+
+def print_pending(screen: Screen, data: Data) -> None:
+    if not data["items"]:
+        screen.line(styled("Nothing is owed.", "green"))
+        return
+    for item in data["items"]:
+        until = item["nextAttemptAfter"] if item["state"] == "waiting" else None
+        state = styled(item["state"], _STATES.get(item["state"], ""))
+        screen.line(
+            styled(f"{item['conversationId']} {item['sessionKey'] or item['sessionId']}  ", "bold"),
+            state,
+            "" if until is None else f" until {screen.time(until)}",
+        )
+        size = [
+            f"{format_count(item[name])}" for name in ("currentTokenCount", "tokenBudget") if item[name] is not None
+        ]
+        sizes = f", {' of '.join(size)} tokens" if size else ""
+        screen.line(f"  {item['reason'] or 'no reason given'}{sizes}, asked for {screen.ago(item['requestedAt'])}")
+        if item["lastFailureSummary"]:
+            screen.line(f"  {plural(item['retryAttempts'], 'try', 'tries')} failed: {item['lastFailureSummary']}")
+
+
+_STATES = {"due": "yellow", "running": "cyan", "waiting": "dim", "closed": "dim"}
+
+
+def print_pin(screen: Screen, data: Data) -> None:
+    if data["pinned"] is not None:
+        screen.line(styled(f"Pin {data['pinned']} ", "bold"), f"stands in every prompt of {data['conversationId']}.")
+    _print_pins(screen, data["items"])
+
+
+def print_unpin(screen: Screen, data: Data) -> None:
+    screen.line(f"Pin {data['unpinned']} is gone.")
+    if data["items"]:
+        _print_pins(screen, data["items"])
+
+
+def _print_pins(screen: Screen, items: list[Data]) -> None:
+    if not items:
+        screen.line(styled("There are no pins.", "dim"))
+        return
+    screen.table(
+        (("pin", "right"), ("message", "right"), "since", ("text", "rest")),
+        [(item["pinId"], item["messageId"], screen.time(item["pinnedAt"]), item["preview"]) for item in items],
+    )
+
+
+def print_new(screen: Screen, data: Data) -> None:
+    gone = f"{plural(data['messages'], 'message')}, {plural(data['summaries'], 'summary', 'summaries')}"
+    sizes = f"{format_count(data['tokensBefore'])} → {format_count(data['tokensAfter'])} tokens"
+    if not data["messages"] and not data["summaries"]:
+        screen.line(f"Nothing left the context of conversation {data['conversationId']} ({sizes}).")
+        return
+    screen.title("A new beginning", f"in conversation {data['conversationId']}", sizes)
+    screen.line(f"  {gone} left the context and stay in the archive")
+
+
+def print_reset(screen: Screen, data: Data) -> None:
+    if data["closedConversationId"] is None:
+        screen.line(f"Conversation {data['conversationId']} has no messages: it is fresh and stays.")
+        return
+    screen.title(f"Conversation {data['closedConversationId']} is closed")
+    screen.line(f"  {data['sessionKey'] or data['sessionId']} goes on in conversation {data['conversationId']}")
+
+
+def _writer_name(model: str) -> str:
+    return "extracted" if model == EXTRACTIVE_MODEL else model
+
+
+def print_cost(screen: Screen, data: Data) -> None:
+    totals = data["totals"]
+    since = "ever" if data["since"] is None else f"since {screen.time(data['since'])}"
+    screen.title("Summaries", since, *([] if data["conversationId"] is None else [f"#{data['conversationId']}"]))
+    screen.gap()
+    whole = f"{plural(totals['folds'], 'fold')} in {plural(totals['conversations'], 'conversation')}"
+    saved = f"{format_count(totals['savedTokensPerTurn'])} tokens on average, by {whole}"
+    tokens = f"{format_count(totals['inputTokens'])} read, {format_count(totals['outputTokens'])} written"
+    screen.fields(
+        (
+            ("Spent", totals["costText"] if totals["calls"] else "nothing: no model was called"),
+            *((("Calls", format_count(totals["calls"])), ("Tokens", tokens)) if totals["calls"] else ()),
+            ("Each turn saves", saved),
+        )
+    )
+    if data["spent"]:
+        screen.gap()
+        screen.table(
+            (
+                ("model", "rest"),
+                "for",
+                ("calls", "right"),
+                ("failed", "right"),
+                ("read", "right"),
+                ("written", "right"),
+                ("cost", "right"),
+            ),
+            [
+                (
+                    row["model"],
+                    row["purpose"],
+                    format_count(row["calls"]),
+                    format_count(row["failed"]),
+                    format_count(row["inputTokens"]),
+                    format_count(row["outputTokens"]),
+                    _least_cost(row),
+                )
+                for row in data["spent"]
+            ],
+        )
+    if data["saved"]:
+        screen.gap()
+        screen.table(
+            (("written by", "rest"), ("folds", "right"), ("tokens saved a turn", "right")),
+            [
+                (_writer_name(row["model"]), format_count(row["folds"]), format_count(row["savedTokensPerTurn"]))
+                for row in data["saved"]
+            ],
+        )
+    print_cost_days(screen, data["days"])
+
+
+def _least_cost(row: Data) -> str:
+    """A cost that leaves room for the name of its model; what is left out stands in the total."""
+    known, _, unknown = row["costText"].partition(" + ")
+    return f"at least {known}" if unknown else str(known)
+
+
+def print_model_test(screen: Screen, data: Data) -> None:
+    if not data["configured"]:
+        screen.line(styled("Summaries are extracted: no model is configured.", "bold"))
+        screen.line("Name one with `lcm config set summaryModel '\"provider/model\"'` or LCM_SUMMARY_MODEL.")
+        return
+    for item in data["items"]:
+        screen.title(item["name"], f"named by {item['namedBy']}")
+        known = (("Address", item["address"]), ("Key", item["keyFrom"]))
+        screen.fields(row for row in known if row[1])
+        if item.get("problem"):
+            screen.line(styled("  cannot be asked: ", "red"), item["problem"])
+        elif item.get("ok"):
+            used = f"{item['inputTokens']} + {item['outputTokens']} tokens, cost {item['cost']}"
+            screen.line(styled("  answers ", "green"), f"in {item['seconds']:.1f} s: {item['answer']}  ({used})")
+        elif "ok" in item:
+            screen.line(styled("  no answer ", "red"), f"({item['error']}, {item['seconds']:.1f} s): {item['message']}")

@@ -1,22 +1,40 @@
-"""`lcm conversations`: which there are, and everything about one."""
+"""`lcm conversations`, `lcm messages` and `lcm summaries`: list what the archive holds, or show one item."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from lossless.cli.commands import Group
-from lossless.cli.options import by_depth, listed, pagination, paging, selector
-from lossless.cli.output import shape, shape_if_there
-from lossless.compaction.policy import tail_cap
+from lossless.cli import failures
+from lossless.cli.commands import Group, id_type, text_type
+from lossless.cli.options import (
+    MAX_LIMIT,
+    depths_json,
+    pagination,
+    paging_options,
+    row_json,
+    rows_json,
+    selection_options,
+    time_options,
+)
+from lossless.cli.output import json_fields, json_fields_or_none
+from lossless.cli.screen import Screen, format_bytes, format_count, plural, role_text, styled
+from lossless.compaction.compactor import tail_cap
+from lossless.model.messages import ROLES
+from lossless.model.summaries import SummaryKind
 
 if TYPE_CHECKING:
-    from lossless.cli.invocation import Invocation
+    from collections.abc import Iterable
+
+    from rich.text import Text
+
+    from lossless.cli.commands import Invocation
     from lossless.cli.options import Selection
     from lossless.model.context import MessageItem
+    from lossless.model.records import ConversationRow, PageStart, TimeRange
     from lossless.store.archive import Archive
-    from lossless.store.listings import ConversationRow, Place
 
 
 @click.group("conversations", cls=Group)
@@ -25,9 +43,9 @@ def conversations() -> None:
 
 
 @conversations.command("list")
-@paging("conversations", int)
+@paging_options("conversations", int)
 @click.pass_obj
-def list_command(invocation: Invocation, limit: int, start: Place | None) -> None:
+def list_conversations(invocation: Invocation, limit: int, start: PageStart | None) -> None:
     """List conversations, most recently changed first."""
     settings = invocation.loaded.settings
     with invocation.archive() as archive, archive.reading():
@@ -39,9 +57,9 @@ def list_command(invocation: Invocation, limit: int, start: Place | None) -> Non
 
 
 @conversations.command("show")
-@selector(required=True)
+@selection_options(required=True)
 @click.pass_obj
-def show_command(invocation: Invocation, selection: Selection) -> None:
+def show_conversation(invocation: Invocation, selection: Selection) -> None:
     """Show one conversation: counts, context, debt, what was refused."""
     settings = invocation.loaded.settings
     with invocation.archive() as archive, archive.reading():
@@ -52,14 +70,14 @@ def show_command(invocation: Invocation, selection: Selection) -> None:
         details = archive.details.conversation(id_)
         data = {
             "conversation": _with_tail(row, tail),
-            "summaryDepths": by_depth(archive.details.depths(id_)),
-            "context": [shape(share) for share in details.context],
-            "telemetry": shape_if_there(details.telemetry),
+            "summaryDepths": depths_json(archive.details.depths(id_)),
+            "context": [json_fields(share) for share in details.context],
+            "telemetry": json_fields_or_none(details.telemetry),
             "historyBudget": None if (kept := archive.guards.history(id_)) is None else str(kept.budget),
-            "maintenance": shape_if_there(details.debt),
-            "bootstrap": shape_if_there(details.frontier),
-            "focusBriefs": {"count": details.brief_count, "activeBrief": shape_if_there(details.active_brief)},
-            "largeFiles": shape(details.files),
+            "maintenance": json_fields_or_none(details.debt),
+            "bootstrap": json_fields_or_none(details.frontier),
+            "focusBriefs": {"count": details.brief_count, "activeBrief": json_fields_or_none(details.active_brief)},
+            "largeFiles": json_fields(details.files),
             "ingest": _ingest(archive, id_),
             "hidden": details.hidden,
         }
@@ -67,13 +85,525 @@ def show_command(invocation: Invocation, selection: Selection) -> None:
 
 
 def _with_tail(row: ConversationRow, tail: list[MessageItem]) -> dict[str, Any]:
-    return listed(row) | {
+    return row_json(row) | {
         "freshTailMessages": len(tail),
         "freshTailTokens": sum(item.tokens for item in tail),
     }
 
 
 def _ingest(archive: Archive, conversation_id: int) -> dict[str, Any]:
-    state = shape(archive.ingest.state(conversation_id))
+    state = json_fields(archive.ingest.state(conversation_id))
     del state["producers"]
     return state
+
+
+@click.group("messages", cls=Group)
+def messages() -> None:
+    """List messages, show one, or show the fresh tail."""
+
+
+@messages.command("list")
+@selection_options(required=True)
+@click.option("--role", "roles", type=click.Choice(ROLES), multiple=True, help="Only this role; may be repeated.")
+@time_options
+@paging_options("messages", int)
+@click.option("--include-content", is_flag=True, help="Give the whole text, too.")
+@click.pass_obj
+def list_messages(
+    invocation: Invocation,
+    selection: Selection,
+    roles: tuple[str, ...],
+    span: TimeRange | None,
+    limit: int,
+    start: PageStart | None,
+    include_content: bool,
+) -> None:
+    """List the messages of a conversation, newest first."""
+    with invocation.archive() as archive, archive.reading():
+        id_ = selection.need(archive)
+        page = archive.listings.messages(id_, limit, start, roles=roles, span=span, whole=include_content)
+    items = rows_json(page.rows, whole=include_content)
+    invocation.emit("messages.list", {"items": items}, pagination("messages", limit, page))
+
+
+@messages.command("tail")
+@selection_options(required=True)
+@click.option(
+    "--count",
+    metavar="N",
+    type=click.IntRange(1, MAX_LIMIT),
+    help="As if this many were protected, instead of the setting.",
+)
+@click.pass_obj
+def show_tail(invocation: Invocation, selection: Selection, count: int | None) -> None:
+    """Show the fresh tail: the messages that are never summarised.
+
+    The newest user message and all after it are always inside, whatever the limits say.
+    """
+    settings = invocation.loaded.settings
+    limits = {"count": count or settings.fresh_tail_count, "maxTokens": tail_cap(settings)}
+    with invocation.archive() as archive, archive.reading():
+        id_ = selection.need(archive)
+        tail = archive.listings.tail(id_, count or settings.fresh_tail_count, tail_cap(settings))
+        rows = archive.listings.messages_by_id([item.message_id for item in tail])
+        count_of_all, tokens_of_all = archive.listings.message_totals(id_)
+    data = {
+        "conversationId": id_,
+        "limits": limits,
+        "selected": {
+            "messages": len(rows),
+            "tokens": sum(item.tokens for item in tail),
+            "firstSeq": min((row.seq for row in rows), default=None),
+            "lastSeq": max((row.seq for row in rows), default=None),
+        },
+        "conversation": {"messages": count_of_all, "tokens": tokens_of_all},
+        "messages": rows_json(rows, whole=True),
+    }
+    invocation.emit("messages.tail", data)
+
+
+@messages.command("show")
+@click.argument("message_id", type=id_type)
+@click.pass_obj
+def show_message(invocation: Invocation, message_id: int) -> None:
+    """Show one message in full, as it came in, and where it is now."""
+    with invocation.archive() as archive, archive.reading():
+        rows = archive.listings.messages_by_id([message_id])
+        if not rows:
+            raise failures.fail(
+                "not_found",
+                f"No message has number {message_id}.",
+                failures.NOT_FOUND,
+                kind="message",
+                id=message_id,
+            )
+        data = {"message": row_json(rows[0], whole=True), **_more(archive, message_id)}
+    invocation.emit("messages.show", data)
+
+
+def _more(archive: Archive, message_id: int) -> dict[str, Any]:
+    stored, standing = archive.messages.get(message_id), archive.details.standing(message_id)
+    return {
+        "format": stored.message.format,
+        "entryId": stored.entry_id,
+        "eventKey": stored.message.event_key,
+        "toolCalls": [json_fields(call) for call in stored.message.tool_calls],
+        "original": stored.message.original,
+        "standing": {
+            "contextOrdinal": standing.ordinal,
+            "summarizedIn": standing.leaf_id,
+            "hiddenCause": standing.hidden_cause,
+        },
+        "versions": [
+            {
+                "kind": version.kind,
+                "at": version.at,
+                "content": version.message.content,
+                "original": version.message.original,
+            }
+            for version in archive.versions.of(message_id)
+        ],
+    }
+
+
+@click.group("summaries", cls=Group)
+def summaries() -> None:
+    """List summaries, or show one with its sources."""
+
+
+@summaries.command("list")
+@selection_options(required=False)
+@click.option("--depth", metavar="N", type=click.IntRange(0, 1_000_000), help="Only this depth; leaves have 0.")
+@click.option("--kind", type=click.Choice(get_args(SummaryKind)), help="Made of messages, or of summaries.")
+@time_options
+@paging_options("summaries", str)
+@click.option("--include-content", is_flag=True, help="Give the whole text, too.")
+@click.pass_obj
+def list_summaries(
+    invocation: Invocation,
+    selection: Selection,
+    depth: int | None,
+    kind: str | None,
+    span: TimeRange | None,
+    limit: int,
+    start: PageStart | None,
+    include_content: bool,
+) -> None:
+    """List summaries, newest first, of one conversation or of all.
+
+    The time of a summary is that of the newest message below it.
+    """
+    with invocation.archive() as archive, archive.reading():
+        id_ = selection.find(archive)
+        page = archive.listings.summaries(
+            limit, start, conversation_id=id_, depth=depth, kind=kind, span=span, whole=include_content
+        )
+    items = rows_json(page.rows, whole=include_content)
+    invocation.emit("summaries.list", {"items": items}, pagination("summaries", limit, page))
+
+
+@summaries.command("show")
+@click.argument("summary_id", type=text_type)
+@click.pass_obj
+def show_summary(invocation: Invocation, summary_id: str) -> None:
+    """Show a summary in full, with what it was made of and what was made of it."""
+    with invocation.archive() as archive, archive.reading():
+        found = archive.listings.summaries_by_id([summary_id])
+        if not found:
+            raise failures.fail(
+                "not_found",
+                f"No summary has id {summary_id!r}.",
+                failures.NOT_FOUND,
+                hint="`lcm summaries list` shows what is there.",
+                kind="summary",
+                id=summary_id,
+            )
+        sources, used_in = archive.details.sources(summary_id), archive.details.used_in(summary_id)
+        messages = archive.listings.messages_by_id(archive.details.source_messages(summary_id))
+        data = {
+            "summary": row_json(found[0], whole=True),
+            "parents": rows_json(archive.listings.summaries_by_id(used_in, whole=False)),
+            "children": rows_json(archive.listings.summaries_by_id(sources, whole=False)),
+            "usedIn": used_in,
+            "sources": sources,
+            "sourceMessages": [
+                {
+                    name: json_fields(row)[name]
+                    for name in ("messageId", "seq", "role", "tokenCount", "createdAt", "content")
+                }
+                for row in messages
+            ],
+        }
+    invocation.emit("summaries.show", data)
+
+
+Data = dict[str, Any]
+
+
+def print_status(screen: Screen, data: Data) -> None:
+    """Whether the archive is alive, how much it holds, what takes the room."""
+    totals, live = data["status"], data["liveness"]
+    size = f"{format_bytes(data['databaseSizeBytes'])}, {format_bytes(data['freeBytes'])} free"
+    screen.title(f"lossless {data['version']}", data["databasePath"], size)
+    screen.gap()
+    last, compacted, blocks = live["lastStoredAt"], live["lastCompactedAt"], len(live["blocked"])
+    messages, summaries, held = totals["messages"], totals["summaries"], totals["conversations"]
+    below = f" for {format_count(summaries['sourceMessageTokens'])}" if summaries["count"] else ""
+    tail, cap = data["freshTail"], data["freshTail"]["maxTokens"]
+    screen.fields(
+        (
+            ("Last stored", _ago_and_time(screen, last)),
+            ("Last compacted", _ago_and_time(screen, compacted)),
+            *_ingest_rows(live),
+            ("Blocked", styled(format_count(blocks), "bold red") if blocks else styled("none", "green")),
+            *_held_rows(live["heldTranscripts"], "held back", "bold red"),
+            *_held_rows(live["refusedTranscripts"], "refused", "dim"),
+            *_quarantine_rows(len(live["quarantined"])),
+            ("Debt", _debt_text(totals["maintenance"])),
+            ("", ""),
+            ("Conversations", f"{format_count(held['total'])}, {format_count(held['active'])} active"),
+            ("Messages", f"{format_count(messages['count'])}, {format_count(messages['tokens'])} tokens"),
+            ("  said", _span_text(screen, messages)),
+            *_undated_rows(messages["undated"]),
+            ("Summaries", f"{format_count(summaries['count'])}, {format_count(summaries['tokens'])} tokens{below}"),
+            *(
+                (
+                    f"  depth {row['depth']}",
+                    f"{format_count(row['count'])} {row['kind']}, {format_count(row['tokens'])} tokens",
+                )
+                for row in summaries["byDepth"]
+            ),
+            (
+                "Context",
+                f"{plural(totals['context']['items'], 'item')}, {format_count(totals['context']['tokens'])} tokens",
+            ),
+            (
+                "Fresh tail",
+                f"{plural(tail['count'], 'message')}{'' if cap is None else f', {format_count(cap)} tokens'}",
+            ),
+            *_budget_rows(data["historyBudgets"]),
+        )
+    )
+    for blocked in live["blocked"]:
+        screen.gap()
+        since = screen.time(blocked["since"])
+        screen.line(styled(f"Conversation {blocked['conversationId']} is blocked since {since}:", "red"))
+        screen.prose(blocked["reason"])
+    if data["room"]:
+        screen.gap()
+        screen.bars(list(data["room"].items()))
+
+
+def _quarantine_rows(count: int) -> list[tuple[str, Any]]:
+    told = f"{plural(count, 'conversation')} quarantined; see `lcm quarantine`"
+    return [("", styled(told, "bold red"))] if count else []
+
+
+def _budget_rows(known: list[Data]) -> list[tuple[str, str]]:
+    """How much of its window each of the newest conversations has for its history."""
+    return [
+        (
+            "" if n else "History budget",
+            f"conversation {one['conversationId']}: {format_count(one['tokens'])} of "
+            f"{format_count(one['window'])} tokens "
+            f"(beside {format_count(one['beside'])}, reply {format_count(one['reply'])}, factor {one['factor']:.2f})",
+        )
+        for n, one in enumerate(known)
+    ]
+
+
+def _held_rows(count: int, what: str, style: str) -> list[tuple[str, Any]]:
+    told = f"{plural(count, 'transcript')} {what}; see `lcm transcripts`"
+    return [("", styled(told, style))] if count else []
+
+
+def _ago_and_time(screen: Screen, moment: Any) -> str:
+    return screen.ago(moment) + ("" if moment is None else f" ({screen.time(moment)})")
+
+
+def _ingest_rows(counts: Data) -> tuple[tuple[str, str], ...]:
+    """Seen versus stored, and what became of the rest."""
+    names = ("seen", "stored", "replayed", "skipped", "ambiguous", "revised", "likely")
+    told = {name: f"{format_count(counts[name])} {name}" for name in names}
+    return (
+        ("Arrived", f"{told['seen']}, {told['stored']}"),
+        ("  the rest", f"{told['replayed']}, {told['skipped']}, {told['ambiguous']}"),
+        ("  matched", f"{told['revised']}, {told['likely']}"),
+    )
+
+
+def _debt_text(debt: Data) -> str:
+    parts = [f"{format_count(debt[name])} {name}" for name in ("pending", "running", "failed") if debt[name]]
+    return ", ".join(parts) or "none"
+
+
+def _undated_rows(count: int) -> list[tuple[str, Any]]:
+    """Whether times stand there that are none."""
+    return [("  undated", styled(f"{plural(count, 'message')}: their time cannot be read", "yellow"))] if count else []
+
+
+def _span_text(screen: Screen, data: Data) -> str:
+    if data["earliestAt"] is None:
+        return "none yet"
+    return f"{screen.time(data['earliestAt'])} … {screen.time(data['latestAt'])}"
+
+
+def print_conversations(screen: Screen, data: Data) -> None:
+    """One line for each conversation; archived ones are dim."""
+    if data["items"]:
+        screen.table(
+            (
+                ("#", "right"),
+                ("session", "rest"),
+                ("messages", "right"),
+                ("tokens", "right"),
+                ("sums", "right"),
+                ("context", "right"),
+                "changed",
+            ),
+            (
+                (
+                    item["conversationId"],
+                    _conversation_name(item),
+                    format_count(item["messageCount"]),
+                    format_count(item["messageTokens"]),
+                    format_count(item["summaryCount"]),
+                    format_count(item["contextTokens"]),
+                    screen.time(item["updatedAt"]),
+                )
+                for item in data["items"]
+            ),
+        )
+
+
+def _conversation_name(item: Data) -> Text:
+    text = item["title"] or item["sessionKey"] or item["sessionId"]
+    return styled(text, "" if item["active"] else "dim")
+
+
+def print_conversation(screen: Screen, data: Data) -> None:
+    """Everything about one conversation."""
+    item, ingest = data["conversation"], data["ingest"]
+    state = "active" if item["active"] else f"archived {screen.time(item['archivedAt'])} ({item['archiveCause']})"
+    screen.title(f"Conversation {item['conversationId']}", *([item["title"]] if item["title"] else []))
+    screen.gap()
+    hidden = ", ".join(f"{format_count(count)} {cause}" for cause, count in data["hidden"].items())
+    tail = f"{plural(item['freshTailMessages'], 'message')}, {format_count(item['freshTailTokens'])} tokens"
+    rows: Iterable[tuple[str, Any]] = (
+        ("Session key", item["sessionKey"]),
+        ("Session id", item["sessionId"]),
+        ("State", state),
+        ("Made, changed", f"{screen.time(item['createdAt'])}, {screen.time(item['updatedAt'])}"),
+        ("Messages", f"{format_count(item['messageCount'])}, {format_count(item['messageTokens'])} tokens"),
+        ("Summaries", f"{format_count(item['summaryCount'])}, {format_count(item['summaryTokens'])} tokens"),
+        *(
+            (
+                f"  depth {row['depth']}",
+                f"{format_count(row['count'])} {row['kind']}, {format_count(row['tokens'])} tokens",
+            )
+            for row in data["summaryDepths"]
+        ),
+        ("Context", f"{plural(item['contextItems'], 'item')}, {format_count(item['contextTokens'])} tokens"),
+        *(
+            (f"  {row['itemType']}", f"{format_count(row['count'])}, {format_count(row['tokens'])} tokens")
+            for row in data["context"]
+        ),
+        ("Fresh tail", tail),
+        ("Hidden", hidden or "none"),
+        *_ingest_rows(ingest),
+        ("Last stored", _ago_and_time(screen, ingest["lastStoredAt"])),
+        ("Debt", _conversation_debt_text(data["maintenance"])),
+        ("Large files", f"{format_count(data['largeFiles']['count'])}, {format_bytes(data['largeFiles']['bytes'])}"),
+    )
+    screen.fields(rows)
+    if ingest["blockedReason"]:
+        screen.gap()
+        screen.line(styled("Blocked:", "bold red"))
+        screen.prose(ingest["blockedReason"])
+
+
+def _conversation_debt_text(debt: Data | None) -> str:
+    if debt is None or not (debt["pending"] or debt["running"] or debt["lastFailureSummary"]):
+        return "none"
+    said = "running" if debt["running"] else "pending" if debt["pending"] else "failed"
+    return f"{said}: {debt['lastFailureSummary'] or debt['reason'] or 'no reason given'}"
+
+
+def print_messages(screen: Screen, data: Data) -> None:
+    """One line for each message, then the whole texts when they were asked for."""
+    items = data["items"]
+    if not items:
+        return
+    screen.table(
+        (("#", "right"), "said", "role", ("tokens", "right"), ("text", "rest")),
+        (
+            (
+                item["messageId"],
+                screen.time(item["createdAt"]),
+                role_text(item["role"]),
+                format_count(item["tokenCount"]),
+                item["preview"] or styled(", ".join(item["tools"]), "dim"),
+            )
+            for item in items
+        ),
+    )
+    for item in items:
+        if "content" in item:
+            _print_message_text(screen, item)
+
+
+def _print_message_text(screen: Screen, item: Data) -> None:
+    """A message with its whole text."""
+    screen.gap()
+    tools = f"  {', '.join(item['tools'])}" if item.get("tools") else ""
+    screen.line(
+        styled(f"#{item['messageId']} ", "bold"),
+        role_text(item["role"]),
+        styled(f"  {screen.time(item['createdAt'])}", "dim"),
+        tools,
+    )
+    if item["content"]:
+        screen.prose(item["content"])
+
+
+def print_tail(screen: Screen, data: Data) -> None:
+    """The fresh tail, word for word."""
+    selected, limits, whole = data["selected"], data["limits"], data["conversation"]
+    cap = "" if limits["maxTokens"] is None else f", at most {format_count(limits['maxTokens'])} tokens"
+    screen.title(f"Fresh tail of conversation {data['conversationId']}")
+    screen.line(
+        f"{plural(selected['messages'], 'message')}, {format_count(selected['tokens'])} tokens, of "
+        f"{format_count(whole['messages'])} and {format_count(whole['tokens'])}; "
+        f"protected: {format_count(limits['count'])}{cap}"
+    )
+    for item in data["messages"]:
+        _print_message_text(screen, item)
+
+
+def print_message(screen: Screen, data: Data) -> None:
+    """One message, whole."""
+    item, standing = data["message"], data["standing"]
+    screen.title(f"Message {item['messageId']}")
+    screen.gap()
+    place = "in the context" if standing["contextOrdinal"] is not None else "in no context"
+    if standing["summarizedIn"]:
+        place = f"below {standing['summarizedIn']}"
+    elif standing["hiddenCause"]:
+        place = f"hidden ({standing['hiddenCause']})"
+    rows: list[tuple[str, Any]] = [
+        ("Conversation", f"{item['conversationId']}, place {item['seq']}"),
+        ("Role", role_text(item["role"])),
+        ("Said", screen.time(item["createdAt"])),
+        ("Tokens", format_count(item["tokenCount"])),
+        ("Format", data["format"]),
+        ("Stands", place),
+    ]
+    more = (("Tools", ", ".join(item["tools"])), ("Entry id", data["entryId"]), ("File", item["largeContent"]))
+    screen.fields([*rows, *(row for row in more if row[1])])
+    screen.gap()
+    if item["content"] or not data["toolCalls"]:
+        screen.prose(item["content"] or "(no text)")
+    for call in data["toolCalls"]:
+        said = call["input"] if isinstance(call["input"], str) else json.dumps(call["input"], ensure_ascii=False)
+        screen.prose(f"{call['name']} {said}")
+    for version in data["versions"]:
+        screen.gap()
+        kind = "Said before" if version["kind"] == "earlier" else "As the host shortened it"
+        screen.line(styled(f"{kind}, kept {screen.time(version['at'])}", "bold"))
+        screen.prose(version["content"] or "(no text)")
+
+
+def print_summaries(screen: Screen, data: Data) -> None:
+    """One line for each summary, then the whole texts when they were asked for."""
+    items = data["items"]
+    one = len({item["conversationId"] for item in items}) == 1
+    if items:
+        screen.table(
+            (
+                "id",
+                *(() if one else (("conv", "right"),)),
+                ("depth", "right"),
+                ("tokens", "right"),
+                "up to",
+                ("text", "rest"),
+            ),
+            (
+                (
+                    item["summaryId"],
+                    *(() if one else (item["conversationId"],)),
+                    item["depth"],
+                    format_count(item["tokenCount"]),
+                    screen.date(item["coverageAt"]),
+                    item["preview"],
+                )
+                for item in items
+            ),
+        )
+    for item in items:
+        if "content" in item:
+            screen.gap()
+            screen.title(item["summaryId"])
+            screen.prose(item["content"])
+
+
+def print_summary(screen: Screen, data: Data) -> None:
+    """One summary with its sources."""
+    item = data["summary"]
+    screen.title(f"Summary {item['summaryId']}")
+    screen.gap()
+    sources = ", ".join(data["sources"]) or plural(len(data["sourceMessages"]), "message")
+    screen.fields(
+        (
+            ("Conversation", item["conversationId"]),
+            ("Kind", f"{item['kind']}, depth {item['depth']}"),
+            ("Covers", f"{screen.time(item['earliestAt'])} … {screen.time(item['latestAt'])}"),
+            ("Tokens", f"{format_count(item['tokenCount'])} for {format_count(item['sourceMessageTokenCount'])}"),
+            ("Written", f"{screen.time(item['createdAt'])} by {item['model']}"),
+            ("Sources", sources),
+            ("Used in", ", ".join(data["usedIn"]) or "nothing yet"),
+        )
+    )
+    screen.gap()
+    screen.prose(item["content"])
+    for message in data["sourceMessages"]:
+        _print_message_text(screen, message)

@@ -1,20 +1,213 @@
-"""`lcm export`: archives and conversations for other programs, and for people."""
+"""`lcm export`: write the archive or its conversations to files that other programs, or people, read."""
 
 from __future__ import annotations
 
-from lossless.cli.commands import Entry, LazyGroup
+from contextlib import ExitStack
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, get_args
 
-_PLACE = "lossless.cli.transfer_out"
+import click
+
+from lossless.cli.commands import Command, CommandEntry, LazyGroup, text_type
+from lossless.cli.imports import limit_warnings, transfer_progress
+from lossless.cli.recall import vault_of
+from lossless.model.paths import expand_path
+from lossless.store.bundles.other_programs import open_claw
+from lossless.transfer.archive_file import export_archive
+from lossless.transfer.lossless_claw import ExportOptions, export_lossless_claw
+from lossless.transfer.pages import export_pages
+from lossless.transfer.remnic_export import RemnicOptions, export_remnic
+from lossless.transfer.remnic_format import SessionBy
+
+if TYPE_CHECKING:
+    from lossless.cli.commands import Invocation
+    from lossless.transfer.pages import PageFormat
+
+_PLACE = "lossless.cli.exports"
 
 export = LazyGroup(
     "export",
     help="Write archives and conversations for other programs, and for people.",
     entries={
-        "archive": Entry(f"{_PLACE}:archive", "Everything in one file, from which it comes back exactly."),
-        "lossless-claw": Entry(f"{_PLACE}:lossless_claw", "A database that lossless-claw opens as its own."),
-        "remnic": Entry(f"{_PLACE}:remnic", "Into Remnic's own archive."),
-        "jsonl": Entry(f"{_PLACE}:jsonl", "Messages as JSON lines, a file a conversation."),
-        "markdown": Entry(f"{_PLACE}:markdown", "Conversations to read, as Markdown."),
-        "html": Entry(f"{_PLACE}:html", "Conversations to read, as pages that need nothing else."),
+        "archive": CommandEntry(f"{_PLACE}:archive", "Everything in one file, from which it comes back exactly."),
+        "lossless-claw": CommandEntry(f"{_PLACE}:lossless_claw", "A database that lossless-claw opens as its own."),
+        "remnic": CommandEntry(f"{_PLACE}:remnic", "Into Remnic's own archive."),
+        "jsonl": CommandEntry(f"{_PLACE}:jsonl", "Messages as JSON lines, a file a conversation."),
+        "markdown": CommandEntry(f"{_PLACE}:markdown", "Conversations to read, as Markdown."),
+        "html": CommandEntry(f"{_PLACE}:html", "Conversations to read, as pages that need nothing else."),
     },
 )
+
+
+_sessions = click.option(
+    "--session",
+    "--session-filter",
+    "sessions",
+    metavar="ID",
+    type=text_type,
+    multiple=True,
+    help="Only this session, by its id or key; may be given several times.",
+)
+_overwrite = click.option("--overwrite", is_flag=True, help="Replace what is there.")
+
+
+def _place(ctx: click.Context, param: click.Parameter, value: str) -> str:  # noqa: ARG001
+    """What is written is read back, so it needs a name of its own."""
+    if value == "-":
+        raise click.BadParameter("standard output cannot be read back: name a place (./- is a name)")
+    return value
+
+
+def _total(invocation: Invocation) -> int | None:
+    """How many messages there are, for somebody who watches."""
+    if not invocation.shows_progress:
+        return None
+    with invocation.archive() as archive:
+        return archive.care.counts().messages
+
+
+def _emit(invocation: Invocation, command: str, report: Any) -> None:
+    data = {_camel(name): value for name, value in asdict(report).items()}
+    invocation.emit(command, limit_warnings(data))
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+@click.command("archive", cls=Command)
+@click.argument("target", metavar="DST", type=text_type, callback=_place)
+@_sessions
+@click.option("--files-dir", metavar="DIR", type=text_type, help="Put the bytes of files there, not into DST.")
+@_overwrite
+@click.pass_obj
+def archive(
+    invocation: Invocation, target: str, sessions: tuple[str, ...], files_dir: str | None, overwrite: bool
+) -> None:
+    """Write everything into DST, one file of JSON lines, from which `lcm import archive` brings it back exactly.
+
+    The last line counts the others and has their digest; the file is read back and proven before it takes its place.
+    """
+    _archive(invocation, target, sessions, files_dir, overwrite)
+
+
+def _archive(
+    invocation: Invocation, target: str, sessions: tuple[str, ...], files_dir: str | None, overwrite: bool
+) -> None:
+    with invocation.archive() as source, transfer_progress(invocation, "Exporting", _total(invocation)) as advance:
+        options = ExportOptions(frozenset(sessions), files_dir, overwrite, advance)
+        report = export_archive(source, vault_of(invocation), target, options)
+    _emit(invocation, "export.archive", report)
+
+
+@click.command("lossless-claw", cls=Command)
+@click.argument("target", metavar="DST", type=text_type, callback=_place)
+@_sessions
+@click.option(
+    "--files-dir", metavar="DIR", type=text_type, help="Where the bytes of files go; else lcm-files beside DST."
+)
+@click.option("--plain", is_flag=True, help="Only lossless-claw's own tables; pins, logs and original forms are lost.")
+@_overwrite
+@click.pass_obj
+def lossless_claw(
+    invocation: Invocation, target: str, sessions: tuple[str, ...], files_dir: str | None, plain: bool, overwrite: bool
+) -> None:
+    """Write a new database DST that lossless-claw 0.15 opens as its own.
+
+    It has lossless-claw's tables, its search tables filled, and every row under its own id. Tables of ours beside them,
+    which it does not look at, keep the rest, so that DST opens here again with everything. It is read back and compared
+    before it takes its place.
+    """
+    with invocation.archive() as source, transfer_progress(invocation, "Exporting", _total(invocation)) as advance:
+        options = ExportOptions(frozenset(sessions), files_dir, overwrite, advance, plain)
+        report = export_lossless_claw(source, vault_of(invocation), target, options)
+    _emit(invocation, "export.lossless-claw", report)
+
+
+@click.command("remnic", cls=Command)
+@click.argument("target", metavar="DST", type=text_type, callback=_place)
+@_sessions
+@click.option(
+    "--from", "source", metavar="SRC", type=text_type, help="Take this lossless-claw database, not the archive."
+)
+@click.option(
+    "--session-by",
+    type=click.Choice(get_args(SessionBy)),
+    default="session_id",
+    show_default=True,
+    help="What a session of Remnic's is.",
+)
+@click.option("--compat", is_flag=True, help="Count, and lose, what Remnic's own importer does.")
+@click.option("--dry-run", is_flag=True, help="Only count; nothing is written.")
+@click.pass_obj
+def remnic(
+    invocation: Invocation,
+    target: str,
+    sessions: tuple[str, ...],
+    source: str | None,
+    session_by: SessionBy,
+    compat: bool,
+    dry_run: bool,
+) -> None:
+    """Add conversations to DST, Remnic's lcm.sqlite or a memory folder of Remnic's; it is made when it is not there.
+
+    Turns that are there keep their places; the same export twice adds nothing. Tables of ours beside Remnic's keep
+    what those have no room for, so that `lcm import remnic` brings each conversation with messages back exactly.
+    """
+    place = expand_path(target)
+    if place.is_dir():
+        place = place / "state" / "lcm.sqlite"
+    with ExitStack() as stack:
+        theirs = stack.enter_context(invocation.archive() if source is None else open_claw(source))
+        advance = stack.enter_context(transfer_progress(invocation, "Exporting"))
+        options = RemnicOptions(dry_run, frozenset(sessions), session_by, compat, advance)
+        report = export_remnic(theirs, vault_of(invocation) if source is None else None, place, options)
+    invocation.emit("export.remnic", limit_warnings(report.data()) | {"path": str(place)})
+
+
+def _pages(invocation: Invocation, kind: PageFormat, target: str, sessions: tuple[str, ...], overwrite: bool) -> None:
+    with invocation.archive() as source, transfer_progress(invocation, "Exporting", _total(invocation)) as advance:
+        options = ExportOptions(frozenset(sessions), None, overwrite, advance)
+        report = export_pages(source, vault_of(invocation), target, kind, options)
+    _emit(invocation, f"export.{kind}", report)
+
+
+@click.command("jsonl", cls=Command)
+@click.argument("target", metavar="DST", type=text_type, callback=_place)
+@_sessions
+@_overwrite
+@click.pass_obj
+def jsonl(invocation: Invocation, target: str, sessions: tuple[str, ...], overwrite: bool) -> None:
+    """Write JSON lines: everything into DST when it ends in .jsonl, else each conversation into a file in DST.
+
+    One file is a whole archive, as of `lcm export archive`. In a folder there is a message a line as it came, with its
+    time and the host's id. `lcm import jsonl` reads both, `lcm append` the second.
+    """
+    if target.endswith(".jsonl"):
+        _archive(invocation, target, sessions, None, overwrite)
+    else:
+        _pages(invocation, "jsonl", target, sessions, overwrite)
+
+
+@click.command("markdown", cls=Command)
+@click.argument("target", metavar="DIR", type=text_type, callback=_place)
+@_sessions
+@_overwrite
+@click.pass_obj
+def markdown(invocation: Invocation, target: str, sessions: tuple[str, ...], overwrite: bool) -> None:
+    """Write each conversation into a Markdown file in DIR, its summaries first."""
+    _pages(invocation, "markdown", target, sessions, overwrite)
+
+
+@click.command("html", cls=Command)
+@click.argument("target", metavar="DIR", type=text_type, callback=_place)
+@_sessions
+@_overwrite
+@click.pass_obj
+def html(invocation: Invocation, target: str, sessions: tuple[str, ...], overwrite: bool) -> None:
+    """Write each conversation into an HTML page in DIR, and an index of them.
+
+    A page holds all it needs, loads nothing and runs nothing; whatever was said is only text in it.
+    """
+    _pages(invocation, "html", target, sessions, overwrite)

@@ -24,7 +24,7 @@ _EXIT_CODES: tuple[tuple[type[errors.LosslessError], int], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ErrorEnvelope:
     """A failure as the envelope shows it."""
 
     code: str
@@ -42,39 +42,39 @@ class Outcome:
         return {"ok": False, "error": error}
 
 
-class Failure(Exception):
+class CommandFailed(Exception):
     """A command cannot go on; carries its outcome."""
 
-    def __init__(self, outcome: Outcome) -> None:
+    def __init__(self, outcome: ErrorEnvelope) -> None:
         super().__init__(outcome.message)
         self.outcome = outcome
 
 
-def fail(code: str, message: str, exit_code: int, *, hint: str = "", **details: Any) -> Failure:
+def fail(code: str, message: str, exit_code: int, *, hint: str = "", **details: Any) -> CommandFailed:
     """A failure to raise."""
-    return Failure(Outcome(code, message, exit_code, details, hint))
+    return CommandFailed(ErrorEnvelope(code, message, exit_code, details, hint))
 
 
-def outcome_of(error: errors.LosslessError | click.ClickException | Failure) -> Outcome:
+def error_envelope(error: errors.LosslessError | click.ClickException | CommandFailed) -> ErrorEnvelope:
     """What an error means for the one who typed the command."""
-    if isinstance(error, Failure):
+    if isinstance(error, CommandFailed):
         return error.outcome
     if isinstance(error, click.ClickException):
-        return _of_click(error)
+        return _usage_envelope(error)
     exit_code = next(code for kind, code in _EXIT_CODES if isinstance(error, kind))
-    return Outcome(error.code, str(error), exit_code, _details(error))
+    return ErrorEnvelope(error.code, str(error), exit_code, _details(error))
 
 
-def adding(error: errors.LosslessError | Failure, **details: Any) -> Failure:
+def with_details(error: errors.LosslessError | CommandFailed, **details: Any) -> CommandFailed:
     """The same failure with more details."""
-    outcome = outcome_of(error)
-    return Failure(replace(outcome, details=outcome.details | details))
+    outcome = error_envelope(error)
+    return CommandFailed(replace(outcome, details=outcome.details | details))
 
 
-def _of_click(error: click.ClickException) -> Outcome:
+def _usage_envelope(error: click.ClickException) -> ErrorEnvelope:
     context = error.ctx if isinstance(error, click.UsageError) else None
     hint = f"See `{context.command_path if context else 'lcm'} --help`."
-    return Outcome("bad_arguments", error.format_message(), BAD_ARGUMENTS, {}, hint)
+    return ErrorEnvelope("bad_arguments", error.format_message(), BAD_ARGUMENTS, {}, hint)
 
 
 def _details(error: errors.LosslessError) -> dict[str, Any]:
@@ -87,7 +87,7 @@ def _details(error: errors.LosslessError) -> dict[str, Any]:
     return {}
 
 
-def show(outcome: Outcome, *, as_json: bool, pretty: bool = False) -> None:
+def print_error(outcome: ErrorEnvelope, *, as_json: bool, pretty: bool = False) -> None:
     """Print a failure on standard error."""
     if as_json:
         click.echo(json.dumps(outcome.envelope(), indent=2 if pretty else None), err=True)

@@ -1,36 +1,39 @@
-"""`lcm files`: large payloads that lie outside of their messages."""
+"""`lcm files` and `lcm stub`: large payloads that are stored outside of their messages."""
 
 from __future__ import annotations
 
 from contextlib import nullcontext
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Group, text
-from lossless.cli.options import MAX_LIMIT, pagination, paging, selector, time_filters, wrong
+from lossless.cli.commands import Command, Group, text_type
+from lossless.cli.options import MAX_LIMIT, pagination, paging_options, selection_options, time_options, usage_error
 from lossless.cli.output import preview
-from lossless.cli.toolbox import Reach, use, vault_of
-from lossless.compaction.describing import FILES_A_ROUND
-from lossless.compaction.summariser import Summariser
+from lossless.cli.recall import ToolScope, run_tool, vault_of
+from lossless.cli.screen import Screen, format_bytes, format_count, plural, styled
+from lossless.compaction.summariser import FILES_PER_ROUND, Summariser
 from lossless.errors import ArchiveError, BadInput, NotFound
-from lossless.files.improve import Described
-from lossless.files.keep import collect
-from lossless.files.users import state_users
-from lossless.ingest.shared_payloads import files_of_others
+from lossless.files.describe import DescribeReport
+from lossless.files.references import DEFAULT_STUB_BYTES
+from lossless.files.vault import delete_orphans, set_users
+from lossless.maintenance import tool_outputs as surgery
+from lossless.maintenance.prune import files_of_other_archives
 from lossless.model.times import parse_time
-from lossless.recall.file_page import DEFAULT_BYTES, MAX_BYTES, MIN_BYTES
-from lossless.recall.references import parse
+from lossless.recall.describe import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAGE_BYTES
+from lossless.recall.results import parse_reference
 from lossless.store.archive import Archive
-from lossless.store.texts import Where
+from lossless.store.search.find import SearchScope
 
 if TYPE_CHECKING:
-    from lossless.cli.invocation import Invocation
+    from lossless.cli.commands import Invocation
     from lossless.cli.options import Selection
-    from lossless.files.vault import Orphan, Vault
-    from lossless.model.files import StoredFile
-    from lossless.store.listings import Place, Span
+    from lossless.files.references import StubPlan
+    from lossless.files.vault import OrphanFile, Vault
+    from lossless.model.messages import StoredFile
+    from lossless.model.records import PageStart, TimeRange
 
 _CHUNK = 1 << 20
 
@@ -41,18 +44,18 @@ def files() -> None:
 
 
 @files.command("list")
-@selector(required=False)
-@time_filters
-@paging("files", str)
+@selection_options(required=False)
+@time_options
+@paging_options("files", str)
 @click.pass_obj
-def list_command(
-    invocation: Invocation, selection: Selection, span: Span | None, limit: int, start: Place | None
+def list_files(
+    invocation: Invocation, selection: Selection, span: TimeRange | None, limit: int, start: PageStart | None
 ) -> None:
     """List stored files, newest first, of one conversation or of all, and say whether their bytes are there."""
     vault = vault_of(invocation)
     with invocation.archive() as archive, archive.reading():
         id_ = selection.find(archive)
-        where = Where(None if id_ is None else (id_,), *_milliseconds(span))
+        where = SearchScope(None if id_ is None else (id_,), *_milliseconds(span))
         page, (count, size) = archive.files.page(where, limit, start), archive.files.totals(where)
     data = {
         "folder": str(vault.root),
@@ -62,7 +65,7 @@ def list_command(
     invocation.emit("files.list", data, pagination("files", limit, page))
 
 
-def _milliseconds(span: Span | None) -> tuple[int | None, int | None]:
+def _milliseconds(span: TimeRange | None) -> tuple[int | None, int | None]:
     ends = (None, None) if span is None else (span.since, span.before)
     since, before = (None if end is None else round(parse_time(end).timestamp() * 1000) for end in ends)
     return since, before
@@ -77,12 +80,12 @@ def _item(file: StoredFile, vault: Vault) -> dict[str, Any]:
         "byteSize": file.byte_size,
         "lineCount": file.line_count,
         "createdAt": file.created_at,
-        "isThere": _is_there(file, vault),
+        "isThere": _is_readable(file, vault),
         "preview": preview(file.exploration_summary or ""),
     }
 
 
-def _is_there(file: StoredFile, vault: Vault) -> bool:
+def _is_readable(file: StoredFile, vault: Vault) -> bool:
     """Whether its bytes can be read."""
     try:
         vault.read(file, 0, 0)
@@ -92,21 +95,21 @@ def _is_there(file: StoredFile, vault: Vault) -> bool:
 
 
 @files.command("show")
-@click.argument("name", metavar="ID", type=text)
+@click.argument("name", metavar="ID", type=text_type)
 @click.option("--start-line", metavar="N", type=click.IntRange(1, 1_000_000_000), help="The first line to show.")
 @click.option("--end-line", metavar="N", type=click.IntRange(1, 1_000_000_000), help="The last line to show.")
 @click.option(
     "--max-bytes",
     metavar="N",
-    type=click.IntRange(MIN_BYTES, MAX_BYTES),
-    default=DEFAULT_BYTES,
+    type=click.IntRange(MIN_PAGE_BYTES, MAX_PAGE_BYTES),
+    default=DEFAULT_PAGE_BYTES,
     show_default=True,
     help="The most bytes to show at once.",
 )
-@click.option("--cursor", metavar="CURSOR", type=text, help="Continue where an earlier answer stopped.")
+@click.option("--cursor", metavar="CURSOR", type=text_type, help="Continue where an earlier answer stopped.")
 @click.option("--raw", is_flag=True, help="Write the bytes as they are stored, and nothing else.")
 @click.pass_obj
-def show_command(
+def show_file(
     invocation: Invocation,
     name: str,
     start_line: int | None,
@@ -120,8 +123,8 @@ def show_command(
     Where its bytes are gone and a message still has the text, that is shown.
     """
     if start_line is not None and end_line is not None and end_line < start_line:
-        raise wrong("--end-line is before --start-line.")
-    named = parse(name, numbers=False)
+        raise usage_error("--end-line is before --start-line.")
+    named = parse_reference(name, numbers=False)
     if named.kind != "file":
         raise BadInput(f"{named.id} is not a stored file: its id begins with file_")
     vault = vault_of(invocation)
@@ -137,8 +140,8 @@ def show_command(
             "expandFileMaxBytes": max_bytes,
             "cursor": cursor,
         }
-        result = use(invocation, archive, "lcm_describe", Reach(), args)
-    place = {"storedAt": stored.storage_uri, "isThere": _is_there(stored, vault)}
+        result = run_tool(invocation, archive, "lcm_describe", ToolScope(), args)
+    place = {"storedAt": stored.storage_uri, "isThere": _is_readable(stored, vault)}
     invocation.emit("files.show", result.details | place | {"text": result.text})
 
 
@@ -153,18 +156,18 @@ def _write_raw(stored: StoredFile, vault: Vault) -> None:
 
 
 @files.command("explore")
-@selector(required=False)
+@selection_options(required=False)
 @click.option(
     "--limit",
     metavar="N",
     type=click.IntRange(1, MAX_LIMIT),
-    default=FILES_A_ROUND,
+    default=FILES_PER_ROUND,
     show_default=True,
     help="At most this many, the oldest first.",
 )
 @click.option("--dry-run", is_flag=True, help="Only say how many files wait, and who would be asked.")
 @click.pass_context
-def explore_command(ctx: click.Context, selection: Selection, limit: int, dry_run: bool) -> None:
+def explore_files(ctx: click.Context, selection: Selection, limit: int, dry_run: bool) -> None:
     """Have a model describe stored files of prose, instead of the summary that was made when they were stored.
 
     The settings largeFileSummaryModel and largeFileSummaryProvider name the model; `lcm cost` counts its calls. Where
@@ -182,9 +185,9 @@ def explore_command(ctx: click.Context, selection: Selection, limit: int, dry_ru
             failures.CONFIG,
             hint="Set largeFileSummaryModel and largeFileSummaryProvider, such as with `lcm config set`.",
         )
-    done = Described(left=left)
+    done = DescribeReport(left=left)
     if left and not dry_run:
-        with _bar(invocation, min(left, limit)) as advance, invocation.engine() as engine:
+        with _describe_progress(invocation, min(left, limit)) as advance, invocation.engine() as engine:
             session = None if id_ is None else engine.archive.conversations.get(id_)
             done = engine.admin.describe_files(session, limit=limit, progress=lambda _: advance and advance(1))
             items = engine.archive.files.many(done.file_ids)
@@ -203,12 +206,12 @@ def explore_command(ctx: click.Context, selection: Selection, limit: int, dry_ru
     ctx.exit(failures.OK if failure is None else failures.INTERNAL)
 
 
-def _bar(invocation: Invocation, total: int) -> Any:
+def _describe_progress(invocation: Invocation, total: int) -> Any:
     if not invocation.shows_progress:
         return nullcontext()
-    from lossless.cli.progress import counting
+    from lossless.cli.screen import count_progress
 
-    return counting("Describing", total)
+    return count_progress("Describing", total)
 
 
 @files.command("gc")
@@ -222,7 +225,7 @@ def _bar(invocation: Invocation, total: int) -> Any:
     help="An archive that keeps files in the folder, too; once for each. Said once, it is remembered.",
 )
 @click.pass_obj
-def gc_command(invocation: Invocation, is_real: bool, used_by: tuple[str, ...]) -> None:
+def collect_garbage(invocation: Invocation, is_real: bool, used_by: tuple[str, ...]) -> None:
     """List files on disk that no row refers to, and with --apply delete them.
 
     A crash, `lcm stub --revert` and deleted conversations leave such files. One that is younger than an hour is left
@@ -231,13 +234,13 @@ def gc_command(invocation: Invocation, is_real: bool, used_by: tuple[str, ...]) 
     """
     vault = vault_of(invocation)
     if used_by:
-        state_users(vault.root, {invocation.file_path, *used_by})
+        set_users(vault.root, {invocation.file_path, *used_by})
     with invocation.archive() as archive:
-        others = files_of_others(archive, vault)
+        others = files_of_other_archives(archive, vault)
         orphans = vault.orphans(archive.files.ids() | others)
     if is_real and orphans:
         with Archive.open(invocation.file_path) as archive, archive.writing():
-            orphans = collect(archive.files, vault, orphans, files_of_others(archive, vault))
+            orphans = delete_orphans(archive.files, vault, orphans, files_of_other_archives(archive, vault))
     data = {
         "applied": is_real,
         "folder": str(vault.root),
@@ -248,5 +251,199 @@ def gc_command(invocation: Invocation, is_real: bool, used_by: tuple[str, ...]) 
     invocation.emit("files.gc", data)
 
 
-def _orphan(orphan: Orphan) -> dict[str, Any]:
+def _orphan(orphan: OrphanFile) -> dict[str, Any]:
     return {"fileId": orphan.file_id, "path": str(orphan.path), "byteSize": orphan.size}
+
+
+#: How many messages are listed; the others are counted.
+_SHOWN = 50
+_COUNT = click.IntRange(1, 1_000_000_000)
+
+
+@click.command("stub", cls=Command)
+@selection_options(required=False)
+@click.option(
+    "--min-bytes",
+    metavar="N",
+    type=_COUNT,
+    help=f"The smallest size to consider.  [default: {DEFAULT_STUB_BYTES}]",
+)
+@click.option("--limit", metavar="N", type=_COUNT, help="At most this many, the oldest first.")
+@click.option("--revert", is_flag=True, help="Remove the marks again instead.")
+@click.option("--apply", "is_real", is_flag=True, help="Do it; without this, only say what would be done.")
+@click.pass_obj
+def stub(
+    invocation: Invocation,
+    selection: Selection,
+    min_bytes: int | None,
+    limit: int | None,
+    revert: bool,
+    is_real: bool,
+) -> None:
+    """Give large tool results that are already stored files of their own.
+
+    No message changes: each gets a mark that its text also lies in a file, and with the setting
+    stubLargeToolPayloads prompts show a short reference in its place. --revert takes marks and rows away; `lcm files
+    gc` then deletes the files.
+    """
+    if revert and (min_bytes, limit) != (None, None):
+        raise usage_error("--revert takes all marks away; --min-bytes and --limit do not go with it.")
+    if revert:
+        data = _revert(invocation, selection, is_real=is_real)
+    else:
+        data = _stub(invocation, selection, min_bytes or DEFAULT_STUB_BYTES, limit, is_real=is_real)
+    invocation.emit("stub", {"applied": is_real, "reverted": revert} | data)
+
+
+def _stub(
+    invocation: Invocation, selection: Selection, least: int, limit: int | None, *, is_real: bool
+) -> dict[str, Any]:
+    with invocation.archive() as archive:
+        id_ = selection.find(archive)
+        work = surgery.plan_backfilled_stubs(archive, threshold_bytes=least, conversation_id=id_, limit=limit)
+    vault = vault_of(invocation)
+    data = {
+        "conversationId": id_,
+        "folder": str(vault.root),
+        "minBytes": least,
+        "count": len(work.outputs),
+        "bytes": work.bytes,
+        "left": work.left,
+        "items": _items(work),
+    }
+    if is_real and work.outputs:
+        with _stub_progress(invocation, len(work.outputs)) as advance, Archive.open(invocation.file_path) as archive:
+            report = surgery.apply_backfilled_stubs(archive, vault, work, datetime.now(UTC), advance)
+        data |= {"count": report.stubbed, "bytes": report.bytes, "passedOver": report.passed_over}
+    return data
+
+
+def _items(work: StubPlan) -> list[dict[str, Any]]:
+    return [
+        {
+            "messageId": output.message_id,
+            "conversationId": output.conversation_id,
+            "tool": output.tool,
+            "byteSize": output.byte_size,
+            "preview": preview(output.head),
+        }
+        for output in work.outputs[:_SHOWN]
+    ]
+
+
+def _revert(invocation: Invocation, selection: Selection, *, is_real: bool) -> dict[str, Any]:
+    with invocation.archive() as archive:
+        id_ = selection.find(archive)
+        work = surgery.plan_stub_revert(archive, id_)
+    marks = list(work.marks.items())
+    items = [{"messageId": message_id, "fileId": file_id} for message_id, file_id in marks[:_SHOWN]]
+    data = {"conversationId": id_, "count": len(marks), "items": items}
+    if is_real and marks:
+        with Archive.open(invocation.file_path) as archive:
+            report = surgery.revert_stubs(archive, work)
+        data |= {"count": report.messages, "rows": report.rows}
+    return data
+
+
+def _stub_progress(invocation: Invocation, total: int) -> Any:
+    if not invocation.shows_progress:
+        return nullcontext()
+    from lossless.cli.screen import count_progress
+
+    return count_progress("Storing", total)
+
+
+Data = dict[str, Any]
+
+
+def print_text(screen: Screen, data: Data) -> None:
+    """The text that agents read."""
+    screen.prose(data["text"], indent=0)
+
+
+def print_answer(screen: Screen, data: Data) -> None:
+    """The answer, then what carries it."""
+    screen.prose(data["answer"], indent=0)
+    if not data["citedIds"]:
+        return
+    screen.gap()
+    rows: list[tuple[str, Any]] = [
+        ("From", ", ".join(data["citedIds"])),
+        ("Conversations", ", ".join(map(str, data["sourceConversationIds"]))),
+        ("Read", f"{format_count(data['totalSourceTokens'])} tokens{', not all of it' if data['truncated'] else ''}"),
+        ("Asked", ", ".join(data["models"]) or "no model"),
+    ]
+    screen.fields(rows)
+
+
+def print_files(screen: Screen, data: Data) -> None:
+    """One line for each file."""
+    total = data["total"]
+    screen.title(plural(total["count"], "file"), format_bytes(total["bytes"]), data["folder"])
+    if not data["items"]:
+        return
+    screen.table(
+        ("id", ("conv", "right"), ("size", "right"), "stored", "bytes", "name", ("about", "rest")),
+        (
+            (item["fileId"], item["conversationId"], _size_text(item["byteSize"]), screen.date(item["createdAt"]),
+             styled("there", "green") if item["isThere"] else styled("missing", "red"), item["fileName"],
+             item["preview"])
+            for item in data["items"]
+        ),
+    )  # fmt: skip
+
+
+def print_file(screen: Screen, data: Data) -> None:
+    """What is known of a file, and its content."""
+    screen.line(styled("Lies at ", "dim"), data["storedAt"], "" if data["isThere"] else styled(" (missing)", "red"))
+    print_text(screen, data)
+
+
+def print_explored(screen: Screen, data: Data) -> None:
+    """The files that are better described now, and why no more of them are."""
+    for item in data["items"]:
+        screen.line(f"  {item['fileId']}  {item['fileName']}  ", styled(item["preview"], "dim"))
+    left = plural(data["left"], "file")
+    if data["dryRun"]:
+        screen.line(f"{left} of prose would be described by {', '.join(data['models']) or 'no model'}.")
+        return
+    screen.line(f"Described {plural(data['described'], 'file')}; {left} left with the summary made here.")
+    if data["stop"]:
+        screen.line(styled("Stopped: ", "yellow"), data["stop"]["message"])
+
+
+def print_garbage(screen: Screen, data: Data) -> None:
+    """The files that no row knows."""
+    for item in data["items"]:
+        screen.line(f"  {item['path']}  ", styled(format_bytes(item["byteSize"]), "dim"))
+    if not data["items"]:
+        screen.line(f"Every file in {data['folder']} has its row, or is younger than an hour.")
+        return
+    what = f"{plural(data['count'], 'file')}, {format_bytes(data['bytes'])}"
+    screen.line(f"Deleted {what}." if data["applied"] else f"{what} without a row; --apply deletes them.")
+
+
+def print_stubs(screen: Screen, data: Data) -> None:
+    """Which messages get a mark, or lose it."""
+    if not data["count"]:
+        screen.line("No message has such a mark." if data["reverted"] else "No answer of a tool is that large.")
+        return
+    if data["reverted"]:
+        what = plural(data["count"], "mark")
+        done = f"Took {what} away, and {plural(data.get('rows', 0), 'row')}." if data["applied"] else ""
+        screen.line(done or f"{what} would go; --apply takes them away.")
+        return
+    screen.table(
+        (("message", "right"), ("conv", "right"), "tool", ("size", "right"), ("text", "rest")),
+        (
+            (item["messageId"], item["conversationId"], item["tool"], format_bytes(item["byteSize"]), item["preview"])
+            for item in data["items"]
+        ),
+    )
+    what = f"{plural(data['count'], 'message')}, {format_bytes(data['bytes'])}"
+    after = f"{what} got a file in {data['folder']}." if data["applied"] else f"{what}; --apply gives each a file."
+    screen.line(after)
+
+
+def _size_text(size: int | None) -> str:
+    return "–" if size is None else format_bytes(size)

@@ -1,24 +1,611 @@
-"""`lcm import`: what comes in from other programs and other archives."""
+"""`lcm import`: transcripts of other programs become conversations, and other archives are merged into this one."""
 
 from __future__ import annotations
 
-from lossless.cli.commands import Entry, LazyGroup
+from collections import Counter
+from contextlib import contextmanager, nullcontext
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
-_TRANSCRIPTS = "lossless.cli.import_transcripts"
-_ARCHIVES = "lossless.cli.transfer"
+import click
+
+from lossless.cli import failures
+from lossless.cli.commands import Command, CommandEntry, LazyGroup, text_type
+from lossless.cli.options import parse_since
+from lossless.cli.recall import vault_of
+from lossless.cli.screen import format_count, plural, styled
+from lossless.errors import BadInput, LosslessError
+from lossless.ingest.transcripts.reading import KINDS as READERS
+from lossless.ingest.transcripts.reading import detect_other_kind
+from lossless.maintenance.verify import verify_archive
+from lossless.model.conversations import Session
+from lossless.model.paths import expand_path
+from lossless.recall.scan import make_redactor
+from lossless.store.archive import Archive
+from lossless.store.bundles.other_programs import check_remnic, open_claw
+from lossless.transfer.archive_file import check_archive, import_archive
+from lossless.transfer.archive_format import is_archive
+from lossless.transfer.lossless_claw import ImportOptions, import_lossless_claw
+from lossless.transfer.remnic_export import RemnicOptions, export_remnic
+from lossless.transfer.remnic_import import find_database, import_remnic
+from lossless.transfer.transcripts import TRANSCRIPT_KINDS, ImportOutcome, find_files, import_transcript, stat_named
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from lossless.cli.commands import Invocation
+    from lossless.cli.screen import Screen
+    from lossless.engine import Engine
+
+_TRANSCRIPTS = "lossless.cli.imports"
+_ARCHIVES = "lossless.cli.imports"
 
 import_ = LazyGroup(
     "import",
     help="Bring in transcripts of other programs, and archives.",
     entries={
-        "openclaw": Entry(f"{_TRANSCRIPTS}:openclaw", "OpenClaw's session files."),
-        "claude-code": Entry(f"{_TRANSCRIPTS}:claude_code", "Claude Code's projects and sessions."),
-        "codex": Entry(f"{_TRANSCRIPTS}:codex", "Codex rollouts."),
-        "pi": Entry(f"{_TRANSCRIPTS}:pi", "pi's sessions."),
-        "jsonl": Entry(f"{_TRANSCRIPTS}:jsonl", "Messages as JSON lines or arrays."),
-        "chatgpt": Entry(f"{_TRANSCRIPTS}:chatgpt", "A ChatGPT export."),
-        "lossless-claw": Entry(f"{_ARCHIVES}:lossless_claw", "A lossless-claw database, or another archive."),
-        "remnic": Entry(f"{_ARCHIVES}:remnic", "Remnic's own archive."),
-        "archive": Entry(f"{_ARCHIVES}:archive", "A file of `lcm export archive`."),
+        "openclaw": CommandEntry(f"{_TRANSCRIPTS}:openclaw", "OpenClaw's session files."),
+        "claude-code": CommandEntry(f"{_TRANSCRIPTS}:claude_code", "Claude Code's projects and sessions."),
+        "codex": CommandEntry(f"{_TRANSCRIPTS}:codex", "Codex rollouts."),
+        "pi": CommandEntry(f"{_TRANSCRIPTS}:pi", "pi's sessions."),
+        "jsonl": CommandEntry(f"{_TRANSCRIPTS}:jsonl", "Messages as JSON lines or arrays."),
+        "chatgpt": CommandEntry(f"{_TRANSCRIPTS}:chatgpt", "A ChatGPT export."),
+        "lossless-claw": CommandEntry(f"{_ARCHIVES}:lossless_claw", "A lossless-claw database, or another archive."),
+        "remnic": CommandEntry(f"{_ARCHIVES}:remnic", "Remnic's own archive."),
+        "archive": CommandEntry(f"{_ARCHIVES}:archive", "A file of `lcm export archive`."),
     },
 )
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lossless.cli.commands import Invocation
+    from lossless.cli.failures import CommandFailed
+    from lossless.files.vault import Vault
+    from lossless.transfer.reports import ImportReport
+
+    #: Looks at a source before anything is made; what it returns brings the source in.
+    Import = Callable[[str], Callable[[Archive, Vault, ImportOptions], ImportReport]]
+
+#: What is left to do once everything is over.
+_HINT = (
+    'Once all is well, drop contextEngine: "lossless-claw" from plugins.slots: OpenClaw falls back to its built-in '
+    "compaction, and lossless keeps the archive beside it."
+)
+_REMNIC_HINT = (
+    'Once all is well, drop contextEngine: "lossless-claw" from plugins.slots: OpenClaw falls back to its built-in '
+    "compaction, which Remnic complements and does not replace."
+)
+#: So many warnings are shown; the others are counted.
+_LISTED_WARNINGS = 100
+
+
+def _claw_importer(source: str) -> Callable[[Archive, Vault, ImportOptions], ImportReport]:
+    open_claw(source).close()
+    return partial(import_lossless_claw, source)
+
+
+def _remnic_importer(source: str) -> Callable[[Archive, Vault, ImportOptions], ImportReport]:
+    check_remnic(find_database(source))
+    return partial(import_remnic, source)
+
+
+def _archive_importer(source: str) -> Callable[[Archive, Vault, ImportOptions], ImportReport]:
+    found = check_archive(source)
+    return lambda archive, vault, options: import_archive(source, archive, vault, options, found)
+
+
+def _import_options(function: Any) -> Any:
+    """What all imports take."""
+    for decorate in (
+        click.option("--verify", "is_verified", is_flag=True, help="Prove the whole archive afterwards."),
+        click.option(
+            "--session",
+            "--session-filter",
+            "sessions",
+            metavar="ID",
+            type=text_type,
+            multiple=True,
+            help="Only this session, by its id or key; may be given several times.",
+        ),
+        click.option("--dry-run", is_flag=True, help="Only count; nothing is written."),
+        click.argument("source", metavar="SRC", type=text_type),
+    ):
+        function = decorate(function)
+    return function
+
+
+_files_dir = click.option(
+    "--files-dir", metavar="DIR", type=text_type, help="Where the source's large files lie, if not beside it."
+)
+
+
+@click.command("lossless-claw", cls=Command)
+@_import_options
+@_files_dir
+@click.pass_obj
+def lossless_claw(
+    invocation: Invocation,
+    source: str,
+    dry_run: bool,
+    sessions: tuple[str, ...],
+    files_dir: str | None,
+    is_verified: bool,
+) -> None:
+    """Copy the conversations of SRC, a lossless-claw database or another archive, into this archive.
+
+    Messages with their parts, summaries, contexts, files and focus briefs come along. SRC is only read. A conversation
+    that is here already gains what it lacks; the same import twice adds nothing.
+    """
+    options = ImportOptions(dry_run, frozenset(sessions), files_dir)
+    _import_source(invocation, "import.lossless-claw", source, _claw_importer, options, is_verified, _HINT)
+
+
+@click.command("remnic", cls=Command)
+@_import_options
+@click.pass_obj
+def remnic(invocation: Invocation, source: str, dry_run: bool, sessions: tuple[str, ...], is_verified: bool) -> None:
+    """Copy the sessions of SRC, a Remnic database or a memory folder of Remnic's, into this archive.
+
+    What came to Remnic from lossless-claw becomes the conversations that it was; with the tables that `lcm export
+    remnic` leaves there it comes back exactly. SRC is only read; the same import twice adds nothing.
+    """
+    options = ImportOptions(dry_run, frozenset(sessions))
+    _import_source(invocation, "import.remnic", source, _remnic_importer, options, is_verified)
+
+
+@click.command("archive", cls=Command)
+@_import_options
+@_files_dir
+@click.pass_obj
+def archive(
+    invocation: Invocation,
+    source: str,
+    dry_run: bool,
+    sessions: tuple[str, ...],
+    files_dir: str | None,
+    is_verified: bool,
+) -> None:
+    """Bring SRC, a file of `lcm export archive`, into this archive.
+
+    The whole file is proven before anything is written. Into an empty archive everything comes back under its own
+    numbers; into another, what is there already is left alone.
+    """
+    options = ImportOptions(dry_run, frozenset(sessions), files_dir)
+    _import_source(invocation, "import.archive", source, _archive_importer, options, is_verified)
+
+
+def import_archive_file(invocation: Invocation, source: str, *, dry_run: bool) -> None:
+    """Bring a whole archive in, as `lcm import archive` does."""
+    _import_source(invocation, "import.archive", source, _archive_importer, ImportOptions(dry_run), is_verified=True)
+
+
+def _import_source(
+    invocation: Invocation,
+    command: str,
+    source: str,
+    look: Import,
+    options: ImportOptions,
+    is_verified: bool,
+    hint: str = "",
+) -> None:
+    bring = look(source)
+    with _target(invocation, dry_run=options.dry_run) as target, transfer_progress(invocation, "Importing") as advance:
+        wanted = ImportOptions(options.dry_run, options.sessions, options.files_dir, advance)
+        report = bring(target, vault_of(invocation), wanted)
+        is_over = bool(report.sessions_touched) and not options.dry_run
+        data = limit_warnings(report.data()) | ({"hint": hint} if hint and is_over else {})
+        problems = _problems(target, vault_of(invocation)) if is_verified and not options.dry_run else None
+    if problems is not None:
+        data["verified"] = {"ok": not problems, "problems": problems[:_LISTED_WARNINGS]}
+    invocation.emit(command, data, ok=not problems)
+    if problems:
+        raise click.exceptions.Exit(failures.INTERNAL)
+
+
+@contextmanager
+def _target(invocation: Invocation, *, dry_run: bool) -> Iterator[Archive]:
+    """The archive that things come into; a dry run opens it for reading, or an empty one where none is."""
+    path = invocation.file_path
+    if not dry_run:
+        opened = Archive.open(path)
+    elif Path(path).exists():
+        opened = Archive.open(path, read_only=True)
+    else:
+        opened = Archive.open(":memory:")
+    with opened:
+        opened.redact = make_redactor(invocation.loaded.settings)
+        yield opened
+
+
+def _problems(target: Archive, vault: Vault) -> list[str]:
+    """What is wrong with an archive that something was brought into; the report tells of bytes that were not found."""
+    found = verify_archive(target, vault=vault).problems
+    return [str(problem) for problem in found if problem.severity == "error" and problem.check != "files"]
+
+
+def transfer_progress(invocation: Invocation, what: str, total: int | None = None) -> Any:
+    """A bar for somebody who watches."""
+    if not invocation.shows_progress:
+        return nullcontext()
+    from lossless.cli.screen import count_progress
+
+    return count_progress(what, total)
+
+
+def limit_warnings(data: dict[str, Any]) -> dict[str, Any]:
+    """A report with the first of its warnings, and how many there are."""
+    return data | {"warnings": data["warnings"][:_LISTED_WARNINGS], "warningCount": len(data["warnings"])}
+
+
+# --- as Remnic spells it -------------------------------------------------------------------------------------
+
+
+class _RemnicCommand(Command):
+    """A command that reads its arguments, and fails, as Remnic's does: exit code 1, and these sentences."""
+
+    _NEEDS: ClassVar = {"--src": "a path", "--memory-dir": "a path", "--session-filter": "a session id"}
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args:
+            click.echo(ctx.get_help())
+            ctx.exit(failures.OK)
+        for given, following in zip(args, [*args[1:], ""], strict=True):
+            if given in self._NEEDS and (not following or following.startswith("--")):
+                raise _remnic_usage_error(f"{given} requires {self._NEEDS[given]}")
+        try:
+            rest = super().parse_args(ctx, args)
+        except click.UsageError as error:
+            raise _remnic_usage_error(error.format_message()) from error
+        if ctx.params.get("src") is None and not {"--help", "-h"}.intersection(args):
+            raise _remnic_usage_error("--src is required")
+        if ctx.params.get("compat") and ctx.params.get("memory_dir") is None:
+            raise _remnic_usage_error("--compat goes with --memory-dir")
+        return rest
+
+
+def _remnic_usage_error(message: str) -> CommandFailed:
+    return failures.fail("bad_arguments", message, failures.INTERNAL, hint="See `lcm import-lossless-claw --help`.")
+
+
+@click.command("import-lossless-claw", cls=_RemnicCommand, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--src", metavar="PATH", type=text_type, help="The lossless-claw database.")
+@click.option("--memory-dir", metavar="PATH", type=text_type, help="Write Remnic's database in this folder instead.")
+@click.option("--dry-run", is_flag=True, help="Only count; nothing is written.")
+@click.option(
+    "--session-filter",
+    metavar="ID",
+    type=text_type,
+    multiple=True,
+    help="Only this session, by its id or key; may be given several times.",
+)
+@click.option("--compat", is_flag=True, help="With --memory-dir: count and lose what Remnic's own importer does.")
+@click.pass_obj
+def import_lossless_claw_command(
+    invocation: Invocation,
+    src: str,
+    memory_dir: str | None,
+    dry_run: bool,
+    session_filter: tuple[str, ...],
+    compat: bool,
+) -> None:
+    """Do as `remnic import-lossless-claw` does: `lcm import lossless-claw` under the name that Remnic's users know.
+
+    With --memory-dir the conversations go into Remnic's own database there, PATH/state/lcm.sqlite.
+    """
+    try:
+        if memory_dir is None:
+            options = ImportOptions(dry_run, frozenset(session_filter))
+            _import_source(invocation, "import-lossless-claw", src, _claw_importer, options, False, _HINT)
+            return
+        wanted = RemnicOptions(dry_run, frozenset(session_filter), compat=compat)
+        place = _memory(memory_dir)
+        with open_claw(src) as theirs, transfer_progress(invocation, "Importing") as advance:
+            options_ = RemnicOptions(wanted.dry_run, wanted.sessions, compat=compat, progress=advance)
+            report = export_remnic(theirs, None, place, options_)
+    except LosslessError as error:
+        raise failures.fail(error.code, str(error), failures.INTERNAL) from error
+    data = limit_warnings(report.data()) | ({"hint": _REMNIC_HINT} if report.sessions_touched and not dry_run else {})
+    invocation.emit("import-lossless-claw", data | {"path": str(place)})
+
+
+def _memory(folder: str) -> Path:
+    """Where Remnic keeps its database in a memory folder, which may not be there yet."""
+    place = expand_path(folder)
+    if place.exists() and not place.is_dir():
+        raise BadInput(f"--memory-dir {folder!r} is not a folder")
+    return place / "state" / "lcm.sqlite"
+
+
+#: How many conversations are listed; the others are counted.
+_LISTED_FILES = 200
+#: Files of at most so many bytes are stored together, so many in one transaction. In one so small is no history that
+#: is folded at once.
+_SMALL, _TOGETHER = 12_000, 50
+_WHERE = {
+    "openclaw": "OpenClaw sessions, such as ~/.openclaw/agents/main/sessions",
+    "claude-code": "Claude Code projects, such as ~/.claude/projects",
+    "codex": "Codex rollouts, such as ~/.codex/sessions",
+    "pi": "pi sessions, such as ~/.pi/agent/sessions",
+    "jsonl": "JSON lines or arrays of messages, or one file of `lcm export jsonl`",
+    "chatgpt": "a ChatGPT export, conversations.json",
+}
+
+
+def _import_files(
+    invocation: Invocation,
+    kind: str,
+    paths: tuple[Path, ...],
+    since: str | None,
+    limit: int | None,
+    is_real: bool,
+    dry_run: bool,
+    no_summaries: bool,
+    again: bool,
+) -> None:
+    if is_real and dry_run:
+        raise BadInput("--apply and --dry-run contradict each other; give one of them")
+    for path in paths:
+        stat_named(path)
+    if kind == "jsonl" and len(paths) == 1 and is_archive(paths[0]):
+        import_archive_file(invocation, str(paths[0]), dry_run=not is_real)
+        return
+    from_when = None if since is None else parse_since("--since", since, datetime.now(UTC))
+    there = find_files(kind, paths, since=from_when)
+    chosen = there.files if limit is None else there.files[:limit]
+    others = {file: other for file in chosen if (other := detect_other_kind(file, kind)) is not None}
+    own = [file for file in chosen if file not in others]
+    found = (
+        _import(invocation, kind, own, fold=not no_summaries, again=again)
+        if is_real
+        else _preview(invocation, kind, own, again=again)
+    )
+    named = {path.absolute() for path in paths if path.is_file()}
+    strange = [_other_kind_outcome(file, kind, other, is_named=file in named) for file, other in others.items()]
+    unseen = [ImportOutcome(place, Session(id=place.name), "error", reason=why) for place, why in there.unseen]
+    failed = [item for item in (*found, *strange, *unseen) if item.status == "error"]
+    found = [*failed, *(item for item in (*found, *strange) if item.status != "error")]
+    left_out = len(there.files) - len(chosen)
+    data: dict[str, Any] = {"kind": kind, "applied": is_real, "files": len(chosen), "filesLeftOut": left_out}
+    data["otherKinds"] = dict(Counter(others.values()))
+    invocation.emit(
+        "import",
+        data | _outcome_counts(found) | {"items": [_outcome_json(item) for item in found[:_LISTED_FILES]]},
+        ok=not failed,
+    )
+    if failed:
+        raise click.exceptions.Exit(failures.INTERNAL)
+
+
+def _other_kind_outcome(file: Path, kind: str, other: str, *, is_named: bool) -> ImportOutcome:
+    """A file of another kind: what a folder holds is passed over, but whoever names it is told."""
+    reason = f"it is no transcript of kind {kind}; it looks like one for `lcm import {other}`"
+    return ImportOutcome(file, Session(id=file.name), "error" if is_named else "skipped", reason=reason)
+
+
+def _preview(invocation: Invocation, kind: str, files: list[Path], *, again: bool) -> list[ImportOutcome]:
+    from lossless.transfer.transcripts import trial_import
+
+    there = Path(invocation.file_path).exists()
+    with (
+        invocation.archive() if there else nullcontext() as archive,
+        trial_import(archive, invocation.loaded.settings) as rehearsal,
+        _reading(invocation, "Looking at", files) as advance,
+    ):
+        return [item for file in files for item in rehearsal.look_at(kind, file, again=again, progress=advance)]
+
+
+def _import(invocation: Invocation, kind: str, files: list[Path], *, fold: bool, again: bool) -> list[ImportOutcome]:
+    with _reading(invocation, "Importing", files) as advance, invocation.engine() as engine:
+        bring = partial(import_transcript, engine, kind, fold=fold, again=again)
+        return [
+            item
+            for group in _group_files(kind, files)
+            for item in _import_group_of_files(engine, bring, group, advance)
+        ]
+
+
+def _size(file: Path) -> int:
+    """The size of a file; 0 for one that is gone, of which reading it will tell."""
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
+
+
+def _group_files(kind: str, files: Iterable[Path]) -> Iterator[list[Path]]:
+    """The files in their order: small ones together, each larger one alone."""
+    group: list[Path] = []
+    for file in files:
+        is_small = sum(map(_size, (file, *READERS[kind].side_files(file)))) <= _SMALL
+        if group and (not is_small or len(group) >= _TOGETHER):
+            yield group
+            group = []
+        if is_small:
+            group.append(file)
+        else:
+            yield [file]
+    if group:
+        yield group
+
+
+class _GroupFailed(Exception):
+    """A file of a group could not be stored."""
+
+
+def _import_group_of_files(
+    engine: Engine,
+    bring: Callable[..., Iterator[ImportOutcome]],
+    files: list[Path],
+    progress: Callable[[int], None] | None,
+) -> list[ImportOutcome]:
+    """Import files in one transaction; one by one when any of them fails, so that no half of it is stored."""
+    if len(files) > 1:
+        try:
+            with engine.archive.writing():
+                found = [item for file in files for item in bring(file)]
+                if any(item.status == "error" for item in found):
+                    raise _GroupFailed
+        except (_GroupFailed, LosslessError):
+            pass
+        else:
+            if progress:
+                progress(sum(map(_size, files)))
+            return found
+    return [item for file in files for item in bring(file, progress=progress)]
+
+
+def _reading(invocation: Invocation, what: str, files: list[Path]) -> Any:
+    if not invocation.shows_progress:
+        return nullcontext()
+    from lossless.cli.screen import byte_progress
+
+    return byte_progress(what, sum(map(_size, files)))
+
+
+def _outcome_counts(found: Iterable[ImportOutcome]) -> dict[str, Any]:
+    counts: dict[str, int] = {}
+    for item in found:
+        counts[item.status] = counts.get(item.status, 0) + 1
+    messages, pruned = sum(item.messages for item in found), sum(item.pruned for item in found)
+    return {"conversations": counts, "messages": messages, "pruned": pruned}
+
+
+def _outcome_json(item: ImportOutcome) -> dict[str, Any]:
+    return {
+        "path": str(item.path),
+        "sessionKey": item.session.key,
+        "sessionId": item.session.id,
+        "status": item.status,
+        "messages": item.messages,
+        "pruned": item.pruned,
+        "conversationId": item.conversation_id,
+        "title": item.title,
+        "reason": item.reason,
+        "problems": list(item.problems),
+    }
+
+
+def _command(kind: str) -> click.Command:
+    @click.command(kind, cls=Command, help=_HELP.format(where=_WHERE[kind]))
+    @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
+    @click.option("--since", metavar="TIME", help="Only files that changed since then: 2026-07-01, or 30d.")
+    @click.option("--limit", metavar="N", type=click.IntRange(1), help="At most so many files, the oldest first.")
+    @click.option("--apply", "is_real", is_flag=True, help="Store them; without this, only say what would be stored.")
+    @click.option("--dry-run", is_flag=True, help="Only say what would be stored, as without --apply.")
+    @click.option("--no-summaries", is_flag=True, help="Leave the folding of older history to `lcm backfill`.")
+    @click.option("--again", is_flag=True, help="Bring back what was deleted of it with `lcm prune`, too.")
+    @click.pass_obj
+    def run(invocation: Invocation, /, **given: Any) -> None:
+        _import_files(invocation, kind, **given)
+
+    return run
+
+
+_HELP = """Store transcripts as conversations: {where}.
+
+    A folder is searched. Without --apply nothing is stored. An import that was stopped goes on where it was, a second
+    one changes nothing; lines that cannot be read are named by their numbers. What was deleted with `lcm prune` stays
+    away, and is counted, unless --again is given. The newest part of each conversation stays as it is, the older part
+    is folded at once, without a model.
+    """
+
+openclaw, claude_code, codex, pi, jsonl, chatgpt = (_command(kind) for kind in TRANSCRIPT_KINDS)
+
+
+Data = dict[str, Any]
+
+#: How each count is called; those that are not here are not shown.
+_NAMES = {
+    "conversationsScanned": "Conversations scanned",
+    "conversationsInserted": "  new",
+    "conversationsJoined": "  gained something",
+    "sessionsTouched": "Sessions touched",
+    "messagesInserted": "Messages inserted",
+    "messagesSkipped": "  there already",
+    "versionsInserted": "  other wordings of these",
+    "messagePartsInserted": "Parts inserted",
+    "messagePartsSkipped": "  there already",
+    "summariesInserted": "Summaries inserted",
+    "summariesSkipped": "  there already",
+    "summariesMultiParentCollapsed": "  used in several, one kept",
+    "summariesSkippedNoMessages": "  without messages",
+    "summariesSkippedMultiSession": "  of several sessions",
+    "summariesWithoutSources": "  without sources",
+    "filesCopied": "Files copied",
+    "filesSkipped": "Files there already",
+    "filesMissing": "Files without bytes",
+    "pinsInserted": "Pins inserted",
+    "briefsInserted": "Focus briefs inserted",
+    "prunedInserted": "Deleted conversations remembered",
+    "messagesHidden": "Messages outside of contexts",
+    "compactionEventsInserted": "Boundaries noted",
+    "eventsDropped": "Compaction events without a place",
+    "conversations": "Conversations",
+    "messages": "Messages",
+    "messageParts": "Parts",
+    "summaries": "Summaries",
+    "contextItems": "Context items",
+}
+#: Counts that are worth a line even when they are 0.
+_ALWAYS = frozenset(
+    ("conversationsScanned", "messagesInserted", "messagesSkipped", "summariesInserted", "messages", "conversations")
+)
+
+
+def print_import(screen: Screen, data: Data) -> None:
+    """What came in, or would."""
+    screen.title("DRY RUN — no rows written." if data["dryRun"] else "Import complete.", *_place(data))
+    _counts(screen, data)
+    if "verified" in data:
+        is_ok = data["verified"]["ok"]
+        verdict = styled("all is there", "green") if is_ok else styled("something is wrong", "red")
+        screen.line("  verified: ", verdict)
+        for problem in data["verified"]["problems"]:
+            screen.line(f"    {problem}")
+    _warnings(screen, data)
+    if data.get("hint"):
+        screen.gap()
+        screen.line(styled(data["hint"], "dim"))
+
+
+def print_export(screen: Screen, data: Data) -> None:
+    """What was written, and where."""
+    screen.title("DRY RUN — no rows written." if data.get("dryRun") else "Export complete.", *_place(data))
+    _counts(screen, data)
+    if data.get("files"):
+        screen.line(styled(f"  {plural(len(data['files']), 'file')}, the first {data['files'][0]}", "dim"))
+    _warnings(screen, data)
+
+
+def _place(data: Data) -> list[str]:
+    place = data.get("path") or data.get("folder")
+    return [place] if place else []
+
+
+def _counts(screen: Screen, data: Data) -> None:
+    rows: list[tuple[str, str]] = []
+    above = ("", "")  # the count that those below it belong to
+    for key, name in _NAMES.items():
+        value = data.get(key)
+        if value is None:
+            continue
+        count = len(value) if isinstance(value, list) else value
+        row = (name, format_count(count))
+        if count and name.startswith(" ") and above not in rows:
+            rows.append(above)
+        if count or key in _ALWAYS:
+            rows.append(row)
+        above = above if name.startswith(" ") else row
+    screen.fields(rows)
+
+
+def _warnings(screen: Screen, data: Data) -> None:
+    for warning in data["warnings"]:
+        screen.line(styled("  note: ", "yellow"), warning)
+    left = data["warningCount"] - len(data["warnings"])
+    if left:
+        screen.line(styled(f"  and {format_count(left)} more", "dim"))

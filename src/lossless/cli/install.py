@@ -1,19 +1,40 @@
-"""`lcm install` and `lcm uninstall`: what a host needs to use an archive."""
+"""`lcm install`, `uninstall`, `bridge` and `hook`: connect a host to an archive."""
 
 from __future__ import annotations
 
-from lossless.cli.commands import Entry, LazyGroup
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-_AGENTS = "lossless.cli.install_agents"
-_OPENCLAW = "lossless.cli.install_openclaw"
+import click
+
+from lossless.cli import failures
+from lossless.cli.commands import Command, CommandEntry, LazyGroup
+from lossless.cli.options import usage_error
+from lossless.cli.screen import styled
+from lossless.model.paths import expand_path
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lossless.cli.commands import Invocation
+    from lossless.cli.screen import Screen
+    from lossless.hosts.claude_code.setup import SetupCheck
+    from lossless.hosts.config_files import FileEdit
+    from lossless.hosts.hook_config import HostCommands
+    from lossless.hosts.openclaw.setup import ConfigSetup
+
+_AGENTS = "lossless.cli.install"
+_OPENCLAW = "lossless.cli.install"
 
 install = LazyGroup(
     "install",
     help="Give a host the hooks and tools that it needs.",
     entries={
-        "claude-code": Entry(f"{_AGENTS}:install_claude_code", "Claude Code: hooks, MCP server, skill."),
-        "codex": Entry(f"{_AGENTS}:install_codex", "Codex CLI: hooks, MCP server."),
-        "openclaw": Entry(f"{_OPENCLAW}:install_openclaw", "OpenClaw: the context engine."),
+        "claude-code": CommandEntry(f"{_AGENTS}:install_claude_code", "Claude Code: hooks, MCP server, skill."),
+        "codex": CommandEntry(f"{_AGENTS}:install_codex", "Codex CLI: hooks, MCP server."),
+        "openclaw": CommandEntry(f"{_OPENCLAW}:install_openclaw", "OpenClaw: the context engine."),
     },
 )
 
@@ -21,8 +42,325 @@ uninstall = LazyGroup(
     "uninstall",
     help="Take away from a host what `lcm install` gave it.",
     entries={
-        "claude-code": Entry(f"{_AGENTS}:uninstall_claude_code", "Claude Code: hooks, MCP server, skill."),
-        "codex": Entry(f"{_AGENTS}:uninstall_codex", "Codex CLI: hooks, MCP server."),
-        "openclaw": Entry(f"{_OPENCLAW}:uninstall_openclaw", "OpenClaw: the context engine."),
+        "claude-code": CommandEntry(f"{_AGENTS}:uninstall_claude_code", "Claude Code: hooks, MCP server, skill."),
+        "codex": CommandEntry(f"{_AGENTS}:uninstall_codex", "Codex CLI: hooks, MCP server."),
+        "openclaw": CommandEntry(f"{_OPENCLAW}:uninstall_openclaw", "OpenClaw: the context engine."),
     },
 )
+
+
+_PROJECT = click.option(
+    "--project",
+    metavar="DIR",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="For one project, in its own files.",
+)
+_USER = click.option("--user", is_flag=True, help="For all projects, in the user's files; this is the default.")
+_DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would be changed; change nothing.")
+_DOCTOR = click.option("--doctor", is_flag=True, help="Only look whether everything is in place and works.")
+
+
+@click.command("claude-code", cls=Command)
+@_PROJECT
+@_USER
+@_DRY_RUN
+@_DOCTOR
+@click.pass_obj
+def install_claude_code(invocation: Invocation, project: Path | None, user: bool, dry_run: bool, doctor: bool) -> None:
+    """Set Claude Code up: hooks that keep every message, an MCP server with the tools, a skill.
+
+    Hooks go into settings.json, the server into .mcp.json or the user's .claude.json, the skill into
+    skills/lossless-recall. All else in those files stays, and they are copied first. Doing it again changes nothing.
+    With --db or --config before it, hooks and server use that archive; without, the one that they used before.
+    """
+    from lossless.hosts.claude_code import setup
+
+    places = _places(setup, project, user)
+    if doctor:
+        _examine(invocation, "claude-code", _claude_checks(invocation, places, _repeat_command("claude-code", project)))
+    else:
+        _install(invocation, "claude-code", setup, places, by_name=project is not None, dry_run=dry_run)
+
+
+@click.command("claude-code", cls=Command)
+@_PROJECT
+@_USER
+@_DRY_RUN
+@click.pass_obj
+def uninstall_claude_code(invocation: Invocation, project: Path | None, user: bool, dry_run: bool) -> None:
+    """Take hooks, MCP server and skill away from Claude Code, and nothing else. The archive stays."""
+    from lossless.hosts.claude_code import setup
+
+    edits = setup.uninstall_edits(_places(setup, project, user))
+    _change_agent(invocation, "uninstall", "claude-code", edits, dry_run=dry_run)
+
+
+@click.command("codex", cls=Command)
+@_PROJECT
+@_USER
+@_DRY_RUN
+@_DOCTOR
+@click.pass_obj
+def install_codex(invocation: Invocation, project: Path | None, user: bool, dry_run: bool, doctor: bool) -> None:
+    """Set Codex CLI up: hooks that keep every message, and an MCP server with the tools.
+
+    Hooks go into hooks.json, the server into config.toml, of ~/.codex or of a project's .codex. All else in those
+    files stays, and they are copied first. Codex asks once whether it may run new hooks. With --db or --config before
+    it, hooks and server use that archive; without, the one that they used before.
+    """
+    from lossless.hosts import codex
+
+    places = _places(codex, project, user)
+    if doctor:
+        _examine(invocation, "codex", _codex_checks(invocation, places, _repeat_command("codex", project)))
+    else:
+        _install(invocation, "codex", codex, places, by_name=project is not None, dry_run=dry_run)
+
+
+@click.command("codex", cls=Command)
+@_PROJECT
+@_USER
+@_DRY_RUN
+@click.pass_obj
+def uninstall_codex(invocation: Invocation, project: Path | None, user: bool, dry_run: bool) -> None:
+    """Take hooks and MCP server away from Codex CLI, and nothing else. The archive stays."""
+    from lossless.hosts import codex
+
+    edits = codex.uninstall_edits(_places(codex, project, user))
+    _change_agent(invocation, "uninstall", "codex", edits, dry_run=dry_run)
+
+
+def _places(host: Any, project: Path | None, user: bool) -> Any:
+    if project is not None and user:
+        raise usage_error("Give --project or --user, not both.")
+    return host.user_files() if project is None else host.project_files(project.absolute())
+
+
+def _repeat_command(name: str, project: Path | None) -> str:
+    """The command that would set a host up as it was set up."""
+    return f"lcm install {name}{f' --project {project}' if project else ''}"
+
+
+def _install(invocation: Invocation, name: str, host: Any, places: Any, *, by_name: bool, dry_run: bool) -> None:
+    commands, archive = _programs(invocation, host.installed_command(places), by_name=by_name)
+    _change_agent(invocation, "install", name, host.install_edits(places, commands), dry_run=dry_run, archive=archive)
+
+
+def _programs(invocation: Invocation, before: Sequence[str] | None, *, by_name: bool) -> tuple[HostCommands, str]:
+    """The commands to write down, and the archive that they use.
+
+    An archive or a config file that was chosen for this run is chosen for them, too; else those of the commands that
+    are there already stay.
+    """
+    from lossless.hosts.hook_config import host_commands, options_in
+    from lossless.settings import load
+    from lossless.settings.setting import mask_passwords
+
+    loaded = invocation.loaded
+    is_chosen = invocation.openclaw_dir is not None or loaded.sources["databasePath"].kind in ("option", "env")
+    database, config = invocation.file_path if is_chosen else None, invocation.config
+    if before is not None:
+        known = options_in(before)
+        database = known.database if database is None and config is None else database
+        config = known.config if config is None and known.config and Path(known.config).exists() else config
+    elif config is None and loaded.config_path is not None and loaded.config_path.absolute().parent == Path.cwd():
+        config = str(loaded.config_path)
+    used = load(config, cwd=Path.home(), database=database).settings.database_path or "lcm.db"
+    archive = mask_passwords(used) if "://" in used else str(Path(used).absolute())
+    return host_commands(database=database, config=config, by_name=by_name), archive
+
+
+def _change_agent(
+    invocation: Invocation,
+    command: str,
+    host: str,
+    edits: Sequence[FileEdit],
+    *,
+    dry_run: bool,
+    archive: str | None = None,
+) -> None:
+    from lossless.hosts.claude_code.setup import missing_package
+
+    data: dict[str, Any] = {"host": host, "applied": not dry_run, "files": change_files(edits, dry_run=dry_run)}
+    if archive is not None:
+        missing = missing_package()
+        data |= {"archive": archive, "remarks": [missing] if missing else []}
+    invocation.emit(command, data)
+
+
+def change_files(edits: Sequence[FileEdit], *, dry_run: bool) -> list[dict[str, Any]]:
+    """Make the edits, unless they are only to be seen: what happened to each file."""
+    from lossless.hosts.config_files import AppliedEdit, apply_edits
+
+    done = [AppliedEdit(edit) for edit in edits] if dry_run else apply_edits(edits, datetime.now(UTC))
+    return [
+        {
+            "path": str(item.edit.path),
+            "change": item.edit.change,
+            "backup": None if item.backup is None else str(item.backup),
+            "note": item.edit.note or None,
+        }
+        for item in done
+    ]
+
+
+def _examine(invocation: Invocation, host: str, checks: Sequence[SetupCheck]) -> None:
+    ok = all(check.ok for check in checks)
+    listed = [{"name": found.name, "ok": found.ok, "said": found.said, "hint": found.hint or None} for found in checks]
+    invocation.emit("install.doctor", {"host": host, "checks": listed}, ok=ok)
+    if not ok:
+        raise click.exceptions.Exit(failures.INTERNAL)
+
+
+def _claude_checks(invocation: Invocation, places: Any, again: str) -> list[SetupCheck]:
+    from lossless.hosts.claude_code import setup
+    from lossless.hosts.claude_code import setup as checkup
+    from lossless.hosts.config_files import read_object, read_text
+    from lossless.hosts.hook_config import SERVER_NAME
+
+    settings = read_object(places.settings, read_text(places.settings))
+    servers = read_object(places.servers, read_text(places.servers)).get("mcpServers")
+    skill = read_text(places.skill)
+    return [
+        checkup.check_host("claude", setup.MINIMUM_VERSION, "run `claude update`, or use npm to install it again."),
+        *checkup.check_hooks(settings, places.settings, setup.EVENTS, again),
+        *checkup.check_server(_entry(servers, SERVER_NAME), places.servers, again),
+        checkup.SetupCheck(
+            "skill", skill is not None, str(places.skill), "" if skill is not None else f"Run `{again}`."
+        ),
+        checkup.check_archive(checkup.configured_archive(settings, invocation.file_path)),
+    ]
+
+
+def _codex_checks(invocation: Invocation, places: Any, again: str) -> list[SetupCheck]:
+    from lossless.hosts import codex
+    from lossless.hosts.claude_code import setup
+    from lossless.hosts.config_files import read_object, read_text
+    from lossless.hosts.hook_config import SERVER_NAME
+
+    hooks = read_object(places.hooks, read_text(places.hooks))
+    servers = codex.servers_in(places.config, read_text(places.config) or "")
+    off = codex.hooks_switched_off(*dict.fromkeys((codex.user_files().config, places.config)))
+    return [
+        setup.check_host(
+            "codex", codex.MINIMUM_VERSION, 'update it, or set `notify = ["lcm-hook"]` in its config.toml.'
+        ),
+        *setup.check_hooks(hooks, places.hooks, codex.EVENTS, again),
+        *([] if off is None else [setup.disabled_check("hooks enabled", off[0], f"[features] {off[1]} = false")]),
+        *setup.check_server(_entry(servers, SERVER_NAME), places.config, again),
+        setup.check_archive(setup.configured_archive(hooks, invocation.file_path)),
+    ]
+
+
+def _entry(servers: Any, name: str) -> Any:
+    return servers.get(name) if isinstance(servers, dict) else None
+
+
+_STATE = click.option(
+    "--state-dir",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="OpenClaw's state folder; else OPENCLAW_STATE_DIR, else ~/.openclaw.",
+)
+
+
+@click.command("openclaw", cls=Command)
+@_STATE
+@_DRY_RUN
+@click.option("--uninstall", "is_removal", is_flag=True, help="The way back: `lcm uninstall openclaw`.")
+@click.pass_obj
+def install_openclaw(invocation: Invocation, state_dir: Path | None, dry_run: bool, is_removal: bool) -> None:
+    """Make lossless the context engine of OpenClaw.
+
+    In openclaw.json the plugin's folder is added, the contextEngine slot is set, and the plugin gets leave to add the
+    recall policy to prompts and to use the models that its settings name. Settings of lossless-claw are taken over
+    where OpenClaw accepts them here, the others are named; its lcm.db is used in place. Memory plugins stay. The file
+    is copied first. Restart the gateway afterwards.
+    """
+    from lossless.hosts.openclaw import setup
+
+    path = _config_path(invocation, state_dir)
+    if is_removal:
+        _change_openclaw(invocation, "uninstall", setup.uninstall(path), dry_run=dry_run)
+        return
+    made = setup.install(path, setup.plugin_folder(), sys.executable)
+    _change_openclaw(invocation, "install", made, dry_run=dry_run)
+
+
+@click.command("openclaw", cls=Command)
+@_STATE
+@_DRY_RUN
+@click.pass_obj
+def uninstall_openclaw(invocation: Invocation, state_dir: Path | None, dry_run: bool) -> None:
+    """Take the plugin out of OpenClaw's config, and put back what it replaced there. The archive stays."""
+    from lossless.hosts.openclaw import setup
+
+    _change_openclaw(invocation, "uninstall", setup.uninstall(_config_path(invocation, state_dir)), dry_run=dry_run)
+
+
+@click.command("bridge", cls=Command)
+def bridge() -> None:
+    """Answer OpenClaw's plugin on standard input and output; the plugin starts it.
+
+    One JSON-RPC message a line, both ways. It ends when its input does.
+    """
+    from lossless.hosts.openclaw.service import main
+
+    raise click.exceptions.Exit(main())
+
+
+def _config_path(invocation: Invocation, state_dir: Path | None) -> Path:
+    from lossless.settings.load import ProcessEnvironment
+
+    if state_dir is not None:
+        return expand_path(state_dir).absolute() / "openclaw.json"
+    return ProcessEnvironment.of(openclaw_dir=invocation.openclaw_dir).host_config
+
+
+def _change_openclaw(invocation: Invocation, command: str, made: ConfigSetup, *, dry_run: bool) -> None:
+    files = change_files(made.edits, dry_run=dry_run)
+    done = {"host": "openclaw", "applied": not dry_run, "files": files}
+    invocation.emit(command, done | {"changes": list(made.changes), "remarks": list(made.remarks)})
+
+
+@click.command("hook", cls=Command, context_settings={"ignore_unknown_options": True})
+@click.argument("event", nargs=-1, type=click.UNPROCESSED)
+@click.pass_obj
+def hook(invocation: Invocation, event: tuple[str, ...]) -> None:
+    """Answer one event of a host's hook: EVENT as JSON, else read from standard input.
+
+    Hosts call `lcm-hook`, which is the same and starts faster. It always ends with 0; what went wrong is said on
+    standard error.
+    """
+    from lossless.hosts.claude_code.hook import main
+
+    options = [("--db", invocation.db), ("--config", invocation.config)]
+    main([part for name, value in options if value for part in (name, value)] + list(event))
+
+
+Data = dict[str, Any]
+
+
+def print_changes(screen: Screen, data: Data) -> None:
+    """Each file, what happened to it, and where its copy lies; then what else a person should know."""
+    screen.title(data["host"], *([] if data["applied"] else ["nothing was changed (--dry-run)"]))
+    for file in data["files"]:
+        screen.line(f"{file['change']:<10}{file['path']}")
+        for label in ("backup", "note"):
+            if file[label]:
+                screen.line(f"{'':<10}{label}: {file[label]}")
+    if data.get("archive"):
+        screen.line(f"{'archive':<10}{data['archive']}")
+        screen.line(styled(f"{'':<10}another one: lcm --db PATH install {data['host']}", "dim"))
+    for remark in data.get("remarks", ()):
+        screen.line(styled(f"{'note':<10}", "yellow"), remark)
+
+
+def print_checks(screen: Screen, data: Data) -> None:
+    """Each check with its outcome, and what helps."""
+    screen.title(data["host"])
+    for check in data["checks"]:
+        mark = styled("ok  ", "green") if check["ok"] else styled("no  ", "bold red")
+        screen.line(mark, f"{check['name']:<14}{check['said']}")
+        if check["hint"]:
+            screen.line(f"{'':<18}{check['hint']}")

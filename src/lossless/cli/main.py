@@ -10,9 +10,8 @@ from typing import Any
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Entry, LazyGroup
-from lossless.cli.failures import Failure, Outcome, outcome_of
-from lossless.cli.invocation import Invocation
+from lossless.cli.commands import CommandEntry, Invocation, LazyGroup
+from lossless.cli.failures import CommandFailed, ErrorEnvelope, error_envelope
 from lossless.errors import LosslessError
 
 #: What writing to a full disk, a closed terminal or beyond a limit comes to.
@@ -31,12 +30,12 @@ class Root(LazyGroup):
         try:
             code = super().main(arguments or ["--help"], **more)
             sys.stdout.flush()
-        except (LosslessError, Failure, click.ClickException) as error:
-            code = _failed(outcome_of(error), invocation, arguments)
+        except (LosslessError, CommandFailed, click.ClickException) as error:
+            code = _failed(error_envelope(error), invocation, arguments)
         except (KeyboardInterrupt, click.Abort) as error:
             if error.__cause__ is None and sys.stderr.isatty():  # the line of a question is not ended yet
                 click.echo(err=True)
-            code = _failed(Outcome("interrupted", "Interrupted.", failures.INTERRUPTED), invocation, arguments)
+            code = _failed(ErrorEnvelope("interrupted", "Interrupted.", failures.INTERRUPTED), invocation, arguments)
         except BrokenPipeError:  # the reader has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             code = failures.INTERNAL
@@ -46,13 +45,13 @@ class Root(LazyGroup):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             message = f"The answer cannot be written: {error.strerror}."
             invocation.format = invocation.format or "table"
-            code = _failed(Outcome("output", message, failures.INTERNAL), invocation, arguments)
+            code = _failed(ErrorEnvelope("output", message, failures.INTERNAL), invocation, arguments)
         sys.exit(code if isinstance(code, int) else failures.OK)
 
 
-def _failed(outcome: Outcome, invocation: Invocation, arguments: list[str]) -> int:
+def _failed(outcome: ErrorEnvelope, invocation: Invocation, arguments: list[str]) -> int:
     invocation.format = invocation.format or _format_in(arguments)
-    failures.show(outcome, as_json=invocation.as_json, pretty=invocation.pretty)
+    failures.print_error(outcome, as_json=invocation.as_json, pretty=invocation.pretty)
     return outcome.exit_code
 
 
@@ -73,7 +72,7 @@ def _unexpected(kind: type[BaseException], error: BaseException, trace: Any) -> 
         sys.__excepthook__(kind, error, trace)
         return
     hint = "Run it again with LCM_DEBUG=1 to see where, and please report it."
-    outcome = Outcome("internal", f"Unexpected {kind.__name__}.", failures.INTERNAL, {}, hint)
+    outcome = ErrorEnvelope("internal", f"Unexpected {kind.__name__}.", failures.INTERNAL, {}, hint)
     _failed(outcome, Invocation(), sys.argv[1:])
 
 
@@ -83,84 +82,110 @@ cli = Root(
     context_settings={"help_option_names": ["-h", "--help"]},
     sections={
         "Look and search": {
-            "status": Entry("lossless.cli.status:status", "How much is kept, and whether anything was lost."),
-            "conversations": Entry("lossless.cli.conversations:conversations", "List conversations, or show one."),
-            "messages": Entry("lossless.cli.messages:messages", "List messages, show one, or show the fresh tail."),
-            "summaries": Entry("lossless.cli.summaries:summaries", "List summaries, or show one with its sources."),
-            "grep": Entry("lossless.cli.grep:grep", "Find words, or any text, in messages and summaries."),
-            "recall": Entry("lossless.cli.recall:recall", "Gather what was said about a question."),
-            "describe": Entry(
-                "lossless.cli.describe:describe", "Open a summary, a message or a stored file by its id."
+            "status": CommandEntry("lossless.cli.status:status", "How much is kept, and whether anything was lost."),
+            "conversations": CommandEntry(
+                "lossless.cli.conversations:conversations", "List conversations, or show one."
             ),
-            "expand": Entry("lossless.cli.expand:expand", "Read what summaries were made of."),
-            "ask": Entry("lossless.cli.ask:ask", "Answer a question, with the ids that support it."),
-            "tui": Entry("lossless.cli.tui:tui", "Browse everything at a terminal, and operate on it."),
+            "messages": CommandEntry(
+                "lossless.cli.conversations:messages", "List messages, show one, or show the fresh tail."
+            ),
+            "summaries": CommandEntry(
+                "lossless.cli.conversations:summaries", "List summaries, or show one with its sources."
+            ),
+            "grep": CommandEntry("lossless.cli.recall:grep", "Find words, or any text, in messages and summaries."),
+            "recall": CommandEntry("lossless.cli.recall:recall", "Gather what was said about a question."),
+            "describe": CommandEntry(
+                "lossless.cli.recall:describe", "Open a summary, a message or a stored file by its id."
+            ),
+            "expand": CommandEntry("lossless.cli.recall:expand", "Read what summaries were made of."),
+            "ask": CommandEntry("lossless.cli.recall:ask", "Answer a question, with the ids that support it."),
+            "tui": CommandEntry("lossless.cli.tui:tui", "Browse everything at a terminal, and operate on it."),
         },
         "Store, import, export": {
-            "append": Entry("lossless.cli.append:append", "Store new messages."),
-            "sync": Entry("lossless.cli.sync:sync", "Store what a whole window adds."),
-            "import": Entry("lossless.cli.imports:import_", "Bring in transcripts of other programs, and archives."),
-            "export": Entry("lossless.cli.exports:export", "Write archives and conversations for others to read."),
-            "import-lossless-claw": Entry(
-                "lossless.cli.transfer:import_lossless_claw_command", "`import lossless-claw`, as Remnic spells it."
+            "append": CommandEntry("lossless.cli.append:append", "Store new messages."),
+            "sync": CommandEntry("lossless.cli.append:sync", "Store what a whole window adds."),
+            "import": CommandEntry(
+                "lossless.cli.imports:import_", "Bring in transcripts of other programs, and archives."
             ),
-            "bootstrap": Entry("lossless.cli.transcripts:bootstrap", "Store what a host's transcript adds."),
-            "backfill": Entry("lossless.cli.backfill:backfill", "Build the summaries of what was imported."),
-            "transcripts": Entry(
+            "export": CommandEntry(
+                "lossless.cli.exports:export", "Write archives and conversations for others to read."
+            ),
+            "import-lossless-claw": CommandEntry(
+                "lossless.cli.imports:import_lossless_claw_command", "`import lossless-claw`, as Remnic spells it."
+            ),
+            "bootstrap": CommandEntry("lossless.cli.transcripts:bootstrap", "Store what a host's transcript adds."),
+            "backfill": CommandEntry("lossless.cli.backfill:backfill", "Build the summaries of what was imported."),
+            "transcripts": CommandEntry(
                 "lossless.cli.transcripts:transcripts", "Decide about transcripts that are held back."
             ),
-            "quarantine": Entry("lossless.cli.quarantine:quarantine", "Decide about windows that fit no conversation."),
+            "quarantine": CommandEntry(
+                "lossless.cli.transcripts:quarantine", "Decide about windows that fit no conversation."
+            ),
         },
         "The context and its summaries": {
-            "context": Entry("lossless.cli.context:context", "Show what the model sees now, or print the payload."),
-            "compact": Entry("lossless.cli.compact:compact", "Fold older history into summaries now."),
-            "worker": Entry("lossless.cli.worker:worker", "Pay the sweeps that were put off."),
-            "debt": Entry("lossless.cli.debt:debt", "List the sweeps that were put off, and why they wait."),
-            "pin": Entry("lossless.cli.pins:pin", "Keep words in every prompt, or list what is kept."),
-            "unpin": Entry("lossless.cli.pins:unpin", "Take a pin away."),
-            "cost": Entry("lossless.cli.cost:cost", "Show what summaries cost, and what they save."),
-            "graph": Entry("lossless.cli.graph:graph", "Draw the summaries of a conversation as a picture."),
-            "model": Entry("lossless.cli.model:model", "Say which models write summaries, and try them."),
-            "new": Entry("lossless.cli.sessions:new", "Start afresh in the same conversation."),
-            "reset": Entry("lossless.cli.sessions:reset", "Close a conversation and start another."),
+            "context": CommandEntry(
+                "lossless.cli.context:context", "Show what the model sees now, or print the payload."
+            ),
+            "compact": CommandEntry("lossless.cli.compact:compact", "Fold older history into summaries now."),
+            "worker": CommandEntry("lossless.cli.compact:worker", "Pay the sweeps that were put off."),
+            "debt": CommandEntry("lossless.cli.compact:debt", "List the sweeps that were put off, and why they wait."),
+            "pin": CommandEntry("lossless.cli.context:pin", "Keep words in every prompt, or list what is kept."),
+            "unpin": CommandEntry("lossless.cli.context:unpin", "Take a pin away."),
+            "cost": CommandEntry("lossless.cli.compact:cost", "Show what summaries cost, and what they save."),
+            "graph": CommandEntry("lossless.cli.charts:graph", "Draw the summaries of a conversation as a picture."),
+            "model": CommandEntry("lossless.cli.model:model", "Say which models write summaries, and try them."),
+            "new": CommandEntry("lossless.cli.context:new", "Start afresh in the same conversation."),
+            "reset": CommandEntry("lossless.cli.context:reset", "Close a conversation and start another."),
         },
         "Look after the archive": {
-            "stub": Entry("lossless.cli.stub:stub", "Give large tool results files of their own."),
-            "files": Entry("lossless.cli.files:files", "List stored files, show one, or have them described."),
-            "verify": Entry("lossless.cli.verify:verify", "Prove that everything stored is there and reachable."),
-            "adopt": Entry("lossless.cli.adopt:adopt", "Drop lossless-claw's own search tables to free space."),
-            "size": Entry("lossless.cli.retention:size", "Say what takes up space, and what could go."),
-            "backup": Entry("lossless.cli.backups:backup", "Copy the archive while it is in use."),
-            "backups": Entry("lossless.cli.backups:backups", "List the backups beside the archive."),
-            "restore": Entry("lossless.cli.backups:restore", "Replace the archive with a backup."),
-            "prune": Entry("lossless.cli.retention:prune", "Delete whole conversations for good."),
-            "forget": Entry("lossless.cli.forget:forget", "Remove a text for good, and keep it from coming back."),
-            "rotate": Entry("lossless.cli.rotate:rotate", "Shorten a host's transcript to its newest messages."),
+            "stub": CommandEntry("lossless.cli.files:stub", "Give large tool results files of their own."),
+            "files": CommandEntry("lossless.cli.files:files", "List stored files, show one, or have them described."),
+            "verify": CommandEntry(
+                "lossless.cli.doctor:verify", "Prove that everything stored is there and reachable."
+            ),
+            "adopt": CommandEntry("lossless.cli.doctor:adopt", "Drop lossless-claw's own search tables to free space."),
+            "size": CommandEntry("lossless.cli.retention:size", "Say what takes up space, and what could go."),
+            "backup": CommandEntry("lossless.cli.retention:backup", "Copy the archive while it is in use."),
+            "backups": CommandEntry("lossless.cli.retention:backups", "List the backups beside the archive."),
+            "restore": CommandEntry("lossless.cli.retention:restore", "Replace the archive with a backup."),
+            "prune": CommandEntry("lossless.cli.retention:prune", "Delete whole conversations for good."),
+            "forget": CommandEntry(
+                "lossless.cli.retention:forget", "Remove a text for good, and keep it from coming back."
+            ),
+            "rotate": CommandEntry(
+                "lossless.cli.retention:rotate", "Shorten a host's transcript to its newest messages."
+            ),
         },
         "Operate on summaries": {
-            "dissolve": Entry("lossless.cli.surgery:dissolve", "Put what a summary was made of back into the context."),
-            "rewrite": Entry("lossless.cli.rewrite:rewrite", "Write summaries again, and show how they differ."),
-            "repair": Entry("lossless.cli.repair:repair", "Rewrite summaries that fallbacks left behind."),
-            "transplant": Entry(
+            "dissolve": CommandEntry(
+                "lossless.cli.surgery:dissolve", "Put what a summary was made of back into the context."
+            ),
+            "rewrite": CommandEntry("lossless.cli.rewrite:rewrite", "Write summaries again, and show how they differ."),
+            "repair": CommandEntry("lossless.cli.rewrite:repair", "Rewrite summaries that fallbacks left behind."),
+            "transplant": CommandEntry(
                 "lossless.cli.surgery:transplant", "Copy a graph of summaries to another conversation."
             ),
-            "merge": Entry("lossless.cli.surgery:merge", "Put conversations of a split session back together."),
-            "undo": Entry("lossless.cli.surgery:undo", "Take back the last fold, surgery or focus."),
-            "diff": Entry("lossless.cli.surgery:diff", "Show what left the context, and what entered it."),
-            "focus": Entry("lossless.cli.focus:focus", "Let a brief on one question stand for older summaries."),
-            "refocus": Entry("lossless.cli.focus:refocus", "Bring the active brief up to date."),
-            "unfocus": Entry("lossless.cli.focus:unfocus", "Put the active brief away."),
-            "prompts": Entry("lossless.cli.prompts:prompts", "Show or change what models are asked for summaries."),
-            "doctor": Entry("lossless.cli.doctor:doctor", "Find what is wrong with the archive, and repair it."),
+            "merge": CommandEntry("lossless.cli.surgery:merge", "Put conversations of a split session back together."),
+            "undo": CommandEntry("lossless.cli.surgery:undo", "Take back the last fold, surgery or focus."),
+            "diff": CommandEntry("lossless.cli.surgery:diff", "Show what left the context, and what entered it."),
+            "focus": CommandEntry(
+                "lossless.cli.surgery:focus", "Let a brief on one question stand for older summaries."
+            ),
+            "refocus": CommandEntry("lossless.cli.surgery:refocus", "Bring the active brief up to date."),
+            "unfocus": CommandEntry("lossless.cli.surgery:unfocus", "Put the active brief away."),
+            "prompts": CommandEntry(
+                "lossless.cli.rewrite:prompts", "Show or change what models are asked for summaries."
+            ),
+            "doctor": CommandEntry("lossless.cli.doctor:doctor", "Find what is wrong with the archive, and repair it."),
         },
         "Connect and configure": {
-            "mcp": Entry("lossless.cli.mcp:mcp", "Serve the tools for agents over MCP."),
-            "proxy": Entry("lossless.cli.proxy:proxy", "Serve model providers' APIs, with the archive between."),
-            "install": Entry("lossless.cli.install:install", "Give a host the hooks and tools it needs."),
-            "uninstall": Entry("lossless.cli.install:uninstall", "Take them away again."),
-            "bridge": Entry("lossless.cli.install_openclaw:bridge", "Answer OpenClaw's plugin; it starts this itself."),
-            "hook": Entry("lossless.cli.hook:hook", "Answer one hook of a host (`lcm-hook` starts faster)."),
-            "config": Entry("lossless.cli.config:config", "Show the settings, or set one."),
+            "mcp": CommandEntry("lossless.cli.serve:mcp", "Serve the tools for agents over MCP."),
+            "proxy": CommandEntry("lossless.cli.serve:proxy", "Serve model providers' APIs, with the archive between."),
+            "install": CommandEntry("lossless.cli.install:install", "Give a host the hooks and tools it needs."),
+            "uninstall": CommandEntry("lossless.cli.install:uninstall", "Take them away again."),
+            "bridge": CommandEntry("lossless.cli.install:bridge", "Answer OpenClaw's plugin; it starts this itself."),
+            "hook": CommandEntry("lossless.cli.install:hook", "Answer one hook of a host (`lcm-hook` starts faster)."),
+            "config": CommandEntry("lossless.cli.config:config", "Show the settings, or set one."),
         },
     },
 )

@@ -1,7 +1,13 @@
-"""Options that several commands share: which conversation, which time, which page."""
+"""Options that several commands share: which conversation, which stretch of time, which page.
+
+Also the codec of page cursors.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import json
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -10,17 +16,55 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from lossless.cli import cursors, failures
-from lossless.cli.commands import number, text
-from lossless.cli.output import preview, shape
+from lossless.cli import failures
+from lossless.cli.commands import id_type, text_type
+from lossless.cli.output import json_fields, preview
+from lossless.model.conversations import Session
+from lossless.model.records import ConversationRow, MessageRow, Page, PageStart, SummaryRow, TimeRange
 from lossless.model.times import state_time
-from lossless.store.listings import ConversationRow, MessageRow, Page, Span, SummaryRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from lossless.cli.commands import Invocation
+    from lossless.model.conversations import Conversation
+    from lossless.model.records import DepthSizes
     from lossless.store.archive import Archive
-    from lossless.store.details import Depth
+
+_VERSION = 1
+_TIME = re.compile(r"-?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z|", re.ASCII)
+_HIGHEST_ID = 2**63 - 1
+
+
+def encode_cursor(resource: str, place: PageStart) -> str:
+    """The word for a place in a list."""
+    fields = {"v": _VERSION, "resource": resource, "timestamp": place.at, "id": place.id}
+    return base64.urlsafe_b64encode(json.dumps(fields, separators=(",", ":")).encode()).decode().rstrip("=")
+
+
+def decode_cursor(resource: str, kind: type[int] | type[str], word: str) -> PageStart:
+    """The place that a word means; ValueError with the reason when it is none of this list's."""
+    try:
+        fields = json.loads(base64.b64decode(word + "=" * (-len(word) % 4), altchars=b"-_", validate=True))
+    except (ValueError, binascii.Error, RecursionError):
+        raise ValueError("it is not a cursor; take one from `pagination.nextCursor`") from None
+    if not isinstance(fields, dict) or fields.keys() != {"v", "resource", "timestamp", "id"}:
+        raise ValueError("it is not a cursor; take one from `pagination.nextCursor`")
+    if fields["v"] != _VERSION:
+        raise ValueError("it comes from another version; begin again without it")
+    if fields["resource"] != resource:
+        raise ValueError(f"it is for another list ({fields['resource']!r:.40}), not for {resource}")
+    at, id_ = fields["timestamp"], fields["id"]
+    if not isinstance(at, str) or not _TIME.fullmatch(at) or type(id_) is not kind or not _is_id(id_):
+        raise ValueError("it was changed; take one from `pagination.nextCursor`")
+    return PageStart(at, id_)
+
+
+def _is_id(id_: int | str) -> bool:
+    if isinstance(id_, int):
+        return 0 < id_ <= _HIGHEST_ID
+    return id_.isprintable()
+
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -29,12 +73,12 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-def bad(option: str, why: str) -> click.BadParameter:
+def bad_option(option: str, why: str) -> click.BadParameter:
     """The error for an option whose value cannot be used."""
     return click.BadParameter(why, ctx=click.get_current_context(silent=True), param_hint=repr(option))
 
 
-def wrong(why: str) -> click.UsageError:
+def usage_error(why: str) -> click.UsageError:
     """The error for options that do not go together."""
     return click.UsageError(why, ctx=click.get_current_context(silent=True))
 
@@ -69,37 +113,39 @@ class Selection:
         )
 
 
-def selector(*, required: bool) -> Callable[[F], F]:
+def selection_options(*, required: bool) -> Callable[[F], F]:
     """Options that name one conversation; the command gets `selection`."""
 
     def decorate(function: F) -> F:
         @wraps(function)
         def with_selection(*args: Any, conversation_id: int | None, session_key: str | None, **more: Any) -> Any:
             if conversation_id is not None and session_key is not None:
-                raise wrong("Give --conversation-id or --session-key, not both.")
+                raise usage_error("Give --conversation-id or --session-key, not both.")
             if required and conversation_id is None and session_key is None:
-                raise wrong("Name a conversation (--conversation-id or --session-key); see `lcm conversations list`.")
+                raise usage_error(
+                    "Name a conversation (--conversation-id or --session-key); see `lcm conversations list`."
+                )
             return function(*args, selection=Selection(conversation_id, session_key), **more)
 
         by_key = click.option(
-            "--session-key", type=text, help="The conversation of this key: the active one, else the newest."
+            "--session-key", type=text_type, help="The conversation of this key: the active one, else the newest."
         )
         by_number = click.option(
-            "--conversation-id", type=number, metavar="ID", help="The conversation with this number."
+            "--conversation-id", type=id_type, metavar="ID", help="The conversation with this number."
         )
         return by_number(by_key(with_selection))  # type: ignore[return-value]
 
     return decorate
 
 
-def time_filters(function: F) -> F:
+def time_options(function: F) -> F:
     """Options for a stretch of time; the command gets it as `span`."""
 
     @wraps(function)
     def with_span(
         *args: Any, after: str | None, before: str | None, between: str | None, recency: str | None, **more: Any
     ) -> Any:
-        return function(*args, span=span_of(after, before, between, recency, datetime.now(UTC)), **more)
+        return function(*args, span=parse_span(after, before, between, recency, datetime.now(UTC)), **more)
 
     wrapped: Any = with_span
     for name, metavar, about in reversed(
@@ -114,72 +160,72 @@ def time_filters(function: F) -> F:
     return wrapped  # type: ignore[no-any-return]
 
 
-def span_of(
+def parse_span(
     after: str | None, before: str | None, between: str | None, recency: str | None, now: datetime
-) -> Span | None:
+) -> TimeRange | None:
     """The stretch of time that the options mean, None when none is given."""
     if between is not None and (after, before, recency) != (None, None, None):
-        raise wrong("--between goes with no other time option.")
+        raise usage_error("--between goes with no other time option.")
     if recency is not None and after is not None:
-        raise wrong("--recency and --after both say where to begin; give one of them.")
+        raise usage_error("--recency and --after both say where to begin; give one of them.")
     since: datetime | None
     until: datetime | None
     if between is not None:
         first, dots, second = between.partition("..")
         if not dots:
-            raise bad("--between", "write two times with .. between them")
-        since, until = _moment("--between", first), _moment("--between", second)
+            raise bad_option("--between", "write two times with .. between them")
+        since, until = _parse_moment("--between", first), _parse_moment("--between", second)
     else:
-        since = _moment("--after", after) if after is not None else None
-        until = _moment("--before", before) if before is not None else None
+        since = _parse_moment("--after", after) if after is not None else None
+        until = _parse_moment("--before", before) if before is not None else None
         if recency is not None:
-            since = _ago(recency, now)
+            since = _parse_ago(recency, now)
     if since is not None and until is not None and since >= until:
-        raise wrong("The stretch of time is empty: it ends before it begins.")
+        raise usage_error("The stretch of time is empty: it ends before it begins.")
     if since is None and until is None:
         return None
-    return Span(None if since is None else state_time(since), None if until is None else state_time(until))
+    return TimeRange(None if since is None else state_time(since), None if until is None else state_time(until))
 
 
-def _moment(option: str, text: str) -> datetime:
+def _parse_moment(option: str, text: str) -> datetime:
     """A time; a fraction below the millisecond is rounded up, as rows are never finer."""
     if not _MOMENT.fullmatch(text):
-        raise bad(option, f"{text!r} is not a time; write ISO-8601 with a zone, such as 2026-07-01T00:00:00Z")
+        raise bad_option(option, f"{text!r} is not a time; write ISO-8601 with a zone, such as 2026-07-01T00:00:00Z")
     try:
         moment = datetime.fromisoformat(text).astimezone(UTC)
         rest = moment.microsecond % 1000
         return moment + timedelta(microseconds=1000 - rest) if rest else moment
     except (ValueError, OverflowError) as error:
-        raise bad(option, f"{text!r} is not a time: {error}") from None
+        raise bad_option(option, f"{text!r} is not a time: {error}") from None
 
 
-def since_of(option: str, text: str, now: datetime) -> datetime:
+def parse_since(option: str, text: str, now: datetime) -> datetime:
     """A time from which on: ISO-8601 with a zone, a date (in UTC), or a duration before now."""
     if re.fullmatch(r"\d+[smhdw]", text, re.ASCII):
-        return _ago(text, now, option)
-    return _moment(option, f"{text}T00:00:00Z" if re.fullmatch(r"\d{4}-\d\d-\d\d", text, re.ASCII) else text)
+        return _parse_ago(text, now, option)
+    return _parse_moment(option, f"{text}T00:00:00Z" if re.fullmatch(r"\d{4}-\d\d-\d\d", text, re.ASCII) else text)
 
 
-def _ago(text: str, now: datetime, option: str = "--recency") -> datetime:
+def _parse_ago(text: str, now: datetime, option: str = "--recency") -> datetime:
     found = re.fullmatch(r"([1-9]\d{0,8})([smhdw])", text, re.ASCII)
     if not found:
-        raise bad(option, f"{text!r} is not a duration; write a number and s, m, h, d or w, such as 6h")
+        raise bad_option(option, f"{text!r} is not a duration; write a number and s, m, h, d or w, such as 6h")
     try:
         return now - timedelta(**{_UNITS[found[2]]: int(found[1])})
     except OverflowError:
-        raise bad(option, f"{text!r} goes back too far") from None
+        raise bad_option(option, f"{text!r} goes back too far") from None
 
 
-def paging(resource: str, kind: type[int] | type[str]) -> Callable[[F], F]:
+def paging_options(resource: str, kind: type[int] | type[str]) -> Callable[[F], F]:
     """Options for a page of a list; the command gets `limit` and `start`."""
 
     def decorate(function: F) -> F:
         @wraps(function)
         def with_start(*args: Any, cursor: str | None, **more: Any) -> Any:
             try:
-                start = None if cursor is None else cursors.decode(resource, kind, cursor)
+                start = None if cursor is None else decode_cursor(resource, kind, cursor)
             except ValueError as error:
-                raise bad("--cursor", str(error)) from None
+                raise bad_option("--cursor", str(error)) from None
             return function(*args, start=start, **more)
 
         wrapped: Any = click.option("--cursor", metavar="CURSOR", help="Continue after an earlier page.")(with_start)
@@ -202,13 +248,13 @@ def pagination(resource: str, limit: int, page: Page[Any]) -> dict[str, Any]:
         "limit": limit,
         "returned": len(page.rows),
         "hasMore": page.next is not None,
-        "nextCursor": None if page.next is None else cursors.encode(resource, page.next),
+        "nextCursor": None if page.next is None else encode_cursor(resource, page.next),
     }
 
 
-def listed(row: MessageRow | SummaryRow | ConversationRow, *, whole: bool = False) -> dict[str, Any]:
+def row_json(row: MessageRow | SummaryRow | ConversationRow, *, whole: bool = False) -> dict[str, Any]:
     """A row as a list shows it: with a preview, and with its text when that was asked for."""
-    item = shape(row)
+    item = json_fields(row)
     if isinstance(row, SummaryRow):
         item["parentCount"], item["childCount"] = item.pop("usedInCount"), item.pop("sourceCount")
     if not isinstance(row, ConversationRow):
@@ -217,11 +263,99 @@ def listed(row: MessageRow | SummaryRow | ConversationRow, *, whole: bool = Fals
     return item
 
 
-def all_listed(rows: Sequence[MessageRow | SummaryRow], *, whole: bool = False) -> list[dict[str, Any]]:
+def rows_json(rows: Sequence[MessageRow | SummaryRow], *, whole: bool = False) -> list[dict[str, Any]]:
     """Rows as a list shows them."""
-    return [listed(row, whole=whole) for row in rows]
+    return [row_json(row, whole=whole) for row in rows]
 
 
-def by_depth(depths: Sequence[Depth]) -> list[dict[str, Any]]:
+def depths_json(depths: Sequence[DepthSizes]) -> list[dict[str, Any]]:
     """How many summaries there are of each depth, and their tokens."""
     return [{name: getattr(depth, name) for name in ("kind", "depth", "count", "tokens")} for depth in depths]
+
+
+#: What is said to somebody who has not named a conversation.
+NAME_ONE = "Name a conversation (--session-key, --session-id or --conversation-id); see `lcm conversations list`."
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationTarget:
+    """One conversation, by its number or by its session."""
+
+    conversation_id: int | None = None
+    session_key: str | None = None
+    session_id: str | None = None
+
+    def need(self, archive: Archive) -> Conversation:
+        """The conversation that is meant: of a session the active one, else the newest."""
+        if self.session_id is None or self.session_key is not None:
+            return archive.conversations.get(Selection(self.conversation_id, self.session_key).need(archive))
+        found = archive.conversations.family(Session(id=self.session_id))
+        if found:
+            return found[0]
+        raise failures.fail(
+            "not_found",
+            f"No conversation has session id {self.session_id!r}.",
+            failures.NOT_FOUND,
+            hint="`lcm conversations list` shows what is there.",
+            kind="conversation",
+            id=self.session_id,
+        )
+
+    def need_active(self, archive: Archive) -> Conversation:
+        """The conversation that is meant; one that is closed does not change any more."""
+        found = self.need(archive)
+        if found.active:
+            return found
+        raise failures.fail(
+            "closed",
+            f"Conversation {found.id} is closed ({found.archive_cause or 'archived'}) and stays as it is.",
+            failures.BAD_ARGUMENTS,
+            hint="Name the conversation that its session goes on in.",
+            conversationId=found.id,
+        )
+
+
+def target_options(*, required: bool = True) -> Callable[[F], F]:
+    """Options that name one conversation; the command gets `target`, None when it need not name one and does not."""
+
+    def decorate(function: F) -> F:
+        @wraps(function)
+        def with_target(
+            *args: Any, conversation_id: int | None, session_key: str | None, session_id: str | None, **more: Any
+        ) -> Any:
+            is_session = session_key is not None or session_id is not None
+            if conversation_id is not None and is_session:
+                raise usage_error("Give --conversation-id or a session, not both.")
+            is_named = conversation_id is not None or is_session
+            if required and not is_named:
+                raise usage_error(NAME_ONE)
+            target = ConversationTarget(conversation_id, session_key, session_id) if is_named else None
+            return function(*args, target=target, **more)
+
+        by_number = click.option(
+            "--conversation-id", type=id_type, metavar="ID", help="The conversation with this number."
+        )
+        by_run = click.option("--session-id", type=text_type, help="The conversation of the run with this id.")
+        by_key = click.option(
+            "--session-key", type=text_type, help="The conversation of this key: the active one, else the newest."
+        )
+        return by_number(by_key(by_run(with_target)))  # type: ignore[return-value]
+
+    return decorate
+
+
+def budget_option(function: F) -> F:
+    """`--budget`; the command gets None when it is not given."""
+    option = click.option(
+        "--budget",
+        metavar="N",
+        type=click.IntRange(1, 1_000_000_000),
+        help="The tokens that a prompt may take; else the setting defaultTokenBudget.",
+    )
+    return option(function)
+
+
+def find_active(invocation: Invocation, target: ConversationTarget) -> Conversation:
+    """The conversation that may be changed, looked up without changing anything."""
+    with invocation.archive() as archive:
+        return target.need_active(archive)

@@ -16,109 +16,109 @@ from lossless.model.times import state_time
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    from lossless.settings import Loaded
+    from lossless.settings import LoadedSettings
 
 #: A preview is one line of at most this many characters.
 PREVIEW_CHARS = 160
 
 #: What a person sees of each answer: the function that prints it, loaded when it is needed.
 VIEWS = {
-    "status": "lossless.cli.views:status",
-    "conversations.list": "lossless.cli.views:conversations_list",
-    "conversations.show": "lossless.cli.views:conversations_show",
-    "messages.list": "lossless.cli.views:messages_list",
-    "messages.tail": "lossless.cli.views:messages_tail",
-    "messages.show": "lossless.cli.views:messages_show",
-    "summaries.list": "lossless.cli.views:summaries_list",
-    "summaries.show": "lossless.cli.views:summaries_show",
-    "append": "lossless.cli.reports:append",
-    "sync": "lossless.cli.reports:sync",
-    "verify": "lossless.cli.reports:verify",
-    "adopt": "lossless.cli.reports:adopt",
-    "config.show": "lossless.cli.reports:config_show",
-    "config.get": "lossless.cli.reports:config_get",
-    "config.set": "lossless.cli.reports:config_set",
-    "install": "lossless.cli.install_views:changed",
-    "uninstall": "lossless.cli.install_views:changed",
-    "install.doctor": "lossless.cli.install_views:examined",
-    "backup": "lossless.cli.keeping_views:backup",
-    "backups": "lossless.cli.keeping_views:backups",
-    "restore": "lossless.cli.keeping_views:restore",
-    "size": "lossless.cli.keeping_views:size",
-    "prune": "lossless.cli.keeping_views:prune",
-    "forget": "lossless.cli.keeping_views:forget",
-    "verify absent": "lossless.cli.keeping_views:absent",
-    "rotate": "lossless.cli.keeping_views:rotate",
-    "context": "lossless.cli.loop_views:context",
-    "compact": "lossless.cli.loop_views:compact",
-    "worker": "lossless.cli.loop_views:worker",
-    "debt": "lossless.cli.loop_views:debt",
-    "pin": "lossless.cli.loop_views:pin",
-    "unpin": "lossless.cli.loop_views:unpin",
-    "new": "lossless.cli.loop_views:new",
-    "reset": "lossless.cli.loop_views:reset",
-    "cost": "lossless.cli.loop_views:cost",
-    "model.test": "lossless.cli.loop_views:model_test",
-    "grep": "lossless.cli.search_views:grep",
-    "recall": "lossless.cli.search_views:recall",
-    "dissolve": "lossless.cli.surgery_views:operation",
-    "transplant": "lossless.cli.surgery_views:operation",
-    "merge": "lossless.cli.surgery_views:operation",
-    "undo": "lossless.cli.surgery_views:operation",
-    "diff": "lossless.cli.surgery_views:diff",
-    "rewrite": "lossless.cli.surgery_views:rewrite",
-    "repair": "lossless.cli.surgery_views:rewrite",
-    "focus": "lossless.cli.surgery_views:focus",
-    "refocus": "lossless.cli.surgery_views:focus",
-    "unfocus": "lossless.cli.surgery_views:focus",
-    "prompts.list": "lossless.cli.surgery_views:prompts_list",
-    "prompts.show": "lossless.cli.surgery_views:prompts_show",
-    "prompts.export": "lossless.cli.surgery_views:prompts_export",
-    "prompts.diff": "lossless.cli.surgery_views:prompts_diff",
-    "prompts.render": "lossless.cli.surgery_views:prompts_render",
-    "doctor": "lossless.cli.surgery_views:doctor",
-    "doctor.apply": "lossless.cli.surgery_views:repairs",
-    "doctor.clean": "lossless.cli.surgery_views:doctor_clean",
-    "doctor.maintenance": "lossless.cli.surgery_views:doctor_maintenance",
-    "doctor.reindex": "lossless.cli.surgery_views:doctor_reindex",
-    "doctor.rebuild": "lossless.cli.surgery_views:doctor_rebuild",
-    "doctor.rollover-splits": "lossless.cli.surgery_views:doctor_splits",
-    "describe": "lossless.cli.opening_views:opened",
-    "expand": "lossless.cli.opening_views:opened",
-    "ask": "lossless.cli.opening_views:ask",
-    "files.list": "lossless.cli.opening_views:files_list",
-    "files.show": "lossless.cli.opening_views:files_show",
-    "files.explore": "lossless.cli.opening_views:files_explore",
-    "files.gc": "lossless.cli.opening_views:files_gc",
-    "stub": "lossless.cli.opening_views:stub",
-    "graph": "lossless.cli.picture_views:graph",
-    "tui": "lossless.cli.picture_views:screenshot",
-    "proxy": "lossless.cli.proxy:view",
-    "bootstrap": "lossless.cli.transcript_views:bootstrap",
-    "transcripts list": "lossless.cli.transcript_views:transcripts",
-    "transcripts accept": "lossless.cli.transcript_views:bootstrap",
-    "transcripts refuse": "lossless.cli.transcript_views:refuse",
-    "quarantine list": "lossless.cli.transcript_views:quarantine",
-    "quarantine accept": "lossless.cli.transcript_views:quarantine_accepted",
-    "quarantine refuse": "lossless.cli.transcript_views:quarantine_refused",
-    "import": "lossless.cli.transcript_views:import_",
-    "backfill": "lossless.cli.transcript_views:backfill",
-    "import.lossless-claw": "lossless.cli.transfer_views:imported",
-    "import.remnic": "lossless.cli.transfer_views:imported",
-    "import.archive": "lossless.cli.transfer_views:imported",
-    "import-lossless-claw": "lossless.cli.transfer_views:imported",
-    "export.archive": "lossless.cli.transfer_views:exported",
-    "export.lossless-claw": "lossless.cli.transfer_views:exported",
-    "export.remnic": "lossless.cli.transfer_views:exported",
-    "export.jsonl": "lossless.cli.transfer_views:exported",
-    "export.markdown": "lossless.cli.transfer_views:exported",
-    "export.html": "lossless.cli.transfer_views:exported",
+    "status": "lossless.cli.conversations:print_status",
+    "conversations.list": "lossless.cli.conversations:print_conversations",
+    "conversations.show": "lossless.cli.conversations:print_conversation",
+    "messages.list": "lossless.cli.conversations:print_messages",
+    "messages.tail": "lossless.cli.conversations:print_tail",
+    "messages.show": "lossless.cli.conversations:print_message",
+    "summaries.list": "lossless.cli.conversations:print_summaries",
+    "summaries.show": "lossless.cli.conversations:print_summary",
+    "append": "lossless.cli.append:print_append",
+    "sync": "lossless.cli.append:print_sync",
+    "verify": "lossless.cli.append:print_verify",
+    "adopt": "lossless.cli.append:print_adopt",
+    "config.show": "lossless.cli.append:print_settings",
+    "config.get": "lossless.cli.append:print_setting",
+    "config.set": "lossless.cli.append:print_setting_change",
+    "install": "lossless.cli.install:print_changes",
+    "uninstall": "lossless.cli.install:print_changes",
+    "install.doctor": "lossless.cli.install:print_checks",
+    "backup": "lossless.cli.retention:print_backup",
+    "backups": "lossless.cli.retention:print_backups",
+    "restore": "lossless.cli.retention:print_restore",
+    "size": "lossless.cli.retention:print_size",
+    "prune": "lossless.cli.retention:print_prune",
+    "forget": "lossless.cli.retention:print_forget",
+    "verify absent": "lossless.cli.retention:print_absent",
+    "rotate": "lossless.cli.retention:print_rotate",
+    "context": "lossless.cli.context:print_context",
+    "compact": "lossless.cli.context:print_compaction",
+    "worker": "lossless.cli.context:print_worker",
+    "debt": "lossless.cli.context:print_pending",
+    "pin": "lossless.cli.context:print_pin",
+    "unpin": "lossless.cli.context:print_unpin",
+    "new": "lossless.cli.context:print_new",
+    "reset": "lossless.cli.context:print_reset",
+    "cost": "lossless.cli.context:print_cost",
+    "model.test": "lossless.cli.context:print_model_test",
+    "grep": "lossless.cli.recall:print_hits",
+    "recall": "lossless.cli.recall:print_evidence",
+    "dissolve": "lossless.cli.surgery:print_operation",
+    "transplant": "lossless.cli.surgery:print_operation",
+    "merge": "lossless.cli.surgery:print_operation",
+    "undo": "lossless.cli.surgery:print_operation",
+    "diff": "lossless.cli.surgery:print_context_diff",
+    "rewrite": "lossless.cli.surgery:print_rewrites",
+    "repair": "lossless.cli.surgery:print_rewrites",
+    "focus": "lossless.cli.surgery:print_focus",
+    "refocus": "lossless.cli.surgery:print_focus",
+    "unfocus": "lossless.cli.surgery:print_focus",
+    "prompts.list": "lossless.cli.surgery:print_prompts",
+    "prompts.show": "lossless.cli.surgery:print_prompt",
+    "prompts.export": "lossless.cli.surgery:print_prompts_export",
+    "prompts.diff": "lossless.cli.surgery:print_prompts_diff",
+    "prompts.render": "lossless.cli.surgery:print_rendered_prompt",
+    "doctor": "lossless.cli.surgery:print_examination",
+    "doctor.apply": "lossless.cli.surgery:print_repairs",
+    "doctor.clean": "lossless.cli.surgery:print_clean",
+    "doctor.maintenance": "lossless.cli.surgery:print_maintenance",
+    "doctor.reindex": "lossless.cli.surgery:print_reindex",
+    "doctor.rebuild": "lossless.cli.surgery:print_rebuild",
+    "doctor.rollover-splits": "lossless.cli.surgery:print_splits",
+    "describe": "lossless.cli.files:print_text",
+    "expand": "lossless.cli.files:print_text",
+    "ask": "lossless.cli.files:print_answer",
+    "files.list": "lossless.cli.files:print_files",
+    "files.show": "lossless.cli.files:print_file",
+    "files.explore": "lossless.cli.files:print_explored",
+    "files.gc": "lossless.cli.files:print_garbage",
+    "stub": "lossless.cli.files:print_stubs",
+    "graph": "lossless.cli.charts:print_graph",
+    "tui": "lossless.cli.charts:print_screenshot",
+    "proxy": "lossless.cli.serve:print_proxy",
+    "bootstrap": "lossless.cli.transcripts:print_bootstrap",
+    "transcripts list": "lossless.cli.transcripts:print_transcripts",
+    "transcripts accept": "lossless.cli.transcripts:print_bootstrap",
+    "transcripts refuse": "lossless.cli.transcripts:print_transcript_refused",
+    "quarantine list": "lossless.cli.transcripts:print_quarantine",
+    "quarantine accept": "lossless.cli.transcripts:print_quarantine_accepted",
+    "quarantine refuse": "lossless.cli.transcripts:print_quarantine_refused",
+    "import": "lossless.cli.transcripts:print_transcript_import",
+    "backfill": "lossless.cli.transcripts:print_backfill",
+    "import.lossless-claw": "lossless.cli.imports:print_import",
+    "import.remnic": "lossless.cli.imports:print_import",
+    "import.archive": "lossless.cli.imports:print_import",
+    "import-lossless-claw": "lossless.cli.imports:print_import",
+    "export.archive": "lossless.cli.imports:print_export",
+    "export.lossless-claw": "lossless.cli.imports:print_export",
+    "export.remnic": "lossless.cli.imports:print_export",
+    "export.jsonl": "lossless.cli.imports:print_export",
+    "export.markdown": "lossless.cli.imports:print_export",
+    "export.html": "lossless.cli.imports:print_export",
 }
 
 
 def write_json(envelope: dict[str, Any], *, pretty: bool = False) -> None:
     """One JSON document; what UTF-8 cannot hold is escaped."""
-    shape: dict[str, Any] = {"default": _plain, "indent": 2 if pretty else None}
+    shape: dict[str, Any] = {"default": _json_default, "indent": 2 if pretty else None}
     try:
         document = json.dumps(envelope, ensure_ascii=False, **shape).encode()
     except UnicodeEncodeError:
@@ -126,7 +126,7 @@ def write_json(envelope: dict[str, Any], *, pretty: bool = False) -> None:
     click.echo(document)
 
 
-def write_view(command: str, data: dict[str, Any], pagination: dict[str, Any] | None, loaded: Loaded) -> None:
+def write_view(command: str, data: dict[str, Any], pagination: dict[str, Any] | None, loaded: LoadedSettings) -> None:
     """The data as a person likes to see it."""
     from lossless.cli.screen import Screen
 
@@ -139,30 +139,30 @@ def write_view(command: str, data: dict[str, Any], pagination: dict[str, Any] | 
         screen.footer(pagination)
 
 
-def _plain(value: object) -> object:
+def _json_default(value: object) -> object:
     if isinstance(value, datetime):
         return state_time(value)
     raise TypeError(f"{type(value).__name__} is no JSON")
 
 
-def camel(name: str) -> str:
+def camel_case(name: str) -> str:
     """A name as JSON spells it.
 
-    >>> camel("max_summary_depth")
+    >>> camel_case("max_summary_depth")
     'maxSummaryDepth'
     """
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 
 
-def shape(value: DataclassInstance) -> dict[str, Any]:
+def json_fields(value: DataclassInstance) -> dict[str, Any]:
     """A value's fields under JSON's names."""
-    return {camel(field.name): getattr(value, field.name) for field in dataclasses.fields(value)}
+    return {camel_case(field.name): getattr(value, field.name) for field in dataclasses.fields(value)}
 
 
-def shape_if_there(value: DataclassInstance | None) -> dict[str, Any] | None:
+def json_fields_or_none(value: DataclassInstance | None) -> dict[str, Any] | None:
     """A value's fields under JSON's names; None when there is no value."""
-    return None if value is None else shape(value)
+    return None if value is None else json_fields(value)
 
 
 def preview(text: str) -> str:

@@ -1,25 +1,283 @@
-"""`lcm recall`: a question in plain words, the evidence back."""
+"""`lcm grep`, `recall`, `describe`, `expand` and `ask`: find what was said and open it.
+
+The commands run the same tools that agents use.
+"""
 
 from __future__ import annotations
 
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
 from zoneinfo import ZoneInfo
 
 import click
 
-from lossless.cli.commands import Command
-from lossless.cli.options import bad, selector
-from lossless.cli.output import shape
+from lossless.cli import failures, options
+from lossless.cli.commands import Command, text_type
+from lossless.cli.options import (
+    bad_option,
+    paging_options,
+    selection_options,
+    target_options,
+    time_options,
+    usage_error,
+)
+from lossless.cli.output import json_fields
+from lossless.cli.screen import Screen, role_text, styled
+from lossless.compaction.summariser import Summariser
+from lossless.errors import NotFound
+from lossless.files import vault
+from lossless.model.conversations import Session
+from lossless.model.records import PageStart
+from lossless.model.records import SearchPlace as TextPlace
+from lossless.model.times import parse_time, state_time
+from lossless.recall.delegate import ReaderModel
+from lossless.recall.describe import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAGE_BYTES
+from lossless.recall.results import NOTHING_FOUND_HINT
+from lossless.recall.scope import OUT_OF_SCOPE, Caller, is_subagent_key
+from lossless.recall.tools import TOOLS_BY_NAME, Toolbox, read_arguments
+from lossless.store.archive import Archive
 
 if TYPE_CHECKING:
-    from lossless.cli.invocation import Invocation
-    from lossless.cli.options import Selection
+    from collections.abc import Callable, Iterator
+
+    from rich.text import Text
+
+    from lossless.cli.commands import Invocation
+    from lossless.cli.options import ConversationTarget, Selection
+    from lossless.files.vault import Vault
+    from lossless.model.records import TimeRange
+    from lossless.recall.calls import ToolCallResult
+    from lossless.recall.results import SearchHit, SearchResult, SearchStart
+    from lossless.recall.scope import GrepRequest, Scope, SearchIn, SortOrder
+    from lossless.settings import Settings
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolScope:
+    """What a person lets a tool look at: a session with its earlier conversations, one conversation, or all."""
+
+    target: ConversationTarget | None = None
+
+    def resolve(self, archive: Archive) -> tuple[Caller, dict[str, Any]]:
+        """Who asks, and what it says about where to look; what is named must be there."""
+        target = self.target
+        if target is None:
+            return Caller(), {"allConversations": True}
+        found = target.need(archive)
+        if target.conversation_id is not None or is_subagent_key(target.session_key):
+            return Caller(), {"conversationId": found.id}
+        return Caller(Session(key=target.session_key, id=target.session_id), in_turn=False), {}
+
+
+def tool_scope_options(function: F) -> F:
+    """Options that say where to look; the command gets `reach`."""
+
+    @wraps(function)
+    def with_reach(*args: Any, target: ConversationTarget | None, everything: bool, **more: Any) -> Any:
+        if target is not None and everything:
+            raise usage_error("Give --all or a conversation, not both.")
+        return function(*args, reach=ToolScope(target), **more)
+
+    option = click.option(
+        "--all", "everything", is_flag=True, help="Look at all conversations, as without a selection."
+    )
+    return target_options(required=False)(option(with_reach))  # type: ignore[return-value]
+
+
+def vault_of(invocation: Invocation) -> Vault:
+    """Where the bytes of stored files lie."""
+    found = vault.open_vault(invocation.file_path, invocation.loaded.settings.large_files_dir)
+    assert found is not None  # an archive that a command names is a file
+    return found
+
+
+def run_tool(
+    invocation: Invocation,
+    archive: Archive,
+    name: str,
+    reach: ToolScope,
+    args: dict[str, Any],
+    models: tuple[ReaderModel, ...] = (),
+) -> ToolCallResult:
+    """Use a tool as agents do, with everything that is allowed to sub-agents; what is wrong is raised."""
+    settings = replace(invocation.loaded.settings, expand_for_main_agents="allow")
+    box = Toolbox(archive, settings, vault=vault_of(invocation), models=models)
+    tool = TOOLS_BY_NAME[name]
+    caller, where = reach.resolve(archive)
+    given = {key: value for key, value in args.items() if value is not None}
+    try:
+        return tool.function(box, read_arguments(tool.parameters, given | where), caller)
+    except NotFound as error:
+        if error.kind != OUT_OF_SCOPE:
+            raise
+        is_all = reach.target is None
+        raise failures.fail(
+            "not_found",
+            f"There is no {error.id} in {'this archive' if is_all else 'the conversations that were named'}.",
+            failures.NOT_FOUND,
+            hint="" if is_all else "It may be in another conversation: --all looks in all of them.",
+            id=error.id,
+        ) from None
+
+
+_START = re.compile(
+    r"(scan\.)?(any\.)?(?:(?:versions\.)?offset:([0-9]{1,9})|message:([1-9][0-9]{0,17})|summary:(.+))", re.ASCII
+)
+
+
+@click.command("grep", cls=Command)
+@click.argument("pattern")
+@selection_options(required=False)
+@click.option("--regex", "-E", is_flag=True, help="PATTERN is a regular expression.")
+@click.option("--fixed", "-F", is_flag=True, help="PATTERN is taken literally, letter by letter.")
+@click.option("--ignore-case", "-i", is_flag=True, help="With -E or -F: ignore upper and lower case.")
+@click.option(
+    "--in",
+    "search_in",
+    type=click.Choice(["both", "messages", "summaries", "files"]),
+    default="both",
+    show_default=True,
+    help="Where to look; files are the large payloads that were set aside.",
+)
+@click.option(
+    "--sort",
+    type=click.Choice(["recency", "relevance", "hybrid"]),
+    default="recency",
+    show_default=True,
+    help="For words: newest first, best first, or a mix of both.",
+)
+@time_options
+@paging_options("grep", str)
+@click.pass_obj
+def grep(
+    invocation: Invocation,
+    pattern: str,
+    selection: Selection,
+    regex: bool,
+    fixed: bool,
+    ignore_case: bool,
+    search_in: SearchIn,
+    sort: SortOrder,
+    span: TimeRange | None,
+    limit: int,
+    start: PageStart | None,
+) -> None:
+    """Find PATTERN in messages, tool calls and summaries: its words, in any script, in any form.
+
+    Texts with all of the words come before those with some of them. Quote a phrase inside PATTERN to keep its
+    words together. The newest come first.
+    """
+    from lossless.recall.scope import GrepRequest, Scope
+
+    if not pattern:
+        raise bad_option("PATTERN", "it is empty")
+    if regex and fixed:
+        raise bad_option("--fixed", "it does not go with --regex")
+    if fixed or regex:
+        pattern = f"{_flags(ignore_case, fixed)}{re.escape(pattern) if fixed else pattern}"
+    since, before = (None, None) if span is None else (_time_or_none(span.since), _time_or_none(span.before))
+    mode = "regex" if regex or fixed else "full_text"
+    request = GrepRequest(pattern, mode, search_in, (), since, before, limit, sort)  # type: ignore[arg-type]
+    with invocation.archive() as archive:
+        id_ = selection.find(archive)
+        scope = Scope("all", None) if id_ is None else Scope("conversation", (id_,))
+        found = _search(invocation, archive, scope, request, _cursor_start(start))
+    rest = found.next if found.truncated else None
+    pagination = {
+        "limit": found.request.limit,
+        "returned": len(found.hits),
+        "hasMore": rest is not None,
+        "nextCursor": None if rest is None else options.encode_cursor("grep", _cursor_place(rest)),
+    }
+    data = {"items": [hit_json(hit) for hit in found.hits], "total": found.total, "hint": found.hint}
+    invocation.emit("grep", data, pagination)
+
+
+def _search(
+    invocation: Invocation, archive: Archive, scope: Scope, request: GrepRequest, start: SearchStart | None
+) -> SearchResult:
+    from lossless.files.vault import open_vault
+    from lossless.recall import search
+
+    settings = invocation.loaded.settings
+    vault = open_vault(archive.path, settings.large_files_dir)
+    means = search.SearchLimits(settings.regex_timeout_ms / 1000, settings.trigram_index, settings.regex_engine, vault)
+    return search.grep(archive, scope, request, datetime.now(UTC), cursor=start, means=means)
+
+
+def _flags(ignore_case: bool, fixed: bool) -> str:
+    """Letter by letter, ß and SS are the same without case."""
+    return "" if not ignore_case else "(?if)" if fixed else "(?i)"
+
+
+def _time_or_none(text: str | None) -> datetime | None:
+    return None if text is None else parse_time(text)
+
+
+def _cursor_place(start: SearchStart) -> PageStart:
+    """Where the next page begins, as a cursor of this list holds it."""
+    marks = f"{'scan.' if start.is_scan else ''}{'any.' if start.is_any else ''}"
+    marks += "versions." if start.is_version else ""
+    if start.place is None:
+        return PageStart("", f"{marks}offset:{start.offset}")
+    at, what, id_ = start.place
+    return PageStart(state_time(datetime.fromtimestamp(at / 1000, UTC)), f"{marks}{what}:{id_}")
+
+
+def _cursor_start(place: PageStart | None) -> SearchStart | None:
+    """What a cursor means."""
+    from lossless.recall.results import SearchStart
+
+    if place is None:
+        return None
+    found = _START.fullmatch(str(place.id))
+    if found is None or (found[3] is None) == (place.at == ""):
+        raise bad_option("--cursor", "it was changed; take one from `pagination.nextCursor`")
+    text_place, is_version = _text_place(place.at, found[4], found[5]), "versions.offset:" in found[0]
+    return SearchStart(
+        int(found[3] or 0), text_place, bool(found[1]), bool(found[2]), is_version and found[3] is not None
+    )
+
+
+def _text_place(at: str, message: str | None, summary: str | None) -> TextPlace | None:
+
+    if not at:
+        return None
+    moment = round(parse_time(at).timestamp() * 1000)
+    if message is not None:
+        return TextPlace(moment, "message", int(message))
+    return TextPlace(moment, "summary", summary or "")
+
+
+def hit_json(hit: SearchHit) -> dict[str, Any]:
+    """A hit under JSON's names."""
+    item: dict[str, Any] = {
+        "id": hit.id,
+        "type": hit.kind,
+        "conversationId": hit.conversation_id,
+        "createdAt": hit.created_at,
+        "snippet": hit.snippet,
+        "match": list(hit.matches[0]) if hit.matches else [0, 0],
+        "matches": [list(match) for match in hit.matches],
+    }
+    if hit.kind == "message":
+        version = {} if hit.version is None else {"version": hit.version}
+        return item | {"seq": hit.seq, "role": hit.role, "summarizedIn": hit.summary_id} | version
+    if hit.kind == "summary":
+        kind = "condensed" if hit.depth else "leaf"
+        return item | {"summaryId": hit.id, "depth": hit.depth, "kind": kind}
+    return item | {"fileName": hit.name, "line": hit.line, "offset": hit.offset}
 
 
 @click.command("recall", cls=Command)
 @click.argument("question")
-@selector(required=False)
+@selection_options(required=False)
 @click.option("--max-tokens", metavar="N", type=click.IntRange(1), help="How long the evidence may be.")
 @click.pass_obj
 def recall(invocation: Invocation, question: str, selection: Selection, max_tokens: int | None) -> None:
@@ -28,16 +286,250 @@ def recall(invocation: Invocation, question: str, selection: Selection, max_toke
     No model is asked. "Last Friday" in the question means the one before today; in a quotation it is explained by
     the day on which it was said.
     """
-    from lossless.recall.recall import recall
+    from lossless.recall.evidence import recall
     from lossless.recall.scope import Scope
 
     if not question.strip():
-        raise bad("QUESTION", "it is empty")
+        raise bad_option("QUESTION", "it is empty")
     settings = invocation.loaded.settings
     now = datetime.now(ZoneInfo(settings.timezone) if settings.timezone else UTC)
     with invocation.archive() as archive:
         id_ = selection.find(archive)
         scope = Scope("all", None) if id_ is None else Scope("conversation", (id_,))
         found = recall(archive, scope, question, max_tokens or settings.recall_max_tokens, now)
-    evidence = [shape(item) | {"reference": item.reference} for item in found.evidence]
+    evidence = [json_fields(item) | {"reference": item.reference} for item in found.evidence]
     invocation.emit("recall", {"question": question, "note": found.note, "evidence": evidence, "text": str(found)})
+
+
+LINE_NUMBER = click.IntRange(1, 1_000_000_000)
+TOKEN_LIMIT = click.IntRange(1, 1_000_000_000)
+
+
+@click.command("describe", cls=Command)
+@click.argument("name", metavar="ID", type=text_type)
+@tool_scope_options
+@click.option("--token-cap", metavar="N", type=TOKEN_LIMIT, help="The budget to compare branches with; else the most.")
+@click.option("--start-line", metavar="N", type=LINE_NUMBER, help="The first line of a file to show.")
+@click.option("--end-line", metavar="N", type=LINE_NUMBER, help="The last line of a file to show.")
+@click.option(
+    "--max-bytes",
+    metavar="N",
+    type=click.IntRange(MIN_PAGE_BYTES, MAX_PAGE_BYTES),
+    default=DEFAULT_PAGE_BYTES,
+    show_default=True,
+    help="The most bytes of a file to show at once.",
+)
+@click.option("--cursor", metavar="CURSOR", type=text_type, help="Continue where an earlier answer stopped.")
+@click.pass_obj
+def describe(
+    invocation: Invocation,
+    name: str,
+    reach: ToolScope,
+    token_cap: int | None,
+    start_line: int | None,
+    end_line: int | None,
+    max_bytes: int,
+    cursor: str | None,
+) -> None:
+    """Open ID: a summary (sum_…), a message (msg#12, or its number) or a stored file (file_…).
+
+    A summary is shown with what it was made of and what opening that would cost; a message whole, with its
+    neighbours; a file with its content. A reference copied from a prompt works, too.
+    """
+    if start_line is not None and end_line is not None and end_line < start_line:
+        raise usage_error("--end-line is before --start-line.")
+    args = {
+        "id": name,
+        "tokenCap": token_cap,
+        "expandFileMaxBytes": max_bytes,
+        "startLine": start_line,
+        "endLine": end_line,
+        "cursor": cursor,
+    }
+    with invocation.archive() as archive:
+        result = run_tool(invocation, archive, "lcm_describe", reach, args)
+    invocation.emit("describe", result.details | {"text": result.text})
+
+
+@click.command("expand", cls=Command)
+@click.argument("ids", nargs=-1, metavar="[IDS]...", type=text_type)
+@tool_scope_options
+@click.option("--query", metavar="WORDS", type=text_type, help="Also open the summaries that match these words best.")
+@click.option(
+    "--max-depth",
+    metavar="N",
+    type=click.IntRange(1, 10),
+    default=3,
+    show_default=True,
+    help="How many layers to go down.",
+)
+@click.option("--token-cap", metavar="N", type=TOKEN_LIMIT, help="The most tokens; else the setting maxExpandTokens.")
+@click.option("--messages", "include_messages", is_flag=True, help="Go down to the messages.")
+@click.option("--around", metavar="ID", type=text_type, help="Centre on this message (msg#12).")
+@click.option("--cursor", metavar="CURSOR", type=text_type, help="Continue where an earlier answer stopped.")
+@click.pass_obj
+def expand(
+    invocation: Invocation,
+    ids: tuple[str, ...],
+    reach: ToolScope,
+    query: str | None,
+    max_depth: int,
+    token_cap: int | None,
+    include_messages: bool,
+    around: str | None,
+    cursor: str | None,
+) -> None:
+    """Read what the summaries IDS were made of, in order and within a budget.
+
+    Of a leaf that is named, the messages are always read; --messages reads those below deeper summaries, too. To go
+    on, repeat the command with --cursor.
+    """
+    if not ids and (query, around, cursor) == (None, None, None):
+        raise usage_error("Name a summary (sum_…), or give --query or --around.")
+    args = {
+        "summaryIds": list(ids),
+        "query": query,
+        "maxDepth": max_depth,
+        "tokenCap": token_cap,
+        "includeMessages": include_messages,
+        "around": around,
+        "cursor": cursor,
+    }
+    with invocation.archive() as archive:
+        result = run_tool(invocation, archive, "lcm_expand", reach, args)
+    invocation.emit("expand", result.details | {"text": result.text})
+
+
+_PURPOSE = "answer"
+_ANSWER_TOKENS = click.IntRange(1, 100_000)
+
+
+@click.command("ask", cls=Command)
+@click.argument("prompt", type=text_type)
+@tool_scope_options
+@click.option(
+    "--query", metavar="WORDS", type=text_type, help="What to search for; else the words of PROMPT, without --ids."
+)
+@click.option("--ids", metavar="ID,…", type=text_type, help="Summaries to begin with, with commas between them.")
+@click.option("--timeout", metavar="SECONDS", type=click.FloatRange(0.001, 600), help="How long to wait at most.")
+@click.option("--max-tokens", metavar="N", type=_ANSWER_TOKENS, help="How long the answer should be.  [default: 2000]")
+@click.option(
+    "--token-cap", metavar="N", type=TOKEN_LIMIT, help="How much may be read; else the setting maxExpandTokens."
+)
+@click.option("--no-model", is_flag=True, help="Ask no model: the answer is the evidence itself.")
+@click.pass_obj
+def ask(
+    invocation: Invocation,
+    prompt: str,
+    reach: ToolScope,
+    query: str | None,
+    ids: str | None,
+    timeout: float | None,
+    max_tokens: int | None,
+    token_cap: int | None,
+    no_model: bool,
+) -> None:
+    """Answer the question PROMPT from what was said, with the ids that support the answer.
+
+    A configured model reads and answers; every call is counted by `lcm cost`. Without one, the answer is the
+    evidence itself, and says so. Exit code 1 when a model was asked and gave no answer.
+    """
+    named = [id_.strip() for id_ in (ids or "").split(",") if id_.strip()]
+    args = {
+        "prompt": prompt,
+        "query": query or (None if named else prompt),
+        "summaryIds": named,
+        "maxTokens": max_tokens,
+        "tokenCap": token_cap,
+        "timeoutMs": None if timeout is None else max(1, round(1000 * timeout)),
+    }
+    with _open_for_answer(invocation, may_ask=not no_model) as (archive, models):
+        result = run_tool(invocation, archive, "lcm_expand_query", reach, args, models)
+    details = result.details
+    if result.is_error and "errorCode" in details:
+        raise _no_answer(details)
+    found = {"answer": details.get("answer", details.get("error")), "models": [model.name for model in models]}
+    invocation.emit("ask", found | {name: value for name, value in details.items() if name != "error"})
+
+
+def _no_answer(details: dict[str, Any]) -> failures.CommandFailed:
+    hint = "With --no-model the answer is the evidence itself."
+    return failures.fail(
+        "no_answer",
+        f"There is no answer: {details['error']}.",
+        failures.INTERNAL,
+        hint=hint,
+        errorCode=details["errorCode"],
+        conversations=details.get("conversationBreakdown", []),
+    )
+
+
+@contextmanager
+def _open_for_answer(invocation: Invocation, *, may_ask: bool) -> Iterator[tuple[Archive, tuple[ReaderModel, ...]]]:
+    """The archive and who answers. Calls are rows, so it is opened for writing only when there is somebody to call."""
+    writers = _answer_models(invocation.loaded.settings) if may_ask else []
+    with invocation.archive() as archive:
+        if not writers:
+            yield archive, ()
+            return
+    with Archive.open(invocation.file_path) as archive:
+        yield archive, tuple(_model(writer, archive) for writer in writers)
+
+
+def _answer_models(settings: Settings) -> list[Summariser]:
+    """Who may be asked, in order: the model for answers, then the one for summaries."""
+    choices = [settings]
+    if settings.expansion_model:
+        provider = settings.expansion_provider or settings.summary_provider
+        choices.insert(0, replace(settings, summary_model=settings.expansion_model, summary_provider=provider))
+    return [writer for writer in map(Summariser, choices) if writer.has_model]
+
+
+def _model(writer: Summariser, archive: Archive) -> ReaderModel:
+    gate = writer.gate(archive, 0, lambda: datetime.now(UTC))
+    return ReaderModel(
+        writer.candidates()[0].name,
+        writer.chain(replace(gate, scope=_PURPOSE, conversation_id=None, purpose=_PURPOSE, tickets=[])),
+    )
+
+
+Data = dict[str, Any]
+
+
+def print_hits(screen: Screen, data: Data) -> None:
+    """Each place with what was found marked in it."""
+    for item in data["items"]:
+        snippet = styled(item["snippet"], "")
+        for start, end in item["matches"]:
+            snippet.stylize("bold black on yellow", start, end)
+        name = f"#{item['id']}" if item["type"] == "message" else item["id"]
+        when = f"  {screen.time(item['createdAt'])}  conversation {item['conversationId']}"
+        screen.line(styled(f"{name} ", "bold"), _speaker_text(item), styled(when, "dim"))
+        screen.prose(snippet)
+    if data["hint"] and data["hint"] != NOTHING_FOUND_HINT:
+        screen.line(styled(data["hint"], "dim"))
+
+
+def _speaker_text(item: Data) -> Text:
+    if item["type"] == "message":
+        return role_text(item["role"])
+    if item["type"] == "summary":
+        return styled(f"depth {item['depth']}", "blue")
+    return styled(f"{item['fileName'] or 'file'} line {item['line']}", "blue")
+
+
+def print_evidence(screen: Screen, data: Data) -> None:
+    """The evidence under the days on which it was said, the best day first."""
+    days: dict[tuple[str, int, str | None], list[Data]] = {}
+    for item in data["evidence"]:
+        place = screen.date(item["createdAt"]), item["conversationId"], item["summaryId"]
+        days.setdefault(place, []).append(item)
+    if data["note"]:
+        screen.line(styled(data["note"], "dim"))
+    for (day, conversation_id, summary_id), items in days.items():
+        screen.gap()
+        screen.title(day, f"conversation {conversation_id}", *([summary_id] if summary_id else []))
+        for item in sorted(items, key=lambda item: int(item["seq"])):
+            meant = f"  [{item['days']}]" if item["days"] else ""
+            screen.line(styled(f"#{item['id']} ", "bold"), role_text(item["role"]), styled(meant, "dim"))
+            screen.prose(item["text"])

@@ -1,7 +1,12 @@
-"""`lcm size` and `lcm prune`: what takes the room, and deleting whole conversations for good."""
+"""`lcm backup`, `backups`, `restore`, `rotate`, `size`, `prune` and `forget`: copies of the archive, what takes
+space, and what is deleted for good.
+"""
 
 from __future__ import annotations
 
+import re
+import shlex
+import sys
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,24 +14,169 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lossless.cli.backups import bar
-from lossless.cli.commands import Command, text
-from lossless.cli.options import bad, wrong
-from lossless.cli.output import shape
-from lossless.cli.toolbox import vault_of
-from lossless.errors import BadInput
-from lossless.lifecycle import prune as pruning
-from lossless.lifecycle.backup import make_beside
-from lossless.lifecycle.size import survey
+from lossless.cli import failures
+from lossless.cli.commands import Command, text_type
+from lossless.cli.failures import printable
+from lossless.cli.options import bad_option, target_options, usage_error
+from lossless.cli.output import json_fields, json_fields_or_none
+from lossless.cli.recall import vault_of
+from lossless.cli.screen import format_bytes, format_count, plural, styled
+from lossless.engine import Engine
+from lossless.errors import BadInput, NotFound
+from lossless.maintenance import backup as copies
+from lossless.maintenance import prune as pruning
+from lossless.maintenance.backup import make_backup_beside
+from lossless.maintenance.prune import measure_archive
+from lossless.maintenance.rotate import NOTHING_TO_REMOVE
+from lossless.model.conversations import Session
+from lossless.model.masking import check_phrase
+from lossless.model.paths import expand_path
 from lossless.store.archive import Archive
 
 if TYPE_CHECKING:
-    from lossless.cli.invocation import Invocation
+    from lossless.cli.commands import Invocation
+    from lossless.cli.options import ConversationTarget
+    from lossless.cli.screen import Screen
     from lossless.files.vault import Vault
-    from lossless.lifecycle.prune import Choice, Pruned, PrunePlan
+    from lossless.maintenance.backup import Backup
+    from lossless.maintenance.forget import ForgetChanges, ForgetReport
+    from lossless.maintenance.prune import PruneCandidate, PruneFilter, PrunePlan
+    from lossless.maintenance.rotate import RotateReport
+    from lossless.model.conversations import Conversation
+
+
+@click.command("backup", cls=Command)
+@click.argument("path", metavar="[PATH]", type=text_type, required=False)
+@click.option("--rolling", is_flag=True, help="Replace the rolling backup beside the archive.")
+@click.pass_obj
+def backup(invocation: Invocation, path: str | None, rolling: bool) -> None:
+    """Copy the archive to PATH, or beside it under a name with the time.
+
+    The copy is whole even while others write. Large payloads are put into a folder beside it, as links where that is
+    possible, so that they take no room twice.
+    """
+    if path is not None and rolling:
+        raise usage_error("--rolling has its own place; give it or PATH, not both.")
+    label = copies.ROLLING if rolling else "backup"
+    with invocation.archive() as archive, byte_progress_for(invocation, "Copying", archive.care.size()[0]) as advance:
+        if path is None:
+            made = copies.make_backup_beside(archive, label, datetime.now(UTC), advance, vault=vault_of(invocation))
+        else:
+            place = expand_path(path).absolute()
+            made = copies.make_backup(archive, place, progress=advance, vault=vault_of(invocation))
+    invocation.emit("backup", {**_backup_json(made), "files": made.files})
+
+
+@click.command("backups", cls=Command)
+@click.pass_obj
+def backups(invocation: Invocation) -> None:
+    """List the backups beside the archive, newest first."""
+    found = copies.list_backups(invocation.file_path)
+    data = {
+        "count": len(found),
+        "bytes": sum(item.bytes for item in found),
+        "items": [_backup_json(item) for item in found],
+    }
+    invocation.emit("backups", data)
+
+
+@click.command("restore", cls=Command)
+@click.argument("source", metavar="BACKUP", type=text_type)
+@click.option("--yes", is_flag=True, help="Do it without asking; a program must give this.")
+@click.pass_obj
+def restore(invocation: Invocation, source: str, yes: bool) -> None:
+    """Replace the archive with BACKUP: a path, or the name of a file that `lcm backups` lists.
+
+    The backup is proved as `lcm verify` does, then what is there now is backed up, then it is replaced as a whole. It
+    refuses while another process has the archive open. Without --yes, only the backup is proved, and at a terminal
+    you are asked.
+    """
+    archive_path = invocation.file_path
+    place = _find_backup(source, archive_path)
+    data: dict[str, Any] = {"applied": False, "databasePath": archive_path, "source": str(place)}
+    warnings: list[str] = []
+    if not yes:
+        counts = copies.inspect_backup(place, lambda archive: _problems(archive, warnings))
+        data |= {"counts": json_fields_or_none(counts), "warnings": len(warnings)}
+        if not ask_person(f"Replace {archive_path} by {place.name} ({counts.messages:,} messages)?"):
+            invocation.emit("restore", data)
+            return
+        warnings.clear()
+    with byte_progress_for(invocation, "Restoring", place.stat().st_size if place.is_file() else None) as advance:
+        done = copies.restore_backup(
+            place,
+            archive_path,
+            lambda archive: _problems(archive, warnings),
+            datetime.now(UTC),
+            advance,
+            vault_of(invocation),
+        )
+    if warnings:  # some may have been of payloads that are back now
+        warnings.clear()
+        with invocation.archive() as archive:
+            _problems(archive, warnings)
+    data |= {
+        "applied": True,
+        "previous": None if done.previous is None else str(done.previous),
+        "before": json_fields_or_none(done.before),
+        "counts": json_fields_or_none(done.after),
+        "files": done.files,
+        "warnings": len(warnings),
+    }
+    invocation.emit("restore", data)
+
+
+def _backup_json(made: Backup) -> dict[str, Any]:
+    return {
+        "path": str(made.path),
+        "label": made.label,
+        "madeAt": made.made_at,
+        "bytes": made.bytes,
+        "rolling": made.is_rolling,
+    }
+
+
+def _find_backup(source: str, archive_path: str) -> Path:
+    """The file that a person means: a path, or a name beside the archive."""
+    given = expand_path(source)
+    beside = Path(archive_path).parent / source
+    place = given if given.is_file() or not beside.is_file() else beside
+    if not place.is_file():
+        raise failures.fail(
+            "not_found",
+            f"There is no backup {source!r}.",
+            failures.NOT_FOUND,
+            hint="`lcm backups` lists those beside the archive.",
+            path=source,
+        )
+    return place.absolute()
+
+
+def _problems(archive: Archive, warnings: list[str]) -> list[str]:
+    """What is wrong with an archive, without warnings and without payloads, which a backup keeps in its own folder."""
+    from lossless.maintenance.verify import verify_archive
+
+    found = verify_archive(archive).problems
+    warnings += [str(problem) for problem in found if problem.severity == "warning" or problem.check == "files"]
+    return [str(problem) for problem in found if problem.severity == "error" and problem.check != "files"]
+
+
+def ask_person(question: str) -> bool:
+    """Ask a person at a terminal; a program has not agreed."""
+    return sys.stdin.isatty() and click.confirm(printable(question), err=True)
+
+
+def byte_progress_for(invocation: Invocation, what: str, total: int | None) -> Any:
+    """A bar that counts bytes, for somebody who watches."""
+    if not invocation.shows_progress:
+        return nullcontext()
+    from lossless.cli.screen import byte_progress
+
+    return byte_progress(what, total)
+
 
 #: How many conversations are listed; the others are counted.
-_SHOWN = 50
+_LISTED_CONVERSATIONS = 50
 
 
 @click.command("size", cls=Command)
@@ -38,19 +188,19 @@ def size(invocation: Invocation) -> None:
     """
     vault = vault_of(invocation)
     with invocation.archive() as archive:
-        found = survey(archive, vault, datetime.now(UTC))
-    data = shape(found) | {
-        "rows": [shape(row) for row in found.rows],
-        "couldGo": [shape(item) for item in found.could_go],
+        found = measure_archive(archive, vault, datetime.now(UTC))
+    data = json_fields(found) | {
+        "rows": [json_fields(row) for row in found.rows],
+        "couldGo": [json_fields(item) for item in found.could_go],
         "folder": str(vault.root),
     }
     invocation.emit("size", data)
 
 
 @click.command("prune", cls=Command)
-@click.option("--older-than", metavar="AGE", type=text, help="Silent for longer than this: 90d, 12w, 6m or 2y.")
-@click.option("--to", "limit", metavar="SIZE", type=text, help="The oldest, until all takes at most this: 2GB.")
-@click.option("--session", "patterns", metavar="GLOB", type=text, multiple=True, help="Sessions with such a name.")
+@click.option("--older-than", metavar="AGE", type=text_type, help="Silent for longer than this: 90d, 12w, 6m or 2y.")
+@click.option("--to", "limit", metavar="SIZE", type=text_type, help="The oldest, until all takes at most this: 2GB.")
+@click.option("--session", "patterns", metavar="GLOB", type=text_type, multiple=True, help="Sessions with such a name.")
 @click.option("--include-active", is_flag=True, help="Also conversations that are not closed.")
 @click.option("--no-backup", is_flag=True, help="Make no backup before.")
 @click.option("--vacuum/--no-vacuum", default=None, help="Free the space on disk; by default when it is worthwhile.")
@@ -73,31 +223,33 @@ def prune(
     hundred conversations at a time are deleted: interrupting leaves an archive in which everything holds. With --vacuum
     and no condition it only frees space.
     """
-    choice = _choice(older_than, limit, patterns, include_active)
+    choice = _prune_choice(older_than, limit, patterns, include_active)
     if choice.is_empty and not vacuum:
-        raise wrong("Say what may go: --older-than, --to or --session; or only --vacuum.")
+        raise usage_error("Say what may go: --older-than, --to or --session; or only --vacuum.")
     with invocation.archive() as archive:
-        work = pruning.plan(archive, choice, datetime.now(UTC))
+        work = pruning.plan_prune(archive, choice, datetime.now(UTC))
         database, free = archive.care.size()
-    data = _planned(work) | {"applied": is_real, "databaseSizeBytes": database, "freeBytes": free}
+    data = _prune_json(work) | {"applied": is_real, "databaseSizeBytes": database, "freeBytes": free}
     if is_real and (work.chosen or vacuum):
-        data |= _apply(invocation, work, backs_up=not no_backup, vacuum=vacuum)
+        data |= _apply_prune(invocation, work, backs_up=not no_backup, vacuum=vacuum)
     invocation.emit("prune", data)
 
 
-def _choice(older_than: str | None, limit: str | None, patterns: tuple[str, ...], include_active: bool) -> Choice:
+def _prune_choice(
+    older_than: str | None, limit: str | None, patterns: tuple[str, ...], include_active: bool
+) -> PruneFilter:
     try:
         age = None if older_than is None else pruning.parse_age(older_than)
     except BadInput as error:
-        raise bad("--older-than", str(error)) from None
+        raise bad_option("--older-than", str(error)) from None
     try:
         most = None if limit is None else pruning.parse_size(limit)
     except BadInput as error:
-        raise bad("--to", str(error)) from None
-    return pruning.Choice(age, most, patterns, include_active)
+        raise bad_option("--to", str(error)) from None
+    return pruning.PruneFilter(age, most, patterns, include_active)
 
 
-def _planned(work: PrunePlan) -> dict[str, Any]:
+def _prune_json(work: PrunePlan) -> dict[str, Any]:
     return {
         "conversations": len(work.chosen),
         "messages": work.messages,
@@ -107,11 +259,11 @@ def _planned(work: PrunePlan) -> dict[str, Any]:
         "bytesBefore": work.bytes_before,
         "bytesAfter": work.bytes_after,
         "inUse": list(work.in_use),
-        "items": [_item(item) for item in work.chosen[:_SHOWN]],
+        "items": [_pruned_json(item) for item in work.chosen[:_LISTED_CONVERSATIONS]],
     }
 
 
-def _item(item: Pruned) -> dict[str, Any]:
+def _pruned_json(item: PruneCandidate) -> dict[str, Any]:
     held = item.held
     return {
         "conversationId": held.id,
@@ -127,16 +279,16 @@ def _item(item: Pruned) -> dict[str, Any]:
     }
 
 
-def _apply(invocation: Invocation, work: PrunePlan, *, backs_up: bool, vacuum: bool | None) -> dict[str, Any]:
+def _apply_prune(invocation: Invocation, work: PrunePlan, *, backs_up: bool, vacuum: bool | None) -> dict[str, Any]:
     now = datetime.now(UTC)
     backup_path = None
     with Archive.open(invocation.file_path) as archive:
         if backs_up and work.chosen:
-            with bar(invocation, "Copying", archive.care.size()[0]) as advance:
-                backup_path = str(make_beside(archive, "prune", now, advance, vault=_own_vault(invocation)).path)
-        with _counting(invocation, len(work.chosen)) as advance:
-            report = pruning.apply(archive, _own_vault(invocation), work, now, advance)
-        room = None if vacuum is False else pruning.give_room_back(archive, always=bool(vacuum))
+            with byte_progress_for(invocation, "Copying", archive.care.size()[0]) as advance:
+                backup_path = str(make_backup_beside(archive, "prune", now, advance, vault=_own_vault(invocation)).path)
+        with _delete_progress(invocation, len(work.chosen)) as advance:
+            report = pruning.apply_prune(archive, _own_vault(invocation), work, now, advance)
+        room = None if vacuum is False else pruning.vacuum_archive(archive, always=bool(vacuum))
         database, free = archive.care.size()
     return {
         "conversations": report.conversations,
@@ -161,9 +313,379 @@ def _own_vault(invocation: Invocation) -> Vault | None:
     return vault if is_ours else None
 
 
-def _counting(invocation: Invocation, total: int) -> Any:
+def _delete_progress(invocation: Invocation, total: int) -> Any:
     if not invocation.shows_progress:
         return nullcontext()
-    from lossless.cli.progress import counting
+    from lossless.cli.screen import count_progress
 
-    return counting("Deleting", total)
+    return count_progress("Deleting", total)
+
+
+@click.command("rotate", cls=Command)
+@target_options()
+@click.option("--file", "path", metavar="PATH", type=text_type, help="The transcript; else the one that is followed.")
+@click.option("--apply", "is_real", is_flag=True, help="Rewrite it; without this, only say what would stay.")
+@click.pass_context
+def rotate(ctx: click.Context, target: ConversationTarget, path: str | None, is_real: bool) -> None:
+    """Shorten a session's transcript to its newest messages, once all of it is in the archive.
+
+    The transcript is read into the archive, everything outside the tail is folded, the archive is backed up as
+    rotate-latest, and then the file is replaced as a whole. The conversation stays as it is. Exit code 1 when it is
+    refused; nothing was rewritten then. Stop the host first, or do it between turns.
+    """
+    invocation: Invocation = ctx.obj
+    with invocation.archive() as archive:
+        conversation = target.need_active(archive)
+        followed = archive.transcripts.checkpoint(conversation.id)
+    place = path or (followed.path if followed is not None else "")
+    if not place:
+        raise failures.fail(
+            "not_found",
+            f"No transcript is known for conversation {conversation.id}.",
+            failures.NOT_FOUND,
+            hint="Name it with --file.",
+            conversationId=conversation.id,
+        )
+    file = expand_path(place).absolute()
+    if is_real:
+        with invocation.engine() as engine:
+            report = engine.rotate(conversation, file)
+    else:
+        with invocation.archive() as archive:
+            report = Engine(archive, invocation.loaded.settings, background=False).rotate(
+                conversation, file, dry_run=True
+            )
+    is_fine = report.rotated or report.reason in (None, NOTHING_TO_REMOVE) or not is_real
+    invocation.emit("rotate", _rotate_json(conversation, report, is_real=is_real), ok=is_fine)
+    ctx.exit(failures.OK if is_fine else failures.INTERNAL)
+
+
+def _rotate_json(conversation: Conversation, report: RotateReport, *, is_real: bool) -> dict[str, Any]:
+    return {
+        "conversationId": conversation.id,
+        "sessionKey": conversation.session_key,
+        "sessionFile": str(report.path),
+        "applied": is_real,
+        "rotated": report.rotated,
+        "reason": report.reason,
+        "sizeBefore": report.size_before,
+        "sizeAfter": report.size_after,
+        "keptMessages": report.kept_messages,
+        "droppedMessages": report.dropped_messages,
+        "backupPath": None if report.backup is None else str(report.backup),
+        "checkpointSize": report.checkpoint_size,
+    }
+
+
+_ID = re.compile(r"msg#([1-9]\d{0,17})", re.ASCII)
+#: What is meant as an id, though there can be no such message.
+_LIKE_ID = re.compile(r"msg#[-+]?\d*", re.IGNORECASE)
+#: How many messages are listed; the others are counted.
+_LISTED_MESSAGES = 50
+
+
+@click.command("forget", cls=Command)
+@click.argument("words", metavar="[WORDS|ID]...", type=text_type, nargs=-1)
+@click.option("--from", "source", metavar="FILE", type=text_type, help="Phrases, one a line; `-` reads standard input.")
+@click.option("--session", "sessions", metavar="NAME", type=text_type, multiple=True, help="All words of this session.")
+@click.option("--apply", "is_real", is_flag=True, help="Do it without asking; without this, only say what would go.")
+@click.pass_context
+def forget(
+    ctx: click.Context, words: tuple[str, ...], source: str | None, sessions: tuple[str, ...], is_real: bool
+) -> None:
+    """Remove a text for good: WORDS as one phrase, or a message by its ID (msg#12).
+
+    A phrase is cut out where it stands, exactly as it is written, and leaves `[forgotten]`; of a message nothing else
+    stays. It leaves rows, earlier wordings, payloads, search indexes, summaries, the log and the backups beside the
+    archive, and a host that sends it again does not bring it back. No backup is made. Without --apply nothing changes,
+    and at a terminal you are asked. Exit code 1 when a place could not be reached; each is named. `--from` keeps the
+    words out of the shell's history.
+    """
+    invocation: Invocation = ctx.obj
+    words = tuple(word.strip() for word in words)
+    ids = [int(found[1]) for word in words if (found := _ID.fullmatch(word))]
+    for word in words:
+        if _LIKE_ID.fullmatch(word) and not _ID.fullmatch(word):
+            raise bad_option("WORDS", f"{word!r} is no id of a message, such as msg#12")
+    if ids and len(ids) < len(words):
+        raise usage_error("Give words or ids of messages, not both.")
+    phrases = [*([" ".join(words)] if words and not ids else []), *_phrase_lines(source)]
+    if not (phrases or ids or sessions):
+        raise usage_error("Say what to forget: words, msg#12, --from or --session.")
+    for phrase in phrases:
+        try:
+            check_phrase(phrase)
+        except BadInput as error:
+            raise bad_option("WORDS", str(error)) from None
+    named = [Session(key=name) for name in sessions]
+    asked: dict[str, Any] = {"message_ids": ids, "sessions": named}
+    report = _plan_forget(invocation, phrases, asked)
+    if not is_real and not report.is_nothing and sys.stdin.isatty():
+        invocation.emit("forget", _forget_json(report, applied=False))
+        is_real = ask_person("Forget it for good?")
+        if not is_real:
+            return
+    if is_real:
+        report = _apply_forget(invocation, phrases, asked)
+    invocation.emit("forget", _forget_json(report, applied=is_real), ok=not (is_real and report.left))
+    ctx.exit(failures.INTERNAL if is_real and report.left else failures.OK)
+
+
+def _phrase_lines(source: str | None) -> list[str]:
+    return [] if source is None else phrases_in(source, "--from")
+
+
+def phrases_in(source: str, option: str) -> list[str]:
+    """The phrases of a file, one a line, without the space around them and a byte order mark; blank lines are none."""
+    try:
+        with click.open_file(source, encoding="utf-8") as file:
+            found = [line.strip() for line in file.read().removeprefix("\ufeff").split("\n")]
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text in UTF-8"
+        raise bad_option(option, f"{source!r} cannot be read: {reason}") from None
+    if phrases := list(filter(None, found)):
+        return phrases
+    raise bad_option(option, f"{source!r} holds no phrase")
+
+
+def _plan_forget(invocation: Invocation, phrases: list[str], asked: dict[str, Any]) -> ForgetReport:
+    with invocation.archive() as archive:
+        engine = Engine(archive, invocation.loaded.settings, background=False)
+        return _known(lambda: engine.admin.forget_plan(phrases, **asked))
+
+
+def _apply_forget(invocation: Invocation, phrases: list[str], asked: dict[str, Any]) -> ForgetReport:
+    with invocation.engine() as engine:
+        total = engine.archive.care.counts().messages
+        with _forget_progress(invocation, total) as advance:
+            return _known(lambda: engine.admin.forget(phrases, **asked, progress=advance))
+
+
+def _known(act: Any) -> ForgetReport:
+    try:
+        report: ForgetReport = act()
+    except NotFound as error:
+        raise failures.fail("not_found", f"{error}.", failures.NOT_FOUND) from None
+    return report
+
+
+def _forget_json(report: ForgetReport, *, applied: bool) -> dict[str, Any]:
+    return {
+        "applied": applied,
+        "found": not report.is_nothing,
+        **_touched_json(report.archive),
+        "backups": [{"path": str(path), **_touched_json(touched)} for path, touched in report.backups],
+        "left": list(report.left),
+        "resumed": report.resumed,
+    }
+
+
+def _touched_json(touched: ForgetChanges) -> dict[str, Any]:
+    data = json_fields(touched)
+    return {
+        "messages": len(touched.message_ids),
+        "messageIds": list(touched.message_ids[:_LISTED_MESSAGES]),
+        **{name: data[name] for name in ("emptied", "versions", "files", "rewritten", "cut", "elsewhere")},
+    }
+
+
+def _forget_progress(invocation: Invocation, total: int) -> Any:
+    if not invocation.shows_progress:
+        return nullcontext()
+    from lossless.cli.screen import count_progress
+
+    return count_progress("Looking at messages", total)
+
+
+Data = dict[str, Any]
+
+
+def print_backup(screen: Screen, data: Data) -> None:
+    screen.line(styled(f"{format_bytes(data['bytes'])} copied ", "bold"), f"to {data['path']}")
+    if data["files"]:
+        screen.line(styled(f"{plural(data['files'], 'payload')} in {data['path']}.files", "dim"))
+
+
+def print_backups(screen: Screen, data: Data) -> None:
+    if not data["items"]:
+        screen.line("There are no backups beside the archive. `lcm backup` makes one.")
+        return
+    screen.table(
+        ("made", "label", ("size", "right"), ("file", "rest")),
+        (
+            (screen.time(item["madeAt"]), item["label"], format_bytes(item["bytes"]), Path(item["path"]).name)
+            for item in data["items"]
+        ),
+    )
+    screen.line(styled(f"{plural(data['count'], 'backup')}, {format_bytes(data['bytes'])}", "dim"))
+
+
+def print_restore(screen: Screen, data: Data) -> None:
+    counts = data["counts"]
+    held = f"{plural(counts['messages'], 'message')}, {plural(counts['summaries'], 'summary', 'summaries')}"
+    if not data["applied"]:
+        screen.line(f"{data['source']} is sound: {held}.")
+        screen.line(styled("Nothing was changed. --yes puts it in place.", "dim"))
+    else:
+        screen.title("Restored", held)
+        before = data["before"]
+        was = "nothing that could be read" if before is None else plural(before["messages"], "message")
+        rows = [("Archive", data["databasePath"]), ("From", data["source"])]
+        if data["previous"]:
+            rows.append(("Before", f"{was}, kept as {data['previous']}"))
+        if data["files"]:
+            rows.append(("Payloads", f"{plural(data['files'], 'file')} brought back"))
+        screen.fields(rows)
+    if data["warnings"]:
+        which = "" if data["applied"] else f" --db {shlex.quote(data['source'])}"
+        screen.line(styled(f"{plural(data['warnings'], 'warning')}; see `lcm{which} verify`.", "yellow"))
+
+
+def print_size(screen: Screen, data: Data) -> None:
+    whole = data["databaseBytes"] + data["fileBytes"]
+    screen.title(
+        format_bytes(whole), f"{format_bytes(data['databaseBytes'])} archive, {format_bytes(data['fileBytes'])} files"
+    )
+    screen.gap()
+    screen.table(
+        (("what", "rest"), ("count", "right"), ("size", "right"), ("share", "right"), ("of messages", "right")),
+        (
+            (
+                row["name"],
+                "" if row["count"] is None else format_count(row["count"]),
+                format_bytes(row["bytes"]),
+                _percent(row["bytes"] / (whole or 1)),
+                "" if row["ofMessages"] is None else _percent(row["ofMessages"]),
+            )
+            for row in data["rows"]
+        ),
+    )
+    if not data["isExact"]:
+        screen.line(styled("Texts were counted, not pages: these are estimates.", "yellow"))
+    if data["couldGo"]:
+        screen.gap()
+        screen.table(
+            (("could go", "rest"), ("count", "right"), ("size", "right"), "with"),
+            (
+                (item["what"], format_count(item["count"]), format_bytes(item["bytes"]), item["command"])
+                for item in data["couldGo"]
+            ),
+        )
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.1 or not share else f"{share:.1%}"
+
+
+def print_prune(screen: Screen, data: Data) -> None:
+    if data["items"]:
+        screen.table(
+            (
+                ("#", "right"),
+                ("session", "rest"),
+                "newest",
+                ("messages", "right"),
+                ("files", "right"),
+                ("size", "right"),
+            ),
+            (
+                (
+                    item["conversationId"],
+                    styled(_name(item), "bold" if item["active"] else ""),
+                    screen.date(item["newestAt"]),
+                    format_count(item["messages"]),
+                    format_count(item["files"]),
+                    format_bytes(item["bytes"]),
+                )
+                for item in data["items"]
+            ),
+        )
+    if data["applied"]:
+        _print_pruned(screen, data)
+    elif not data["items"]:
+        screen.line("Nothing would go.")
+    else:
+        what = f"{plural(data['conversations'], 'conversation')}, {plural(data['messages'], 'message')}"
+        files = f"{plural(data['files'], 'file')}, about {format_bytes(data['bytes'])}"
+        screen.line(styled(f"{what}, {files} would go for good.", "bold"))
+        screen.line(styled("Nothing was changed. --apply makes a backup and deletes them.", "dim"))
+    if data["inUse"]:
+        screen.line(styled(f"{plural(len(data['inUse']), 'conversation')} stay: others hold parts of them.", "yellow"))
+
+
+def _name(item: Data) -> str:
+    return str(item["title"] or item["sessionKey"] or item["sessionId"])
+
+
+def _print_pruned(screen: Screen, data: Data) -> None:
+    what = f"{plural(data['conversations'], 'conversation')}, {plural(data['messages'], 'message')}"
+    screen.title("Deleted", f"{what}, {plural(data['files'], 'file')}")
+    rows = [("Archive now", f"{format_bytes(data['databaseSizeBytes'])}, {format_bytes(data['freeBytes'])} free")]
+    if data.get("backupPath"):
+        rows.append(("Backup", f"{data['backupPath']}; delete it when all is well"))
+    if data.get("vacuumReason"):
+        rows.append(("Room", f"not given back: {data['vacuumReason']}"))
+    if data.get("left"):
+        rows.append(("Left", f"{plural(len(data['left']), 'conversation')} that changed meanwhile"))
+    if data.get("filesLeft"):
+        rows.append(("Files left", f"{plural(data['filesLeft'], 'file')}; see `lcm files gc`"))
+    screen.fields(rows)
+
+
+def print_forget(screen: Screen, data: Data) -> None:
+    if not data["found"]:
+        screen.line("It is nowhere in the archive, nor in a backup beside it.")
+    else:
+        screen.title("Forgotten" if data["applied"] else "Would be forgotten", _lost_text(data))
+        rows = [("Messages", ", ".join(f"msg#{id_}" for id_ in data["messageIds"]) + _more_text(data))]
+        rows += [("Elsewhere", f"{count} in {table}") for table, count in data["elsewhere"].items()]
+        rows += [("Backup", f"{Path(backup['path']).name}: {_lost_text(backup)}") for backup in data["backups"]]
+        screen.fields([row for row in rows if row[1]])
+    for reason in data["left"]:
+        screen.line(styled("Left: ", "yellow"), reason)
+    if not data["applied"]:
+        screen.line(styled("Nothing was changed. --apply does it; it cannot be undone.", "dim"))
+
+
+def _lost_text(data: Data) -> str:
+    whole = f" ({format_count(data['emptied'])} as a whole)" if data["emptied"] else ""
+    found = [f"{plural(data['messages'], 'message')}{whole}"]
+    found += [plural(data[f"{what}s"], what) for what in ("version", "file") if data[f"{what}s"]]
+    summaries = data["rewritten"] + data["cut"]
+    return ", ".join([*found, *([plural(summaries, "summary", "summaries")] if summaries else [])])
+
+
+def _more_text(data: Data) -> str:
+    rest = data["messages"] - len(data["messageIds"])
+    return f" and {format_count(rest)} more" if rest else ""
+
+
+def print_absent(screen: Screen, data: Data) -> None:
+    looked = f"{plural(data['files'], 'file')}, {format_bytes(data['bytes'])}"
+    if data["ok"]:
+        screen.line(styled("Nowhere. ", "green"), f"None of it is in {looked}.")
+        return
+    if data["traces"]:
+        screen.table(
+            (("phrase", "right"), "place", ("file", "rest")),
+            ((trace["phrase"], trace["place"], trace["file"]) for trace in data["traces"]),
+        )
+    for reason in data["unreadable"]:
+        screen.line(styled("Not read: ", "yellow"), reason)
+    screen.line(styled(f"Found in {plural(data['found'], 'place')} of {looked}.", "red"))
+
+
+def print_rotate(screen: Screen, data: Data) -> None:
+    sizes = f"{format_bytes(data['sizeBefore'])} → {format_bytes(data['sizeAfter'])}"
+    kept = f"{plural(data['keptMessages'], 'message')} stay, {format_count(data['droppedMessages'])} leave the file"
+    if data["rotated"]:
+        screen.title("Rotated", sizes)
+        rows = [("File", data["sessionFile"]), ("Messages", kept)]
+        if data["backupPath"]:
+            rows.append(("Backup", data["backupPath"]))
+        screen.fields(rows)
+    elif data["reason"] is not None:
+        screen.line(styled("Not rotated: ", "yellow"), f"{data['reason']}.")
+    else:
+        screen.line(f"{data['sessionFile']}: {sizes}; {kept}. The archive keeps all of them.")
+        screen.line(styled("Nothing was changed. --apply does it.", "dim"))

@@ -1,49 +1,219 @@
-"""`lcm rewrite`: summaries written anew, from what they were made of."""
+"""`lcm rewrite`, `lcm repair` and `lcm prompts`: write summaries again from their sources, show the diffs, and
+change the prompts.
+"""
 
 from __future__ import annotations
 
+import signal
+import sys
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Command, text
-from lossless.cli.drafting import diff_option, emit, prompt_dir_option, writing_of
-from lossless.cli.options import wrong
-from lossless.cli.plain import looking
-from lossless.cli.source_times import source_times
+from lossless.cli.apply import backup_maker, confirm, open_for_writing, read_archive, result_json, to_json
+from lossless.cli.commands import Command, Group, text_type
+from lossless.cli.model import model_options, settings_with_model, source_time_options, writer_name
+from lossless.cli.options import NAME_ONE, budget_option, target_options, usage_error
 from lossless.cli.surgery import apply_option, yes_option
-from lossless.cli.target import NAME_ONE, targeted
-from lossless.cli.writer import named_model, writer_of
+from lossless.compaction import prompts as templates
 from lossless.compaction.summariser import Summariser
-from lossless.revising import rewriting
+from lossless.maintenance import repair as repairing
+from lossless.maintenance.surgery import rewriting
+from lossless.maintenance.surgery import rewriting as rewrite_run
+from lossless.maintenance.surgery.common import text_diff
+from lossless.maintenance.surgery.rewriting import preview_prompt
 
 if TYPE_CHECKING:
-    from lossless.cli.invocation import Invocation
-    from lossless.cli.target import Target
-    from lossless.revising.rewriting import RewritePlan
+    from collections.abc import Iterator, Sequence
+    from types import FrameType
+
+    from lossless.cli.commands import Invocation
+    from lossless.cli.model import ModelChoice, SourceTimes
+    from lossless.cli.options import ConversationTarget
+    from lossless.compaction.prompts import PromptTemplate, SummaryPrompt
+    from lossless.engine import Engine
+    from lossless.maintenance.repair import RepairPlan
+    from lossless.maintenance.surgery.common import OperationReport
+    from lossless.maintenance.surgery.rewriting import DraftedPlan, RewritePlan
+    from lossless.settings import Settings
     from lossless.store.archive import Archive
+
+prompt_dir_option = click.option(
+    "--prompt-dir",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A folder with prompt templates of your own; see `lcm prompts export`.",
+)
+diff_option = click.option("--diff", "shows_diff", is_flag=True, help="Write the new texts and show how they differ.")
+
+#: Signals that end a program: SIGHUP, which not every system has, and SIGTERM.
+_ENDS = frozenset({1, int(signal.SIGTERM)})
+
+
+@dataclass(frozen=True, slots=True)
+class DraftOptions:
+    """How drafts are written this time, and what becomes of them."""
+
+    prompt_dir: Path | None
+    asked: Settings
+    is_real: bool
+    shows_diff: bool
+    yes: bool
+    times: SourceTimes
+
+    @property
+    def is_reviewed(self) -> bool:
+        """Whether a person looks at the new texts before they take their place."""
+        return self.is_real and self.shows_diff and not self.yes and sys.stdin.isatty()
+
+    def spending(self, plans: Sequence[RewritePlan]) -> dict[str, int]:
+        """How many calls plans take, and how many are made in a window when nobody asks for them."""
+        count = sum(len(plan.targets) for plan in plans)
+        calls = count if Summariser(self.asked).has_model else 0
+        return {"calls": calls, "callLimit": self.asked.summary_max_calls_per_window}
+
+
+def draft_options(
+    invocation: Invocation,
+    *,
+    times: SourceTimes,
+    prompt_dir: Path | None,
+    named: ModelChoice,
+    shows_diff: bool,
+    is_real: bool,
+    yes: bool,
+) -> DraftOptions:
+    """How a command wants its drafts written; a model that could not be asked is an error at once."""
+    asked = times.settings(settings_with_model(invocation, named))
+    return DraftOptions(prompt_dir, asked, is_real, shows_diff, yes, times)
+
+
+def write_plans(invocation: Invocation, plans: Sequence[RewritePlan], how: DraftOptions) -> list[dict[str, Any]]:
+    """What became of each plan; without a word that drafts are wanted, the plans alone.
+
+    A run that is stopped leaves the plans behind it as they are.
+    """
+    items = [_rewrite_json(plan) for plan in plans]
+    if not (how.is_real or how.shows_diff) or not any(plan.targets for plan in plans):
+        return items
+    if how.is_real and not how.is_reviewed:
+        count, calls = sum(len(plan.targets) for plan in plans), how.spending(plans)["calls"]
+        price = f" with {calls} or more calls of {writer_name(how.asked)}" if calls else ""
+        question = f"Write {count} summaries anew{price}, and put them in place?"
+        confirm(question, how.yes, "\n".join(plan.text for plan in plans))
+    writer = how.times.summariser(how.asked, how.prompt_dir)
+    with open_for_writing(invocation, asked=how.asked, summariser=writer) as engine:
+        copy = cache(backup_maker(engine))
+        for n, plan in enumerate(plans):
+            made = _write_drafts(invocation, engine, plan)
+            if made.usable and how.is_reviewed:
+                confirm(f"Put {len(made.usable)} new texts in place?", how.yes, _diffs(made))
+            items[n] = _rewrite_json(
+                plan, made, rewrite_run.place_drafts(engine.surgery.writer, made, copy) if how.is_real else None
+            )
+            if made.stop is not None:
+                break
+    return items
+
+
+def rewrite_exit_code(command: str, items: Sequence[dict[str, Any]]) -> int:
+    """How a run ended: interrupted, with something that stays as it is and should not, or well.
+
+    What a rewrite leaves is as good as it was, unless a model failed or a text does not fit; a repair leaves it broken.
+    """
+    if any(item["stop"] == rewrite_run.INTERRUPTED for item in items):
+        return failures.INTERRUPTED
+    drafts = [draft for item in items for draft in item["drafts"] if draft["refusal"] is not None]
+    is_bad = any(command != "rewrite" or draft["isFailed"] or draft["breaks"] is not None for draft in drafts)
+    return failures.INTERNAL if is_bad else failures.OK
+
+
+def emit_rewrites(
+    ctx: click.Context,
+    command: str,
+    plans: Sequence[RewritePlan],
+    how: DraftOptions,
+    more: dict[str, Any] | None = None,
+) -> None:
+    """Carry plans out as far as that is wanted, print what came of it, and end the command."""
+    invocation: Invocation = ctx.obj
+    items = write_plans(invocation, plans, how)
+    code = rewrite_exit_code(command, items)
+    count = sum(len(plan.targets) for plan in plans)
+    data = {"items": items, "targets": count, "writer": writer_name(how.asked), "wanted": how.is_real}
+    invocation.emit(command, data | how.spending(plans) | (more or {}), ok=code == failures.OK)
+    ctx.exit(code)
+
+
+def _write_drafts(invocation: Invocation, engine: Engine, plan: RewritePlan) -> DraftedPlan:
+    if not invocation.shows_progress:
+        with _interruptible():
+            return rewrite_run.write_drafts(engine.surgery.writer, plan)
+    from lossless.cli.screen import count_progress
+
+    with _interruptible(), count_progress("DraftOptions", len(plan.targets)) as advance:
+        return rewrite_run.write_drafts(
+            engine.surgery.writer, plan, heard=lambda draft: advance(0 if draft.because else 1)
+        )
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """The signals to end and of a terminal that was closed are an interrupt, too: what is written by then is kept."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        raise KeyboardInterrupt
+
+    ends = [one for one in signal.valid_signals() if one in _ENDS and signal.getsignal(one) == signal.SIG_DFL]
+    for one in ends:
+        signal.signal(one, interrupt)
+    try:
+        yield
+    finally:
+        for one in ends:
+            signal.signal(one, signal.SIG_DFL)
+
+
+def _rewrite_json(
+    plan: RewritePlan, made: DraftedPlan | None = None, report: OperationReport | None = None
+) -> dict[str, Any]:
+    """A plan, what was written for it, and what became of it."""
+    drafts = [to_json(one) | {"diff": one.diff if one.refusal is None else ""} for one in (made.drafts if made else ())]
+    stop, reached, left = (made.stop, made.reached, made.left) if made else (None, 0, len(plan.targets))
+    progress = {"reached": reached, "left": left, "stop": stop}
+    return {"plan": to_json(plan), "text": plan.text, "drafts": drafts, **progress, **result_json(report)}
+
+
+def _diffs(made: DraftedPlan) -> str:
+    return "\n\n".join(one.diff for one in made.usable)
+
 
 _RULES = ("summary_id", "subtree", "depth", "everything", "extractive", "afresh", "upward")
 
 
 @click.command("rewrite", cls=Command)
-@targeted(required=False)
-@click.option("--summary", "summary_id", metavar="ID", type=text, help="This summary.")
-@click.option("--subtree", metavar="ID", type=text, help="This summary and all below it.")
+@target_options(required=False)
+@click.option("--summary", "summary_id", metavar="ID", type=text_type, help="This summary.")
+@click.option("--subtree", metavar="ID", type=text_type, help="This summary and all below it.")
 @click.option("--depth", metavar="N", type=click.IntRange(0, 1000), help="All summaries of a depth.")
 @click.option("--all", "everything", is_flag=True, help="All summaries of the conversation.")
 @click.option("--extractive", is_flag=True, help="Those that no model wrote; of all conversations when none is named.")
 @click.option("--afresh", is_flag=True, help="Also what the same command wrote before it was stopped.")
 @click.option("--upward", is_flag=True, help="Also those above that would no longer be smaller than their sources.")
-@source_times
+@source_time_options
 @prompt_dir_option
-@named_model
+@model_options
 @diff_option
 @apply_option
 @yes_option
 @click.pass_context
-def rewrite(ctx: click.Context, /, target: Target | None, **given: Any) -> None:
+def rewrite(ctx: click.Context, /, target: ConversationTarget | None, **given: Any) -> None:
     """Write summaries anew, subtree by subtree from the bottom up, and show how the texts differ.
 
     Without --apply and --diff no model is asked: the plan says how many calls it takes. With one of them all are made,
@@ -54,17 +224,17 @@ def rewrite(ctx: click.Context, /, target: Target | None, **given: Any) -> None:
     """
     invocation: Invocation = ctx.obj
     rule = {name: given.pop(name) for name in _RULES}
-    how = writing_of(invocation, **given)
-    by = " ".join(filter(None, (writer_of(how.asked), str(how.prompt_dir or ""), how.times.name)))
-    with looking(invocation) as archive:
-        plans = _plans(archive, target, rule | {"by": by})
+    how = draft_options(invocation, **given)
+    by = " ".join(filter(None, (writer_name(how.asked), str(how.prompt_dir or ""), how.times.name)))
+    with read_archive(invocation) as archive:
+        plans = _plan_rewrites(archive, target, rule | {"by": by})
     if rule["extractive"] and not Summariser(how.asked).has_model and (how.is_real or how.shows_diff):
         hint = "Name one with --model or the setting summaryModel, and see `lcm model test`."
         raise failures.fail("no_model", "There is no model to write them better.", failures.CONFIG, hint=hint)
-    emit(ctx, "rewrite", plans, how)
+    emit_rewrites(ctx, "rewrite", plans, how)
 
 
-def _plans(archive: Archive, target: Target | None, rule: dict[str, Any]) -> list[RewritePlan]:
+def _plan_rewrites(archive: Archive, target: ConversationTarget | None, rule: dict[str, Any]) -> list[RewritePlan]:
     named = rule["summary_id"] or rule["subtree"]
     if target is not None:
         ids = [target.need(archive).id]
@@ -73,6 +243,199 @@ def _plans(archive: Archive, target: Target | None, rule: dict[str, Any]) -> lis
     elif rule["extractive"]:
         ids = archive.checks.conversation_ids()
     else:
-        raise wrong(NAME_ONE)
-    plans = [rewriting.plan(archive, id_, **rule) for id_ in ids]
+        raise usage_error(NAME_ONE)
+    plans = [rewriting.plan_rewrite(archive, id_, **rule) for id_ in ids]
     return [plan for plan in plans if plan.targets] or plans[:1]
+
+
+@click.command("repair", cls=Command)
+@target_options(required=False)
+@click.option("--all", "everything", is_flag=True, help="Of all conversations.")
+@click.option(
+    "--summary", "summary_ids", metavar="ID", type=text_type, multiple=True, help="Only this one; may be repeated."
+)
+@budget_option
+@source_time_options
+@prompt_dir_option
+@model_options
+@diff_option
+@click.option("--confirm", "is_confirmed", is_flag=True, help="Do it although the preflight speaks against it.")
+@apply_option
+@yes_option
+@click.pass_context
+def repair(
+    ctx: click.Context,
+    /,
+    target: ConversationTarget | None,
+    everything: bool,
+    summary_ids: tuple[str, ...],
+    budget: int | None,
+    is_confirmed: bool,
+    **more: Any,
+) -> None:
+    """Write summaries anew that fallbacks left behind: truncated, empty, or made in an emergency.
+
+    From the bottom up. The preflight asks for --confirm when there are more than 25, when they read more than 75 % of
+    the budget, or when a sweep is pending. What was made of one and would no longer be smaller than its sources is
+    written anew as well. A text that is still a fallback is left out. Exit code 1 when something stays broken.
+    """
+    invocation: Invocation = ctx.obj
+    how = draft_options(invocation, **more)
+    if (target is not None) + everything != 1:
+        raise usage_error("Name a conversation with --session-key, --session-id or --conversation-id, or say --all.")
+    if everything and summary_ids:
+        raise usage_error("--summary is for the summaries of one conversation; with --all there are others.")
+    with read_archive(invocation) as archive:
+        ids = [target.need(archive).id] if target is not None else broken_conversations(archive)
+        found = plan_repairs(invocation, archive, ids, budget, summary_ids)
+    blocked = [reason for one in found for reason in one.blocked]
+    if how.is_real and blocked and not is_confirmed:
+        message = f"The repair wants your word first: {'; '.join(blocked)}."
+        raise failures.fail("blocked", message, failures.BAD_ARGUMENTS, hint="Say it with --confirm.")
+    emit_rewrites(ctx, "repair", [one.plan for one in found], how, {"kinds": count_kinds(found), "blocked": blocked})
+
+
+def broken_conversations(archive: Archive) -> list[int]:
+    """Conversations with broken summaries."""
+    return sorted({one.conversation_id for one in repairing.find_broken(archive)})
+
+
+def plan_repairs(
+    invocation: Invocation,
+    archive: Archive,
+    conversation_ids: Sequence[int],
+    budget: int | None,
+    summary_ids: Sequence[str] = (),
+) -> list[RepairPlan]:
+    """What repairing conversations would do, for the budget that was named or is set."""
+    most = budget or invocation.loaded.settings.default_token_budget
+    return [repairing.plan_repair(archive, id_, most, summary_ids=summary_ids) for id_ in conversation_ids]
+
+
+def count_kinds(found: Sequence[RepairPlan]) -> dict[str, int]:
+    """How many summaries are broken in which way."""
+    total: Counter[str] = Counter()
+    for one in found:
+        total.update(one.kinds)
+    return dict(total)
+
+
+_NAME = click.Choice(templates.TEMPLATE_NAMES)
+
+
+@click.group("prompts", cls=Group)
+def prompts() -> None:
+    """List, show, export, compare or fill the templates of summary prompts."""
+
+
+@prompts.command("list")
+@prompt_dir_option
+@click.pass_obj
+def list_prompts(invocation: Invocation, prompt_dir: Path | None) -> None:
+    """List the templates, and where each comes from."""
+    items = [
+        {"name": found.name, "origin": found.origin, "characters": len(found.text), "isOwn": _is_own(found)}
+        for found in templates.load_templates(_folder(invocation, prompt_dir))
+    ]
+    invocation.emit("prompts.list", {"items": items})
+
+
+@prompts.command("show")
+@click.argument("name", metavar="NAME", type=_NAME)
+@prompt_dir_option
+@click.pass_obj
+def show_prompt(invocation: Invocation, name: str, prompt_dir: Path | None) -> None:
+    """Show the template NAME."""
+    found = templates.load_template(name, _folder(invocation, prompt_dir))
+    invocation.emit("prompts.show", {"name": name, "origin": found.origin, "text": found.text})
+
+
+@prompts.command("export")
+@click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--overwrite", is_flag=True, help="Replace files that are there.")
+@click.pass_obj
+def export_prompts(invocation: Invocation, folder: Path, overwrite: bool) -> None:
+    """Write the built-in templates into DIR, ready to be edited; files that are there stay."""
+    written = templates.export_templates(folder, overwrite=overwrite)
+    data = {
+        "folder": str(folder.absolute()),
+        "written": [path.name for path in written],
+        "all": len(templates.TEMPLATE_NAMES),
+    }
+    invocation.emit("prompts.export", data)
+
+
+@prompts.command("diff")
+@click.argument("name", metavar="[NAME]", type=_NAME, required=False)
+@prompt_dir_option
+@click.pass_obj
+def diff_prompts(invocation: Invocation, name: str | None, prompt_dir: Path | None) -> None:
+    """Show how the templates in --prompt-dir, or only NAME, differ from the built-in ones."""
+    prompt_dir = _folder(invocation, prompt_dir)
+    if prompt_dir is None:
+        raise usage_error("Name the folder of your templates with --prompt-dir.")
+    names = templates.TEMPLATE_NAMES if name is None else (name,)
+    pairs = [(templates.load_template(one), templates.load_template(one, prompt_dir)) for one in names]
+    items = [{"name": own.name, "diff": text_diff(built_in.text, own.text, own.name)} for built_in, own in pairs]
+    invocation.emit("prompts.diff", {"items": [item for item in items if item["diff"]], "folder": str(prompt_dir)})
+
+
+@prompts.command("render")
+@click.argument("name", metavar="[NAME]", type=_NAME, required=False)
+@click.option(
+    "--summary", "summary_id", metavar="ID", type=text_type, help="Fill it with what this summary was made of."
+)
+@prompt_dir_option
+@click.pass_obj
+def render_prompt(invocation: Invocation, name: str | None, summary_id: str | None, prompt_dir: Path | None) -> None:
+    """Show a prompt as a model would get it: for a summary that is there, or NAME with marks in its places.
+
+    No model is asked.
+    """
+    if (name is None) == (summary_id is None):
+        raise usage_error("Give the name of a template or --summary.")
+    if summary_id is not None:
+        data = _for_summary(invocation, summary_id, prompt_dir)
+    else:
+        data = _with_marks(str(name), _folder(invocation, prompt_dir))
+    invocation.emit("prompts.render", data)
+
+
+def _is_own(template: PromptTemplate) -> bool:
+    return template.origin != "built-in"
+
+
+def _folder(invocation: Invocation, prompt_dir: Path | None) -> Path | None:
+    """The folder that is named, else the one of the settings."""
+    return Summariser(invocation.loaded.settings, prompt_folder=prompt_dir).wording.folder
+
+
+def _for_summary(invocation: Invocation, summary_id: str, prompt_dir: Path | None) -> dict[str, Any]:
+    summariser = Summariser(invocation.loaded.settings, prompt_folder=prompt_dir)
+    with read_archive(invocation) as archive:
+        source = rewriting.summary_source(archive, summariser, summary_id, {})
+    filled = preview_prompt(summariser, source)
+    return {"name": templates.template_name(source.depth), "summaryId": summary_id} | _prompt(filled)
+
+
+def _with_marks(name: str, prompt_dir: Path | None) -> dict[str, Any]:
+    depth = {"condensed-d1": 1, "condensed-d2": 2, "condensed-d3": 3}.get(name, 0)
+    filled = templates.render_prompt(
+        "(the source)",
+        1200,
+        depth=depth,
+        mode="aggressive" if name == "leaf-aggressive" else "normal",
+        previous_context="(what came before)",
+        instructions="(the operator's instructions)",
+        folder=prompt_dir,
+    )
+    return {"name": name, "summaryId": None} | _prompt(filled)
+
+
+def _prompt(filled: SummaryPrompt) -> dict[str, Any]:
+    return {
+        "system": filled.system,
+        "user": filled.user,
+        "targetTokens": filled.target_tokens,
+        "temperature": filled.temperature,
+    }

@@ -1,8 +1,12 @@
-"""The terminal: tables, fields and texts that fit its width and never steer it."""
+"""Output for a person at a terminal: tables, fields, prose and progress bars.
+
+Text from the archive cannot control the terminal.
+"""
 
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
@@ -10,8 +14,9 @@ from zoneinfo import ZoneInfo
 from lossless.cli.failures import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from rich.progress import DownloadColumn, MofNCompleteColumn
     from rich.text import Text
 
 _STEPS = ((60, 1, "second"), (3600, 60, "minute"), (86_400, 3600, "hour"), (float("inf"), 86_400, "day"))
@@ -52,7 +57,7 @@ class Screen:
 
     def line(self, *pieces: str | Text) -> None:
         """A line; texts from the archive may stand in it."""
-        self._console.print(joined(*(safe(piece) for piece in pieces)))
+        self._console.print(joined(*(safe_text(piece) for piece in pieces)))
 
     def title(self, text: str, *more: str) -> None:
         """What the answer is about."""
@@ -62,7 +67,7 @@ class Screen:
         """A text from the archive, wrapped."""
         from rich.padding import Padding
 
-        self._console.print(Padding(safe(text), (0, 0, 0, indent)))
+        self._console.print(Padding(safe_text(text), (0, 0, 0, indent)))
 
     def fields(self, rows: Iterable[tuple[str, Any]]) -> None:
         """Names and values below each other."""
@@ -72,7 +77,7 @@ class Screen:
         grid.add_column(style="dim", no_wrap=True)
         grid.add_column(overflow="fold")
         for name, value in rows:
-            grid.add_row(f"  {name}", safe(value))
+            grid.add_row(f"  {name}", safe_text(value))
         self._console.print(grid)
 
     def table(self, columns: Sequence[str | tuple[str, str]], rows: Iterable[Sequence[Any]]) -> None:
@@ -92,7 +97,7 @@ class Screen:
                 overflow="ellipsis",
             )
         for row in rows:
-            table.add_row(*(safe(cell) for cell in row))
+            table.add_row(*(safe_text(cell) for cell in row))
         self._console.print(table)
 
     def bars(self, rows: Sequence[tuple[str, int]], width: int = 24) -> None:
@@ -105,7 +110,7 @@ class Screen:
         grid.add_column(justify="right", no_wrap=True)
         grid.add_column(style="cyan", no_wrap=True)
         for name, size in rows:
-            grid.add_row(f"  {name}", bytes_(size), "█" * round(width * size / total) or "▏")
+            grid.add_row(f"  {name}", format_bytes(size), "█" * round(width * size / total) or "▏")
         self._console.print(grid)
 
     def gap(self) -> None:
@@ -120,7 +125,7 @@ class Screen:
             self._console.print(styled("Nothing found.", "dim"))
 
 
-def safe(value: Any) -> Text:
+def safe_text(value: Any) -> Text:
     """A cell whose text cannot steer the terminal."""
     from rich.text import Text
 
@@ -143,28 +148,54 @@ def joined(*pieces: str | Text | tuple[str, str]) -> Text:
     return Text.assemble(*pieces)
 
 
-def role(name: str) -> Text:
+def role_text(name: str) -> Text:
     """A role in its colour."""
     return styled(name, _ROLES.get(name, ""))
 
 
-def number(value: int) -> str:
+def format_count(value: int) -> str:
     """A number that is easy to read."""
     return f"{value:,}"
 
 
 def plural(count: int, noun: str, nouns: str = "") -> str:
     """`1 message`, `2 messages`."""
-    return f"{number(count)} {noun if count == 1 else nouns or f'{noun}s'}"
+    return f"{format_count(count)} {noun if count == 1 else nouns or f'{noun}s'}"
 
 
-def bytes_(size: int) -> str:
+def format_bytes(size: int) -> str:
     """A size that is easy to read.
 
-    >>> bytes_(1_536)
+    >>> format_bytes(1_536)
     '1.5 kB'
     """
     if size < 1024:
         return f"{size} B"
     power = next((power for power in (1, 2) if size < 1000 * 1024**power), 3)
     return f"{size / 1024**power:.1f} {('kB', 'MB', 'GB')[power - 1]}"
+
+
+@contextmanager
+def count_progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """A bar that counts things; call it with how many more are done. It is gone when all is done."""
+    from rich.progress import MofNCompleteColumn
+
+    yield from _bar(what, total, MofNCompleteColumn())
+
+
+@contextmanager
+def byte_progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """A bar that counts bytes."""
+    from rich.progress import DownloadColumn
+
+    yield from _bar(what, total, DownloadColumn())
+
+
+def _bar(what: str, total: int | None, count: MofNCompleteColumn | DownloadColumn) -> Iterator[Callable[[int], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), count, TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda more: progress.advance(task, more)

@@ -10,13 +10,13 @@ import click
 
 from lossless import __version__
 from lossless.cli.commands import Command
-from lossless.cli.options import by_depth
+from lossless.cli.options import depths_json
 
 if TYPE_CHECKING:
-    from lossless.cli.invocation import Invocation
-    from lossless.model.history import HistoryBudget
+    from lossless.cli.commands import Invocation
+    from lossless.model.budget import HistoryBudget
+    from lossless.model.records import DepthTotals, IngestHealth
     from lossless.store.archive import Archive
-    from lossless.store.care import DepthTotals, Liveness
 
 #: Up to this size, what takes the room is always worked out.
 _CHEAP_BYTES = 200 * 1024 * 1024
@@ -44,8 +44,8 @@ def status(invocation: Invocation, room: bool) -> None:
             "walBytes": _wal_bytes(archive.path),
             "freshTail": {"count": settings.fresh_tail_count, "maxTokens": settings.fresh_tail_max_tokens},
             "historyBudgets": [_budget(id_, budget) for id_, budget in archive.guards.newest_histories(_BUDGETS)],
-            "status": _totals(archive),
-            "liveness": _liveness(archive.care.liveness(), datetime.now(UTC))
+            "status": _totals_json(archive),
+            "liveness": _liveness_json(archive.care.liveness(), datetime.now(UTC))
             | {
                 "heldTranscripts": len(archive.transcripts.held()),
                 "refusedTranscripts": len(archive.transcripts.refused()),
@@ -67,7 +67,7 @@ def _budget(conversation_id: int, budget: HistoryBudget) -> dict[str, Any]:
     }
 
 
-def _totals(archive: Archive) -> dict[str, Any]:
+def _totals_json(archive: Archive) -> dict[str, Any]:
     totals, depths = archive.care.totals(), archive.details.depths()
     return {
         "conversations": {"total": totals.counts.conversations, "active": totals.counts.active},
@@ -84,7 +84,7 @@ def _totals(archive: Archive) -> dict[str, Any]:
             "sourceMessageTokens": sum(depth.source_tokens for depth in depths if depth.kind == "leaf"),
             "earliestAt": _edge(totals.depths, "earliest_at", min),
             "latestAt": _edge(totals.depths, "latest_at", max),
-            "byDepth": by_depth(depths),
+            "byDepth": depths_json(depths),
         },
         "context": {"items": totals.context_items, "tokens": totals.context_tokens},
         "maintenance": {"pending": totals.pending, "running": totals.running, "failed": totals.failed},
@@ -97,7 +97,7 @@ def _edge(depths: tuple[DepthTotals, ...], name: str, choose: Any) -> datetime |
     return choose(times) if times else None
 
 
-def _liveness(liveness: Liveness, now: datetime) -> dict[str, Any]:
+def _liveness_json(liveness: IngestHealth, now: datetime) -> dict[str, Any]:
     last = liveness.last_stored_at
     return {
         "lastStoredAt": last,

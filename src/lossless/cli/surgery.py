@@ -1,4 +1,4 @@
-"""`lcm dissolve`, `transplant`, `merge`, `undo` and `diff`: what stands in a context, changed by hand."""
+"""`lcm dissolve`, `transplant`, `merge`, `undo`, `diff`, `focus`, `refocus` and `unfocus`: change a context by hand."""
 
 from __future__ import annotations
 
@@ -7,20 +7,28 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lossless.cli.commands import Command, number, text
-from lossless.cli.options import Selection, bad
-from lossless.cli.plain import backups, confirm, done, looking, open_engine, whole
-from lossless.cli.target import targeted
+from lossless.cli import failures
+from lossless.cli.apply import backup_maker, confirm, open_for_writing, read_archive, result_json, to_json
+from lossless.cli.commands import Command, id_type, text_type
+from lossless.cli.model import ModelChoice, model_options, settings_with_model
+from lossless.cli.options import Selection, bad_option, find_active, target_options
+from lossless.cli.screen import format_bytes, format_count, plural, styled
+from lossless.maintenance.surgery import common
+from lossless.maintenance.surgery import dissolve as dissolving
+from lossless.maintenance.surgery import focus as focusing
+from lossless.maintenance.surgery import merge as merging
+from lossless.maintenance.surgery import merge as transplanting
+from lossless.maintenance.surgery import undo as undoing
 from lossless.model.times import parse_time
-from lossless.surgery import dissolve as dissolving
-from lossless.surgery import history
-from lossless.surgery import merge as merging
-from lossless.surgery import transplant as transplanting
-from lossless.surgery import undo as undoing
 
 if TYPE_CHECKING:
-    from lossless.cli.invocation import Invocation
-    from lossless.cli.target import Target
+    from rich.text import Text
+
+    from lossless.cli.commands import Invocation
+    from lossless.cli.options import ConversationTarget
+    from lossless.cli.screen import Screen
+    from lossless.maintenance.surgery.focus import FocusStatus
+    from lossless.model.conversations import Conversation
 
 apply_option = click.option(
     "--apply/--dry-run",
@@ -32,7 +40,7 @@ yes_option = click.option("--yes", is_flag=True, help="Do not ask at a terminal.
 
 
 @click.command("dissolve", cls=Command)
-@click.argument("summary_id", metavar="SUMMARY", type=text)
+@click.argument("summary_id", metavar="SUMMARY", type=text_type)
 @click.option("--purge", is_flag=True, help="Delete the summary itself, if nothing else needs it.")
 @apply_option
 @yes_option
@@ -42,21 +50,21 @@ def dissolve(invocation: Invocation, summary_id: str, purge: bool, is_real: bool
 
     The preview shows which items come back and how far later ones move. `lcm undo` takes it back.
     """
-    with looking(invocation) as archive:
-        work = dissolving.plan(archive, summary_id, purge=purge)
+    with read_archive(invocation) as archive:
+        work = dissolving.plan_dissolve(archive, summary_id, purge=purge)
     report = None
     if is_real:
         confirm(f"Dissolve {summary_id}?", yes, work.text)
-        with open_engine(invocation) as engine:
-            report = dissolving.apply(engine.archive, work, datetime.now(UTC), backups(engine))
-    invocation.emit("dissolve", {"plan": whole(work), "text": work.text} | done(report))
+        with open_for_writing(invocation) as engine:
+            report = dissolving.apply_dissolve(engine.archive, work, datetime.now(UTC), backup_maker(engine))
+    invocation.emit("dissolve", {"plan": to_json(work), "text": work.text} | result_json(report))
 
 
 @click.command("transplant", cls=Command)
-@click.option("--from", "source_id", metavar="ID", type=number, required=True, help="The conversation to copy from.")
-@click.option("--to", "target_id", metavar="ID", type=number, required=True, help="The conversation to copy into.")
+@click.option("--from", "source_id", metavar="ID", type=id_type, required=True, help="The conversation to copy from.")
+@click.option("--to", "target_id", metavar="ID", type=id_type, required=True, help="The conversation to copy into.")
 @click.option(
-    "--summary", "summary_ids", metavar="ID", type=text, multiple=True, help="Only this one; may be repeated."
+    "--summary", "summary_ids", metavar="ID", type=text_type, multiple=True, help="Only this one; may be repeated."
 )
 @apply_option
 @yes_option
@@ -69,28 +77,30 @@ def transplant(
     Everything below them comes along: summaries, messages, parts and files, all with new ids. Refused when the other
     conversation has a summary with the same text already.
     """
-    with looking(invocation) as archive:
-        work = transplanting.plan(archive, source_id, target_id, summary_ids)
+    with read_archive(invocation) as archive:
+        work = transplanting.plan_transplant(archive, source_id, target_id, summary_ids)
     report = None
     if is_real:
         confirm(f"Copy into conversation {target_id}?", yes, work.text)
-        with open_engine(invocation) as engine:
-            report = transplanting.apply(engine.archive, engine.vault, work, datetime.now(UTC), backups(engine))
+        with open_for_writing(invocation) as engine:
+            report = transplanting.apply_transplant(
+                engine.archive, engine.vault, work, datetime.now(UTC), backup_maker(engine)
+            )
     data = {
         "sourceId": source_id,
         "targetId": target_id,
-        "roots": whole(work.roots),
+        "roots": to_json(work.roots),
         "summaries": len(work.summary_ids),
         "messages": len(work.message_ids),
         "files": len(work.file_ids),
         "tokensBefore": work.tokens_before,
         "tokensAfter": work.tokens_after,
     }
-    invocation.emit("transplant", {"plan": data, "text": work.text} | done(report))
+    invocation.emit("transplant", {"plan": data, "text": work.text} | result_json(report))
 
 
 @click.command("merge", cls=Command)
-@click.option("--session-key", type=text, required=True, help="The session whose conversations belong together.")
+@click.option("--session-key", type=text_type, required=True, help="The session whose conversations belong together.")
 @click.option("--reviewed", is_flag=True, help="A person has looked: merge what is not certain, too.")
 @apply_option
 @yes_option
@@ -100,63 +110,65 @@ def merge(invocation: Invocation, session_key: str, reviewed: bool, is_real: boo
 
     What a person closed is never merged. Messages are numbered anew from 1; `lcm undo` takes it back.
     """
-    with looking(invocation) as archive:
+    with read_archive(invocation) as archive:
         Selection(session_key=session_key).need(archive)
-        work = merging.plan(archive, session_key, reviewed=reviewed)
+        work = merging.plan_merge(archive, session_key, reviewed=reviewed)
     report = None
     if is_real:
         confirm(f"Merge into conversation {work.split.target_id}?", yes, work.text)
-        with open_engine(invocation) as engine:
-            report = merging.apply(engine.archive, work, datetime.now(UTC), backups(engine), reviewed=reviewed)
-    invocation.emit("merge", {"plan": whole(work), "text": work.text} | done(report))
+        with open_for_writing(invocation) as engine:
+            report = merging.apply_merge(
+                engine.archive, work, datetime.now(UTC), backup_maker(engine), reviewed=reviewed
+            )
+    invocation.emit("merge", {"plan": to_json(work), "text": work.text} | result_json(report))
 
 
 @click.command("undo", cls=Command)
-@targeted()
+@target_options()
 @apply_option
 @yes_option
 @click.pass_obj
-def undo(invocation: Invocation, target: Target, is_real: bool, yes: bool) -> None:
+def undo(invocation: Invocation, target: ConversationTarget, is_real: bool, yes: bool) -> None:
     """Take back the last fold, surgery or focus of a conversation.
 
     Again, the one before it. What a fold summarised comes back into the context; its text is kept.
     """
-    with looking(invocation) as archive:
-        work = undoing.plan(archive, target.need(archive).id)
+    with read_archive(invocation) as archive:
+        work = undoing.plan_undo(archive, target.need(archive).id)
     report = None
     if is_real:
         confirm(f"Undo the {work.entry.action}?", yes, work.text)
-        with open_engine(invocation) as engine:
-            report = undoing.apply(engine.archive, work, datetime.now(UTC), backups(engine))
-    plan = whole(work) | {"entry": _entry(work.entry)}
-    invocation.emit("undo", {"plan": plan, "text": work.text} | done(report))
+        with open_for_writing(invocation) as engine:
+            report = undoing.apply_undo(engine.archive, work, datetime.now(UTC), backup_maker(engine))
+    plan = to_json(work) | {"entry": _log_entry_json(work.entry)}
+    invocation.emit("undo", {"plan": plan, "text": work.text} | result_json(report))
 
 
 @click.command("diff", cls=Command)
-@targeted()
+@target_options()
 @click.option("--since", metavar="POINT", help="A change by its number, or a time; else the change before the last.")
 @click.option("--until", metavar="POINT", help="A change by its number, or a time; else now.")
 @click.pass_obj
-def diff(invocation: Invocation, target: Target, since: str | None, until: str | None) -> None:
+def diff(invocation: Invocation, target: ConversationTarget, since: str | None, until: str | None) -> None:
     """Show what left the context and what entered it between two points, and by which changes.
 
     Without points, by the last change. Messages that were only appended are no changes.
     """
-    after, through = _point("--since", since), _point("--until", until)
-    with looking(invocation) as archive:
-        found = history.between(archive, target.need(archive).id, after, through)
-    data = whole(found) | {"entries": [_entry(entry) for entry in found.entries], "text": found.text}
+    after, through = _parse_point("--since", since), _parse_point("--until", until)
+    with read_archive(invocation) as archive:
+        found = common.diff_context(archive, target.need(archive).id, after, through)
+    data = to_json(found) | {"entries": [_log_entry_json(entry) for entry in found.entries], "text": found.text}
     invocation.emit("diff", data)
 
 
-def _entry(entry: Any) -> dict[str, Any]:
+def _log_entry_json(entry: Any) -> dict[str, Any]:
     """A line of the log; what undoing it needs is nobody's business."""
-    plain: dict[str, Any] = whole(entry)
+    plain: dict[str, Any] = to_json(entry)
     del plain["detail"]
     return plain
 
 
-def _point(option: str, value: str | None) -> int | datetime | None:
+def _parse_point(option: str, value: str | None) -> int | datetime | None:
     if value is None:
         return None
     if value.isascii() and value.isdigit():
@@ -164,4 +176,429 @@ def _point(option: str, value: str | None) -> int | datetime | None:
     try:
         return parse_time(value)
     except (ValueError, OverflowError):
-        raise bad(option, f"{value!r:.60} is neither the number of a change nor a time") from None
+        raise bad_option(option, f"{value!r:.60} is neither the number of a change nor a time") from None
+
+
+_dry_run = click.option("--dry-run", is_flag=True, help="Only say which summaries the brief would stand for.")
+_no_compact = click.option("--no-compact", is_flag=True, help="Do not fold older history before.")
+
+
+@click.command("focus", cls=Command)
+@click.argument("question", metavar="[QUESTION]", type=text_type, required=False)
+@target_options()
+@model_options
+@_no_compact
+@_dry_run
+@click.pass_context
+def focus(
+    ctx: click.Context,
+    question: str | None,
+    target: ConversationTarget,
+    named: ModelChoice,
+    no_compact: bool,
+    dry_run: bool,
+) -> None:
+    """Write a brief for QUESTION that stands in prompts for older summaries, or show the brief there is.
+
+    Nothing leaves the archive. Older history is folded first. A configured model writes the brief in two steps; without
+    one it is extracted. A brief that cannot be written is recorded, and the one before stays in use; exit code 1 then.
+    """
+    invocation: Invocation = ctx.obj
+    if question is None:
+        with read_archive(invocation) as archive:
+            found = focusing.focus_status(archive, target.need(archive).id)
+        invocation.emit("focus", {"plan": None, "text": "", "focus": _focus_json(found)})
+        return
+    _write_focus(ctx, "focus", target, question, named, is_folded=no_compact, dry_run=dry_run)
+
+
+@click.command("refocus", cls=Command)
+@target_options()
+@model_options
+@_no_compact
+@_dry_run
+@click.pass_context
+def refocus(
+    ctx: click.Context, target: ConversationTarget, named: ModelChoice, no_compact: bool, dry_run: bool
+) -> None:
+    """Bring the active brief up to date with what was said since."""
+    _write_focus(ctx, "refocus", target, None, named, is_folded=no_compact, dry_run=dry_run)
+
+
+@click.command("unfocus", cls=Command)
+@target_options()
+@click.pass_obj
+def unfocus(invocation: Invocation, target: ConversationTarget) -> None:
+    """Put the active brief away: the summaries that it stood for are shown again."""
+    conversation = find_active(invocation, target)
+    with open_for_writing(invocation) as engine:
+        report = engine.surgery.unfocus(conversation)
+        found = focusing.focus_status(engine.archive, conversation.id)
+    invocation.emit("unfocus", {"focus": _focus_json(found)} | result_json(report))
+
+
+def _write_focus(
+    ctx: click.Context,
+    command: str,
+    target: ConversationTarget,
+    question: str | None,
+    named: ModelChoice,
+    *,
+    is_folded: bool,
+    dry_run: bool,
+) -> None:
+    invocation: Invocation = ctx.obj
+    asked = settings_with_model(invocation, named)
+    conversation = find_active(invocation, target)
+    if dry_run:
+        plan = _plan_focus(invocation, conversation, question)
+        invocation.emit(command, {"plan": to_json(plan), "text": plan.text, "focus": None})
+        return
+    with open_for_writing(invocation, asked=asked) as engine:
+        if not is_folded:
+            engine.compact(conversation, force=True)
+        found = engine.surgery.focus(conversation, question)
+    is_written = found is not None and found.brief.status == "active"
+    invocation.emit(command, {"plan": None, "text": "", "focus": _focus_json(found)}, ok=is_written)
+    ctx.exit(failures.OK if is_written else failures.INTERNAL)
+
+
+def _plan_focus(invocation: Invocation, conversation: Conversation, question: str | None) -> focusing.FocusPlan:
+    with read_archive(invocation) as archive:
+        return focusing.plan_focus(archive, conversation.id, question, invocation.loaded.settings.max_expand_tokens)
+
+
+def _focus_json(found: FocusStatus | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    plain: dict[str, Any] = to_json(found)
+    return plain | {"isStale": found.is_stale, "at": datetime.now(UTC)}
+
+
+Data = dict[str, Any]
+
+_COLOURS = {"+": "green", "-": "red", "~": "yellow", "!": "bold yellow", "@": "cyan"}
+_SEVERITIES = {"problem": "red", "warning": "yellow", "note": "dim"}
+
+
+def print_operation(screen: Screen, data: Data) -> None:
+    """A plan with its signs in colour, and what became of it."""
+    _print_diff_lines(screen, data["text"])
+    screen.gap()
+    _print_result(screen, data)
+
+
+def _print_diff_lines(screen: Screen, text: str) -> None:
+    for line in text.splitlines():
+        screen.line(_diff_line(line))
+
+
+def _diff_line(line: str) -> Text:
+    return styled(line, _COLOURS.get(line[:1], ""))
+
+
+def _print_result(screen: Screen, data: Data, word: str = "--apply") -> None:
+    report = data["done"]
+    if report is None:
+        more = f" {word} does it, after a backup." if word else ""
+        screen.line(styled(f"Nothing was changed.{more}", "dim"))
+        return
+    tokens = f"{format_count(report['tokensBefore'])} → {format_count(report['tokensAfter'])} tokens"
+    screen.line(styled("Done. ", "bold green"), f"The context: {tokens} (change {report['logId']}).")
+    if report["backup"]:
+        back = "lcm restore" if report["action"] == "undo" else "lcm undo"
+        screen.line(styled(f"The copy from before is {report['backup']}; `{back}` takes this back.", "dim"))
+
+
+def print_context_diff(screen: Screen, data: Data) -> None:
+    """The changes, then what they come to."""
+    if not data["entries"]:
+        screen.line("The context did not change between these points, but for what was appended.")
+        return
+    screen.table(
+        (("change", "right"), "when", "what", "by", ("out", "right"), ("in", "right"), ("tokens", "right")),
+        (
+            (
+                entry["id"],
+                screen.time(entry["at"]),
+                entry["action"],
+                entry["actor"],
+                len(entry["removed"]),
+                len(entry["added"]),
+                format_count(entry["tokensAfter"]),
+            )
+            for entry in data["entries"]
+        ),
+    )
+    screen.gap()
+    _print_diff_lines(screen, data["text"])
+
+
+def print_repairs(screen: Screen, data: Data) -> None:
+    """The same for the doctor, who is told with another word."""
+    if data["targets"]:
+        print_rewrites(screen, data, "--confirm")
+    else:
+        screen.line("No summary is broken: nothing to do.")
+
+
+def print_rewrites(screen: Screen, data: Data, word: str = "--apply") -> None:
+    """Which summaries, the diffs of their texts, and what became of them."""
+    if not data["targets"]:
+        screen.line("There is no such summary: nothing to do.")
+        return
+    screen.line(styled(f"written by: {data['writer']}", "dim"))
+    if data["calls"]:
+        limit = f"the limit of {data['callLimit']} (summaryMaxCallsPerWindow) is for calls that nobody asked for"
+        takes = f"takes {plural(data['calls'], 'call')}, and another where an answer is too long or cut off; {limit}"
+        screen.line(styled(takes, "dim"))
+    for item in data["items"]:
+        _print_diff_lines(screen, item["text"])
+        for draft in item["drafts"]:
+            screen.gap()
+            if draft["refusal"] is not None:
+                screen.line(styled(f"{draft['summaryId']} stays as it is: ", "yellow"), draft["refusal"])
+                continue
+            by = f"{format_count(draft['tokensBefore'])} → {format_count(draft['tokens'])} tokens, by {draft['model']}"
+            screen.title(draft["summaryId"], by)
+            if draft["because"]:
+                screen.line(styled(f"Written anew as well: {draft['because']}.", "dim"))
+            _print_diff_lines(screen, draft["diff"])
+        screen.gap()
+        _print_result(screen, item, "" if data["wanted"] else word)
+        _print_refused(screen, item)
+        _print_stopped(screen, item)
+    for reason in data.get("blocked", ()):
+        screen.line(styled(f"Wants your word (--confirm): {reason}", "yellow"))
+
+
+def _print_refused(screen: Screen, item: Data) -> None:
+    """How many of those that were written are not in place, so that nobody has to look for it among the others."""
+    refused = [draft for draft in item["drafts"] if draft["refusal"] is not None]
+    if refused:
+        count = f"{len(refused)} of {plural(len(item['drafts']), 'summary', 'summaries')}"
+        verb = "stays" if len(refused) == 1 else "stay"
+        screen.line(styled(f"{count} {verb} as before; why is said above.", "yellow"))
+
+
+def _print_stopped(screen: Screen, item: Data) -> None:
+    """How far a run came that did not come to its end."""
+    if item["stop"] is None:
+        return
+    count, tried = len(item["plan"]["targets"]), item["reached"]
+    kept = len(item["done"]["summaryIds"]) if item["done"] else 0
+    screen.line(styled(f"Stopped after {tried} of {count}: ", "yellow"), item["stop"])
+    screen.line(f"{plural(kept, 'new text')} in place, {item['left']} to go; the same command goes on with these.")
+
+
+def print_focus(screen: Screen, data: Data) -> None:
+    """The brief and how current it is."""
+    if data.get("text"):
+        _print_diff_lines(screen, data["text"])
+        return
+    found = data["focus"]
+    if found is None:
+        screen.line("There is no focus. `lcm focus QUESTION` writes a brief.")
+        return
+    brief = found["brief"]
+    screen.title(f"Focus {brief['id']}", brief["status"], *(["stale"] if found["isStale"] else []))
+    since = f"{plural(found['messagesSince'], 'message')}, {format_count(found['tokensSince'])} tokens"
+    size = f"{format_count(brief['tokens'])} of about {format_count(brief['targetTokens'])} tokens"
+    screen.fields(
+        (("Question", brief["prompt"]), ("Written", screen.time(brief["createdAt"])), ("Size", size), ("Since", since))
+    )
+    if brief["error"]:
+        screen.line(styled(f"It could not be written: {brief['error']}", "red"))
+    screen.gap()
+    screen.prose(brief["content"])
+
+
+def print_prompts(screen: Screen, data: Data) -> None:
+    screen.table(
+        ("template", ("characters", "right"), ("from", "rest")),
+        ((item["name"], format_count(item["characters"]), item["origin"]) for item in data["items"]),
+    )
+
+
+def print_prompt(screen: Screen, data: Data) -> None:
+    screen.title(data["name"], data["origin"])
+    screen.gap()
+    screen.prose(data["text"], 0)
+
+
+def print_prompts_export(screen: Screen, data: Data) -> None:
+    left = data["all"] - len(data["written"])
+    stayed = f"; {plural(left, 'file')} stayed" if left else ""
+    screen.line(f"{plural(len(data['written']), 'template')} written to {data['folder']}{stayed}.")
+
+
+def print_prompts_diff(screen: Screen, data: Data) -> None:
+    if not data["items"]:
+        screen.line("The templates are the built-in ones.")
+    for item in data["items"]:
+        _print_diff_lines(screen, item["diff"])
+
+
+def print_rendered_prompt(screen: Screen, data: Data) -> None:
+    screen.title(data["name"], f"about {format_count(data['targetTokens'])} tokens", *([data["summaryId"] or ""]))
+    for name in ("system", "user"):
+        screen.gap()
+        screen.line(styled(name, "bold"))
+        screen.prose(data[name])
+
+
+def print_examination(screen: Screen, data: Data) -> None:
+    """The findings with what helps, then the verdict."""
+    live = data["liveness"]
+    screen.title(f"lossless {data['version']}", f"schema {data['schema']}", f"SQLite {data['sqlite']}")
+    seen = ", ".join(f"{format_count(live[name])} {name}" for name in ("seen", "stored", "ambiguous"))
+    rows: list[tuple[str, Any]] = [("Last stored", screen.ago(live["lastStoredAt"])), ("Arrived", seen)]
+    rows += [(f"Model {model['name']}", _model_answer(model)) for model in data["models"]]
+    if not data["models"]:
+        rows.append(("Model", "not asked" if data["offline"] else "none is configured; summaries are extracted"))
+    screen.fields(rows)
+    screen.gap()
+    for finding in data["findings"]:
+        colour = _SEVERITIES[finding["severity"]]
+        screen.line(styled(f"{finding['severity']} ", colour), finding["message"])
+        if finding["remedy"]:
+            screen.line(styled(f"  {finding['remedy']}", "dim"))
+    if data["findings"]:
+        screen.gap()
+    verdict = styled("Not healthy.", "bold red")
+    if data["healthy"]:
+        warnings = sum(finding["severity"] == "warning" for finding in data["findings"])
+        verdict = styled("Healthy.", "bold green")
+        if warnings:
+            verdict = styled(f"Nothing is damaged; {plural(warnings, 'warning')}.", "bold yellow")
+    screen.line(verdict, styled("  `lcm verify` proves every row.", "dim"))
+
+
+def _model_answer(model: Data) -> str:
+    return f"answers in {model['seconds']} s" if model["ok"] else str(model["error"])
+
+
+def print_clean(screen: Screen, data: Data) -> None:
+    screen.table(
+        ("filter", ("conversations", "right"), ("messages", "right"), ("text", "right"), ("meaning", "rest")),
+        (
+            (
+                item["filter"],
+                format_count(item["count"]),
+                format_count(item["messages"]),
+                format_bytes(item["bytes"]),
+                item["meaning"],
+            )
+            for item in data["items"]
+        ),
+    )
+    report = data["done"]
+    if report is None:
+        _print_clean_plan(screen, data)
+        screen.line(styled("Nothing was changed. --apply FILTER deletes, after a backup.", "dim"))
+        return
+    screen.line(styled(f"{plural(report['conversations'], 'conversation')} deleted.", "bold green"))
+    if report["backup"]:
+        screen.line(styled(f"The copy from before is {report['backup']}.", "dim"))
+    if report["refusal"]:
+        screen.line(styled(f"The room was not given back: {report['refusal']}", "yellow"))
+
+
+def _print_clean_plan(screen: Screen, data: Data) -> None:
+    """Which conversations would go, filter by filter."""
+    for item in data["items"]:
+        for held in item["conversations"]:
+            name = held["sessionKey"] or held["sessionId"]
+            rest = f" {name}: {plural(held['messages'], 'message')}, {format_bytes(held['bytes'])}"
+            screen.line(styled(f"- {item['filter']} ", "red"), f"#{held['conversationId']}{rest}")
+        if (more := item["count"] - len(item["conversations"])) > 0:
+            screen.line(styled(f"  {item['filter']}: and {format_count(more)} more", "dim"))
+
+
+def print_maintenance(screen: Screen, data: Data) -> None:
+    if not data["items"]:
+        screen.line("Nobody owes a sweep.")
+    else:
+        screen.table(
+            (("#", "right"), ("session", "rest"), "state", "reason", "since"),
+            (
+                (
+                    item["conversationId"],
+                    item["sessionKey"],
+                    _maintenance_state(item),
+                    item["reason"],
+                    screen.time(item["requestedAt"]),
+                )
+                for item in data["items"]
+            ),
+        )
+    if data["applied"]:
+        screen.line(styled(f"The debt of conversation {data['closed']} is closed.", "bold green"))
+
+
+def _maintenance_state(item: Data) -> str:
+    state = "pending" if item["pending"] else "running"
+    return f"{state}, {'active' if item['active'] else 'closed'}{', stuck' if item['isStuck'] else ''}"
+
+
+def print_reindex(screen: Screen, data: Data) -> None:
+    lost, gone, stale = data["lostMessages"], data["goneMessages"], data["staleSummaries"]
+    screen.line(
+        f"The search index lacks {plural(lost, 'message')}, holds {plural(gone, 'row')} of messages that are gone, "
+        f"and lacks or misreads {plural(stale, 'summary', 'summaries')}."
+    )
+    if data["damaged"]:
+        screen.line(styled(f"It is damaged ({', '.join(data['damaged'])}), and is made anew.", "red"))
+    if data["unindexed"]:
+        screen.line(f"{plural(data['unindexed'], 'row')} of other programs were never indexed.")
+    if data["losslessClawLost"]:
+        screen.line(f"lossless-claw's own search tables lack {plural(data['losslessClawLost'], 'row')}.")
+    if not data["applied"]:
+        screen.line(styled("Nothing was changed. --apply makes it again.", "dim"))
+        return
+    done = data["done"]
+    made = f"{plural(done['messages'], 'message')} and {plural(done['summaries'], 'summary', 'summaries')}"
+    screen.line(styled(f"{made} indexed, {plural(done['dropped'], 'row')} dropped.", "bold green"))
+    for id_ in done["unreadable"]:
+        screen.line(styled(f"{id_} cannot be read: see `lcm verify`", "red"))
+
+
+def print_rebuild(screen: Screen, data: Data) -> None:
+    found = {
+        "context": data["contexts"],
+        "summary without its sources": data["withoutSources"],
+        "summary with wrong counts or times": data["miscounted"],
+        "conversation with wrong counters": data["counters"],
+    }
+    for what, ids in found.items():
+        if ids:
+            screen.line(f"{what}: {', '.join(map(str, ids[:10]))}{' …' if len(ids) > 10 else ''}")
+    if not any(found.values()):
+        screen.line("All that can be derived is as it should be.")
+    elif data["applied"]:
+        screen.line(styled("It was made again.", "bold green"))
+    else:
+        screen.line(styled("Nothing was changed. --apply makes it again.", "dim"))
+
+
+def print_splits(screen: Screen, data: Data) -> None:
+    if not data["items"]:
+        screen.line("No session is split.")
+        return
+    screen.table(
+        ("session", ("active", "right"), "archived", ("messages", "right"), ("look first", "rest")),
+        (
+            (
+                item["sessionKey"],
+                item["targetId"],
+                ", ".join(map(str, item["sourceIds"])),
+                format_count(item["messages"]),
+                item["review"] or "",
+            )
+            for item in data["items"]
+        ),
+    )
+    if data["applied"]:
+        screen.line(styled(f"{plural(len(data['done']), 'session')} merged.", "bold green"))
+    else:
+        screen.line(styled("Nothing was changed. --apply merges those that are certain, after a backup.", "dim"))

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from lossless.cli import failures
+from lossless.cli.charts import check_chart_path, overwrite_option, write_chart
 from lossless.cli.commands import Command
-from lossless.cli.drawing import check_place, overwrite_option, write_picture
-from lossless.cli.options import wrong
+from lossless.cli.options import usage_error
 
 if TYPE_CHECKING:
-    from lossless.cli.invocation import Invocation
+    from lossless.cli.commands import Invocation
 
 
 @click.command("tui", cls=Command)
@@ -44,7 +44,7 @@ def tui(
     Press ? for the keys.
     """
     if (press or overwrite) and screenshot is None:
-        raise wrong(f"{'--press' if press else '--overwrite'} goes with --screenshot.")
+        raise usage_error(f"{'--press' if press else '--overwrite'} goes with --screenshot.")
     if find_spec("textual") is None:
         raise failures.fail(
             "missing_extra",
@@ -57,10 +57,10 @@ def tui(
         hint = "Programs read the same with `lcm conversations`, `lcm summaries` and `lcm context`."
         raise failures.fail("no_terminal", "This needs a terminal.", failures.BAD_ARGUMENTS, hint=hint)
     if screenshot is not None:
-        check_place(screenshot, invocation.file_path, overwrite=overwrite)
+        check_chart_path(screenshot, invocation.file_path, overwrite=overwrite)
     picture = _run(invocation, sessions, [key for key in press.split(",") if key], screenshot, read_only=read_only)
     if screenshot is not None:
-        write_picture(screenshot, picture, invocation.file_path, overwrite=overwrite)
+        write_chart(screenshot, picture, invocation.file_path, overwrite=overwrite)
         invocation.emit("tui", {"path": str(screenshot)})
 
 
@@ -68,19 +68,19 @@ def _run(
     invocation: Invocation, sessions: Path | None, keys: list[str], screenshot: Path | None, *, read_only: bool
 ) -> str:
     """Show the screen until it is left, or return its picture."""
-    from lossless.settings.paths import Places
-    from lossless.tui.app import Lcm
-    from lossless.tui.folders import discovered
-    from lossless.tui.room import Room
+    from lossless.settings.load import ProcessEnvironment
+    from lossless.tui.app import TerminalApp
+    from lossless.tui.archive import ArchiveAccess
+    from lossless.tui.session_files import find_session_folders
 
-    places = Places.of(openclaw_dir=invocation.openclaw_dir)
+    places = ProcessEnvironment.of(openclaw_dir=invocation.openclaw_dir)
     codex = Path(places.variable("CODEX_HOME") or places.home / ".codex")
-    folders = (sessions,) if sessions else discovered(places.state_dir, codex)
+    folders = (sessions,) if sessions else find_session_folders(places.state_dir, codex)
     settings = invocation.loaded.settings
-    room = Room(invocation.file_path, settings, folders=folders, codex=codex, read_only=read_only)
+    room = ArchiveAccess(invocation.file_path, settings, folders=folders, codex=codex, read_only=read_only)
     picture = ""
     try:
-        app = Lcm(room, sessions)
+        app = TerminalApp(room, sessions)
         if screenshot is None:
             app.run()
         else:

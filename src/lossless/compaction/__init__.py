@@ -1,1 +1,1 @@
-"""Folding older history into summaries: when, what, and in which words."""
+"""Fold older history into summaries: when, what next, who writes, and how it is put in place."""

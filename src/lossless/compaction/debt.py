@@ -1,7 +1,7 @@
-"""Debt: one coalesced request per conversation for a later sweep, as a row that survives restarts.
+"""Pending compactions: one request per conversation for a later sweep, as a row that survives restarts.
 
-Values in, values out; field names are the columns of `conversation_compaction_maintenance`. Every change
-raises the revision by one.
+Values in, values out; field names are the columns of `conversation_compaction_maintenance`. Every change raises
+the revision by one.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
-from lossless.compaction.trigger import Reason
+from lossless.compaction.plan import CompactionReason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
-    from lossless.compaction.policy import CompactionPolicy, Source
-    from lossless.compaction.trigger import Decision, Outcome, Stop
+    from lossless.compaction.compactor import CompactionPolicy, ThresholdSource
+    from lossless.compaction.plan import CompactionDecision, CompactionOutcome, StopReason
 
 #: The only reason that new debts have; other ones were written by older programs.
-THRESHOLD: Final = "threshold"
+THRESHOLD_REASON: Final = "threshold"
 #: `resolution_reason` of a debt that a person closed.
 OPERATOR_IGNORED: Final = "operator-ignored"
 #: After so many failures even an emergency waits.
@@ -32,11 +32,11 @@ _LONGEST_WAIT = timedelta(days=1)
 
 #: How a drain came out. Only `done` and `exhausted` clear the debt, and only `failed` makes it back off: refused
 #: credentials are the breaker's.
-Ending = Literal["done", "exhausted", "unfinished", "failed", "refused", "denied", "breaker open", "spend backoff"]
+DrainEnding = Literal["done", "exhausted", "unfinished", "failed", "refused", "denied", "breaker open", "spend backoff"]
 
 
 @dataclass(frozen=True, slots=True)
-class Debt:
+class CompactionDebt:
     """What a conversation owes, and how paying it went so far."""
 
     conversation_id: int
@@ -52,7 +52,7 @@ class Debt:
     projected_token_count: int | None = None
     raw_tokens_outside_tail: int | None = None
     context_threshold: float | None = None
-    context_threshold_source: Source | None = None
+    context_threshold_source: ThresholdSource | None = None
     context_fresh_tail_count: int | None = None
     context_leaf_chunk_tokens: int | None = None
     retry_attempts: int = 0
@@ -63,13 +63,15 @@ class Debt:
     updated_at: datetime | None = None
 
 
-def request(debt: Debt, decision: Decision, policy: CompactionPolicy, now: datetime) -> Debt:
+def request_sweep(
+    debt: CompactionDebt, decision: CompactionDecision, policy: CompactionPolicy, now: datetime
+) -> CompactionDebt:
     """Ask for a sweep. A pending request keeps its first time and its back-off and takes the new numbers."""
     asked = replace(
         debt,
         pending=True,
         requested_at=debt.requested_at if debt.pending and debt.requested_at else now,
-        reason=THRESHOLD,
+        reason=THRESHOLD_REASON,
         token_budget=decision.budget,
         current_token_count=decision.current_tokens,
         projected_token_count=decision.current_tokens,
@@ -86,7 +88,7 @@ def request(debt: Debt, decision: Decision, policy: CompactionPolicy, now: datet
     return _stamped(asked, now)
 
 
-def is_due(debt: Debt, now: datetime, *, emergency: bool = False) -> bool:
+def is_debt_due(debt: CompactionDebt, now: datetime, *, emergency: bool = False) -> bool:
     """Whether the debt may be paid now.
 
     An emergency, a context that no longer fits, steps over the back-off of the first failures, then waits as
@@ -100,29 +102,29 @@ def is_due(debt: Debt, now: datetime, *, emergency: bool = False) -> bool:
     return emergency and 0 < debt.retry_attempts < MAX_FORCED_ATTEMPTS
 
 
-def left_behind(debt: Debt, now: datetime, longest: timedelta) -> Debt:
+def recover_abandoned(debt: CompactionDebt, now: datetime, longest: timedelta) -> CompactionDebt:
     """The debt as it is owed: lossless-claw takes it off when it starts to pay, so a killed sweep is only running."""
     if debt.pending or not debt.running:
         return debt
     begun = debt.last_started_at
     is_alive = begun is not None and now - longest <= begun <= now
-    return debt if is_alive else replace(debt, pending=True, running=False, reason=debt.reason or THRESHOLD)
+    return debt if is_alive else replace(debt, pending=True, running=False, reason=debt.reason or THRESHOLD_REASON)
 
 
-def start(debt: Debt, now: datetime) -> Debt:
+def start_drain(debt: CompactionDebt, now: datetime) -> CompactionDebt:
     """A worker begins to pay; it keeps the new revision to see, at the end, whether more was asked."""
     return _stamped(replace(debt, running=True, last_started_at=now), now)
 
 
-def finish(
-    debt: Debt,
-    ending: Ending,
+def finish_drain(
+    debt: CompactionDebt,
+    ending: DrainEnding,
     now: datetime,
     *,
     started_revision: int,
     detail: str | None = None,
     until: datetime | None = None,
-) -> Debt:
+) -> CompactionDebt:
     """A worker stops. What it could not pay stays pending with its reason.
 
     `debt` is the row as it is now: a request that came since `started_revision` outlives a good ending.
@@ -140,12 +142,12 @@ def finish(
         last_finished_at=now,
         last_failure_summary=detail or ending,
         retry_attempts=attempts,
-        next_attempt_after=until or (now + backoff(attempts) if ending == "failed" else None),
+        next_attempt_after=until or (now + drain_backoff(attempts) if ending == "failed" else None),
     )
     return _stamped(waiting, now)
 
 
-def ending_of(outcome: Outcome, stop: Stop | None) -> Ending:
+def drain_ending(outcome: CompactionOutcome, stop: StopReason | None) -> DrainEnding:
     """How a drain came out, from what its compaction said and why its last sweep stopped."""
     match stop:
         case "auth failure":
@@ -160,32 +162,34 @@ def ending_of(outcome: Outcome, stop: Stop | None) -> Ending:
             return "unfinished"
     if outcome.exhausted:
         return "exhausted"
-    if outcome.ok and outcome.reason is not Reason.STILL_OVER:
+    if outcome.ok and outcome.reason is not CompactionReason.STILL_OVER:
         return "done"
     return "unfinished" if outcome.compacted else "failed"
 
 
-def backoff(attempts: int) -> timedelta:
+def drain_backoff(attempts: int) -> timedelta:
     """5, 10, 20 minutes and then always 30."""
     doublings = min(max(0, attempts - 1), 8)
     return min(_LONGEST_BACKOFF, _FIRST_BACKOFF * (1 << doublings))
 
 
-def revalidated(debt: Debt, decision: Decision, now: datetime) -> Debt:
+def revalidate_debt(debt: CompactionDebt, decision: CompactionDecision, now: datetime) -> CompactionDebt:
     """A debt with an older program's reason counts only if the threshold says so, too."""
-    if not debt.pending or debt.reason == THRESHOLD:
+    if not debt.pending or debt.reason == THRESHOLD_REASON:
         return debt
     if decision.should_compact:
-        return _stamped(replace(debt, reason=THRESHOLD), now)
+        return _stamped(replace(debt, reason=THRESHOLD_REASON), now)
     return _stamped(_settled(debt, now, pending=False), now)
 
 
-def drain_budget(debt: Debt, budget: int) -> int:
+def drain_budget(debt: CompactionDebt, budget: int) -> int:
     """The smaller of the budget that was asked with and the current one."""
     return min(budget, debt.token_budget) if debt.token_budget and debt.token_budget > 0 else budget
 
 
-def drain_policy(debt: Debt, live: CompactionPolicy, possible: Iterable[CompactionPolicy]) -> CompactionPolicy:
+def drain_policy(
+    debt: CompactionDebt, live: CompactionPolicy, possible: Iterable[CompactionPolicy]
+) -> CompactionPolicy:
     """The numbers to pay with: the stored ones while some setting still gives them, else the live ones.
 
     A background drain may not know the model or window that chose them; settings changed since win.
@@ -200,7 +204,7 @@ def drain_policy(debt: Debt, live: CompactionPolicy, possible: Iterable[Compacti
     return live
 
 
-def _settled(debt: Debt, now: datetime, *, pending: bool, failure: str | None = None) -> Debt:
+def _settled(debt: CompactionDebt, now: datetime, *, pending: bool, failure: str | None = None) -> CompactionDebt:
     """Nobody works on it, and no failure is held against it."""
     return replace(
         debt,
@@ -213,5 +217,5 @@ def _settled(debt: Debt, now: datetime, *, pending: bool, failure: str | None = 
     )
 
 
-def _stamped(debt: Debt, now: datetime) -> Debt:
+def _stamped(debt: CompactionDebt, now: datetime) -> CompactionDebt:
     return replace(debt, maintenance_revision=debt.maintenance_revision + 1, updated_at=now)

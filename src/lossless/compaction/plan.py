@@ -1,18 +1,18 @@
-"""What to fold next. Pure: a context and what the sweep did so far in, the next summary to write out.
+"""Is it time to compact, what to fold next, and is it enough.
 
-Messages go before summaries and shallow summaries before deep ones, so that detail is lost as late as
-possible. The fresh tail is never a source, and a tool call is never parted from its result.
+Pure: a context and the state of the sweep in, the next summary to write out.
 """
 
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
-from itertools import groupby, islice, takewhile
+from enum import StrEnum
+from itertools import groupby, islice, pairwise, takewhile
 from math import inf
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
-from lossless.compaction.chunks import raw_chunks, summary_chunks
+from lossless.errors import BadInput
 from lossless.model.context import (
     FRAME_TOKENS,
     CallIds,
@@ -20,10 +20,10 @@ from lossless.model.context import (
     MessageItem,
     SummaryItem,
     budget_sum,
-    framed,
+    cuts_splitting_pairs,
+    framed_tokens,
     fresh_tail_start,
     newest_user_index,
-    pair_cuts,
     prompt_tokens,
     shown_sum,
     token_sum,
@@ -32,9 +32,40 @@ from lossless.model.context import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from lossless.compaction.policy import CompactionPolicy
-    from lossless.compaction.trigger import Decision, Stop
-    from lossless.model.summaries import Kind
+    from lossless.compaction.compactor import CompactionPolicy
+    from lossless.model.summaries import SummaryKind
+
+
+def raw_chunks(
+    context: Sequence[ContextItem], run: tuple[int, int], limit: int, cuts: Sequence[bool]
+) -> Iterator[tuple[int, int]]:
+    """Cut a run of messages where no pair is parted: each chunk within the limit, or one unit."""
+    borders = [border for border in range(run[0], run[1] + 1) if not cuts[border]]
+    start = stop = borders[0] if borders else run[0]
+    tokens = 0
+    for low, high in pairwise(borders):
+        unit = token_sum(context[low:high])
+        if stop > start and tokens + unit > limit:
+            yield start, stop
+            start, tokens = low, 0
+        stop, tokens = high, tokens + unit
+    if stop > start:
+        yield start, stop
+
+
+def summary_chunks(
+    context: Sequence[ContextItem], run: tuple[int, int], limit: int, least: int, least_tokens: int
+) -> Iterator[tuple[int, int]]:
+    """Cut a run of summaries: each chunk within the limit, but for the fewest and the least that are worth it."""
+    start, tokens = run[0], 0
+    for index in range(run[0], run[1]):
+        is_enough = index - start >= least and tokens >= least_tokens
+        if is_enough and tokens + context[index].tokens > limit:
+            yield start, index
+            start, tokens = index, 0
+        tokens += context[index].tokens
+    yield start, run[1]
+
 
 NO_CALLS: Final[CallIds] = MappingProxyType({})
 #: How often a sweep plans again because the context changed under it.
@@ -62,7 +93,7 @@ class Pass:
     batched: bool = False
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> SummaryKind:
         return "leaf" if self.depth == 0 else "condensed"
 
     @property
@@ -75,11 +106,11 @@ class Pass:
 
     def frees(self, summary_tokens: int) -> int:
         """By how much a prompt gets smaller when a summary of so many tokens, as budgets count, is there instead."""
-        return prompt_tokens(self.items) - framed(summary_tokens)
+        return prompt_tokens(self.items) - framed_tokens(summary_tokens)
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class SweepMemory:
     """What earlier passes found out, so that no sweep pays for it twice; chunks by `chunk_key`."""
 
     #: Chunks that no level of summarising made smaller: tried again only joined with the next one.
@@ -115,8 +146,8 @@ class SweepState:
     folds: int = 0
     replans: int = 0
     last_leaf: str | None = None
-    remembered: Remembered = Remembered()
-    stopped: Stop | None = None
+    remembered: SweepMemory = SweepMemory()
+    stopped: StopReason | None = None
 
 
 def chunk_key(items: Sequence[ContextItem]) -> str:
@@ -128,11 +159,11 @@ def chunk_key(items: Sequence[ContextItem]) -> str:
 def begin_sweep(
     context: Sequence[ContextItem],
     policy: CompactionPolicy,
-    decision: Decision,
+    decision: CompactionDecision,
     *,
     now: float = 0.0,
     deadline: float = inf,
-    remembered: Remembered | None = None,
+    remembered: SweepMemory | None = None,
     until: int | None = None,
 ) -> SweepState:
     """A sweep that has not begun; it ends at its own deadline or at the operation's, whichever is sooner.
@@ -160,11 +191,11 @@ def begin_sweep(
         long_turn=tail_target is not None and long_turn,
         takes_any=until is not None,
         deadline=min(deadline, now + policy.sweep_deadline_ms / 1000),
-        remembered=remembered or Remembered(),
+        remembered=remembered or SweepMemory(),
     )
 
 
-def stop_reason(state: SweepState, policy: CompactionPolicy, now: float) -> Stop | None:
+def stop_reason(state: SweepState, policy: CompactionPolicy, now: float) -> StopReason | None:
     """Why no more passes are allowed, whatever there would be to fold."""
     if state.stopped:
         return state.stopped
@@ -263,7 +294,7 @@ def after_stale(state: SweepState, context: Sequence[ContextItem]) -> SweepState
     )
 
 
-def folded(
+def context_after_fold(
     context: Sequence[ContextItem], work: Pass, summary_id: str, tokens: int, estimate: int = -1
 ) -> tuple[ContextItem, ...]:
     """The context with a summary standing where its sources stood."""
@@ -291,13 +322,13 @@ def dry_run(
         if size >= work.tokens:
             state = after_unshrinkable(state, work)
             continue
-        context, state = folded(context, work, summary_id, size), after_pass(state, work, summary_id, size)
+        context, state = context_after_fold(context, work, summary_id, size), after_pass(state, work, summary_id, size)
         planned.append(work)
     return planned
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _DepthRun:
     """Neighbours of one depth (messages: -1), as indexes of the context."""
 
     depth: int
@@ -306,12 +337,12 @@ class _Run:
     within_turn: bool
 
 
-def _runs(context: Sequence[ContextItem], policy: CompactionPolicy, state: SweepState) -> list[_Run]:
-    found: list[_Run] = []
+def _runs(context: Sequence[ContextItem], policy: CompactionPolicy, state: SweepState) -> list[_DepthRun]:
+    found: list[_DepthRun] = []
     for start, stop, within_turn in _foldable(context, policy, state):
         for depth, group in groupby(range(start, stop), key=lambda index: _depth(context[index])):
             indexes = list(group)
-            found.append(_Run(depth, indexes[0], indexes[-1] + 1, within_turn))
+            found.append(_DepthRun(depth, indexes[0], indexes[-1] + 1, within_turn))
     return found
 
 
@@ -349,7 +380,7 @@ def _leaf_passes(
     """Leaves over messages and where they start, oldest first, each over other messages."""
     if _has_reached(state.stop_at, state.tokens):
         return
-    cuts = pair_cuts(context, call_ids)
+    cuts = cuts_splitting_pairs(context, call_ids)
     for run in _runs(context, policy, state):
         if run.depth != _RAW or _waits(context, run, run.start, run.stop, policy, state):
             continue
@@ -363,7 +394,7 @@ def _leaf_passes(
 
 
 def _waits(
-    context: Sequence[ContextItem], run: _Run, start: int, stop: int, policy: CompactionPolicy, state: SweepState
+    context: Sequence[ContextItem], run: _DepthRun, start: int, stop: int, policy: CompactionPolicy, state: SweepState
 ) -> bool:
     """Whether a part of a run is too little for a leaf, and the messages after it will join it one day."""
     may_grow = stop == run.stop and stop < len(context) and isinstance(context[stop], MessageItem)
@@ -373,7 +404,7 @@ def _waits(
 
 
 def _untried(
-    context: Sequence[ContextItem], chunks: Iterable[tuple[int, int]], remembered: Remembered
+    context: Sequence[ContextItem], chunks: Iterable[tuple[int, int]], remembered: SweepMemory
 ) -> Iterator[tuple[int, int]]:
     """The chunks worth a try: what could not be shrunk is joined with the next one, blanks are left out."""
     joined_from: int | None = None
@@ -427,9 +458,9 @@ def _mixed_pass(context: Sequence[ContextItem], policy: CompactionPolicy, state:
 
 def _condensable(
     context: Sequence[ContextItem],
-    run: _Run,
+    run: _DepthRun,
     policy: CompactionPolicy,
-    remembered: Remembered,
+    remembered: SweepMemory,
     *,
     pressure: bool,
 ) -> tuple[int, int] | None:
@@ -468,3 +499,242 @@ def _depth(item: ContextItem) -> int:
 
 def _id(item: ContextItem) -> str:
     return item.summary_id if isinstance(item, SummaryItem) else str(item.message_id)
+
+
+#: Under the threshold, over it, or at the budget itself.
+Pressure = Literal["none", "soft", "hard"]
+SweepRunner = Literal["nobody", "background", "turn"]
+
+#: Why a sweep ended.
+StopReason = Literal[
+    "nothing left",
+    "no progress",
+    "iterations",
+    "deadline",
+    "stale",
+    "busy",
+    "auth failure",
+    "model failure",
+    "model denied",
+    "breaker open",
+    "spend backoff",
+]
+
+
+class CompactionReason(StrEnum):
+    """What a compaction says about itself."""
+
+    BELOW_THRESHOLD = "below threshold"
+    COMPACTED = "compacted"
+    STILL_OVER = "compacted but still over target"
+    ALREADY_UNDER = "already under target"
+    NOTHING = "nothing to compact"
+    LIVE_OVER = "live context still exceeds target"
+    EXHAUSTED = "stored compaction exhausted but live context still exceeds target; transcript reset required"
+    NOT_REACHED = "could not reach target"
+    AUTH = "provider auth failure"
+    AUTH_PARTIAL = "provider auth failure after partial compaction"
+    MODEL_FAILED = "summary model failed"
+    MODEL_DENIED = "summary model denied"
+    BREAKER = "circuit breaker open"
+    SPEND = "summary spend backoff open"
+    BUSY = "another worker is compacting this conversation"
+    NO_CONVERSATION = "no conversation found for session"
+    EXCLUDED = "session excluded"
+    STATELESS = "stateless session"
+    NO_BUDGET = "missing token budget in compact params"
+    OFF = "lossless is switched off"
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionDecision:
+    """How full a context is, measured once; everything else follows from it."""
+
+    stored_tokens: int
+    #: What the host says it sent; None when unknown.
+    observed_tokens: int | None
+    budget: int
+    #: The threshold in tokens: more than this is too much.
+    target_tokens: int
+    #: What the frames around the items take in a prompt.
+    framing: int = 0
+
+    @property
+    def current_tokens(self) -> int:
+        return max(self.stored_tokens + self.framing, self.observed_tokens or 0)
+
+    @property
+    def overhead(self) -> int:
+        """Tokens of the prompt that are not in the context and cannot be folded."""
+        return self.current_tokens - self.stored_tokens - self.framing
+
+    @property
+    def should_compact(self) -> bool:
+        return self.current_tokens > self.target_tokens
+
+    @property
+    def pressure(self) -> Pressure:
+        if self.current_tokens >= self.budget:
+            return "hard"
+        return "soft" if self.should_compact else "none"
+
+    @property
+    def stop_at(self) -> int | None:
+        """Where a sweep may stop folding messages: set when the observed count is what is too large."""
+        if self.observed_tokens is None or self.observed_tokens <= self.target_tokens:
+            return None
+        return max(1, self.target_tokens - self.overhead)
+
+    def is_under(self, tokens: int) -> bool:
+        """Whether a context that takes so many tokens, frames and all, with the same overhead is within the target."""
+        return tokens + self.overhead <= self.target_tokens
+
+
+def evaluate(
+    stored_tokens: int,
+    observed_tokens: int | None,
+    budget: int,
+    policy: CompactionPolicy,
+    *,
+    framing: int = 0,
+) -> CompactionDecision:
+    """Measure a context against its budget: strictly more than the threshold is too much.
+
+    The frames around its items count as they do in a prompt (`model.context.framed`). A budget that is not
+    positive raises BadInput: a session without one would never be compacted and nobody would notice.
+    """
+    if budget <= 0:
+        raise BadInput(CompactionReason.NO_BUDGET.value)
+    observed = None if observed_tokens is None or observed_tokens < 0 else observed_tokens
+    return CompactionDecision(stored_tokens, observed, policy.capped(budget), policy.threshold_tokens(budget), framing)
+
+
+@dataclass(frozen=True, slots=True)
+class SweepSchedule:
+    """Who runs the sweep, and whether it may ask a model."""
+
+    payer: SweepRunner
+    may_ask_model: bool
+
+
+def schedule_sweep(decision: CompactionDecision, policy: CompactionPolicy) -> SweepSchedule:
+    """Below the budget a turn never waits (unless inline mode was chosen); at it, it folds extractively."""
+    match decision.pressure:
+        case "none":
+            return SweepSchedule("nobody", may_ask_model=False)
+        case "hard":
+            return SweepSchedule("turn", may_ask_model=policy.hard_limit_summariser == "model")
+        case "soft":
+            inline = policy.proactive_threshold_compaction_mode == "inline"
+            return SweepSchedule("turn" if inline else "background", may_ask_model=True)
+
+
+@dataclass(frozen=True, slots=True)
+class SweepRounds:
+    """Sweeps in a row until the context is small enough: bounded in number, in time and by progress."""
+
+    target_tokens: int
+    #: The context and the overhead after the last sweep.
+    tokens: int
+    overhead: int
+    max_rounds: int
+    deadline: float
+    #: Whether, before the first sweep, exactly the target is still too much.
+    strict: bool = False
+    rounds: int = 0
+    progressed: bool = True
+
+    @property
+    def is_under(self) -> bool:
+        if self.strict and not self.rounds:
+            return self.tokens < self.target_tokens
+        return self.tokens <= self.target_tokens
+
+
+def threshold_rounds(decision: CompactionDecision, policy: CompactionPolicy, now: float) -> SweepRounds:
+    """Sweeps that bring a context back under its threshold."""
+    return SweepRounds(
+        decision.target_tokens,
+        decision.current_tokens,
+        decision.overhead,
+        policy.max_sweep_iterations,
+        now + policy.compact_until_under_deadline_ms / 1000,
+    )
+
+
+def recovery_rounds(
+    decision: CompactionDecision,
+    policy: CompactionPolicy,
+    now: float,
+    *,
+    target: int | None = None,
+    force: bool = False,
+) -> SweepRounds:
+    """Sweeps that bring a context under `target`, by default the budget, after the host overflowed.
+
+    A forced recovery without an observed count believes the host: the context fills the budget.
+    """
+    assumed = decision.budget if force and decision.observed_tokens is None else 0
+    return SweepRounds(
+        decision.budget if target is None else target,
+        max(decision.current_tokens, assumed),
+        decision.overhead,
+        policy.max_rounds,
+        now + policy.compact_until_under_deadline_ms / 1000,
+        strict=True,
+    )
+
+
+def another_round(chain: SweepRounds, now: float) -> bool:
+    """Whether one more sweep is wanted, allowed, and likely to help."""
+    allowed = chain.rounds < chain.max_rounds and now < chain.deadline
+    return allowed and chain.progressed and not chain.is_under
+
+
+def after_round(chain: SweepRounds, tokens: int) -> SweepRounds:
+    """The chain after a sweep left a context that takes so many tokens."""
+    tokens += chain.overhead
+    return replace(chain, tokens=tokens, rounds=chain.rounds + 1, progressed=tokens < chain.tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionOutcome:
+    """What a compaction came to; `exhausted` when it is over its target and nothing is left to fold."""
+
+    ok: bool
+    compacted: bool
+    reason: CompactionReason
+    exhausted: bool = False
+
+
+_FAILURES: Final[dict[StopReason, CompactionReason]] = {
+    "auth failure": CompactionReason.AUTH,
+    "model failure": CompactionReason.MODEL_FAILED,
+    "model denied": CompactionReason.MODEL_DENIED,
+    "breaker open": CompactionReason.BREAKER,
+    "spend backoff": CompactionReason.SPEND,
+}
+#: A sweep ended so because a model did not answer, or must not be asked.
+FAILED_STOPS: Final[frozenset[StopReason]] = frozenset(_FAILURES)
+
+
+def conclude(chain: SweepRounds, stop: StopReason, folds: int, *, manual: bool = False) -> CompactionOutcome:
+    """Say how a compaction ended: its chain after the last sweep, why that one stopped, folds in all."""
+    compacted, under = folds > 0, chain.is_under
+    if failure := _FAILURES.get(stop):
+        reason = CompactionReason.AUTH_PARTIAL if failure is CompactionReason.AUTH and compacted else failure
+        return CompactionOutcome(failure is CompactionReason.BREAKER, compacted, reason)
+    if under or (manual and not compacted):
+        idle = CompactionReason.NOTHING if manual else CompactionReason.ALREADY_UNDER
+        return CompactionOutcome(True, compacted, CompactionReason.COMPACTED if compacted else idle)
+    exhausted = stop == "nothing left"
+    if chain.strict:
+        return CompactionOutcome(False, compacted, CompactionReason.NOT_REACHED, exhausted)
+    if compacted:
+        return CompactionOutcome(True, True, CompactionReason.STILL_OVER, exhausted)
+    return CompactionOutcome(
+        False,
+        False,
+        CompactionReason.EXHAUSTED if exhausted and chain.overhead else CompactionReason.LIVE_OVER,
+        exhausted,
+    )

@@ -1,8 +1,4 @@
-"""Folding a context: plan a pass, write its summary, put it in place; until nothing is left or a bound is met.
-
-A model is asked outside any transaction. Each fold is one transaction that checks its sources again, so
-whatever happens between two folds, the context is valid and everything is reachable.
-"""
+"""Run a compaction: plan a pass, write its summary, fold it in, until nothing is left or a limit is reached."""
 
 from __future__ import annotations
 
@@ -15,40 +11,39 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from lossless.compaction import plan
-from lossless.compaction.crew import Crew, cores
-from lossless.compaction.escalate import Source, Written, summarise
-from lossless.compaction.lease import lease, lease_name
-from lossless.compaction.source_text import line_of, section_of
-from lossless.compaction.trigger import Reason, Stop, after_round, another_round, conclude
+from lossless.compaction.plan import CompactionReason, StopReason, after_round, another_round, conclude
+from lossless.compaction.source_text import source_message, source_summary
+from lossless.compaction.summarise import ExtractionPool, SummarySource, WrittenSummary, available_cores, summarise
+from lossless.compaction.summariser import lease, lease_name
 from lossless.errors import GuardOpen, ModelAuth, ModelBadAnswer, ModelDenied, ModelError, Stale
-from lossless.llm.guard import BREAKER
+from lossless.llm.guard import BREAKER_GUARD
 from lossless.model.budget import budget_tokens
 from lossless.model.context import MessageItem, SummaryItem, budget_sum, newest_user_index, prompt_tokens, token_sum
 from lossless.model.identity import summary_id
+from lossless.model.records import ContextChange
 from lossless.model.summaries import NewSummary
-from lossless.store.context import Change, item_id
+from lossless.store.context import item_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from datetime import datetime
 
-    from lossless.compaction.escalate import Answer, Ask, OnFailure, Sizes
-    from lossless.compaction.gate import ArchiveGate
-    from lossless.compaction.policy import CompactionPolicy
+    from lossless.compaction.compactor import CompactionPolicy
+    from lossless.compaction.plan import CompactionDecision, CompactionOutcome, SweepRounds
     from lossless.compaction.prompts import SummaryPrompt
-    from lossless.compaction.summariser import Summariser
-    from lossless.compaction.trigger import Chain, Decision, Outcome
+    from lossless.compaction.summarise import AskForSummary, ModelAnswer, OnFailure, SummarySizes
+    from lossless.compaction.summariser import ArchiveGate, Summariser
+    from lossless.model.budget import HistoryBudget
     from lossless.model.context import ContextItem
-    from lossless.model.history import HistoryBudget
     from lossless.model.summaries import Summary
     from lossless.store.archive import Archive
-    from lossless.store.summaries import Moment
+    from lossless.store.summaries import ChangeMark
 
 #: With less to extract than this, starting processes takes longer than they save.
-CREW_TOKENS = 1_000_000
+POOL_MIN_TOKENS = 1_000_000
 #: After a sweep that stopped for one of these, another one may help.
-_GO_ON: frozenset[Stop] = frozenset(("nothing left", "iterations", "no progress"))
+_GO_ON: frozenset[StopReason] = frozenset(("nothing left", "iterations", "no progress"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,14 +52,14 @@ class CompactionReport:
 
     ok: bool
     compacted: bool
-    reason: Reason
+    reason: CompactionReason
     tokens_before: int = 0
     tokens_after: int = 0
     summary_ids: tuple[str, ...] = ()
     #: Model calls made, failed ones included.
     calls: int = 0
     exhausted: bool = False
-    stop: Stop | None = None
+    stop: StopReason | None = None
     #: When a guard that stopped it closes again.
     until: str | None = None
     #: The code of the error with which a model failed; what was folded from then on was extracted.
@@ -75,19 +70,21 @@ class CompactionReport:
     why: str = ""
 
 
-def unchanged(reason: Reason, tokens: int = 0, *, ok: bool = True, stop: Stop | None = None) -> CompactionReport:
+def unchanged_report(
+    reason: CompactionReason, tokens: int = 0, *, ok: bool = True, stop: StopReason | None = None
+) -> CompactionReport:
     """The report of a compaction that did nothing, and why."""
     return CompactionReport(ok=ok, compacted=False, reason=reason, tokens_before=tokens, tokens_after=tokens, stop=stop)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class CompactionJob:
     """One compaction: of what, by which numbers, written by whom."""
 
     archive: Archive
     conversation_id: int
     policy: CompactionPolicy
-    decision: Decision
+    decision: CompactionDecision
     summariser: Summariser
     clock: Callable[[], datetime]
     actor: str = "compact"
@@ -98,7 +95,7 @@ class Job:
     leaf_only: bool = False
     #: A person asked: one sweep even below the threshold.
     manual: bool = False
-    progress: Callable[[plan.Pass, Written | None], None] | None = None
+    progress: Callable[[plan.Pass, WrittenSummary | None], None] | None = None
     #: Fold until so many tokens are left.
     stop_at: int | None = None
     #: The context is too large whatever its count says: the first sweep folds all that it can.
@@ -107,19 +104,19 @@ class Job:
     takes_over: bool = False
     #: Begin the window of calls anew, if there is something to fold.
     lifts_spend_limit: bool = False
-    crew_tokens: int = CREW_TOKENS
+    crew_tokens: int = POOL_MIN_TOKENS
     #: Prolongs the lease, and says whether it is still ours; known when the work begins.
     prolong: Callable[[], bool] = lambda: True
 
     @property
-    def sizes(self) -> Sizes:
+    def sizes(self) -> SummarySizes:
         """How long its summaries should be: as the settings say, and no longer than the budget has room for."""
         leaf, condensed = self.policy.leaf_target_tokens, self.policy.condensed_target_tokens
         return replace(self.summariser.sizes, leaf_target_tokens=leaf, condensed_target_tokens=condensed)
 
 
 @dataclass(slots=True)
-class _Sweeping:
+class _Sweep:
     """The moving parts of a compaction."""
 
     context: list[ContextItem]
@@ -129,9 +126,9 @@ class _Sweeping:
     deadline: float
     summary_ids: list[str] = field(default_factory=list)
     #: When what is being summarised was read.
-    moment: Moment | None = None
+    moment: ChangeMark | None = None
     calls: int = 0
-    stop: Stop = "nothing left"
+    stop: StopReason = "nothing left"
     until: str | None = None
     #: The code of the error with which a model failed; it is not asked again.
     failure: str | None = None
@@ -141,7 +138,7 @@ class _Sweeping:
         return token_sum(self.context)
 
 
-def compact(job: Job, chain: Chain) -> CompactionReport:
+def compact(job: CompactionJob, chain: SweepRounds) -> CompactionReport:
     """Run sweeps until the chain is satisfied; one worker at a time does it for a conversation.
 
     Where there is nothing to fold, nothing is written, not even a lease.
@@ -153,15 +150,15 @@ def compact(job: Job, chain: Chain) -> CompactionReport:
     name, longest = lease_name(job.conversation_id), job.summariser.settings.summary_timeout_ms
     with lease(job.archive, name, job.clock, longest, takes_over=job.takes_over) as prolong:
         if not prolong():
-            return unchanged(Reason.BUSY, sweeping.stored_tokens, stop="busy")
+            return unchanged_report(CompactionReason.BUSY, sweeping.stored_tokens, stop="busy")
         job = replace(job, prolong=prolong)
         if job.lifts_spend_limit:
             _gate(job).reset()
-        with _crew(job, chain, sweeping) as crew:
+        with _extraction_pool(job, chain, sweeping) as crew:
             return _compact(job, chain, sweeping, crew)
 
 
-def _compact(job: Job, chain: Chain, sweeping: _Sweeping, crew: Crew | None) -> CompactionReport:
+def _compact(job: CompactionJob, chain: SweepRounds, sweeping: _Sweep, crew: ExtractionPool | None) -> CompactionReport:
     """Sweep after sweep; the first goes on from what was read before the lease, since each fold looks again."""
     before, deadline = sweeping.stored_tokens, sweeping.deadline
     while True:
@@ -180,23 +177,23 @@ def _compact(job: Job, chain: Chain, sweeping: _Sweeping, crew: Crew | None) -> 
     return _concluded(job, chain, sweeping, before)
 
 
-def planned(job: Job) -> list[plan.Pass]:
+def planned_passes(job: CompactionJob) -> list[plan.Pass]:
     """The passes of a compaction's first sweep if every summary has its expected size; nothing is written."""
     sweeping = _begin(job, inf, None if job.is_forced else job.stop_at)
     return plan.dry_run(sweeping.context, job.policy, sweeping.state, call_ids=sweeping.call_ids)
 
 
-def _concluded(job: Job, chain: Chain, sweeping: _Sweeping, before: int) -> CompactionReport:
+def _concluded(job: CompactionJob, chain: SweepRounds, sweeping: _Sweep, before: int) -> CompactionReport:
     outcome = conclude(chain, sweeping.stop, len(sweeping.summary_ids), manual=job.manual)
     return _report(outcome, sweeping, before, max(1, chain.target_tokens - chain.overhead))
 
 
-def _begin(job: Job, deadline: float, stop_at: int | None) -> _Sweeping:
+def _begin(job: CompactionJob, deadline: float, stop_at: int | None) -> _Sweep:
     archive, id_ = job.archive, job.conversation_id
     with archive.reading():
         context, call_ids = archive.context.items(id_), archive.context.call_ids(id_)
         known = archive.guards.stubborn(id_)
-    remembered = plan.Remembered(
+    remembered = plan.SweepMemory(
         frozenset(chunk for chunk, kind in known.items() if kind == "unshrinkable"),
         frozenset(chunk for chunk, kind in known.items() if kind == "blank"),
         frozenset(chunk for chunk, kind in known.items() if kind == "blank summary"),
@@ -209,20 +206,22 @@ def _begin(job: Job, deadline: float, stop_at: int | None) -> _Sweeping:
     if job.leaf_only:
         state = replace(state, leaf_only=True, stop_at=None)
     stop = plan.stop_reason(state, job.policy, now) or "nothing left"
-    return _Sweeping(context, call_ids, state, deadline, stop=stop)
+    return _Sweep(context, call_ids, state, deadline, stop=stop)
 
 
-def _gate(job: Job) -> ArchiveGate:
+def _gate(job: CompactionJob) -> ArchiveGate:
     return job.summariser.gate(job.archive, job.conversation_id, job.clock)
 
 
-def _asks(job: Job) -> bool:
+def _asks(job: CompactionJob) -> bool:
     return job.may_ask_model and job.summariser.has_model
 
 
-def _crew(job: Job, chain: Chain, sweeping: _Sweeping) -> AbstractContextManager[Crew | None]:
+def _extraction_pool(
+    job: CompactionJob, chain: SweepRounds, sweeping: _Sweep
+) -> AbstractContextManager[ExtractionPool | None]:
     """Processes to extract with, when there is so much to extract that starting them pays."""
-    size = job.summariser.settings.summary_processes or cores()
+    size = job.summariser.settings.summary_processes or available_cores()
     if size < 2 or sweeping.state.tokens < job.crew_tokens or _asks(job):
         return nullcontext()
     rounds = 1 if job.manual else chain.max_rounds
@@ -230,16 +229,16 @@ def _crew(job: Job, chain: Chain, sweeping: _Sweeping) -> AbstractContextManager
     policy = replace(job.policy, max_sweep_iterations=most)
     leaves = plan.leaf_batch(sweeping.context, policy, sweeping.state, most, call_ids=sweeping.call_ids)
     tokens = sum(work.tokens for work in leaves)
-    return Crew(min(size, len(leaves))) if tokens >= job.crew_tokens else nullcontext()
+    return ExtractionPool(min(size, len(leaves))) if tokens >= job.crew_tokens else nullcontext()
 
 
-def _sweep(job: Job, sweeping: _Sweeping, crew: Crew | None) -> None:
+def _sweep(job: CompactionJob, sweeping: _Sweep, crew: ExtractionPool | None) -> None:
     """Passes until none is left or a bound is met; `sweeping.stop` says which.
 
     A model that cannot be asked is not asked again: the rest is extracted, unless the job wants to hear of it.
     """
     gate = replace(_gate(job), is_wanted=job.prolong)
-    ask = _heard(job.summariser.ask(gate), sweeping) if _asks(job) else None
+    ask = _remember_failures(job.summariser.ask(gate), sweeping) if _asks(job) else None
     parallel = job.summariser.settings.summary_parallelism
     while batch := _next(job, sweeping, parallel if ask and sweeping.failure is None else None):
         if not job.prolong():
@@ -260,10 +259,10 @@ def _sweep(job: Job, sweeping: _Sweeping, crew: Crew | None) -> None:
     sweeping.calls += len(gate.tickets)
 
 
-def _heard(ask: Ask, sweeping: _Sweeping) -> Ask:
+def _remember_failures(ask: AskForSummary, sweeping: _Sweep) -> AskForSummary:
     """The same model, whose failure to answer at all is remembered."""
 
-    def heard(prompt: SummaryPrompt, /) -> Answer:
+    def heard(prompt: SummaryPrompt, /) -> ModelAnswer:
         try:
             return ask(prompt)
         except ModelError as error:
@@ -274,7 +273,7 @@ def _heard(ask: Ask, sweeping: _Sweeping) -> Ask:
     return heard
 
 
-def _next(job: Job, sweeping: _Sweeping, parallel: int | None) -> tuple[plan.Pass, ...]:
+def _next(job: CompactionJob, sweeping: _Sweep, parallel: int | None) -> tuple[plan.Pass, ...]:
     """The next summary to write, or several leaves: `parallel` side by side, or without a model (None) all of them."""
     now = time.monotonic()
     if parallel != 1:
@@ -293,14 +292,14 @@ def _next(job: Job, sweeping: _Sweeping, parallel: int | None) -> tuple[plan.Pas
     return () if work is None else (work,)
 
 
-def _extract_all(job: Job, sweeping: _Sweeping, batch: Sequence[plan.Pass], crew: Crew | None) -> None:
+def _extract_all(job: CompactionJob, sweeping: _Sweep, batch: Sequence[plan.Pass], crew: ExtractionPool | None) -> None:
     """Extract a batch of summaries, in processes when there are some, and place them one by one.
 
     What a placed one changes of the plan, the rest is planned anew: the outcome is the same as one at a time.
     """
     sizes, wording = job.sizes, job.summariser.wording
-    sources = (source_of(job.archive, work, job.summariser) for work in batch)
-    written: Iterator[Written | None]
+    sources = (read_source(job.archive, work, job.summariser) for work in batch)
+    written: Iterator[WrittenSummary | None]
     if crew is None or len(batch) == 1:
         written = (summarise(source, sizes=sizes, wording=wording) for source in sources)
     else:
@@ -316,15 +315,15 @@ def _extract_all(job: Job, sweeping: _Sweeping, batch: Sequence[plan.Pass], crew
 
 
 def _write_all(
-    job: Job, sweeping: _Sweeping, batch: Sequence[plan.Pass], ask: Ask
+    job: CompactionJob, sweeping: _Sweep, batch: Sequence[plan.Pass], ask: AskForSummary
 ) -> ModelError | GuardOpen | Stale | None:
     """Write a batch of summaries, side by side when there are several, and place them.
 
     Returns the first error: what was written beside it is in its place all the same.
     """
-    sources = [source_of(job.archive, work, job.summariser) for work in batch]
+    sources = [read_source(job.archive, work, job.summariser) for work in batch]
 
-    def write(source: Source) -> Written | ModelError | GuardOpen | Stale | None:
+    def write(source: SummarySource) -> WrittenSummary | ModelError | GuardOpen | Stale | None:
         try:
             return summarise(source, ask, sizes=job.sizes, wording=job.summariser.wording, on_failure=job.on_failure)
         except (ModelError, GuardOpen, Stale) as error:
@@ -344,7 +343,7 @@ def _write_all(
     return failed
 
 
-def source_of(archive: Archive, work: plan.Pass, summariser: Summariser) -> Source:
+def read_source(archive: Archive, work: plan.Pass, summariser: Summariser) -> SummarySource:
     """What a pass is about, in words: its messages or its summaries, and what came before."""
     tags = summariser.settings.strip_injected_context_tags
     with archive.reading():
@@ -352,13 +351,13 @@ def source_of(archive: Archive, work: plan.Pass, summariser: Summariser) -> Sour
         messages = archive.messages.many(ids, exact=False)
         summaries = archive.summaries.many([item.summary_id for item in work.items if isinstance(item, SummaryItem)])
         previous = archive.summaries.many(list(work.previous))
-    lines = tuple(line_of(message, tags) for message in messages)
-    sections = tuple(section_of(summary) for summary in summaries)
+    lines = tuple(source_message(message, tags) for message in messages)
+    sections = tuple(source_summary(summary) for summary in summaries)
     earlier = "\n\n".join(summary.content for summary in previous)
-    return Source(lines or sections, work.depth, work.tokens, earlier, work.batched)
+    return SummarySource(lines or sections, work.depth, work.tokens, earlier, work.batched)
 
 
-def _place(job: Job, sweeping: _Sweeping, work: plan.Pass, written: Written | None) -> bool:
+def _place(job: CompactionJob, sweeping: _Sweep, work: plan.Pass, written: WrittenSummary | None) -> bool:
     """Put a written summary into the context, or remember that the chunk stays as it is; whether it is in place."""
     if written is None:
         _leave_raw(job, sweeping, work)
@@ -370,12 +369,14 @@ def _place(job: Job, sweeping: _Sweeping, work: plan.Pass, written: Written | No
     return written is not None
 
 
-def _new(work: plan.Pass, written: Written) -> NewSummary:
+def _new(work: plan.Pass, written: WrittenSummary) -> NewSummary:
     id_ = summary_id(written.text, str(uuid4()))
     return NewSummary(id_, work.depth, written.text, written.tokens, written.model, written.file_ids)
 
 
-def _fold_in(job: Job, sweeping: _Sweeping, work: plan.Pass, new: NewSummary, *, is_stored: bool = False) -> bool:
+def _fold_in(
+    job: CompactionJob, sweeping: _Sweep, work: plan.Pass, new: NewSummary, *, is_stored: bool = False
+) -> bool:
     """Fold, and go on from there; False when the context or the lease is another's by now."""
     try:
         with job.archive.writing():
@@ -394,14 +395,14 @@ def _fold_in(job: Job, sweeping: _Sweeping, work: plan.Pass, new: NewSummary, *,
     return True
 
 
-def _go_on(sweeping: _Sweeping, work: plan.Pass, made: NewSummary | Summary) -> None:
+def _go_on(sweeping: _Sweep, work: plan.Pass, made: NewSummary | Summary) -> None:
     estimate = budget_tokens(made.content)
-    sweeping.context = list(plan.folded(sweeping.context, work, made.id, made.tokens, estimate))
+    sweeping.context = list(plan.context_after_fold(sweeping.context, work, made.id, made.tokens, estimate))
     sweeping.state = plan.after_pass(sweeping.state, work, made.id, made.tokens, estimate)
 
 
-def _leave_raw(job: Job, sweeping: _Sweeping, work: plan.Pass) -> None:
-    source = source_of(job.archive, work, job.summariser)
+def _leave_raw(job: CompactionJob, sweeping: _Sweep, work: plan.Pass) -> None:
+    source = read_source(job.archive, work, job.summariser)
     is_blank = not any(part.is_meaningful for part in source.parts)
     after = plan.after_blank if is_blank else plan.after_unshrinkable
     sweeping.state = after(sweeping.state, work)
@@ -418,7 +419,7 @@ def fold(
     now: datetime,
     *,
     actor: str = "compact",
-    since: Moment | None = None,
+    since: ChangeMark | None = None,
     is_stored: bool = False,
 ) -> None:
     """Replace a run of the context by its summary, all or nothing; raises `Stale` when the run is gone.
@@ -437,7 +438,7 @@ def fold(
             archive.debts.leaf_compacted(conversation_id, now)
         removed = tuple(item_id(item) for item in sources)
         after = before - token_sum(sources) + summary.tokens
-        change = Change("fold", actor, None, removed, (summary.id,), ordinal, before, after)
+        change = ContextChange("fold", actor, None, removed, (summary.id,), ordinal, before, after)
         archive.context.log(conversation_id, change, now)
         budget += max(summary.tokens, budget_tokens(summary.content)) - budget_sum(sources)
         archive.ingest.set_context_tokens(conversation_id, after, max(0, budget - after))
@@ -446,7 +447,7 @@ def fold(
 # --- summaries that are written before they are needed ---
 
 
-def prepare(job: Job) -> int:
+def prepare(job: CompactionJob) -> int:
     """Have a model write the leaves that the next sweep will need, and store them without a place; returns how many.
 
     They are the same that a sweep would write, as long as nothing but appends comes in between. A model that fails, or
@@ -469,13 +470,13 @@ def prepare(job: Job) -> int:
         return done
 
 
-def _prepare(job: Job, sweeping: _Sweeping, work: plan.Pass, ask: Ask) -> int:
+def _prepare(job: CompactionJob, sweeping: _Sweep, work: plan.Pass, ask: AskForSummary) -> int:
     """Write one leaf, unless it is there; the sweep goes on as if it had been folded. Returns how many were written."""
     known = _prepared(job, work)
     made: NewSummary | Summary | None = known
     if made is None:
         sweeping.moment = job.archive.summaries.moment()
-        source, summariser = source_of(job.archive, work, job.summariser), job.summariser
+        source, summariser = read_source(job.archive, work, job.summariser), job.summariser
         written = summarise(source, ask, sizes=summariser.sizes, wording=summariser.wording, on_failure="raise")
         if written is None:
             sweeping.state = plan.after_unshrinkable(sweeping.state, work)
@@ -486,7 +487,7 @@ def _prepare(job: Job, sweeping: _Sweeping, work: plan.Pass, ask: Ask) -> int:
     return int(known is None)
 
 
-def _store(job: Job, work: plan.Pass, new: NewSummary, since: Moment | None) -> None:
+def _store(job: CompactionJob, work: plan.Pass, new: NewSummary, since: ChangeMark | None) -> None:
     archive, id_, now = job.archive, job.conversation_id, job.clock()
     with archive.writing():
         if not job.prolong():
@@ -494,11 +495,11 @@ def _store(job: Job, work: plan.Pass, new: NewSummary, since: Moment | None) -> 
         size, budget = archive.context_tokens(id_), archive.context_budget(id_)
         archive.summaries.insert(id_, work.items, new, now)
         archive.summaries.mark_new(new.id, work.items, since, now)
-        archive.context.log(id_, Change("prepare", job.actor, None, (), (new.id,), None, size, size), now)
+        archive.context.log(id_, ContextChange("prepare", job.actor, None, (), (new.id,), None, size, size), now)
         archive.ingest.set_context_tokens(id_, size, max(0, budget - size))
 
 
-def publish(job: Job) -> CompactionReport | None:
+def publish_prepared(job: CompactionJob) -> CompactionReport | None:
     """Put leaves that were prepared in their places, oldest first, asking nobody; None when there is none to put."""
     sweeping = _begin(job, inf, job.stop_at)
     before = sweeping.stored_tokens
@@ -516,21 +517,21 @@ def publish(job: Job) -> CompactionReport | None:
     return CompactionReport(
         ok=True,
         compacted=True,
-        reason=Reason.COMPACTED,
+        reason=CompactionReason.COMPACTED,
         tokens_before=before,
         tokens_after=sweeping.stored_tokens,
         summary_ids=tuple(sweeping.summary_ids),
     )
 
 
-def _next_prepared(job: Job, sweeping: _Sweeping) -> tuple[plan.Pass, Summary] | None:
+def _next_prepared(job: CompactionJob, sweeping: _Sweep) -> tuple[plan.Pass, Summary] | None:
     for work in _next(job, sweeping, 1):
         if (known := _prepared(job, work)) is not None:
             return work, known
     return None
 
 
-def _prepared(job: Job, work: plan.Pass) -> Summary | None:
+def _prepared(job: CompactionJob, work: plan.Pass) -> Summary | None:
     """The leaf that was prepared for exactly these messages, if there is one."""
     if not job.summariser.settings.prepare_summaries or work.depth != 0:
         return None
@@ -538,17 +539,17 @@ def _prepared(job: Job, work: plan.Pass) -> Summary | None:
     return job.archive.summaries.prepared(job.conversation_id, ids)
 
 
-def _publish(job: Job, sweeping: _Sweeping, work: plan.Pass, known: Summary) -> None:
+def _publish(job: CompactionJob, sweeping: _Sweep, work: plan.Pass, known: Summary) -> None:
     new = NewSummary(known.id, 0, known.content, known.tokens, known.model, known.file_ids)
     if _fold_in(job, sweeping, work, new, is_stored=True) and job.progress:
-        job.progress(work, Written(known.content, "normal", known.tokens, known.model, 0, known.file_ids))
+        job.progress(work, WrittenSummary(known.content, "normal", known.tokens, known.model, 0, known.file_ids))
 
 
-def _stop_of(error: ModelError | GuardOpen | Stale) -> Stop:
+def _stop_of(error: ModelError | GuardOpen | Stale) -> StopReason:
     if isinstance(error, Stale):
         return "stale"
     if isinstance(error, GuardOpen):
-        return "breaker open" if error.guard == BREAKER else "spend backoff"
+        return "breaker open" if error.guard == BREAKER_GUARD else "spend backoff"
     if isinstance(error, ModelAuth):
         return "auth failure"
     return "model denied" if isinstance(error, ModelDenied) else "model failure"
@@ -566,7 +567,7 @@ def _why(context: Sequence[ContextItem], target: int) -> str:
     )
 
 
-def _report(outcome: Outcome, sweeping: _Sweeping, before: int, target: int) -> CompactionReport:
+def _report(outcome: CompactionOutcome, sweeping: _Sweep, before: int, target: int) -> CompactionReport:
     return CompactionReport(
         why=_why(sweeping.context, target) if not outcome.ok and outcome.exhausted else "",
         ok=outcome.ok,

@@ -1,6 +1,5 @@
-"""What a summariser reads: messages and summaries as dated, labelled, cleaned text.
-
-Reasoning never gets in, media become placeholders, context that a host injected is taken out again.
+"""The text summaries are made from: messages and summaries as dated, cleaned text, without directives, cut into
+sentences, with the files it mentions.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from lossless.model.messages import File, Opaque, Text
-from lossless.model.tokens import estimate_tokens
+from lossless.model.tokens import cut_to_tokens, estimate_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lossless.model.messages import Json, Message, Role, StoredMessage
     from lossless.model.summaries import Summary
@@ -48,7 +47,7 @@ _MINING_DEPTH = 8
 
 
 @dataclass(frozen=True, slots=True)
-class ToolInput:
+class SourceToolCall:
     """What a model asked a tool to do."""
 
     name: str
@@ -63,7 +62,7 @@ class ToolInput:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolOutput:
+class SourceToolOutput:
     """What a tool answered, and whether it failed."""
 
     name: str | None
@@ -73,7 +72,7 @@ class ToolOutput:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SourceMessage:
     """One message as a summariser reads it, already cleaned."""
 
     role: Role
@@ -81,8 +80,8 @@ class Line:
     text: str
     #: The sender as the host reported it (untrusted), JSON.
     sender: str | None = None
-    inputs: tuple[ToolInput, ...] = ()
-    outputs: tuple[ToolOutput, ...] = ()
+    inputs: tuple[SourceToolCall, ...] = ()
+    outputs: tuple[SourceToolOutput, ...] = ()
     file_ids: tuple[str, ...] = ()
 
     @property
@@ -96,7 +95,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class SourceSummary:
     """One summary as the source of a condensed one."""
 
     earliest_at: datetime | None
@@ -113,23 +112,23 @@ class Section:
         return estimate_tokens(self.text)
 
 
-def line_of(stored: StoredMessage, tags: Sequence[str] = INJECTED_TAGS) -> Line:
+def source_message(stored: StoredMessage, tags: Sequence[str] = INJECTED_TAGS) -> SourceMessage:
     """A stored message as a line: its words, its tool calls and results, never its reasoning."""
     message = stored.message
-    inputs = tuple(ToolInput(call.name, call.input, call.id) for call in message.tool_calls)
+    inputs = tuple(SourceToolCall(call.name, call.input, call.id) for call in message.tool_calls)
     outputs = tuple(
-        ToolOutput(result.name, clean(_unwrapped(result.text), tags), result.call_id, result.is_error)
+        SourceToolOutput(result.name, clean_source(_unwrapped(result.text), tags), result.call_id, result.is_error)
         for result in message.tool_results
     )
-    text = clean(_words(message), tags)
+    text = clean_source(_words(message), tags)
     if message.role == "assistant":
-        text = without_reasoning(text)
+        text = remove_reasoning(text)
     if any(output.text and text in output.text for output in outputs):
         text = ""
     if any(isinstance(part, File) for part in message.parts):
         text = f"{text} {WITH_MEDIA}" if text else MEDIA_ONLY
     found = (stored.file_id or "", text, *(o.text for o in outputs), *(i.text for i in inputs))
-    return Line(
+    return SourceMessage(
         role=message.role,
         created_at=stored.created_at,
         text=text,
@@ -140,55 +139,56 @@ def line_of(stored: StoredMessage, tags: Sequence[str] = INJECTED_TAGS) -> Line:
     )
 
 
-def section_of(summary: Summary) -> Section:
+def source_summary(summary: Summary) -> SourceSummary:
     """A summary as a section, without reasoning that a model left in it."""
-    text = without_reasoning(summary.content).strip()
+    text = remove_reasoning(summary.content).strip()
     found = file_ids_in((*summary.file_ids, text))
-    return Section(summary.earliest_at, summary.latest_at, text, found)
+    return SourceSummary(summary.earliest_at, summary.latest_at, text, found)
 
 
-def leaf_text(lines: Iterable[Line], timezone: str = "UTC") -> str:
+def leaf_text(lines: Iterable[SourceMessage], timezone: str = "UTC") -> str:
     """The source of a leaf: a header with time and role over each message, blank lines between."""
     blocks = []
     for line in lines:
         body = _body(line)
         if body:
             speaker = f" | speaker (untrusted metadata): {_one_line(line.sender)}" if line.sender else ""
-            blocks.append(f"[{stamp(line.created_at, timezone)} | {line.role}{speaker}]\n{_unforged(body)}")
+            blocks.append(f"[{format_local_time(line.created_at, timezone)} | {line.role}{speaker}]\n{_unforged(body)}")
     return "\n\n".join(blocks)
 
 
-def condensed_text(sections: Iterable[Section], timezone: str = "UTC") -> str:
+def condensed_text(sections: Iterable[SourceSummary], timezone: str = "UTC") -> str:
     """The source of a condensed summary: each source under the span of time it covers."""
-    return "\n\n".join(f"[{span(s, timezone)}]\n{_unforged(s.text)}" for s in sections if s.text)
+    return "\n\n".join(f"[{format_source_span(s, timezone)}]\n{_unforged(s.text)}" for s in sections if s.text)
 
 
-def stamp(moment: datetime, timezone: str = "UTC") -> str:
+def format_local_time(moment: datetime, timezone: str = "UTC") -> str:
     """`YYYY-MM-DD HH:MM ZONE` in a zone; UTC when the zone is unknown.
 
-    >>> stamp(datetime(2026, 1, 5, 9, 0, tzinfo=UTC), "Europe/Berlin"), stamp(datetime(2026, 1, 5), "nowhere")
+    >>> (format_local_time(datetime(2026, 1, 5, 9, 0, tzinfo=UTC), "Europe/Berlin"),
+    ...  format_local_time(datetime(2026, 1, 5), "nowhere"))
     ('2026-01-05 10:00 CET', '2026-01-05 00:00 UTC')
     """
-    local = local_time(moment, timezone)
+    local = to_local_time(moment, timezone)
     name = local.tzname() or "UTC"
     if name[0] in "+-":
         name = f"GMT{name[0]}{name[1:3].lstrip('0') or '0'}{':' + name[3:5] if name[3:5].strip('0') else ''}"
     return f"{local.isoformat(' ', 'minutes')[:16]} {name}"
 
 
-def local_time(moment: datetime, timezone: str = "UTC") -> datetime:
+def to_local_time(moment: datetime, timezone: str = "UTC") -> datetime:
     """A moment in a zone, UTC when the zone is unknown; a moment without a zone is UTC."""
     aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     return aware.astimezone(_zone(timezone))
 
 
-def span(section: Section, timezone: str = "UTC") -> str:
+def format_source_span(section: SourceSummary, timezone: str = "UTC") -> str:
     """`earliest - latest` of a section; `undated` when neither is known."""
-    ends = [stamp(end, timezone) for end in (section.earliest_at, section.latest_at) if end]
+    ends = [format_local_time(end, timezone) for end in (section.earliest_at, section.latest_at) if end]
     return " - ".join(dict.fromkeys(ends)) or "undated"
 
 
-def clean(text: str, tags: Sequence[str] = INJECTED_TAGS) -> str:
+def clean_source(text: str, tags: Sequence[str] = INJECTED_TAGS) -> str:
     """Text without injected blocks, host metadata lines and raw media; linear in its length."""
     for tag in tags if "<" in text else ():
         text = _without_blocks(text, tag)
@@ -203,7 +203,7 @@ def clean(text: str, tags: Sequence[str] = INJECTED_TAGS) -> str:
     return text.strip()
 
 
-def without_reasoning(text: str) -> str:
+def remove_reasoning(text: str) -> str:
     """Text without `<think>` blocks; one that opens a line and is never closed takes the rest along.
 
     Tags in backquotes are talk about tags, and stay.
@@ -232,9 +232,9 @@ def file_ids_in(texts: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found for text in texts if "file_" in text for found in _FILE_ID.findall(text)))
 
 
-def _body(line: Line) -> str:
+def _body(line: SourceMessage) -> str:
     pieces = [line.text] if line.text else []
-    pieces += [f"Tool input ({call.name}): {clean(call.text, ())}" for call in line.inputs]
+    pieces += [f"Tool input ({call.name}): {clean_source(call.text, ())}" for call in line.inputs]
     for output in line.outputs:
         label = ", ".join(filter(None, (output.name, "failed" if output.is_error else "")))
         pieces.append(f"Tool output ({label or 'unnamed'}): {output.text}")
@@ -311,3 +311,336 @@ def _zone(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         return UTC
+
+
+DIRECTIVE_OMITTED = "[LCM fallback summary omitted directive-shaped untrusted content]."
+DIRECTIVE_MARKER = "[LCM fallback summary; directive-shaped untrusted content omitted]"
+FALLBACK_MARKER = "[LCM fallback summary; truncated for context management]"
+TRUNCATED_PREFIX = "[Truncated from "
+
+#: Orders against a model's own instructions: nobody's history needs them.
+_OVERRIDE = re.compile(
+    r"\b(?:ignore|disregard|forget|override|bypass|overrule)\b[^.!?\n]{0,60}?"
+    r"(?:\b(?:previous|prior|above|earlier|preceding|existing|system|developer|safety|your)\b[^.!?\n]{0,40}?"
+    r"\b(?:instructions?|prompts?|guidelines?|directives?|rules)\b"
+    r"|\b(?:all|any|every|the)\b[^.!?\n]{0,20}?\b(?:instruction|guideline|directive)s?\b)"
+    r"|\b(?:reveal|print|show|repeat|output|leak|display|expose|tell)\b[^.!?\n]{0,40}?"
+    r"\b(?:system|developer|hidden|initial|secret|your)\s+(?:prompt|instruction)s?\b"
+    r"|\bjail\s?br(?:eak|eaks|eaking|oken)\b|\bdo anything now\b|\bDAN mode\b"
+    r"|\b(?:act|behave|respond|answer)\s+as\s+DAN\b"
+    r"|\b(?:enable|enter|activate)\s+(?:developer|god|admin)\s+mode\b"
+    r"|\bignorier(?:e|en|t|st)\b[^.!?\n]{0,40}?\b(?:Anweisung|Instruktion)\w*"
+    r"|\bignore[zr]?\s+(?:toutes\s+)?(?:les|vos|tes|ces)\b[^.!?\n]{0,20}?\b(?:instructions|consignes)\b"
+    r"|\bignor[ae]\b[^.!?\n]{0,40}?\b(?:instrucciones|instruções|istruzioni)\b"
+    r"|(?:忽略|无视|無視|忘记|忘掉)[^。！？\n]{0,12}(?:指令|指示|提示|规则|说明)"
+    r"|(?:以前|上記|これまで)の[^。！？\n]{0,8}(?:指示|命令|ルール)を無視",
+    re.IGNORECASE,
+)
+#: Orders about behaviour to come: an attack in pasted text, a wish in a user's own words.
+_BEHAVIOUR = re.compile(
+    r"\byou are now\b|\bfrom now on\b|\bfrom this point (?:on|forward)\b|\bpretend (?:to be|that you)\b"
+    r"|\b(?:reply|respond|answer|output)\s+(?:only|solely|exclusively)\s+(?:with|in|as)\b"
+    r"|\b(?:only|solely)\s+(?:reply|respond|answer|output)\s+(?:with|in|as)\b",
+    re.IGNORECASE,
+)
+_IMPERATIVE = re.compile(
+    r"\W*(?:(?:and|then|now|instead|just|please|also|you (?:must|will|shall|should)|do not|don't)[\s,]+){0,3}"
+    r"(?:reply|respond|answer|say|print|output|write|send|run|execute|delete|remove|tell|always|never|call|use"
+    r"|visit|open|click|download|upload|email|post|transfer|reveal|return|repeat|act|obey|follow|comply)\b",
+    re.IGNORECASE,
+)
+#: Every directive holds one of these words: text without them needs no closer look.
+_WORDS = """
+    ignore disregard forget override bypass overrule prompt prompts instruction instructions jail jailbreak
+    jailbreaks jailbreaking jailbroken anything dan mode now point pretend only solely exclusively ignorez ignorer
+    ignora ignoriere ignorieren ignoriert ignorierst 忽略 无视 無視 忘记 忘掉"""
+DIRECTIVE_WORDS = frozenset(_WORDS.split())
+_BOUNDARY = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+")
+
+
+def is_override(sentence: str) -> bool:
+    """Whether a sentence tells a model to drop its instructions, reveal them or break its rules."""
+    return _OVERRIDE.search(sentence) is not None
+
+
+def is_directive(sentence: str) -> bool:
+    """Whether a sentence is shaped like an order to the model that reads it."""
+    return is_override(sentence) or _BEHAVIOUR.search(sentence) is not None
+
+
+def is_imperative(sentence: str) -> bool:
+    """Whether a sentence opens with a verb of command: what follows a directive and belongs to it."""
+    return _IMPERATIVE.match(sentence) is not None
+
+
+def remove_directives(text: str) -> tuple[str, bool]:
+    """Text whose directive-shaped sentences are replaced, once, by a note; and whether there were any."""
+    return _without(text, is_directive)
+
+
+def remove_overrides(text: str) -> str:
+    """Text without the directives that nobody's history needs; wishes about behaviour stay."""
+    return _without(text, is_override)[0]
+
+
+def _without(text: str, is_unwanted: Callable[[str], bool]) -> tuple[str, bool]:
+    kept: list[str] = []
+    omitted = previous = False
+    for sentence in _sentences(text):
+        previous = is_unwanted(sentence) or (previous and is_imperative(sentence))
+        if not previous:
+            kept.append(sentence)
+        elif not omitted:
+            kept.append(DIRECTIVE_OMITTED + (sentence[len(sentence.rstrip()) :] or " "))
+        omitted = omitted or previous
+    return ("".join(kept).strip(), True) if omitted else (text, False)
+
+
+def truncate_source(text: str, max_tokens: int) -> str:
+    """Text without directives, of at most `max_tokens`, its closing note included; short text as it is.
+
+    Empty when the notes alone take all the room.
+
+    >>> truncate_source("short text", 512)
+    'short text'
+    """
+    kept, omitted = remove_directives(text)
+    notes = [DIRECTIVE_MARKER] if omitted else []
+    whole = "\n".join([kept, *notes])
+    if estimate_tokens(whole) <= max_tokens:
+        return whole
+    notes.append(f"{TRUNCATED_PREFIX}{estimate_tokens(text)} tokens]")
+    ending = "\n" + "\n".join(notes)
+    words = cut_to_tokens(kept, max_tokens - estimate_tokens(ending)).rstrip()
+    return words + ending if words else ""
+
+
+def fallback_summary(text: str, max_tokens: int, source_tokens: int | None = None) -> str | None:
+    """The truncated source, smaller than the source; None when that leaves nothing of it.
+
+    `source_tokens` is what the sources weigh in the context, when that is not the text's own size.
+    """
+    weight = estimate_tokens(text) if source_tokens is None else source_tokens
+    return truncate_source(text, min(max_tokens, weight - 1)).strip() or None
+
+
+def _sentences(text: str) -> Iterator[str]:
+    """Sentences with the space after them: joined, they are the text."""
+    start = 0
+    for boundary in _BOUNDARY.finditer(text):
+        yield text[start : boundary.end()]
+        start = boundary.end()
+    if start < len(text):
+        yield text[start:]
+
+
+FILES_PREFIX = "Files: "
+NO_FILES_LINE = "Files: none"
+
+PATH_KEYS = ("path", "file_path", "filePath", "filename", "file", "notebook_path", "target_file", "target")
+_NEW_PATH_KEYS = ("new_path", "newPath", "destination", "to")
+_COMMAND_KEYS = ("command", "cmd", "script", "shell")
+_OPERATIONS = (
+    ("deleted", re.compile(r"delete|remove|unlink", re.IGNORECASE)),
+    ("renamed", re.compile(r"rename|move", re.IGNORECASE)),
+    ("modified", re.compile(r"edit|patch|replace|update|insert|append", re.IGNORECASE)),
+    ("created", re.compile(r"write|create|save|touch", re.IGNORECASE)),
+    ("read", re.compile(r"read|view|open|cat\b", re.IGNORECASE)),
+)
+_SHELL = (
+    ("deleted", re.compile(r"(?:^|[;&|]\s*)(?:git\s+)?rm\s+(?:-\w+\s+)*([^\s;&|<>]+)")),
+    ("renamed", re.compile(r"(?:^|[;&|]\s*)(?:git\s+)?mv\s+(?:-\w+\s+)*[^\s;&|<>]+\s+([^\s;&|<>]+)")),
+    ("modified", re.compile(r"(?:^|[;&|]\s*)sed\s+-i\S*\s+[^;&|]*?\s([^\s;&|<>'\"]+\.\w+)")),
+    ("created", re.compile(r"(?:^|[;&|]\s*)touch\s+([^\s;&|<>]+)|[^0-9&]>{1,2}\s*([\w./~-]*[./][\w./-]+)")),
+)
+_MAX_PATH = 160
+_ITEM = re.compile(r"(.+?)(?: \(([^()]+)\))?")
+
+
+def touched_files(lines: Iterable[SourceMessage]) -> dict[str, str]:
+    """Paths that tool calls name → what was done to each; a failed call says so.
+
+    The last change wins, and a read never hides a change.
+    """
+    found: dict[str, str] = {}
+    waiting: dict[str, list[str]] = {}
+    for line in lines:
+        for call in line.inputs:
+            operations = _operations(call)
+            for path, operation in operations:
+                note_operation(found, path, operation)
+            if call.call_id and operations:
+                waiting[call.call_id] = [path for path, _ in operations]
+        for output in line.outputs:
+            for path in waiting.pop(output.call_id or "", []) if output.is_error else ():
+                found[path] = f"{found[path].removesuffix(' failed')} failed"
+    return found
+
+
+def note_operation(found: dict[str, str], path: str, operation: str) -> None:
+    """Note what was done to a path, after what is already known of it."""
+    known = found.get(path)
+    if operation == "modified" and known == "created":
+        return
+    if known is None or operation != "read":
+        found[path] = operation
+
+
+def files_line(found: dict[str, str], room: int) -> str:
+    """The line for some files within `room` characters: changes first, then reads; `Files: none` for none."""
+    named = ((path, operation) for path, operation in found.items() if not is_directive(path))
+    ordered = sorted(named, key=lambda item: item[1].startswith("read"))
+    items: list[str] = []
+    used = len(FILES_PREFIX)
+    for place, (path, operation) in enumerate(ordered):
+        item = f"{path} ({operation})" if operation else path
+        rest = f"+{len(ordered) - place} more"
+        more = len(item) + 2 + (len(rest) + 2 if place + 1 < len(ordered) else 0)
+        if used + more > room:
+            items.append(rest)
+            break
+        items.append(item)
+        used += len(item) + 2
+    return FILES_PREFIX + ", ".join(items) if items else NO_FILES_LINE
+
+
+def parse_files_line(row: str) -> list[tuple[str, str]]:
+    """Paths and operations of a `Files:` line, whoever wrote it."""
+    items = (item.strip() for item in row.removeprefix(FILES_PREFIX.strip()).split(","))
+    named = (_ITEM.fullmatch(item) for item in items if item and item.lower() != "none" and item[0] != "+")
+    return [(match[1], match[2] or "") for match in named if match and len(match[1]) <= _MAX_PATH]
+
+
+def call_arguments(call: SourceToolCall) -> Mapping[str, Json]:
+    """The arguments of a call by name; nothing when they are not an object."""
+    value = call.input
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return {}
+    return value if isinstance(value, Mapping) else {}
+
+
+def _operations(call: SourceToolCall) -> list[tuple[str, str]]:
+    given = call_arguments(call)
+    command = next((given[key] for key in _COMMAND_KEYS if isinstance(given.get(key), str)), None)
+    path = _first_path(given, _NEW_PATH_KEYS) or _first_path(given, PATH_KEYS)
+    if path is not None:
+        kind = _operation(f"{call.name} {command or ''}"[:80])
+        return [(path, kind)] if kind else []
+    if not isinstance(command, str):
+        return []
+    rows = command[:1000]
+    return [
+        (target, kind)
+        for kind, pattern in _SHELL
+        for match in pattern.finditer(rows)
+        if (target := next(filter(None, match.groups()), "")) and not target.startswith(("/dev/", "$", "-"))
+    ]
+
+
+@lru_cache(maxsize=1024)
+def _operation(words: str) -> str:
+    """What a tool of this name does to a file; '' when its name does not say."""
+    return next((kind for kind, pattern in _OPERATIONS if pattern.search(words)), "")
+
+
+def _first_path(given: Mapping[str, Json], keys: Iterable[str]) -> str | None:
+    for key in keys:
+        value = given.get(key)
+        if isinstance(value, str) and value.strip() and len(value) <= _MAX_PATH and "\n" not in value:
+            return value.strip()
+    return None
+
+
+#: Sentences longer than this are cut into clauses, and clauses longer than the second number anywhere.
+LONG_UNIT_CHARS = 160
+MAX_UNIT_CHARS = 240
+_LEAST_CHARS = 40
+
+#: The blank after a sentence. It comes first, so that the search runs from blank to blank, and then one look back.
+_SENTENCE = re.compile(
+    r" (?<=[.!?…\"'”’)\]*] )"
+    r"(?:(?<=[.!?…] )(?<![ (.][A-Z]\. )(?<!\b(?:Dr|Mr|Ms|St|vs)\. )(?<!\bMrs\. )(?<!e\.g\. )(?<!i\.e\. )"
+    r"|(?<=[.!?…][\"'”’)\]*] ))"
+)
+_UNSPACED_STOPS = "。！？｡"
+_UNSPACED_SENTENCE = re.compile(rf"(?<=[{_UNSPACED_STOPS}])(?![」』”’）]) ?")
+_CLAUSE = re.compile(
+    r"(?<=[,;:])\s+|(?<=[，、；：])|(?<=\S)\s+[–—-]+\s+"
+    r"|(?<=\S)\s+(?=(?:and|but|because|so|which|who|since|while|when|after|before|although|though|where|plus)\s)"
+)
+#: The same in ASCII with single blanks. It comes first, again.
+_PLAIN_CLAUSE = re.compile(
+    r" (?:(?<=[,;:] )|-+ "
+    r"|(?=(?:and|but|because|so|which|who|since|while|when|after|before|although|though|where|plus) ))"
+)
+_MARKS = " \t\r\f\v*#>•·–—-|"
+_INTERJECTION = re.compile(
+    r"(?:(?:oh|wow|hey|hi|hello|haha|hmm|yeah|yay|aww?|whoa|well|ok|okay)(?:,|!|\.\.\.)\s+)+(?=\S)",
+    re.IGNORECASE,
+)
+_PAUSES = frozenset(",!.")
+
+
+def split_units(text: str) -> list[str]:
+    """The sentences and clauses of a text in order, each at most `MAX_UNIT_CHARS` long.
+
+    >>> split_units("# Plan\\n- Use apsw. It bundles SQLite!\\n\\n好的。我们明天回滚。")
+    ['Plan', 'Use apsw.', 'It bundles SQLite!', '好的。', '我们明天回滚。']
+    """
+    found: list[str] = []
+    for row in text.splitlines():
+        bare = row.strip(_MARKS)
+        if not bare:
+            continue
+        if "  " in bare or "\t" in bare:
+            bare = " ".join(bare.split())
+        sentences = _SENTENCE.split(bare)
+        if not bare.isascii() and any(stop in bare for stop in _UNSPACED_STOPS):
+            sentences = [part for whole in sentences for part in _UNSPACED_SENTENCE.split(whole) if part]
+        if len(bare) <= LONG_UNIT_CHARS:
+            found += sentences
+            continue
+        for sentence in sentences:
+            if len(sentence) <= LONG_UNIT_CHARS:
+                found.append(sentence)
+            else:
+                found.extend(_clauses(sentence))
+    return found
+
+
+def remove_interjection(unit: str) -> str:
+    """A unit without the interjections that it opens with.
+
+    >>> remove_interjection("Oh, wow! We moved to Galway.")
+    'We moved to Galway.'
+    """
+    if _PAUSES.isdisjoint(unit[:9]):
+        return unit
+    opening = _INTERJECTION.match(unit)
+    return unit[opening.end() :] if opening else unit
+
+
+def _clauses(sentence: str) -> Iterator[str]:
+    """Pieces of a long sentence, cut where a clause ends and neither side is short."""
+    start = 0
+    for boundary in (_PLAIN_CLAUSE if sentence.isascii() else _CLAUSE).finditer(sentence):
+        cut, resume = boundary.span()
+        if cut - start >= 2 * _LEAST_CHARS and len(sentence) - resume >= _LEAST_CHARS:
+            yield from _cut(sentence[start:cut])
+            start = resume
+    yield from _cut(sentence[start:])
+
+
+def _cut(piece: str) -> Iterator[str]:
+    """A piece without inner boundaries, cut at blanks, or anywhere if it has none."""
+    start = 0
+    while len(piece) - start > MAX_UNIT_CHARS:
+        blank = piece.rfind(" ", start + MAX_UNIT_CHARS // 2, start + MAX_UNIT_CHARS)
+        end = blank if blank > 0 else start + MAX_UNIT_CHARS
+        yield piece[start:end]
+        start = end + (blank > 0)
+    if start < len(piece):
+        yield piece[start:]

@@ -1,34 +1,157 @@
-"""Who writes summaries: the host's model, a configured one, or nobody (then they are extracted)."""
+"""Who may write: the host's model, a configured one or none; the breaker and spend limit before each call; the lease
+of one worker a conversation; file descriptions.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import logging
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from lossless.compaction.escalate import Answer, Sizes, Wording
-from lossless.compaction.gate import ArchiveGate
+from lossless.compaction.summarise import ModelAnswer, PromptWording, SummarySizes
+from lossless.errors import Stale
+from lossless.files.describe import DescribeReport, PayloadDescriber
 from lossless.llm import guard
-from lossless.llm.base import Prompt
-from lossless.llm.candidates import Candidate, Choices, candidate_order, configured
-from lossless.llm.chain import Chain
-from lossless.llm.connect import Connector
-from lossless.llm.credentials import Sources
-from lossless.llm.host import HostModel
-from lossless.llm.prices import read_prices
-from lossless.paths import expanded
-from lossless.settings.paths import Places
+from lossless.llm.chain import ModelCandidate, ModelChain, ModelChoices, candidate_order, configured_candidates
+from lossless.llm.completion import Prompt, read_prices
+from lossless.llm.credentials import CredentialSources
+from lossless.llm.providers import HostModel, ModelConnector
+from lossless.model.paths import expand_path
+from lossless.model.times import state_time
+from lossless.settings.load import ProcessEnvironment
+from lossless.store.state import LedgerRow, new_holder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
     from pathlib import Path
 
     from lossless.compaction.prompts import SummaryPrompt
-    from lossless.llm.base import Complete, Completion
-    from lossless.llm.chain import Gate
+    from lossless.files.vault import Vault
+    from lossless.llm.chain import Attempt, Gate
+    from lossless.llm.completion import Complete, Completion
+    from lossless.model.messages import StoredFile
     from lossless.settings import Settings
     from lossless.store.archive import Archive
+
+_log = logging.getLogger("lossless.compaction")
+
+
+@dataclass(frozen=True, slots=True)
+class GateTicket:
+    """Leave for one call: the ledger line to settle and the breaker to tell."""
+
+    entry_id: int
+    breaker_key: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveGate:
+    """The gate in front of the models of one scope; every process that shares the archive sees it."""
+
+    archive: Archive
+    scope: str
+    conversation_id: int | None
+    clock: Callable[[], datetime]
+    spend: guard.SpendLimits
+    breaker: guard.BreakerLimits
+    purpose: str = "summary"
+    #: Says, before each call, whether its answer is still wanted.
+    is_wanted: Callable[[], bool] = lambda: True
+    #: The calls that were let through.
+    tickets: list[GateTicket] = field(default_factory=list)
+
+    def enter(self, candidate: ModelCandidate) -> GateTicket:
+        """Reserve a call; raises `GuardOpen` when the breaker is open or the window is spent.
+
+        Raises `Stale` when the answer is no longer wanted.
+        """
+        key, now = guard.breaker_key(candidate.provider, candidate.model), self.clock()
+        refusal = None
+        with self.archive.writing():
+            if not self.is_wanted():
+                raise Stale("another worker took this conversation over")
+            state = self._breaker(key)
+            if not guard.breaker_allows(state, now, self.breaker):
+                raise guard.breaker_refusal(state)
+            answer = guard.reserve_call(self.scope, self._entries(now), now, self.spend)
+            if isinstance(answer, guard.SpendSlot):
+                ticket = GateTicket(self._write(answer.entry, candidate.name), key, candidate.name)
+                self.tickets.append(ticket)
+                return ticket
+            refusal = answer.error
+            if answer.entry is not None:
+                self._write(answer.entry, None)
+        raise refusal
+
+    def resting(self, candidates: Sequence[ModelCandidate]) -> Literal["breaker open", "spend backoff"] | None:
+        """Why none of these models would be let through now; None when one would, or there is none. Writes nothing."""
+        if not candidates:
+            return None
+        now = self.clock()
+        states = [self._breaker(guard.breaker_key(one.provider, one.model)) for one in candidates]
+        if not any(guard.breaker_allows(state, now, self.breaker) for state in states):
+            return "breaker open"
+        spent = guard.spend_state(self.scope, self._entries(now), now, self.spend)
+        return None if spent.backoff_until is None else "spend backoff"
+
+    def leave(self, ticket: object, attempt: Attempt) -> None:
+        """Settle the call, and open or close the breaker."""
+        assert isinstance(ticket, GateTicket)
+        usage, now = attempt.usage, self.clock()
+        with self.archive.writing():
+            self.archive.guards.settle(
+                ticket.entry_id,
+                attempt.ending,
+                model=ticket.model,
+                input_tokens=usage.input_tokens,
+                output_tokens=usage.output_tokens,
+                cost=usage.cost,
+            )
+            state = self._breaker(ticket.breaker_key)
+            if attempt.ending == "auth":
+                state = guard.breaker_after_failure(state, now, self.breaker)
+            elif attempt.ending == "done" and state.failures:
+                state = guard.breaker_after_success(state)
+            else:
+                return
+            self.archive.guards.set_breaker(state.key, state.failures, state.open_until, now)
+        if attempt.ending == "auth" and guard.breaker_needs_notice(state, self.breaker):
+            rest = f", it rests until {state_time(state.open_until)}" if state.open_until else ""
+            _log.warning("%s refused its credentials %d times in a row%s", ticket.model, state.failures, rest)
+
+    def reset(self) -> None:
+        """A person asked for it: the window begins anew and a back-off ends."""
+        with self.archive.writing():
+            self._write(guard.reset_entry(self.scope, self.clock()), None)
+
+    def _breaker(self, key: str) -> guard.BreakerState:
+        return guard.BreakerState(key, *self.archive.guards.breaker(key))
+
+    def _entries(self, now: datetime) -> list[guard.SpendEntry]:
+        rows = self.archive.guards.ledger(self.scope, guard.entries_since(now, self.spend))
+        return [
+            guard.SpendEntry(row.scope, _kind(row.kind), row.at, row.until, row.window_at, _result(row.result))
+            for row in rows
+        ]
+
+    def _write(self, entry: guard.SpendEntry, model: str | None) -> int:
+        row = LedgerRow(0, entry.scope, entry.kind, entry.at, entry.until, entry.window_at, entry.result)
+        return self.archive.guards.add_entry(
+            row, conversation_id=self.conversation_id, purpose=self.purpose, model=model
+        )
+
+
+def _kind(text: str) -> guard.EntryKind:
+    return text if text in ("reset", "backoff") else "call"  # type: ignore[return-value]
+
+
+def _result(text: str) -> guard.CallResult:
+    return text if text in ("done", "failed", "auth") else "reserved"  # type: ignore[return-value]
+
 
 #: Room for a model to think before it writes.
 _THINKING_TOKENS = 2048
@@ -36,7 +159,7 @@ _FILE = "file"
 _DESCRIBE = "You describe stored files for people and agents who have not read them."
 #: Room for the 300 words that are asked for.
 _WORDS = 600
-_HOST = Candidate("host", "model", "settings")
+_HOST = ModelCandidate("host", "model", "settings")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +170,11 @@ class Summariser:
     complete: Callable[[Prompt], object] | None = None
     prompt_folder: Path | None = None
     #: Makes a candidate's callable; another one in tests.
-    connect: Callable[[Candidate], Complete] | None = None
+    connect: Callable[[ModelCandidate], Complete] | None = None
 
     @property
-    def sizes(self) -> Sizes:
-        return Sizes(
+    def sizes(self) -> SummarySizes:
+        return SummarySizes(
             self.settings.leaf_target_tokens,
             self.settings.condensed_target_tokens,
             self.settings.summary_max_overage_factor,
@@ -66,22 +189,22 @@ class Summariser:
         return replace(self, settings=replace(self.settings, custom_instructions=both))
 
     @property
-    def wording(self) -> Wording:
+    def wording(self) -> PromptWording:
         settings = self.settings
-        folder = self.prompt_folder or (expanded(settings.prompt_dir) if settings.prompt_dir else None)
-        return Wording(settings.custom_instructions, folder, settings.timezone or "UTC")
+        folder = self.prompt_folder or (expand_path(settings.prompt_dir) if settings.prompt_dir else None)
+        return PromptWording(settings.custom_instructions, folder, settings.timezone or "UTC")
 
-    def candidates(self) -> Sequence[Candidate]:
+    def candidates(self) -> Sequence[ModelCandidate]:
         """The models that would be asked, in order; the host's own goes alone, and its denial is final."""
         if self.complete is not None:
             return (_HOST,)
         fallbacks = tuple((route.provider, route.model) for route in self.settings.fallback_providers)
-        choices = Choices(
+        choices = ModelChoices(
             summary_model=self.settings.summary_model,
             summary_provider=self.settings.summary_provider,
             fallbacks=fallbacks,
         )
-        return configured(candidate_order(choices))
+        return configured_candidates(candidate_order(choices))
 
     @property
     def has_model(self) -> bool:
@@ -105,23 +228,25 @@ class Summariser:
             ),
         )
 
-    def chain(self, gate: Gate) -> Chain:
+    def chain(self, gate: Gate) -> ModelChain:
         """The models as one callable behind a gate."""
         seconds = self.settings.summary_timeout_ms / 1000
-        return Chain(self.candidates(), self._connect, seconds, gate)
+        return ModelChain(self.candidates(), self._connect, seconds, gate)
 
-    def readers(self, gate: Gate) -> list[tuple[str, Chain]]:
+    def readers(self, gate: Gate) -> list[tuple[str, ModelChain]]:
         """Models that answer questions, by name: the one that was named for it, then the one that summarises."""
-        named = Choices(summary_model=self.settings.expansion_model, summary_provider=self.settings.expansion_provider)
+        named = ModelChoices(
+            summary_model=self.settings.expansion_model, summary_provider=self.settings.expansion_provider
+        )
         seconds = self.settings.delegation_timeout_ms / 1000
-        orders = [configured(candidate_order(named)) if self.complete is None else (), self.candidates()]
-        return [(order[0].name, Chain(order, self._connect, seconds, gate)) for order in orders if order]
+        orders = [configured_candidates(candidate_order(named)) if self.complete is None else (), self.candidates()]
+        return [(order[0].name, ModelChain(order, self._connect, seconds, gate)) for order in orders if order]
 
-    def ask(self, gate: ArchiveGate) -> Callable[[SummaryPrompt], Answer]:
+    def ask(self, gate: ArchiveGate) -> Callable[[SummaryPrompt], ModelAnswer]:
         """One summary prompt to the chain."""
         chain, thinking = self.chain(gate), self.settings.enable_summary_thinking
 
-        def ask(prompt: SummaryPrompt, /) -> Answer:
+        def ask(prompt: SummaryPrompt, /) -> ModelAnswer:
             completion: Completion = chain(
                 Prompt(
                     prompt.system,
@@ -132,40 +257,122 @@ class Summariser:
                     target_tokens=prompt.target_tokens,
                 )
             )
-            return Answer(completion.text, completion.model, completion.incomplete)
+            return ModelAnswer(completion.text, completion.model, completion.incomplete)
 
         return ask
 
     @property
-    def describers(self) -> Sequence[Candidate]:
+    def describers(self) -> Sequence[ModelCandidate]:
         """The model that describes stored files: only when both settings name one. A host's own goes in its place."""
         model, provider = self.settings.large_file_summary_model, self.settings.large_file_summary_provider
         if not model.strip() or not provider.strip():
             return ()
-        named = Choices(summary_model=model, summary_provider=provider)
-        return (_HOST,) if self.complete is not None else configured(candidate_order(named))
+        named = ModelChoices(summary_model=model, summary_provider=provider)
+        return (_HOST,) if self.complete is not None else configured_candidates(candidate_order(named))
 
     def describe_with(self, gate: ArchiveGate) -> Callable[[str], str]:
         """Asks the describing model about a file, behind breaker and spend limit of files."""
         own = replace(gate, scope=_FILE, purpose=_FILE, conversation_id=None, tickets=[])
-        chain = Chain(self.describers, self._connect, self.settings.summary_timeout_ms / 1000, own)
+        chain = ModelChain(self.describers, self._connect, self.settings.summary_timeout_ms / 1000, own)
 
         def describe(question: str, /) -> str:
             return chain(Prompt(_DESCRIBE, question, 2 * _WORDS, 0.2, _FILE, target_tokens=_WORDS)).text
 
         return describe
 
-    def _connect(self, candidate: Candidate) -> Complete:
+    def _connect(self, candidate: ModelCandidate) -> Complete:
         if candidate is _HOST and self.complete is not None:
             return HostModel(self.complete, timeout_seconds=self.settings.summary_timeout_ms / 1000)
         if self.connect is not None:
             return self.connect(candidate)
         return self.connector()(candidate)
 
-    def connector(self) -> Connector:
+    def connector(self) -> ModelConnector:
         """What knows the addresses and keys of configured candidates; `summaryBaseUrl` is the first one's alone."""
         url = self.settings.summary_base_url
         urls = {first.provider: url for first in self.candidates()[:1] if url and first.source == "settings"}
-        sources = Sources(state_dir=Places.of().state_dir)
+        sources = CredentialSources(state_dir=ProcessEnvironment.of().state_dir)
         prices = read_prices(self.settings.model_prices)
-        return Connector(sources, urls, self.settings.summary_timeout_ms / 1000, prices)
+        return ModelConnector(sources, urls, self.settings.summary_timeout_ms / 1000, prices)
+
+
+#: How long a lease outlives the longest call.
+_LONGER = timedelta(minutes=1)
+
+
+def lease_name(conversation_id: int) -> str:
+    """The lease that whoever summarises a conversation holds."""
+    return f"compact:{conversation_id}"
+
+
+def lease_length(call_ms: int) -> timedelta:
+    """How long a lease is held when calls may take so long: a worker that died blocks others no longer."""
+    return _LONGER + timedelta(milliseconds=call_ms)
+
+
+@contextmanager
+def lease(
+    archive: Archive, name: str, clock: Callable[[], datetime], call_ms: int, *, takes_over: bool = False
+) -> Iterator[Callable[[], bool]]:
+    """Yields what takes a lease, and prolongs it for one more call: False while another worker has it.
+
+    One that `takes_over` gets it at once; the other worker finds out when it wants to write. What is held at the end
+    is let go of. Asked within a transaction, it belongs to it.
+    """
+    owner, length, is_taken = new_holder(), lease_length(call_ms), False
+
+    def prolong() -> bool:
+        nonlocal is_taken
+        with archive.writing():
+            if takes_over and not is_taken:
+                archive.guards.break_lease(name)
+            is_ours = archive.guards.take_lease(name, owner, clock(), length)
+        is_taken = is_taken or is_ours
+        return is_ours
+
+    try:
+        yield prolong
+    finally:
+        if is_taken:
+            with archive.writing():
+                archive.guards.drop_lease(name, owner)
+
+
+#: How many files one round describes: others wait behind it.
+FILES_PER_ROUND = 20
+_LEASE_NAME = "describe files"
+
+
+@dataclass(frozen=True, slots=True)
+class DescriptionWorker:
+    """Has the configured model describe stored prose; without one nothing is asked and nothing changes."""
+
+    archive: Archive
+    vault: Vault | None
+    summariser: Summariser
+    clock: Callable[[], datetime]
+    #: Files that the model had nothing to say about, or that cannot be read.
+    passed_over: set[str] = field(default_factory=set)
+
+    @property
+    def is_wanted(self) -> bool:
+        return self.vault is not None and not self.archive.read_only and bool(self.summariser.describers)
+
+    def has_work(self, conversation_id: int) -> bool:
+        """Whether a file of a conversation waits for a better description; asks no model."""
+        return self.is_wanted and bool(self.archive.files.plain(1, conversation_id, self.passed_over))
+
+    def run(
+        self,
+        conversation_id: int | None = None,
+        limit: int = FILES_PER_ROUND,
+        progress: Callable[[StoredFile], None] | None = None,
+    ) -> DescribeReport:
+        """Describe up to so many files of a conversation, or of all."""
+        has_work = self.is_wanted and self.archive.files.plain(1, conversation_id, self.passed_over)
+        if self.vault is None or not has_work:
+            return DescribeReport(left=self.archive.files.count_plain(conversation_id))
+        with lease(self.archive, _LEASE_NAME, self.clock, self.summariser.settings.summary_timeout_ms) as prolong:
+            gate = replace(self.summariser.gate(self.archive, 0, self.clock), is_wanted=prolong)
+            improver = PayloadDescriber(self.archive, self.vault, self.summariser.describe_with(gate), self.passed_over)
+            return improver.improve(limit, conversation_id, progress)

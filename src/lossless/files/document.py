@@ -1,20 +1,22 @@
-"""A message as the JSON document that interception rewrites, and where in it payloads may stand.
-
-The document is the foreign body; a message without one is `{"role", "content"}`, with its parts beside it
-when it was made from parts.
+"""A message as the JSON document that interception rewrites: where payloads can be, and the draft that records each
+replacement.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
+from lossless.files.explore import summarise
+from lossless.files.recipe import FileSlice, RecipeHole, RecipeStep, ShownSlice, base64_form, with_value
+from lossless.model.identity import file_id
 from lossless.model.messages import File, Text, ToolResult
+from lossless.model.tokens import estimate_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-    from lossless.files.recipe import Path
+    from lossless.files.recipe import JsonPath, RecipePiece
     from lossless.model.messages import Message, Part
 
 #: Reads a foreign body of a named format: `lossless.formats.decode`.
@@ -36,10 +38,10 @@ _MAX_DEPTH = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class PayloadSpot:
     """A text, or the block of a file, somewhere in a document."""
 
-    path: Path
+    path: JsonPath
     value: Any
     #: Whether it is a block that carries a file.
     is_file: bool
@@ -48,10 +50,10 @@ class Spot:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ToolAnswer:
     """The whole answer of a tool: a text, a list of blocks, or any other value."""
 
-    path: Path
+    path: JsonPath
     value: Any
     call_id: str | None
     tool: str | None
@@ -79,7 +81,7 @@ def message_from(message: Message, document: dict[str, Any], decode: Decode) -> 
     return replace(message, parts=parts, content=_words(parts) if content is None else content, tokens=-1)
 
 
-def spots(document: dict[str, Any], role: str) -> Iterator[Spot]:
+def find_spots(document: dict[str, Any], role: str) -> Iterator[PayloadSpot]:
     """Every text and every file that somebody said or a tool answered, in order."""
     in_result = role == "tool" or document.get("type") in _RESULT_TYPES
     yield from _spots(document.get("parts"), ("parts",), in_result, 0)
@@ -87,9 +89,9 @@ def spots(document: dict[str, Any], role: str) -> Iterator[Spot]:
     yield from _spots(document.get(key), (key,), in_result, 0)
 
 
-def _spots(value: Any, path: Path, in_result: bool, depth: int) -> Iterator[Spot]:
+def _spots(value: Any, path: JsonPath, in_result: bool, depth: int) -> Iterator[PayloadSpot]:
     if isinstance(value, str):
-        yield Spot(path, value, False, in_result)
+        yield PayloadSpot(path, value, False, in_result)
     elif depth > _MAX_DEPTH:
         return
     elif isinstance(value, list):
@@ -99,15 +101,15 @@ def _spots(value: Any, path: Path, in_result: bool, depth: int) -> Iterator[Spot
         yield from _spots_in_block(value, path, in_result, depth)
 
 
-def _spots_in_block(block: dict[str, Any], path: Path, in_result: bool, depth: int) -> Iterator[Spot]:
+def _spots_in_block(block: dict[str, Any], path: JsonPath, in_result: bool, depth: int) -> Iterator[PayloadSpot]:
     kind = block.get("type")
     if kind in _UNTOUCHED:
         return
     if kind in TEXT_TYPES:
         if isinstance(block.get("text"), str):
-            yield Spot((*path, "text"), block["text"], False, in_result)
+            yield PayloadSpot((*path, "text"), block["text"], False, in_result)
     elif kind in _FILE_TYPES:
-        yield Spot(path, block, True, in_result)
+        yield PayloadSpot(path, block, True, in_result)
     elif kind in _RESULT_TYPES:
         if (key := _output_key(block)) is not None:
             yield from _spots(block[key], (*path, key), True, depth + 1)
@@ -117,7 +119,7 @@ def _spots_in_block(block: dict[str, Any], path: Path, in_result: bool, depth: i
                 yield from _spots(block[key], (*path, key), True, depth + 1)
 
 
-def answers(document: dict[str, Any], message: Message) -> Iterator[Answer]:
+def tool_answers(document: dict[str, Any], message: Message) -> Iterator[ToolAnswer]:
     """The answers of tools in a document, each as a whole."""
     if document.get("type") in _RESULT_TYPES or (message.role == "tool" and "parts" not in document):
         inner = list(_answer_blocks(document.get("content"), ("content",)))
@@ -128,20 +130,20 @@ def answers(document: dict[str, Any], message: Message) -> Iterator[Answer]:
         result = message.tool_results[0] if message.tool_results else None
         if key is not None:
             tool = _first(document, _NAME_KEYS) or (result.name if result else None)
-            yield Answer((key,), document[key], _first(document, _CALL_ID_KEYS), tool)
+            yield ToolAnswer((key,), document[key], _first(document, _CALL_ID_KEYS), tool)
         return
     key = "parts" if "parts" in document else "content"
     yield from _answer_blocks(document.get(key), (key,))
 
 
-def _answer_blocks(blocks: Any, path: Path) -> Iterator[Answer]:
+def _answer_blocks(blocks: Any, path: JsonPath) -> Iterator[ToolAnswer]:
     for number, block in enumerate(blocks if isinstance(blocks, list) else ()):
         if isinstance(block, dict) and block.get("type") in _RESULT_TYPES and (key := _output_key(block)) is not None:
             tool = _first(block, ("name", "toolName", "tool_name"))
-            yield Answer((*path, number, key), block[key], _first(block, _CALL_ID_KEYS), tool)
+            yield ToolAnswer((*path, number, key), block[key], _first(block, _CALL_ID_KEYS), tool)
 
 
-def holds_only_words(document: dict[str, Any]) -> bool:
+def is_text_only(document: dict[str, Any]) -> bool:
     """Whether nothing in a document calls a tool, answers one, or thinks."""
     if "tool_calls" in document or "function_call" in document or "reasoning_content" in document:
         return False
@@ -199,3 +201,126 @@ def _part(part: Part, value: dict[str, Any]) -> Part:
 
 def _words(parts: tuple[Part, ...]) -> str:
     return "\n".join(part.text for part in parts if isinstance(part, Text | ToolResult))
+
+
+Reason: TypeAlias = Literal["native_image", "large_file_block", "large_tool_result", "large_raw_message"]
+#: The metadata key that lossless-claw sets for each reason.
+REASON_KEYS: dict[Reason, str] = {
+    "native_image": "imageExternalized",
+    "large_file_block": "fileBlocksExternalized",
+    "large_tool_result": "toolOutputExternalized",
+    "large_raw_message": "rawPayloadExternalized",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """Bytes that left a message, with all that their row says."""
+
+    file_id: str
+    data: bytes
+    name: str
+    mime: str
+    reason: Reason
+    summary: str
+    #: None for what is not text.
+    line_count: int | None
+    #: The metadata key for it; None when it only serves to rebuild the original.
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TextCut:
+    """A piece of a text that a reference takes the place of."""
+
+    start: int
+    end: int
+    reference: str
+    pieces: tuple[RecipePiece, ...]
+
+
+class MessageDraft:
+    """One message on its way through the looks. Each change is a step that can be undone."""
+
+    def __init__(self, message: Message, document: dict[str, Any], conversation_id: int, threshold_tokens: int) -> None:
+        self.message = message
+        self.document = document
+        self.conversation_id = conversation_id
+        self.threshold = threshold_tokens
+        self.steps: list[RecipeStep] = []
+        self.payloads: dict[str, Payload] = {}
+        self._done: set[JsonPath] = set()
+        self._reference_tokens: dict[JsonPath, int] = {}
+
+    @property
+    def format(self) -> str:
+        """The format in which new blocks are written."""
+        return "plain" if self.message.body is None else self.message.format
+
+    def keep(self, data: bytes, name: str, mime: str, reason: Reason, *, text: str | None = None) -> Payload:
+        """A payload of these bytes; `text` is what they say, when they are text."""
+        id_ = file_id(self.conversation_id, data)
+        known = self.payloads.get(id_)
+        if known is not None:
+            return known
+        lines = None if text is None else text.count("\n") + 1
+        payload = Payload(id_, data, name, mime, reason, summarise(data, name, mime), lines, REASON_KEYS[reason])
+        self.payloads[id_] = payload
+        return payload
+
+    def keep_text(self, text: str, name: str, mime: str, reason: Reason) -> Payload:
+        """A payload that is this text."""
+        return self.keep(text.encode("utf-8", "surrogatepass"), name, mime, reason, text=text)
+
+    def base64_pieces(self, text: str, payload: Payload) -> tuple[RecipePiece, ...]:
+        """How to write a payload as exactly this base64; where no form gives it, the text is kept, too."""
+        inner = text.strip()
+        lead = text[: len(text) - len(text.lstrip())]
+        form = base64_form(inner, payload.data)
+        if form is not None:
+            trail = text[len(lead) + len(inner) :]
+            return tuple(piece for piece in (lead, FileSlice(payload.file_id, form), trail) if piece != "")
+        data = text.encode("utf-8", "surrogatepass")
+        id_ = file_id(self.conversation_id, data)
+        summary = f"Base64 of {payload.file_id}, as it stood in the message."
+        spelled = Payload(id_, data, f"{payload.name}.b64", "text/plain", payload.reason, summary, 1, None)
+        self.payloads.setdefault(id_, spelled)
+        return (FileSlice(id_),)
+
+    def put(self, path: JsonPath, value: Any, step: RecipeStep, *, is_whole: bool = True) -> None:
+        """Let `value` stand at a path; `is_whole` when nothing but references is left there."""
+        self.document = with_value(self.document, path, value)
+        self.steps.append(step)
+        if is_whole:
+            self._done.add(path)
+
+    def put_reference(self, path: JsonPath, reference: str, payload: Payload) -> None:
+        """Let a reference stand for a whole text."""
+        self.put(path, reference, RecipeStep(path, (RecipeHole((), (FileSlice(payload.file_id),)),)))
+
+    def put_cuts(self, path: JsonPath, text: str, cuts: Iterable[TextCut]) -> None:
+        """Let references stand for pieces of a text; the rest of it stays."""
+        shown: list[str] = []
+        pieces: list[RecipePiece] = []
+        at = length = tokens = 0
+        for cut in cuts:
+            if cut.start > at:
+                pieces.append(ShownSlice(length, length + cut.start - at))
+            shown += (text[at : cut.start], cut.reference)
+            length += cut.start - at + len(cut.reference)
+            tokens += estimate_tokens(cut.reference)
+            pieces += cut.pieces
+            at = cut.end
+        if at < len(text):
+            pieces.append(ShownSlice(length, length + len(text) - at))
+            shown.append(text[at:])
+        self._reference_tokens[path] = self._reference_tokens.get(path, 0) + tokens
+        self.put(path, "".join(shown), RecipeStep(path, (RecipeHole((), tuple(pieces)),)), is_whole=False)
+
+    def is_done(self, path: JsonPath) -> bool:
+        """Whether only a reference stands at a path: in the block there, or in the block whose text it is."""
+        return not self._done.isdisjoint((path, (*path, "text"), path[:-1] if path[-1] == "text" else path))
+
+    def tokens_left(self, path: JsonPath, text: str) -> int:
+        """The tokens of a text at a path without those of references in it."""
+        return 0 if self.is_done(path) else estimate_tokens(text) - self._reference_tokens.get(path, 0)

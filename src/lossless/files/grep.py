@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
-from lossless.files.kinds import is_text_type
+from lossless.files.media_types import is_text_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from lossless.files.vault import Vault
-    from lossless.model.files import StoredFile
+    from lossless.model.messages import StoredFile
 
 #: Gives the places `(start, end)` of matches in a text, in order.
-Find: TypeAlias = "Callable[[str], Iterable[tuple[int, int]]]"
+FindSpans: TypeAlias = "Callable[[str], Iterable[tuple[int, int]]]"
 
 SCAN_BYTES = 512_000
 MAX_MATCHES = 10
@@ -24,7 +24,7 @@ _AROUND = 80
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class FileMatch:
     """A match in a file: its line from 1, its place in bytes, its words and what stands around them."""
 
     file_id: str
@@ -35,38 +35,38 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class FileScan:
     """The matches in a file; `is_cut` when the file goes on behind what was looked at."""
 
-    matches: tuple[Match, ...]
+    matches: tuple[FileMatch, ...]
     scanned_bytes: int
     is_cut: bool
 
 
-def grep(vault: Vault, file: StoredFile, find: Find) -> Scan | None:
+def grep_file(vault: Vault, file: StoredFile, find: FindSpans) -> FileScan | None:
     """The matches in a payload; None for one that is no text. Raises what reading raises."""
     if not is_text_type(file.mime):
         return None
     piece = vault.read_text(file, 0, SCAN_BYTES)
-    return Scan(tuple(matches_in(file.id, piece.text, find)), len(piece.data), piece.is_cut)
+    return FileScan(tuple(matches_in(file.id, piece.text, find)), len(piece.data), piece.is_cut)
 
 
-def matches_in(file_id: str, text: str, find: Find) -> list[Match]:
+def matches_in(file_id: str, text: str, find: FindSpans) -> list[FileMatch]:
     """The first matches in a text."""
-    found: list[Match] = []
+    found: list[FileMatch] = []
     line, offset, at = 1, 0, 0
     for start, end in islice((span for span in find(text) if span[1] > span[0]), MAX_MATCHES):
         line += text.count("\n", at, start)
         offset += len(text[at:start].encode("utf-8", "surrogatepass"))
         at = start
-        found.append(Match(file_id, line, offset, text[start:end], snippet(text, start, end)))
+        found.append(FileMatch(file_id, line, offset, text[start:end], match_snippet(text, start, end)))
     return found
 
 
-def snippet(text: str, start: int, end: int) -> str:
+def match_snippet(text: str, start: int, end: int) -> str:
     """A match with 80 characters on both sides, as one line.
 
-    >>> snippet("one\\ntwo three", 4, 7)
+    >>> match_snippet("one\\ntwo three", 4, 7)
     'one two three'
     """
     begin, stop = max(0, start - _AROUND), min(len(text), end + _AROUND)
@@ -74,7 +74,7 @@ def snippet(text: str, start: int, end: int) -> str:
     return f"{'...' if begin else ''}{middle}{'...' if stop < len(text) else ''}"
 
 
-def all_terms(terms: Sequence[str]) -> Find:
+def find_all_terms(terms: Sequence[str]) -> FindSpans:
     """Finds the first term in texts that hold all of them, whatever their case; nothing without terms."""
     patterns = [re.compile(re.escape(term), re.IGNORECASE) for term in terms if term]
 

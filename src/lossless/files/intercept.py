@@ -10,22 +10,27 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadMessage
-from lossless.files.document import document_of, message_from, spots
-from lossless.files.draft import Draft, Payload
-from lossless.files.images import MIN_INLINE_CHARS, may_hold_image
-from lossless.files.looks import file_blocks_leave, native_files_leave, pasted_images_leave
-from lossless.files.oversized import answers_leave, the_rest_leaves
-from lossless.files.recipe import from_json, restore, to_json
+from lossless.files.detectors import (
+    MIN_INLINE_CHARS,
+    extract_file_blocks,
+    extract_native_files,
+    extract_oversized_rest,
+    extract_pasted_images,
+    extract_tool_answers,
+    may_hold_image,
+)
+from lossless.files.document import MessageDraft, Payload, document_of, find_spots, message_from
+from lossless.files.recipe import recipe_from_json, recipe_to_json, restore_document
 from lossless.model.messages import File, Opaque, Text, ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from lossless.files.document import Decode
-    from lossless.files.recipe import Read, Step
+    from lossless.files.recipe import ReadFile, RecipeStep
     from lossless.model.messages import Json, Message
 
-__all__ = ["Intercepted", "Payload", "intercept", "restored"]
+__all__ = ["Intercepted", "Payload", "intercept", "restore_message"]
 
 _RECIPE_KEY = "restore"
 _MIN_INLINE_TOKENS = MIN_INLINE_CHARS // 4 + 1
@@ -41,7 +46,7 @@ class Intercepted:
 
     message: Message
     payloads: tuple[Payload, ...]
-    recipe: tuple[Step, ...]
+    recipe: tuple[RecipeStep, ...]
     notes: Mapping[int, Mapping[str, Json]] = field(default_factory=dict)
 
 
@@ -60,12 +65,12 @@ def intercept(
     """
     if not may_hold_payload(message, threshold_tokens):
         return None
-    draft = Draft(message, document_of(message), conversation_id, threshold_tokens)
-    native_files_leave(draft)
-    pasted_images_leave(draft)
-    file_blocks_leave(draft)
-    answers_leave(draft, tool_of)
-    the_rest_leaves(draft)
+    draft = MessageDraft(message, document_of(message), conversation_id, threshold_tokens)
+    extract_native_files(draft)
+    extract_pasted_images(draft)
+    extract_file_blocks(draft)
+    extract_tool_answers(draft, tool_of)
+    extract_oversized_rest(draft)
     if not draft.steps:
         return None
     try:
@@ -96,29 +101,29 @@ def _parts_may(message: Message, threshold_tokens: int) -> bool:
         if kind is File or kind is Opaque:
             return True
         if kind is ToolResult and message.format == "anthropic":
-            return any(spot.is_file for spot in spots(document_of(message), message.role))
+            return any(spot.is_file for spot in find_spots(document_of(message), message.role))
         if message.body is None and isinstance(part, Text | ToolResult) and 2 * len(part.text) >= threshold_tokens:
             return True
     return False
 
 
-def restored(message: Message, recipe: Json, read: Read, decode: Decode) -> Message:
+def restore_message(message: Message, recipe: Json, read: ReadFile, decode: Decode) -> Message:
     """The message as it was before interception; its `original` equals what the host sent.
 
     `recipe` is what was noted about it, `read` gives the bytes of a file by its id.
     """
-    document: dict[str, Any] = restore(document_of(message), from_json(recipe), read)
+    document: dict[str, Any] = restore_document(document_of(message), recipe_from_json(recipe), read)
     return message_from(message, document, decode)
 
 
-def _notes(shown: Message, draft: Draft) -> dict[int, dict[str, Json]]:
+def _notes(shown: Message, draft: MessageDraft) -> dict[int, dict[str, Json]]:
     told: dict[int, list[Payload]] = {}
     for payload in draft.payloads.values():
         if payload.note is not None:
             at = next((n for n, part in enumerate(shown.parts) if _names(part, payload.file_id)), 0)
             told.setdefault(at, []).append(payload)
     notes = {at: _keys(payloads) for at, payloads in told.items()}
-    notes.setdefault(0, {})[_RECIPE_KEY] = to_json(draft.steps)
+    notes.setdefault(0, {})[_RECIPE_KEY] = recipe_to_json(draft.steps)
     return notes
 
 

@@ -1,40 +1,88 @@
-"""How an original is made again from the message that is shown and the files that hold its payloads.
-
-A recipe is a list of steps, in the order in which the message was rewritten; they are undone from the last to
-the first. Each step says where a value stands, what frame it had, and from which pieces its texts are joined:
-
-    {"at": ["content", 1], "frame": {"type": "image", "data": ""}, "holes": [[["data"], [{"file": "…", "as": "…"}]]]}
-    {"at": ["content"], "holes": [[[], [[0, 16], "<file name='a.csv'>", {"file": "…"}, "</file>", [60, 75]]]]}
-
-Without a frame, the value itself is the hole. A pair of numbers is a slice of the text that is shown there.
+"""Recipes that rebuild an original message from the shown message and its stored files, and the base64 forms that
+they reproduce exactly.
 """
 
 from __future__ import annotations
 
+import binascii
 import json
+import re
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from lossless.errors import ArchiveCorrupt, BadInput
-from lossless.files.encodings import encoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lossless.model.messages import Json, JsonObject
 
-#: Where a value stands in a document: keys of objects and places in lists.
-Path: TypeAlias = tuple[str | int, ...]
-#: Gives the bytes of a file by its id.
-Read: TypeAlias = "Callable[[str], bytes]"
+_URL_TO_PLAIN = str.maketrans("-_", "+/")
+_PLAIN_TO_URL = str.maketrans("+/", "-_")
+#: `base64`, then `url` for its other alphabet, `bare` without padding, a line length and its line break.
+_FORM = re.compile(r"base64(url)?( bare)?(?: (\d{1,6}) (lf|crlf))?")
+_BREAKS = {"lf": "\n", "crlf": "\r\n"}
 
-TEXT, JSON = "utf-8", "json"
+
+def decode_base64(text: str) -> bytes | None:
+    """The bytes that base64 text stands for, in any of its usual forms; None when it is none."""
+    packed = "".join(text.split())
+    if not packed or not packed.isascii():
+        return None
+    if "-" in packed or "_" in packed:
+        packed = packed.translate(_URL_TO_PLAIN)
+    missing = -len(packed.rstrip("=")) % 4
+    if missing == 3:
+        return None
+    try:
+        return binascii.a2b_base64(packed.rstrip("=") + "=" * missing, strict_mode=True)
+    except binascii.Error:
+        return None
+
+
+def base64_form(text: str, data: bytes) -> str | None:
+    """The name of the form in which `data` was written as `text`; None when no form gives it exactly."""
+    first, newline, _ = text.partition("\n")
+    lines = ""
+    if newline:
+        ending = "crlf" if first.endswith("\r") else "lf"
+        lines = f" {len(first.rstrip(chr(13)))} {ending}"
+    url = "url" if not {"-", "_"}.isdisjoint(text) else ""
+    bare = " bare" if not text.rstrip().endswith("=") and len(data) % 3 else ""
+    form = f"base64{url}{bare}{lines}"
+    return form if _FORM.fullmatch(form) and encode_base64(data, form) == text else None
+
+
+def encode_base64(data: bytes, form: str) -> str:
+    """`data` in a form that `base64_form` named; ValueError for any other."""
+    found = _FORM.fullmatch(form)
+    if found is None:
+        raise ValueError(f"{form!r} is no form of base64")
+    url, bare, width, ending = found.groups()
+    text = b64encode(data).decode("ascii")
+    if url:
+        text = text.translate(_PLAIN_TO_URL)
+    if bare:
+        text = text.rstrip("=")
+    if width is None or int(width) == 0:
+        return text
+    size = int(width)
+    return _BREAKS[ending].join(text[at : at + size] for at in range(0, len(text), size))
+
+
+#: Where a value stands in a document: keys of objects and places in lists.
+JsonPath: TypeAlias = tuple[str | int, ...]
+#: Gives the bytes of a file by its id.
+ReadFile: TypeAlias = "Callable[[str], bytes]"
+
+TEXT_FORM, JSON_FORM = "utf-8", "json"
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ShownSlice:
     """A slice of the text that is shown."""
 
     start: int
@@ -42,33 +90,33 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class FromFile:
+class FileSlice:
     """What a file holds: its text or a slice of it, its JSON or one item of it, or its bytes in base64."""
 
     file_id: str
     #: `utf-8`, `json`, or a form of base64 (see `encodings`).
-    form: str = TEXT
+    form: str = TEXT_FORM
     start: int | None = None
     end: int | None = None
 
 
-Piece: TypeAlias = str | Kept | FromFile
+RecipePiece: TypeAlias = str | ShownSlice | FileSlice
 
 
 @dataclass(frozen=True, slots=True)
-class Hole:
+class RecipeHole:
     """A place inside a frame, and the pieces that fill it."""
 
-    at: Path
-    pieces: tuple[Piece, ...]
+    at: JsonPath
+    pieces: tuple[RecipePiece, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RecipeStep:
     """One rewriting, as far as it takes to undo it."""
 
-    at: Path
-    holes: tuple[Hole, ...]
+    at: JsonPath
+    holes: tuple[RecipeHole, ...]
     frame: Json = None
 
     @property
@@ -78,27 +126,27 @@ class Step:
         return step if self.frame is None else step | {"frame": self.frame}
 
 
-def to_json(steps: Sequence[Step]) -> list[Json]:
+def recipe_to_json(steps: Sequence[RecipeStep]) -> list[Json]:
     """A recipe as JSON."""
     return [step.as_json for step in steps]
 
 
-def from_json(recipe: Json) -> tuple[Step, ...]:
-    """The recipe that `to_json` was given; `BadInput` for anything else."""
+def recipe_from_json(recipe: Json) -> tuple[RecipeStep, ...]:
+    """The recipe that `recipe_to_json` was given; `BadInput` for anything else."""
     try:
         return tuple(_step(step) for step in cast("list[Any]", recipe))
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise BadInput("a recipe for an original that this version cannot read") from error
 
 
-def restore(shown: JsonObject, steps: Sequence[Step], read: Read) -> dict[str, Any]:
+def restore_document(shown: JsonObject, steps: Sequence[RecipeStep], read: ReadFile) -> dict[str, Any]:
     """The document that was rewritten into `shown`, key order and numbers as they were.
 
     `read` gives the bytes of a file; what it raises for a missing one is passed on. ArchiveCorrupt when the
     recipe, the message and the files do not fit together.
     """
     document: Any = shown
-    files = _Files(read)
+    files = _RecipeFiles(read)
     try:
         for step in reversed(steps):
             document = _undone(document, step, files)
@@ -109,7 +157,7 @@ def restore(shown: JsonObject, steps: Sequence[Step], read: Read) -> dict[str, A
     return cast("dict[str, Any]", document)
 
 
-def _undone(document: Any, step: Step, files: _Files) -> Any:
+def _undone(document: Any, step: RecipeStep, files: _RecipeFiles) -> Any:
     before = value_at(document, step.at)
     value = _copied(step.frame)
     for hole in step.holes:
@@ -121,14 +169,14 @@ def _undone(document: Any, step: Step, files: _Files) -> Any:
     return with_value(document, step.at, value)
 
 
-def value_at(document: Any, path: Path) -> Any:
+def value_at(document: Any, path: JsonPath) -> Any:
     """What stands at a path."""
     for key in path:
         document = document[key]
     return document
 
 
-def with_value(document: Any, path: Path, value: Any) -> Any:
+def with_value(document: Any, path: JsonPath, value: Any) -> Any:
     """The document with another value at a path; what is not on the path is shared, nothing is changed."""
     if not path:
         return value
@@ -147,54 +195,54 @@ def _copied(value: Json) -> Any:
     return value
 
 
-class _Files:
+class _RecipeFiles:
     """The files of one recipe, each read once."""
 
-    def __init__(self, read: Read) -> None:
+    def __init__(self, read: ReadFile) -> None:
         self.bytes = cache(read)
         self.text = cache(lambda file_id: self.bytes(file_id).decode("utf-8", "surrogatepass"))
         self.json = cache(lambda file_id: json.loads(self.bytes(file_id)))
 
 
-def _filled(pieces: tuple[Piece, ...], shown: Any, files: _Files) -> Any:
-    if len(pieces) == 1 and isinstance(pieces[0], FromFile) and pieces[0].form == JSON:
+def _filled(pieces: tuple[RecipePiece, ...], shown: Any, files: _RecipeFiles) -> Any:
+    if len(pieces) == 1 and isinstance(pieces[0], FileSlice) and pieces[0].form == JSON_FORM:
         value = files.json(pieces[0].file_id)
         return value if pieces[0].start is None else value[pieces[0].start]
     return "".join(_text(piece, shown, files) for piece in pieces)
 
 
-def _text(piece: Piece, shown: Any, files: _Files) -> str:
+def _text(piece: RecipePiece, shown: Any, files: _RecipeFiles) -> str:
     match piece:
         case str():
             return piece
-        case Kept(start, end):
+        case ShownSlice(start, end):
             return cast("str", shown)[start:end]
-        case FromFile(file_id, form, start, end):
-            return files.text(file_id)[start:end] if form == TEXT else encoded(files.bytes(file_id), form)
+        case FileSlice(file_id, form, start, end):
+            return files.text(file_id)[start:end] if form == TEXT_FORM else encode_base64(files.bytes(file_id), form)
 
 
-def _piece_json(piece: Piece) -> Json:
+def _piece_json(piece: RecipePiece) -> Json:
     match piece:
         case str():
             return piece
-        case Kept(start, end):
+        case ShownSlice(start, end):
             return [start, end]
-        case FromFile(file_id, form, start, end):
+        case FileSlice(file_id, form, start, end):
             value: dict[str, Json] = {"file": file_id}
-            if form != TEXT:
+            if form != TEXT_FORM:
                 value["as"] = form
             return value if start is None else value | {"from": start} | ({} if end is None else {"to": end})
 
 
-def _step(step: dict[str, Any]) -> Step:
-    holes = tuple(Hole(tuple(at), tuple(map(_piece, pieces))) for at, pieces in step["holes"])
-    return Step(tuple(step["at"]), holes, step.get("frame"))
+def _step(step: dict[str, Any]) -> RecipeStep:
+    holes = tuple(RecipeHole(tuple(at), tuple(map(_piece, pieces))) for at, pieces in step["holes"])
+    return RecipeStep(tuple(step["at"]), holes, step.get("frame"))
 
 
-def _piece(piece: Any) -> Piece:
+def _piece(piece: Any) -> RecipePiece:
     if isinstance(piece, str):
         return piece
     if isinstance(piece, list):
         start, end = piece
-        return Kept(start, end)
-    return FromFile(piece["file"], piece.get("as", TEXT), piece.get("from"), piece.get("to"))
+        return ShownSlice(start, end)
+    return FileSlice(piece["file"], piece.get("as", TEXT_FORM), piece.get("from"), piece.get("to"))

@@ -1,12 +1,21 @@
-"""The short texts that stand in messages for payloads. Hosts and agents parse them: they are kept to the letter."""
+"""The short texts that take the place of payloads in messages, kept to the letter because hosts and agents parse
+them; and which older tool outputs get one.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lossless.files.kinds import shown_name
+from lossless.files.document import REASON_KEYS, Payload, Reason
+from lossless.files.explore import summarise
+from lossless.files.explore.phrases import clip, one_line
+from lossless.files.media_types import reference_name
+from lossless.model.identity import file_id
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from lossless.model.messages import Role
 
 _OPEN = 'Call lcm_describe(id="<file_id above>", expandFile=true) to fetch the full {what} content from disk.'
@@ -20,13 +29,14 @@ _LABELS: dict[str, str] = {
 
 def file_reference(file_id: str, name: str | None, mime: str | None, size: int, summary: str) -> str:
     """Stands for a file that a user sent."""
-    head = f"[LCM File: {file_id} | {shown_name(name, 'unnamed')} | {shown_name(mime, 'unknown')} | {size:,} bytes]"
+    named, kind = reference_name(name, "unnamed"), reference_name(mime, "unknown")
+    head = f"[LCM File: {file_id} | {named} | {kind} | {size:,} bytes]"
     return f"{head}\n\nExploration Summary:\n{summary}"
 
 
 def tool_reference(file_id: str, tool: str | None, size: int, summary: str) -> str:
     """Stands for the output of a tool."""
-    head = f"[LCM Tool Output: {file_id} | tool={shown_name(tool, 'unknown')} | {size:,} bytes]"
+    head = f"[LCM Tool Output: {file_id} | tool={reference_name(tool, 'unknown')} | {size:,} bytes]"
     return f"{head}\n\nExploration Summary:\n{summary}\n\n{_OPEN.format(what='output')}"
 
 
@@ -42,7 +52,8 @@ def image_reference(file_id: str, label: str, name: str, mime: str, size: int) -
     >>> image_reference("file_0123456789abcdef", "User image", "a.png", "image/png", 1234)
     '[User image: a.png (image/png, 1,234 bytes) | LCM file: file_0123456789abcdef]'
     """
-    return f"[{label}: {shown_name(name, 'image')} ({shown_name(mime, 'image')}, {size:,} bytes) | LCM file: {file_id}]"
+    named, kind = reference_name(name, "image"), reference_name(mime, "image")
+    return f"[{label}: {named} ({kind}, {size:,} bytes) | LCM file: {file_id}]"
 
 
 def image_label(role: Role, *, in_result: bool, inline: bool) -> str:
@@ -50,3 +61,62 @@ def image_label(role: Role, *, in_result: bool, inline: bool) -> str:
     if in_result:
         return _LABELS["tool"]
     return "Image" if inline and role == "user" else _LABELS[role]
+
+
+DEFAULT_STUB_BYTES = 8000
+_REFERENCES = ("[LCM Tool Output: file_", "[LCM File: file_", "[LCM Raw Payload: file_")
+_OWN_TOOLS = "lcm_"
+_INPUT_CHARS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class StoredToolOutput:
+    """A stored answer of a tool that is large enough."""
+
+    message_id: int
+    conversation_id: int
+    byte_size: int
+    #: How its text begins.
+    head: str
+    tool: str | None
+    #: The call that it answers, and its place in the conversation.
+    call_id: str | None = None
+    seq: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StubPlan:
+    """What a back-fill would do."""
+
+    outputs: tuple[StoredToolOutput, ...]
+    #: Large answers that stay as they are: references already, or answers of our own tools.
+    left: int = 0
+
+    @property
+    def bytes(self) -> int:
+        return sum(output.byte_size for output in self.outputs)
+
+
+def plan_stubs(candidates: Iterable[StoredToolOutput], limit: int | None = None) -> StubPlan:
+    """Which of the large answers get a file."""
+    taken: list[StoredToolOutput] = []
+    left = 0
+    for output in candidates:
+        if output.head.startswith(_REFERENCES) or _OWN_TOOLS in (output.tool or ""):
+            left += 1
+        elif limit is None or len(taken) < limit:
+            taken.append(output)
+    return StubPlan(tuple(taken), left)
+
+
+def stub_payload(output: StoredToolOutput, content: str, tool_input: str | None) -> Payload:
+    """The file for an answer; its summary says first what the tool was asked."""
+    data = content.encode("utf-8", "surrogatepass")
+    name = reference_name(output.tool, "tool-output").replace("/", "_") + ".txt"
+    summary = summarise(data, name, "text/plain")
+    if tool_input:
+        summary = f"Tool input: {clip(one_line(tool_input[: 4 * _INPUT_CHARS]), _INPUT_CHARS)}\n{summary}"
+    id_ = file_id(output.conversation_id, data)
+    reason: Reason = "large_tool_result"
+    lines = content.count("\n") + 1
+    return Payload(id_, data, name, "text/plain", reason, summary, lines, REASON_KEYS[reason])

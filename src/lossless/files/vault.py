@@ -1,12 +1,11 @@
-"""The bytes of payloads on disk: `<root>/<conversation_id>/<file_id>.<ext>`.
-
-A file is whole or absent: it is written beside its place, flushed, and moved there. Reading never leaves the root,
-follows no link below it, and opens each file once.
+"""Payload bytes on disk, `<root>/<conversation_id>/<file_id>.<ext>`: which archives use a folder, where an archive
+keeps its payloads, and storing bytes before the row that names them.
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import re
 import secrets
@@ -15,17 +14,94 @@ import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from lossless.errors import ArchiveDenied, ArchiveError, ArchiveFull, BadInput, NotFound
-from lossless.files.users import register, users_of
-from lossless.paths import expanded, private_folder
+from lossless.files.media_types import storage_extension
+from lossless.model.messages import StoredFile
+from lossless.model.paths import create_private_file, expand_path, make_private_folder, payload_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+    from datetime import datetime
 
-    from lossless.files.users import Users
-    from lossless.model.files import StoredFile
+    from lossless.files.document import Payload
+
+_FOLDER = "archives"
+_ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class VaultUsers:
+    """The archives that keep payloads in a folder, and whether these are all that do."""
+
+    archives: tuple[Path, ...] = ()
+    are_all: bool = False
+
+
+def vault_users(root: Path) -> VaultUsers:
+    """Who is known to use a folder."""
+    folder = root / _FOLDER
+    found: list[Path] = []
+    are_all = False
+    for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if entry.name == _ALL:
+            are_all = True
+        elif entry.is_file() and not entry.name.startswith("."):
+            found.append(_absolute(root, entry.read_text("utf-8", "surrogateescape")))
+    return VaultUsers(tuple(found), are_all)
+
+
+def register_user(root: Path, archive: str) -> None:
+    """Note that an archive keeps payloads in a folder; one that is new, or empty, is known whole from then on."""
+    is_new = not root.is_dir() or not any(root.iterdir())
+    make_private_folder(root / _FOLDER)
+    if is_new:
+        _put(root / _FOLDER / _ALL, "")
+    _note(root, archive)
+
+
+def set_users(root: Path, archives: Iterable[str]) -> None:
+    """Note what a person says: these archives keep payloads in a folder, and no others do."""
+    make_private_folder(root / _FOLDER)
+    wanted = {_name(root, archive) for archive in archives}
+    for archive in archives:
+        _note(root, archive)
+    for entry in list((root / _FOLDER).iterdir()):
+        if entry.name not in wanted | {_ALL}:
+            with suppress(FileNotFoundError):
+                entry.unlink()
+    _put(root / _FOLDER / _ALL, "")
+
+
+def _note(root: Path, archive: str) -> None:
+    place = root / _FOLDER / _name(root, archive)
+    if not place.is_file():
+        _put(place, _relative(root, archive))
+
+
+def _name(root: Path, archive: str) -> str:
+    return hashlib.sha256(_relative(root, archive).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def _relative(root: Path, archive: str) -> str:
+    """An archive as it lies to the folder: both may be moved together."""
+    try:
+        return os.path.relpath(os.path.realpath(archive), os.path.realpath(root))
+    except ValueError:  # another drive
+        return os.path.realpath(archive)
+
+
+def _absolute(root: Path, name: str) -> Path:
+    return Path(os.path.normpath(os.path.join(os.path.realpath(root), name)))
+
+
+def _put(place: Path, text: str) -> None:
+    beside = place.with_name(f".{place.name}.{secrets.token_hex(6)}.tmp")
+    create_private_file(beside)
+    beside.write_text(text, "utf-8", "surrogateescape")
+    os.replace(beside, place)
+
 
 _NAME = re.compile(r"(file_[0-9a-f]{16})\.[a-z0-9]{1,10}")
 _TEMPORARY = re.compile(r"\.(file_[0-9a-f]{16})\.[0-9a-f]+\.tmp")
@@ -35,13 +111,13 @@ _CHUNK = 1 << 20
 #: Flags that not every system has.
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 _READ = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0) | _NO_LINKS
-_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _NO_LINKS
+_VAULT_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _NO_LINKS
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | _NO_LINKS
 _HAS_FOLDERS = os.open in os.supports_dir_fd and hasattr(os, "O_DIRECTORY")
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class FilePiece:
     """Some of a file: the bytes `[start, end)` of `total`."""
 
     data: bytes
@@ -61,7 +137,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Orphan:
+class OrphanFile:
     """A file that no row knows: left by a crash between the file and its row, or by a deleted conversation."""
 
     path: Path
@@ -80,10 +156,10 @@ class Vault:
         older: Sequence[str | os.PathLike[str]] = (),
     ) -> None:
         """`archive` is whose folder it is; payloads are also read in `older` folders, where rows name them there."""
-        self.root = Path(os.path.abspath(expanded(root)))
+        self.root = Path(os.path.abspath(expand_path(root)))
         self.archive = archive
         #: Where payloads are read: here, and where they may lie since before.
-        self.roots = (self.root, *(Path(os.path.abspath(expanded(place))) for place in older))
+        self.roots = (self.root, *(Path(os.path.abspath(expand_path(place))) for place in older))
         self._is_registered = archive is None
 
     def path(self, conversation_id: int, file_id: str, extension: str) -> Path:
@@ -108,13 +184,13 @@ class Vault:
     def claim(self) -> None:
         """Note in the folder that the archive keeps payloads there, before it does."""
         if not self._is_registered and self.archive is not None:
-            register(self.root, self.archive)
+            register_user(self.root, self.archive)
             self._is_registered = True
 
     def _make_folder(self, folder: Path) -> None:
         if folder.is_dir():
             return
-        private_folder(folder)
+        make_private_folder(folder)
         _flush_folder(self.root)
 
     def _is_there(self, folder: _Folder, name: str, data: bytes) -> bool:
@@ -152,17 +228,19 @@ class Vault:
 
     # --- reading ------------------------------------------------------------------------------------
 
-    def read(self, file: StoredFile, start: int = 0, length: int | None = None) -> Piece:
+    def read(self, file: StoredFile, start: int = 0, length: int | None = None) -> FilePiece:
         """Bytes of a payload from `start` on, at most `length`; NotFound when they are not on the disk."""
         _check_range(start, length)
         with self._opened(file) as handle:
             return _piece(handle, start, length)
 
-    def read_text(self, file: StoredFile, start: int = 0, max_bytes: int | None = None) -> Piece:
+    def read_text(self, file: StoredFile, start: int = 0, max_bytes: int | None = None) -> FilePiece:
         """As `read`, but no character is cut in two: the piece is a little shorter instead."""
         return _whole_characters(self.read(file, start, max_bytes))
 
-    def read_lines(self, file: StoredFile, first: int, last: int | None = None, max_bytes: int | None = None) -> Piece:
+    def read_lines(
+        self, file: StoredFile, first: int, last: int | None = None, max_bytes: int | None = None
+    ) -> FilePiece:
         """The lines `first` to `last`, counted from 1, both included; cut between characters at `max_bytes`."""
         if first < 1 or (last is not None and last < first):
             raise BadInput(f"lines are counted from 1, and the last is not before the first: {first} to {last}")
@@ -223,10 +301,10 @@ class Vault:
 
     # --- what nobody refers to ------------------------------------------------------------------------
 
-    def orphans(self, known: Container[str], min_age_seconds: float = 3600) -> list[Orphan]:
+    def orphans(self, known: Container[str], min_age_seconds: float = 3600) -> list[OrphanFile]:
         """Payloads and unfinished writes without a row in `known`; young ones may still get theirs and are left out."""
         before = time.time() - min_age_seconds
-        found: list[Orphan] = []
+        found: list[OrphanFile] = []
         for folder in sorted(_entries(self.root), key=lambda entry: entry.name):
             if not folder.name.isascii() or not folder.name.isdigit() or not folder.is_dir(follow_symlinks=False):
                 continue
@@ -237,14 +315,14 @@ class Vault:
                 status = entry.stat(follow_symlinks=False)
                 is_known = named.re is _NAME and named[1] in known
                 if not is_known and status.st_mtime <= before:
-                    found.append(Orphan(Path(entry.path), named[1], status.st_size))
+                    found.append(OrphanFile(Path(entry.path), named[1], status.st_size))
         return found
 
-    def users(self) -> Users:
+    def users(self) -> VaultUsers:
         """The archives that are known to keep payloads in this folder."""
-        return users_of(self.root)
+        return vault_users(self.root)
 
-    def remove(self, orphan: Orphan) -> None:
+    def remove(self, orphan: OrphanFile) -> None:
         """Delete an orphan; one that is gone already is no error."""
         if not (_NAME.fullmatch(orphan.path.name) or _TEMPORARY.fullmatch(orphan.path.name)):
             raise BadInput(f"{orphan.path.name!r} is not the name of a payload")
@@ -261,7 +339,7 @@ class _Folder:
     @classmethod
     def root(cls, path: Path) -> _Folder:
         real = os.path.realpath(path)
-        flags = _FOLDER & ~getattr(os, "O_NOFOLLOW", 0)
+        flags = _VAULT_FOLDER & ~getattr(os, "O_NOFOLLOW", 0)
         return cls(real, os.open(real, flags) if _HAS_FOLDERS else None)
 
     def enter(self, name: str) -> _Folder:
@@ -270,7 +348,7 @@ class _Folder:
             if os.path.islink(path):
                 raise OSError(errno.ELOOP, "a link", path)
             return _Folder(path, None)
-        handle = os.open(name, _FOLDER, dir_fd=self._handle)
+        handle = os.open(name, _VAULT_FOLDER, dir_fd=self._handle)
         self.close()
         return _Folder(path, handle)
 
@@ -362,22 +440,22 @@ def _check_range(start: int, length: int | None) -> None:
         raise BadInput("a range of a file begins at 0 and has a length of at least 0")
 
 
-def _piece(handle: int, start: int, length: int | None) -> Piece:
+def _piece(handle: int, start: int, length: int | None) -> FilePiece:
     total = os.fstat(handle).st_size
     start = min(start, total)
     os.lseek(handle, start, os.SEEK_SET)
     data = _all(handle, total - start if length is None else min(length, total - start))
-    return Piece(data, start, start + len(data), total)
+    return FilePiece(data, start, start + len(data), total)
 
 
-def _whole_characters(piece: Piece) -> Piece:
+def _whole_characters(piece: FilePiece) -> FilePiece:
     """The piece without what is left of a character at either end; bytes that are no text stay."""
     head = _continuation_bytes(piece.data) if piece.start else 0
     tail = _unfinished_bytes(piece.data[head:]) if piece.is_cut else 0
     if head + tail >= len(piece.data):
         return piece
     data = piece.data[head : len(piece.data) - tail]
-    return Piece(data, piece.start + head, piece.start + head + len(data), piece.total)
+    return FilePiece(data, piece.start + head, piece.start + head + len(data), piece.total)
 
 
 def _continuation_bytes(data: bytes) -> int:
@@ -398,7 +476,7 @@ def _unfinished_bytes(data: bytes) -> int:
 
 def _flush_folder(path: Path) -> None:
     if _HAS_FOLDERS:
-        handle = os.open(path, _FOLDER & ~getattr(os, "O_NOFOLLOW", 0))
+        handle = os.open(path, _VAULT_FOLDER & ~getattr(os, "O_NOFOLLOW", 0))
         try:
             os.fsync(handle)
         finally:
@@ -411,3 +489,139 @@ def _entries(path: str | os.PathLike[str]) -> list[os.DirEntry[str]]:
             return list(entries)
     except (FileNotFoundError, NotADirectoryError):
         return []
+
+
+#: Where all archives of a folder kept their payloads once; they are still read there.
+_SHARED = "lcm-files"
+
+
+def open_vault(archive_path: str, large_files_dir: str | None) -> Vault | None:
+    """The folder that the settings name, else one beside the archive with its name; none for an archive in memory."""
+    if archive_path == ":memory:":
+        return Vault(large_files_dir) if large_files_dir else None
+    shared = Path(archive_path).parent / _SHARED
+    return Vault(large_files_dir or payload_folder(archive_path), archive=archive_path, older=(shared,))
+
+
+def locate_payload(place: str, vault: Vault | None) -> Path:
+    """Where bytes lie: where their row says, or, when the folder was moved, at the same place of the vault."""
+    path = Path(place)
+    moved = path if vault is None else vault.root / path.parent.name / path.name
+    return moved if moved.is_file() and not path.is_file() else path
+
+
+class PlacedPayload(Protocol):
+    """A payload as its row tells of it."""
+
+    @property
+    def id(self) -> str:
+        """By what messages name it."""
+        ...
+
+    @property
+    def place(self) -> str:
+        """Where its bytes should lie."""
+        ...
+
+    @property
+    def size(self) -> int | None:
+        """How many there should be."""
+        ...
+
+    def is_proven_by(self, data: bytes) -> bool:
+        """Whether these are its bytes, as far as anybody can say."""
+        ...
+
+
+def find_damage(file: PlacedPayload, vault: Vault | None) -> str | None:
+    """What is wrong with the bytes of a payload; None when nothing is."""
+    try:
+        path = locate_payload(file.place, vault)
+        if not path.is_file():
+            return f"its bytes are not at {file.place}"
+        if file.size is not None and path.stat().st_size != file.size:
+            return f"{path} has another size than was stored"
+        if path.stem != file.id:  # no row makes another file be read
+            return None
+        is_proven = file.is_proven_by(path.read_bytes())
+    except (OSError, ValueError):
+        return f"its bytes cannot be read at {file.place}"
+    return None if is_proven else f"{path} does not hold the bytes that were stored"
+
+
+class FileRows(Protocol):
+    """The rows of large files: `archive.files`."""
+
+    def add(self, files: Sequence[StoredFile]) -> None:
+        """Write rows; one that is there stays as it is."""
+        ...
+
+    def many(self, file_ids: Iterable[str]) -> dict[str, StoredFile]:
+        """Rows by id; unknown ids are left out."""
+        ...
+
+    def ids(self) -> frozenset[str]:
+        """The ids of all rows."""
+        ...
+
+
+def store_payloads(
+    rows: FileRows, vault: Vault, conversation_id: int, payloads: Iterable[Payload], now: datetime
+) -> None:
+    """Store payloads inside the caller's transaction: bytes first, then rows. What is stored already stays.
+
+    Called while the archive is locked for writing, so that `delete_orphans` cannot take a file before its row is there.
+    """
+    wanted = {payload.file_id: payload for payload in payloads}
+    if not wanted:
+        return
+    known = rows.many(wanted)
+    new: list[StoredFile] = []
+    for payload in wanted.values():
+        there = known.get(payload.file_id)
+        ending = storage_extension(there.name, there.mime) if there else storage_extension(payload.name, payload.mime)
+        place = vault.write(conversation_id, payload.file_id, ending, payload.data)
+        if there is None:
+            new.append(_row(payload, conversation_id, str(place), now))
+    rows.add(new)
+
+
+def _row(payload: Payload, conversation_id: int, place: str, now: datetime) -> StoredFile:
+    return StoredFile(
+        payload.file_id,
+        conversation_id,
+        payload.name,
+        payload.mime,
+        len(payload.data),
+        payload.line_count,
+        place,
+        payload.summary,
+        now,
+    )
+
+
+def payload_reader(rows: FileRows, vault: Vault) -> Callable[[str], bytes]:
+    """Gives the bytes of a file by its id, as recipes need them; NotFound for an unknown id or missing bytes."""
+
+    def read(file_id: str) -> bytes:
+        row = rows.many([file_id]).get(file_id)
+        if row is None:
+            raise NotFound("file", file_id)
+        return vault.read(row).data
+
+    return read
+
+
+def delete_orphans(
+    rows: FileRows, vault: Vault, orphans: Iterable[OrphanFile], others: frozenset[str] = frozenset()
+) -> list[OrphanFile]:
+    """Delete files that still have no row; returns those that were deleted. Only on a person's command.
+
+    Called inside the archive's write transaction, where no row can appear in between. `others` are the files of other
+    archives that keep theirs in the same folder.
+    """
+    known = rows.ids() | others
+    gone = [orphan for orphan in orphans if orphan.path.name.startswith(".") or orphan.file_id not in known]
+    for orphan in gone:
+        vault.remove(orphan)
+    return gone

@@ -1,7 +1,7 @@
 """Foreign messages to `Message` and back, without loss.
 
-`decode` reads a message in any of `FORMATS`; `encode` gives back the very object that came in, or builds it
-from the parts when it came in another format.
+`decode` reads a message in any of `FORMATS`; `encode` returns the object that came in, or builds it from the
+parts when it came in another format.
 """
 
 from __future__ import annotations
@@ -9,20 +9,107 @@ from __future__ import annotations
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
-from lossless.errors import BadInput
+from lossless.errors import BadInput, BadMessage
 from lossless.formats import anthropic, openai_chat, openai_responses, openclaw, plain
-from lossless.formats.codec import Written
-from lossless.formats.detection import detect
-from lossless.formats.shape import check_json
+from lossless.formats.codec import EncodedMessage
+from lossless.formats.reading import check_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lossless.formats.codec import Codec
-    from lossless.formats.shape import Raw
+    from lossless.formats.reading import RawObject
     from lossless.model.messages import Message
 
-__all__ = ["FORMATS", "Written", "decode", "detect", "encode", "join", "strict", "written"]
+__all__ = ["FORMATS", "EncodedMessage", "decode", "detect", "encode", "encode_message", "join", "strict"]
+
+_CALL_KEYS = frozenset(("tool_calls", "tool_call_id", "function_call"))
+_OPENCLAW_KEYS = frozenset(("api", "stopReason", "responseId", "toolCallId", "toolName", "isError", "__openclaw"))
+_CHAT_KEYS = frozenset(("refusal", "audio", "name", "annotations", "reasoning_content"))
+_ANTHROPIC_KEYS = frozenset(("stop_reason", "stop_sequence", "stop_details"))
+_HOST_KEYS = frozenset(("timestamp", "usage", "provider", "idempotencyKey"))
+_ITEM_TYPES = frozenset(("message", "reasoning", "function_call", "function_call_output", "item_reference")) | {
+    "compaction",
+    "compaction_trigger",
+    "configuration_update",
+    "mcp_approval_request",
+    "mcp_approval_response",
+    "mcp_list_tools",
+    "program",
+    "program_output",
+    "tool_search_output",
+}
+_BLOCK_FORMATS = {
+    **dict.fromkeys(("input_text", "output_text", "input_image", "input_file"), "openai-responses"),
+    **dict.fromkeys(("image_url", "input_audio", "refusal"), "openai-chat"),
+    **dict.fromkeys(("toolCall", "toolUse", "tool-use", "functionCall"), "openclaw"),
+    **dict.fromkeys(("tool_use", "tool_result", "redacted_thinking", "document"), "anthropic"),
+    **dict.fromkeys(("server_tool_use", "mcp_tool_use", "search_result", "container_upload"), "anthropic"),
+}
+
+
+def detect(body: Any) -> str:
+    """The name of the format that `body` is in; a message that is wrong in every format gets the nearest."""
+    if not isinstance(body, dict):
+        raise BadMessage(f"a message is an object (a dict), not {type(body).__name__}")
+    content = body.get("content")
+    if len(body) == 2 and type(content) is str and body.get("role") in ("user", "assistant", "system", "tool"):
+        return "plain"
+    kind, role = body.get("type"), body.get("role")
+    if isinstance(kind, str) and (role is None or kind == "additional_tools") and _is_item(kind):
+        return "openai-responses"
+    if kind == "message" and role != "toolResult":
+        is_item = "status" in body or isinstance(content, str) or _format_by_blocks(content) == "openai-responses"
+        return "openai-responses" if is_item else "anthropic"
+    if role == "toolResult":
+        return "openclaw"
+    if not _CALL_KEYS.isdisjoint(body):
+        return "openai-chat"
+    if not _OPENCLAW_KEYS.isdisjoint(body):
+        return "openclaw"
+    return _format_by_blocks(content) or _format_by_keys(body, role, content)
+
+
+def _format_by_keys(body: RawObject, role: Any, content: Any) -> str:
+    if not _CHAT_KEYS.isdisjoint(body) or role in ("developer", "function"):
+        return "openai-chat"
+    if content is None and "content" in body and role == "assistant":
+        return "openai-chat"
+    if not _ANTHROPIC_KEYS.isdisjoint(body):
+        return "anthropic"
+    if not _HOST_KEYS.isdisjoint(body):
+        return "openclaw"
+    return "plain" if isinstance(content, str | list) else "openclaw"
+
+
+def _is_item(kind: str) -> bool:
+    return kind in _ITEM_TYPES or kind == "additional_tools" or kind.endswith(("_call", "_call_output"))
+
+
+def _format_by_blocks(content: Any) -> str | None:
+    for block in content if isinstance(content, list) else ():
+        if not isinstance(block, dict):
+            continue
+        kind = block.get("type")
+        told = _format_by_block(kind, block) if isinstance(kind, str) else None
+        if told is not None:
+            return told
+    return None
+
+
+def _format_by_block(kind: str, block: RawObject) -> str | None:
+    if kind == "text":
+        return "anthropic" if "cache_control" in block or "citations" in block else None
+    if kind == "thinking":
+        return "openclaw" if "thinkingSignature" in block else "anthropic"
+    if kind == "image":
+        return "anthropic" if "source" in block else "openclaw"
+    if kind == "file":
+        return "openai-chat" if "file" in block else "openclaw"
+    if kind.endswith("_tool_result"):
+        return "anthropic"
+    return _BLOCK_FORMATS.get(kind)
+
 
 FORMATS: dict[str, Codec] = {
     "plain": plain.CODEC,
@@ -42,37 +129,37 @@ def decode(body: Any, format: str | None = None) -> Message:
     return _codec(format or detect(checked)).decode(checked)
 
 
-def encode(messages: Sequence[Message], format: str) -> list[Raw]:
+def encode(messages: Sequence[Message], format: str) -> list[RawObject]:
     """The messages as `format` wants them.
 
     What came in that format is the object that came. What came in another is built from its parts: words,
     calls, results and files as far as the format has them; thinking is not carried over, and a message of
     which nothing remains is left out.
     """
-    return join([written(message, format) for message in messages], format)
+    return join([encode_message(message, format) for message in messages], format)
 
 
-def written(message: Message, format: str) -> Written:
+def encode_message(message: Message, format: str) -> EncodedMessage:
     """One message as `format` wants it, before it meets its neighbours."""
     codec = _codec(format)
     if _is_native(message, format, codec):
-        return Written([message.original], is_built=False)
-    return Written(codec.encode(message), is_built=True)
+        return EncodedMessage([message.original], is_built=False)
+    return EncodedMessage(codec.encode(message), is_built=True)
 
 
-def strict(written: Written, format: str) -> Written:
+def strict(written: EncodedMessage, format: str) -> EncodedMessage:
     """What came in `format` in the shape that strict providers demand; the same when it has that already."""
     check = _codec(format).strict
     if check is None or written.is_built:
         return written
     items = [check(item) for item in written.items]
-    return written if all(map(is_, items, written.items)) else Written(items, is_built=False)
+    return written if all(map(is_, items, written.items)) else EncodedMessage(items, is_built=False)
 
 
-def join(written: Iterable[Written], format: str) -> list[Raw]:
+def join(written: Iterable[EncodedMessage], format: str) -> list[RawObject]:
     """The messages of a talk in one list; neighbours that were built become one where `format` wants that."""
     merge = _codec(format).merge
-    wire: list[Raw] = []
+    wire: list[RawObject] = []
     is_built = False
     for one in written:
         if not one.is_built:

@@ -7,16 +7,32 @@ from hashlib import blake2b
 from operator import is_
 from typing import TYPE_CHECKING, cast
 
-from lossless.formats.blocks import opaque_text, read_block
-from lossless.formats.codec import Codec, arguments_object, call_id_of, is_text_only, parts_for, results_in
-from lossless.formats.media import anthropic_block
-from lossless.formats.reading import content_tokens, held_in_content, message_from, result_key
-from lossless.formats.shape import blocks_in, role_in, string_in
-from lossless.formats.text import is_blank, join_texts
+from lossless.formats.codec import (
+    Codec,
+    anthropic_block,
+    arguments_object,
+    call_id_of,
+    is_text_only,
+    parts_for,
+    results_in,
+)
+from lossless.formats.reading import (
+    blocks_in,
+    content_tokens,
+    is_blank_text,
+    join_texts,
+    message_from,
+    opaque_text,
+    parts_beyond_content,
+    read_block,
+    result_key,
+    role_in,
+    string_in,
+)
 from lossless.model.messages import File, Opaque, Reasoning, Text, ToolCall, ToolResult
 
 if TYPE_CHECKING:
-    from lossless.formats.shape import Raw
+    from lossless.formats.reading import RawObject
     from lossless.model.messages import Message, Part, Role
 
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
@@ -27,7 +43,7 @@ _ID_KEYS = {"tool_use": "id", "tool_result": "tool_use_id"}
 _LONGEST_NAME = 128
 
 
-def decode(body: Raw) -> Message:
+def decode(body: RawObject) -> Message:
     """Read a message param or an answer; a user message of tool results alone is a tool's."""
     role = role_in(body, _ROLES)
     content = body.get("content")
@@ -42,10 +58,10 @@ def decode(body: Raw) -> Message:
         role = "tool"
         key = result_key({part.call_id for part in parts if isinstance(part, ToolResult) and part.call_id})
     tokens = content_tokens(body, role, text, parts)
-    return message_from(body, "anthropic", role, text, held_in_content(parts, text), tokens, key)
+    return message_from(body, "anthropic", role, text, parts_beyond_content(parts, text), tokens, key)
 
 
-def encode(message: Message) -> list[Raw]:
+def encode(message: Message) -> list[RawObject]:
     """The message from its parts: results first, as the provider demands."""
     parts = parts_for(message, "anthropic")
     blocks = [_result(result, files) for result, files in results_in(message, parts)]
@@ -57,7 +73,7 @@ def encode(message: Message) -> list[Raw]:
     return [{"role": role, "content": blocks}] if blocks else []
 
 
-def merge(left: Raw, right: Raw) -> Raw | None:
+def merge(left: RawObject, right: RawObject) -> RawObject | None:
     """Results of one round of calls in one user message; calls in the answer that they belong to."""
     if _holds_only(left, "tool_result") and _holds_only(right, "tool_result"):
         return {"role": "user", "content": [*left["content"], *right["content"]]}
@@ -68,7 +84,7 @@ def merge(left: Raw, right: Raw) -> Raw | None:
     return None
 
 
-def _checked(blocks: list[Raw]) -> list[Raw]:
+def _checked(blocks: list[RawObject]) -> list[RawObject]:
     for index, block in enumerate(blocks):
         kind, field = block["type"], f"content[{index}]"
         if kind == "tool_use":
@@ -91,7 +107,7 @@ def _words(part: Part) -> str | None:
     return opaque_text(part.raw) if isinstance(part, Opaque) else None
 
 
-def _block(part: Part) -> Raw:
+def _block(part: Part) -> RawObject:
     match part:
         case ToolCall():
             name = _NOT_IN_ID.sub("_", part.name)[:_LONGEST_NAME]
@@ -103,19 +119,19 @@ def _block(part: Part) -> Raw:
         case File():
             return anthropic_block(part)
         case Opaque():
-            return cast("Raw", part.raw)
+            return cast("RawObject", part.raw)
         case _:
             return _text(part.text)
 
 
-def _result(part: ToolResult, files: tuple[File, ...]) -> Raw:
-    words = [_text(part.text)] if not is_blank(part.text) else []
+def _result(part: ToolResult, files: tuple[File, ...]) -> RawObject:
+    words = [_text(part.text)] if not is_blank_text(part.text) else []
     content = [*words, *map(anthropic_block, files)] if files else part.text
-    block: Raw = {"type": "tool_result", "tool_use_id": _id(part), "content": content}
+    block: RawObject = {"type": "tool_result", "tool_use_id": _id(part), "content": content}
     return block | {"is_error": True} if part.is_error else block
 
 
-def _text(text: str) -> Raw:
+def _text(text: str) -> RawObject:
     return {"type": "text", "text": text}
 
 
@@ -135,7 +151,7 @@ def tool_id(id: str) -> str:
     return f"{cleaned}_{blake2b(id.encode('utf-8', 'surrogatepass'), digest_size=4).hexdigest()}"
 
 
-def strict(body: Raw) -> Raw:
+def strict(body: RawObject) -> RawObject:
     """A message that came in this format, its tool ids in the letters that are allowed."""
     content = body.get("content")
     if not isinstance(content, list):
@@ -144,7 +160,7 @@ def strict(body: Raw) -> Raw:
     return body if all(map(is_, blocks, content)) else {**body, "content": blocks}
 
 
-def _strict_block(block: Raw) -> Raw:
+def _strict_block(block: RawObject) -> RawObject:
     key = _ID_KEYS.get(str(block.get("type")))
     if key is None or not isinstance(block.get(key), str):
         return block
@@ -152,7 +168,7 @@ def _strict_block(block: Raw) -> Raw:
     return block if id_ == block[key] else {**block, key: id_}
 
 
-def _holds_only(wire: Raw, kind: str) -> bool:
+def _holds_only(wire: RawObject, kind: str) -> bool:
     content = wire["content"]
     return isinstance(content, list) and all(block["type"] == kind for block in content)
 

@@ -1,25 +1,25 @@
-"""What a codec is, and what all of them share when they build a message from its parts."""
+"""What a codec is, and what all codecs share when they build a message from its parts, files and images included."""
 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from lossless.errors import BadMessage
-from lossless.formats.shape import check_json
-from lossless.formats.text import is_blank
-from lossless.model.js_json import parse
+from lossless.formats.reading import check_json, extract_text, is_blank_text
+from lossless.model.js_json import parse_js
 from lossless.model.messages import File, Opaque, Reasoning, Text, ToolCall, ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lossless.formats.shape import Raw
+    from lossless.formats.reading import RawObject
     from lossless.model.messages import Json, Message, Part
 
 
-def _never(_left: Raw, _right: Raw) -> Raw | None:
+def _never_merge(_left: RawObject, _right: RawObject) -> RawObject | None:
     return None
 
 
@@ -28,22 +28,22 @@ class Codec:
     """How one foreign format is read and written."""
 
     #: A checked JSON object as a message; raises BadMessage.
-    decode: Callable[[Raw], Message]
+    decode: Callable[[RawObject], Message]
     #: A message of another format in this one, from its parts: none, one or several objects.
-    encode: Callable[[Message], list[Raw]]
+    encode: Callable[[Message], list[RawObject]]
     #: Whether a message of the format `plain` is valid in this one as it is.
     takes_plain: Callable[[Message], bool]
     #: Two neighbours that `encode` made, as one; None when they stay two.
-    merge: Callable[[Raw, Raw], Raw | None] = _never
+    merge: Callable[[RawObject, RawObject], RawObject | None] = _never_merge
     #: An object that came in this format, as a strict provider takes it; None when each is taken as it came.
-    strict: Callable[[Raw], Raw] | None = None
+    strict: Callable[[RawObject], RawObject] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class EncodedMessage:
     """A message as objects of a format: the one that came, or those that were built from its parts."""
 
-    items: list[Raw]
+    items: list[RawObject]
     is_built: bool
 
 
@@ -61,7 +61,7 @@ def parts_for(message: Message, format: str) -> tuple[Part, ...]:
                 kept.append(part)
         elif isinstance(part, File) and message.role == "assistant" and not is_own:
             kept.append(Text(file_note(part)))
-        elif not (isinstance(part, Text) and is_blank(part.text)):
+        elif not (isinstance(part, Text) and is_blank_text(part.text)):
             kept.append(part)
     if not kept and message.content and message.role != "tool":
         return (Text(message.content),)
@@ -100,7 +100,7 @@ def arguments_object(call: ToolCall) -> dict[str, Json]:
     value = call.input
     if isinstance(value, str):
         try:
-            value = check_json({"input": parse(value)})["input"] if value.strip() else {}
+            value = check_json({"input": parse_js(value)})["input"] if value.strip() else {}
         except (ValueError, BadMessage):
             return {"input": value}
     if isinstance(value, dict):
@@ -114,13 +114,13 @@ def arguments_text(call: ToolCall) -> str:
     if not isinstance(value, str):
         return _json({} if value is None else value)
     try:
-        parse(value)
+        parse_js(value)
     except ValueError:
         return _json({"input": value})
     return value
 
 
-def with_text_arguments(function: Raw) -> Raw:
+def with_text_arguments(function: RawObject) -> RawObject:
     """A function that is called, its arguments as text; the same object when they are."""
     given = function.get("arguments")
     return function if isinstance(given, str) else function | {"arguments": arguments_text(ToolCall(None, "", given))}
@@ -150,3 +150,122 @@ def _raw_result(message: Message) -> str | None:
 
 def _is_text_block(block: Any) -> bool:
     return isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str)
+
+
+_DATA_URL = re.compile(r"data:([^;,]{1,129});base64,")
+_IMAGE_TYPES = frozenset(("image", "image_url", "input_image"))
+
+
+@dataclass(frozen=True, slots=True)
+class MediaFile:
+    """A file as all formats know it: base64 data or an address."""
+
+    is_image: bool
+    mime: str
+    data: str | None
+    url: str | None
+    name: str | None
+
+    @property
+    def address(self) -> str | None:
+        """Where it lies, as one URL."""
+        return self.url if self.data is None else f"data:{self.mime};base64,{self.data}"
+
+
+def document_text(part: File) -> str | None:
+    """The words of a document that carries text rather than data."""
+    raw: Any = part.raw
+    source = raw.get("source")
+    if not isinstance(source, dict) or source.get("type") not in ("text", "content"):
+        return None
+    return extract_text(source, 1)
+
+
+def read_media(part: File) -> MediaFile | None:
+    """What the block of a file carries; None when it is only known to its own provider."""
+    if document_text(part) is not None:
+        return None
+    raw: Any = part.raw
+    kind = raw.get("type")
+    is_image = kind in _IMAGE_TYPES or (part.mime or "").startswith("image/")
+    for box in (raw, raw.get("source"), raw.get("image_url"), raw.get("file"), raw.get("input_audio")):
+        found = _carried(box)
+        if found is None:
+            continue
+        url = None if found.startswith("data:") or _is_base64(box, found) else found
+        inline = _DATA_URL.match(found)
+        data = None if url is not None else found[inline.end() :] if inline else found
+        mime = (inline[1] if inline else part.mime) or ("image/png" if is_image else "application/octet-stream")
+        return MediaFile(is_image, mime, data, url, part.name)
+    return None
+
+
+def chat_block(part: File) -> RawObject:
+    """The file as a content part of a chat message."""
+    if part.raw.get("type") in ("image_url", "input_audio") or "file" in part.raw:
+        return cast("RawObject", part.raw)
+    media = read_media(part)
+    if media is not None and media.is_image:
+        return {"type": "image_url", "image_url": {"url": media.address}}
+    if media is not None and media.data is not None:
+        return {"type": "file", "file": {"filename": media.name or "file", "file_data": media.address}}
+    return {"type": "text", "text": media_text(part)}
+
+
+def responses_block(part: File) -> RawObject:
+    """The file as input content of a Responses item."""
+    if part.raw.get("type") in ("input_image", "input_file"):
+        return cast("RawObject", part.raw)
+    media = read_media(part)
+    if media is not None and media.is_image:
+        return {"type": "input_image", "detail": "auto", "image_url": media.address}
+    if media is not None and media.data is not None:
+        return {"type": "input_file", "filename": media.name or "file", "file_data": media.address}
+    if media is not None:
+        return {"type": "input_file", "file_url": media.url}
+    return {"type": "input_text", "text": media_text(part)}
+
+
+def anthropic_block(part: File) -> RawObject:
+    """The file as an image or document block."""
+    if "source" in part.raw:
+        return cast("RawObject", part.raw)
+    media = read_media(part)
+    if media is None or not (media.is_image or media.mime == "application/pdf" or media.url):
+        return {"type": "text", "text": media_text(part)}
+    kind = "image" if media.is_image else "document"
+    if media.data is None:
+        return {"type": kind, "source": {"type": "url", "url": media.url}}
+    return {"type": kind, "source": {"type": "base64", "media_type": media.mime, "data": media.data}}
+
+
+def openclaw_block(part: File) -> RawObject:
+    """The file as an image block with its data."""
+    if "data" in part.raw:
+        return cast("RawObject", part.raw)
+    media = read_media(part)
+    if media is not None and media.is_image and media.data is not None:
+        return {"type": "image", "data": media.data, "mimeType": media.mime}
+    return {"type": "text", "text": media_text(part)}
+
+
+def media_text(part: File) -> str:
+    """The words that stand for a file where the format cannot carry it."""
+    return document_text(part) or file_note(part)
+
+
+def _carried(box: Any) -> str | None:
+    """The data or the address in one level of a block."""
+    if isinstance(box, str):
+        return box or None
+    if not isinstance(box, dict):
+        return None
+    for key in ("data", "file_data", "url", "image_url", "file_url"):
+        value = box.get(key)
+        if isinstance(value, str) and value:
+            return value
+    return None
+
+
+def _is_base64(box: Any, found: str) -> bool:
+    return isinstance(box, dict) and found in (box.get("data"), box.get("file_data"))

@@ -5,33 +5,38 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadMessage
-from lossless.formats.blocks import opaque_text, read_block
 from lossless.formats.codec import (
     Codec,
     arguments_text,
     call_id_of,
+    chat_block,
     is_text_only,
+    media_text,
     parts_for,
     results_in,
     text_in,
     with_text_arguments,
 )
-from lossless.formats.js_json import serialized_tokens
-from lossless.formats.media import chat_block, words_for
 from lossless.formats.reading import (
+    blocks_in,
     content_tokens,
-    held_in_content,
+    join_texts,
+    json_name,
     message_from,
+    opaque_text,
+    parts_beyond_content,
+    read_block,
     result_key,
+    role_in,
+    serialized_tokens,
+    string_in,
     top_level_reasoning,
 )
-from lossless.formats.shape import blocks_in, json_name, role_in, string_in
-from lossless.formats.text import join_texts
 from lossless.model.messages import UNNAMED, File, Opaque, Reasoning, Text, ToolCall, ToolResult
 from lossless.model.tokens import estimate_tokens
 
 if TYPE_CHECKING:
-    from lossless.formats.shape import Raw
+    from lossless.formats.reading import RawObject
     from lossless.model.messages import Message, Part, Role
 
 _ROLES: dict[str, Role] = {
@@ -44,7 +49,7 @@ _ROLES: dict[str, Role] = {
 }
 
 
-def decode(body: Raw) -> Message:
+def decode(body: RawObject) -> Message:
     """Read a chat message: content string, parts or null, calls beside it."""
     role = role_in(body, _ROLES)
     content = body.get("content")
@@ -65,17 +70,17 @@ def decode(body: Raw) -> Message:
         tokens += sum(serialized_tokens(body[key]) for key in ("tool_calls", "function_call") if body.get(key))
         tokens += sum(estimate_tokens(part.text) for part in beside if isinstance(part, Text))
         parts = [*top_level_reasoning(body, role), *parts, *beside]
-    return message_from(body, "openai-chat", role, text, held_in_content(parts, text), tokens)
+    return message_from(body, "openai-chat", role, text, parts_beyond_content(parts, text), tokens)
 
 
-def encode(message: Message) -> list[Raw]:
+def encode(message: Message) -> list[RawObject]:
     """The message from its parts: each tool result is a message of its own, files in it only named."""
     parts = parts_for(message, "openai-chat")
     wire = [_wire_result(result, files) for result, files in results_in(message, parts)]
     text = text_in(parts)
     calls = [_wire_call(part) for part in parts if isinstance(part, ToolCall)]
     if message.role == "assistant":
-        answer: Raw = {"role": "assistant", "content": text or None}
+        answer: RawObject = {"role": "assistant", "content": text or None}
         if thinking := "\n".join(part.text for part in parts if isinstance(part, Reasoning)):
             answer["reasoning_content"] = thinking
         if calls:
@@ -89,16 +94,16 @@ def encode(message: Message) -> list[Raw]:
     return wire
 
 
-def merge(left: Raw, right: Raw) -> Raw | None:
+def merge(left: RawObject, right: RawObject) -> RawObject | None:
     """Calls that came as messages of their own belong to the answer before them."""
     if left["role"] == "assistant" and right.get("tool_calls") and right["content"] is None:
         return left | {"tool_calls": [*left.get("tool_calls", ()), *right["tool_calls"]]}
     return None
 
 
-def strict(body: Raw) -> Raw:
+def strict(body: RawObject) -> RawObject:
     """The message with the arguments of its calls as text: some servers give them as objects."""
-    changed: Raw = {}
+    changed: RawObject = {}
     calls = body.get("tool_calls")
     if calls and isinstance(calls, list):
         texts = [_strict_call(call) for call in calls]
@@ -110,14 +115,14 @@ def strict(body: Raw) -> Raw:
     return body | changed if changed else body
 
 
-def _strict_call(call: Raw) -> Raw:
+def _strict_call(call: RawObject) -> RawObject:
     function = call.get("function")
     if not isinstance(function, dict) or (text := with_text_arguments(function)) is function:
         return call
     return call | {"function": text}
 
 
-def _tool_message(body: Raw, text: str, parts: list[Part], tokens: int) -> Message:
+def _tool_message(body: RawObject, text: str, parts: list[Part], tokens: int) -> Message:
     call_id = string_in(body, "tool_call_id", "", required=False)
     name = string_in(body, "name", "", required=False)
     rest = [part for part in parts if not isinstance(part, Text)]
@@ -143,7 +148,7 @@ def _spoken(part: Part) -> str | None:
     return opaque_text(part.raw)
 
 
-def _beside_content(body: Raw) -> list[Part]:
+def _beside_content(body: RawObject) -> list[Part]:
     """Refusal, audio and calls of an assistant, in this order."""
     beside: list[Part] = []
     if refusal := string_in(body, "refusal", "", required=False):
@@ -175,17 +180,17 @@ def _read_function(function: Any, call_id: str | None, field: str) -> ToolCall:
     return ToolCall(call_id, name or UNNAMED, function.get("arguments", function.get("input")))
 
 
-def _wire_result(part: ToolResult, files: tuple[File, ...]) -> Raw:
-    content = "\n".join([part.text, *map(words_for, files)])
+def _wire_result(part: ToolResult, files: tuple[File, ...]) -> RawObject:
+    content = "\n".join([part.text, *map(media_text, files)])
     return {"role": "tool", "tool_call_id": call_id_of(part), "content": content}
 
 
-def _wire_call(part: ToolCall) -> Raw:
+def _wire_call(part: ToolCall) -> RawObject:
     function = {"name": part.name, "arguments": arguments_text(part)}
     return {"id": call_id_of(part), "type": "function", "function": function}
 
 
-def _wire_part(part: Text | File) -> Raw:
+def _wire_part(part: Text | File) -> RawObject:
     return chat_block(part) if isinstance(part, File) else {"type": "text", "text": part.text}
 
 

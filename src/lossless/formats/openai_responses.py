@@ -5,33 +5,38 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from lossless.errors import BadMessage
-from lossless.formats.blocks import opaque_text, read_block, result_text
 from lossless.formats.codec import (
     Codec,
     arguments_text,
     call_id_of,
     is_text_only,
     parts_for,
+    responses_block,
     results_in,
     text_in,
     with_text_arguments,
 )
-from lossless.formats.js_json import boundary_tokens
-from lossless.formats.media import responses_block
 from lossless.formats.reading import (
     block_tokens,
+    blocks_in,
+    boundary_tokens,
     content_tokens,
-    held_in_content,
+    join_texts,
+    json_name,
     message_from,
+    opaque_text,
+    parts_beyond_content,
+    read_block,
     result_key,
+    result_text,
+    role_in,
+    string_in,
 )
-from lossless.formats.shape import blocks_in, json_name, role_in, string_in
-from lossless.formats.text import join_texts
 from lossless.model.messages import UNNAMED, File, Opaque, Text, ToolCall, ToolResult
 from lossless.model.tokens import estimate_tokens
 
 if TYPE_CHECKING:
-    from lossless.formats.shape import Raw
+    from lossless.formats.reading import RawObject
     from lossless.model.messages import Message, Part, Role
 
 _FORMAT = "openai-responses"
@@ -46,7 +51,7 @@ _CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
 _OUTPUTS = frozenset(("function_call_output", "custom_tool_call_output"))
 
 
-def decode(body: Raw) -> Message:
+def decode(body: RawObject) -> Message:
     """Read one item; a type that is not known is kept as it is."""
     kind = body.get("type")
     if kind is None or kind == "message":
@@ -62,7 +67,7 @@ def decode(body: Raw) -> Message:
     return _other(body, kind)
 
 
-def encode(message: Message) -> list[Raw]:
+def encode(message: Message) -> list[RawObject]:
     """The message from its parts, one item for each result and call; thinking without its item is left out."""
     parts = parts_for(message, _FORMAT)
     wire = [_wire_output(result, files) for result, files in results_in(message, parts)]
@@ -72,16 +77,16 @@ def encode(message: Message) -> list[Raw]:
         wire.append({"type": "message", "role": message.role, "content": content})
     elif said:
         wire.append({"role": message.role, "content": text_in(parts)})
-    wire += [cast("Raw", part.raw) for part in parts if isinstance(part, Opaque)]
+    wire += [cast("RawObject", part.raw) for part in parts if isinstance(part, Opaque)]
     return [*wire, *(_wire_call(part) for part in parts if isinstance(part, ToolCall))]
 
 
-def strict(body: Raw) -> Raw:
+def strict(body: RawObject) -> RawObject:
     """The item; of a call, with its arguments as text."""
     return with_text_arguments(body) if body.get("type") == "function_call" else body
 
 
-def _message(body: Raw) -> Message:
+def _message(body: RawObject) -> Message:
     role = role_in(body, _ROLES)
     content = body.get("content")
     if isinstance(content, str):
@@ -91,15 +96,15 @@ def _message(body: Raw) -> Message:
         parts = [read_block(block) for block in blocks_in(content)]
         text = _text_of(parts)
     tokens = content_tokens(body, role, text, parts)
-    return message_from(body, _FORMAT, role, text, held_in_content(parts, text), tokens)
+    return message_from(body, _FORMAT, role, text, parts_beyond_content(parts, text), tokens)
 
 
-def _call(body: Raw, key: str) -> Message:
+def _call(body: RawObject, key: str) -> Message:
     call = ToolCall(string_in(body, "call_id", ""), string_in(body, "name", "") or UNNAMED, body.get(key))
     return message_from(body, _FORMAT, "assistant", "", (call,), boundary_tokens([body]))
 
 
-def _output(body: Raw) -> Message:
+def _output(body: RawObject) -> Message:
     call_id = string_in(body, "call_id", "") or ""
     output = body.get("output")
     if isinstance(output, str):
@@ -113,7 +118,7 @@ def _output(body: Raw) -> Message:
     return message_from(body, _FORMAT, "tool", text, kept, tokens, result_key({call_id}))
 
 
-def _other(body: Raw, kind: str) -> Message:
+def _other(body: RawObject, kind: str) -> Message:
     """An item of the provider's own: its tools, its compaction, references to what it stores."""
     role: Role = "tool" if kind.endswith("_output") else "assistant"
     if kind == "mcp_approval_response":
@@ -128,11 +133,11 @@ def _text_of(parts: list[Part]) -> str:
     return join_texts(part.text for part in parts if isinstance(part, Text)) or ""
 
 
-def _wire_part(part: Text | File) -> Raw:
+def _wire_part(part: Text | File) -> RawObject:
     return responses_block(part) if isinstance(part, File) else {"type": "input_text", "text": part.text}
 
 
-def _wire_call(part: ToolCall) -> Raw:
+def _wire_call(part: ToolCall) -> RawObject:
     return {
         "type": "function_call",
         "call_id": call_id_of(part),
@@ -141,7 +146,7 @@ def _wire_call(part: ToolCall) -> Raw:
     }
 
 
-def _wire_output(part: ToolResult, files: tuple[File, ...]) -> Raw:
+def _wire_output(part: ToolResult, files: tuple[File, ...]) -> RawObject:
     output = [_wire_part(Text(part.text)), *map(responses_block, files)] if files else part.text
     return {"type": "function_call_output", "call_id": call_id_of(part), "output": output}
 

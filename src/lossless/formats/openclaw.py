@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from lossless.formats.codec import Codec, arguments_object, call_id_of, is_text_only, parts_for, results_in, text_in
-from lossless.formats.loose import read_loose
-from lossless.formats.media import openclaw_block
-from lossless.formats.shape import role_in
+from lossless.formats.codec import (
+    Codec,
+    arguments_object,
+    call_id_of,
+    is_text_only,
+    openclaw_block,
+    parts_for,
+    results_in,
+    text_in,
+)
+from lossless.formats.plain import read_loose
+from lossless.formats.reading import role_in
 from lossless.model.messages import File, Opaque, Reasoning, Text, ToolCall, ToolResult
 
 if TYPE_CHECKING:
-    from lossless.formats.shape import Raw
+    from lossless.formats.reading import RawObject
     from lossless.model.messages import Message, Part, Role
 
 _ROLES: dict[str, Role] = {
@@ -24,12 +32,12 @@ _ROLES: dict[str, Role] = {
 }
 
 
-def decode(body: Raw) -> Message:
+def decode(body: RawObject) -> Message:
     """Read an agent message; content of any shape, or none, is kept."""
     return read_loose(body, "openclaw", role_in(body, _ROLES))
 
 
-def encode(message: Message) -> list[Raw]:
+def encode(message: Message) -> list[RawObject]:
     """A message as the host expects it: answers as blocks with usage, system text as the user's."""
     parts = parts_for(message, "openclaw")
     wire = [_tool_result(result, files) for result, files in results_in(message, parts)]
@@ -43,7 +51,7 @@ def encode(message: Message) -> list[Raw]:
     return wire
 
 
-def merge(left: Raw, right: Raw) -> Raw | None:
+def merge(left: RawObject, right: RawObject) -> RawObject | None:
     """Calls that came as messages of their own belong to the answer before them."""
     if left["role"] != "assistant" or right["role"] != "assistant" or right["content"][0]["type"] != "toolCall":
         return None
@@ -51,7 +59,7 @@ def merge(left: Raw, right: Raw) -> Raw | None:
     return left | {"content": [*left["content"], *right["content"]], "usage": usage}
 
 
-def _block(part: Part) -> Raw:
+def _block(part: Part) -> RawObject:
     match part:
         case ToolCall():
             arguments = arguments_object(part)
@@ -62,12 +70,12 @@ def _block(part: Part) -> Raw:
         case File():
             return openclaw_block(part)
         case Opaque():
-            return cast("Raw", part.raw)
+            return cast("RawObject", part.raw)
         case _:
             return {"type": "text", "text": part.text}
 
 
-def _tool_result(part: ToolResult, files: tuple[File, ...]) -> Raw:
+def _tool_result(part: ToolResult, files: tuple[File, ...]) -> RawObject:
     return {
         "role": "toolResult",
         "content": [{"type": "text", "text": part.text}, *map(openclaw_block, files)],
@@ -77,8 +85,8 @@ def _tool_result(part: ToolResult, files: tuple[File, ...]) -> Raw:
     }
 
 
-def _assistant(message: Message, blocks: list[Raw]) -> Raw:
-    wire: Raw = {"role": "assistant", "content": blocks}
+def _assistant(message: Message, blocks: list[RawObject]) -> RawObject:
+    wire: RawObject = {"role": "assistant", "content": blocks}
     if message.identity is not None:
         wire["provider"] = message.identity.provider
         wire["api"] = message.identity.api
@@ -86,7 +94,7 @@ def _assistant(message: Message, blocks: list[Raw]) -> Raw:
     return wire | {"usage": _usage(message.tokens)}
 
 
-def _usage(tokens: int) -> Raw:
+def _usage(tokens: int) -> RawObject:
     """What the host expects of every answer: nothing was read, nothing was paid."""
     free = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite", "total"), 0)
     return {"input": 0, "output": tokens, "cacheRead": 0, "cacheWrite": 0, "totalTokens": tokens, "cost": free}

@@ -1,33 +1,143 @@
-"""`{"role", "content"}`: what every format understands, and what fits no other."""
+"""`{"role", "content"}`: what every format understands; and the tolerant reading of odd content that it shares with
+OpenClaw.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lossless.formats.codec import Codec, arguments_text
-from lossless.formats.loose import read_loose
-from lossless.formats.shape import role_in
-from lossless.formats.text import is_plain
-from lossless.model.messages import ROLES, Message
+from lossless.formats.reading import (
+    CALL_ID_KEYS,
+    content_text,
+    content_tokens,
+    extract_text,
+    fallback_text,
+    first_string,
+    is_blank_text,
+    is_not_json,
+    join_texts,
+    message_from,
+    opaque_text,
+    parts_beyond_content,
+    read_block,
+    result_key,
+    role_in,
+    top_level_reasoning,
+)
+from lossless.model.js_json import stringify_js
+from lossless.model.messages import ROLES, File, Message, Opaque, Reasoning, Text, ToolCall, ToolResult
+from lossless.model.tokens import estimate_tokens
 
 if TYPE_CHECKING:
-    from lossless.formats.shape import Raw
-    from lossless.model.messages import Role
+    from lossless.formats.reading import RawObject
+    from lossless.model.messages import Part, Role
+
+#: What a message says about itself rather than says.
+_METADATA = frozenset(("role", "timestamp", "createdAt", "created_at", "usage", "provider", "api", "model"))
+
+
+def read_loose(body: RawObject, format: str, role: Role) -> Message:
+    """The message in `body`, by the reference's rules for text, tokens and event key."""
+    if "content" not in body:
+        return _without_content(body, format, role)
+    content = body["content"]
+    if isinstance(content, list):
+        blocks = [read_block(block) for block in content]
+        text = _text_of(content, blocks)
+    else:
+        text = content_text(content)
+        blocks = _as_one_part(content)
+    tokens = content_tokens(body, role, text, blocks)
+    if role == "tool":
+        return _tool_message(body, format, text, blocks, tokens)
+    if "reasoning_content" in body:
+        blocks = [*top_level_reasoning(body, role), *blocks]
+    return message_from(body, format, role, text, parts_beyond_content(blocks, text), tokens)
+
+
+def _as_one_part(content: Any) -> list[Part]:
+    if isinstance(content, str):
+        return [Text(content)]
+    return [] if content is None else [Opaque(content, "non-array-content")]
+
+
+def _text_of(content: list[Any], parts: list[Part]) -> str:
+    texts: list[str] = []
+    has_file = False
+    for block, part in zip(content, parts, strict=True):
+        if isinstance(part, (ToolCall, Reasoning)):
+            continue
+        if isinstance(part, Text) and type(block) is dict:
+            text: str | None = part.text
+        else:
+            text = extract_text(block, 1)
+        if isinstance(part, File):
+            has_file = True
+            text = opaque_text(block)
+        if text is not None and not is_blank_text(text):
+            texts.append(text)
+    if texts:
+        return "\n".join(texts)
+    return "" if has_file else fallback_text(content)
+
+
+def _tool_message(body: RawObject, format: str, text: str, blocks: list[Part], tokens: int) -> Message:
+    """A tool's answer: one result with all its words, then what is not words."""
+    results = [block for block in blocks if isinstance(block, ToolResult)]
+    call_id = first_string(body, CALL_ID_KEYS)
+    name = first_string(body, ("toolName", "tool_name", "name"))
+    failed = body.get("isError") is True or body.get("is_error") is True
+    ids = {found for found in (call_id, *_block_call_ids(body["content"])) if found}
+    result = ToolResult(
+        call_id or next((block.call_id for block in results if block.call_id), None),
+        name or next((block.name for block in results if block.name), None),
+        text or join_texts(block.text for block in results) or "",
+        failed or any(block.is_error for block in results),
+    )
+    rest = [block for block in blocks if not isinstance(block, Text | ToolResult)]
+    return message_from(body, format, "tool", text, (result, *rest), tokens, result_key(ids))
+
+
+def _block_call_ids(content: Any) -> list[str]:
+    blocks = content if isinstance(content, list) else []
+    found = [first_string(block, CALL_ID_KEYS) for block in blocks if isinstance(block, dict)]
+    return [call_id for call_id in found if call_id]
+
+
+def _without_content(body: RawObject, format: str, role: Role) -> Message:
+    """A shell command with its output, or a shape that nobody knows: kept whole."""
+    parts: tuple[Part, ...] = ()
+    text = ""
+    if "output" in body:
+        text = f"$ {_shown(body.get('command') or '')}\n{_shown(body['output'])}"
+    else:
+        unknown = {key: value for key, value in body.items() if key not in _METADATA}
+        parts = (Opaque(unknown, "unknown-message-shape"),)
+    if role == "tool":
+        call_id = first_string(body, CALL_ID_KEYS)
+        parts = (ToolResult(call_id, first_string(body, ("toolName", "tool_name", "name")), text), *parts)
+    return message_from(body, format, role, text, parts, estimate_tokens(text))
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else stringify_js(value)
+
 
 _ROLES: dict[str, Role] = {role: role for role in ROLES}
 
 
-def decode(body: Raw) -> Message:
+def decode(body: RawObject) -> Message:
     """Read `{"role", "content"}`; more fields and odd content are kept."""
     content = body.get("content")
-    if type(content) is str and is_plain(content) and tuple(body) == ("role", "content"):
+    if type(content) is str and is_not_json(content) and tuple(body) == ("role", "content"):
         role = body["role"]
         if role in ("user", "assistant", "system"):
             return Message(role, content)
     return read_loose(body, "plain", role_in(body, _ROLES))
 
 
-def encode(message: Message) -> list[Raw]:
+def encode(message: Message) -> list[RawObject]:
     """The text of a message; a call without words is named in brackets."""
     text = message.content or "\n".join(
         f"[tool call: {call.name} {arguments_text(call)}]" for call in message.tool_calls

@@ -1,25 +1,293 @@
-"""From a foreign object to a message: what all codecs take from it besides its blocks."""
+"""What all codecs share when they read a foreign object: JSON checks, roles, blocks, text, token counts, time and
+model.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from math import isfinite
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.errors import BadMessage
-from lossless.formats.js_json import boundary_tokens, serialized_tokens
-from lossless.formats.shape import check_json
-from lossless.formats.text import is_blank
-from lossless.model.js_json import parse
-from lossless.model.messages import File, Message, ModelIdentity, Reasoning, Text
+from lossless.model.js_json import parse_js, stringify_js
+from lossless.model.messages import UNNAMED, File, Message, ModelIdentity, Opaque, Reasoning, Text, ToolCall, ToolResult
 from lossless.model.times import from_epoch, parse_time
 from lossless.model.tokens import estimate_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from datetime import datetime
 
-    from lossless.formats.shape import Raw
-    from lossless.model.messages import Part, Role
+    from lossless.model.messages import Json, Part, Role
+
+__all__ = ["BLOB_CHARS", "BLOB_TOKENS", "boundary_tokens", "is_blob", "serialized_tokens", "stringify_js"]
+
+#: A foreign message, or one of its blocks.
+RawObject: TypeAlias = dict[str, Any]
+
+#: Deeper messages are refused: every JSON reader that they may meet has a limit.
+MAX_JSON_DEPTH = 100
+#: Longer integers cannot even be printed.
+_HIGHEST = 10**4000
+_LOWEST = -_HIGHEST
+_CONSTANTS = frozenset((bool, type(None)))
+
+
+def check_json(body: object) -> RawObject:
+    """`body` itself, when it is an object of JSON values only; else BadMessage with the path."""
+    if not isinstance(body, dict):
+        hint = "; pass its model_dump()" if hasattr(body, "model_dump") else ""
+        raise BadMessage(f"a message is an object (a dict), not {type(body).__name__}{hint}")
+    level: list[Any] = [body]
+    for _ in range(MAX_JSON_DEPTH):
+        below: list[Any] = []
+        for container in level:
+            _check_values(container, below, body)
+        if not below:
+            return body
+        level = below
+    raise BadMessage(f"nested deeper than {MAX_JSON_DEPTH} levels")
+
+
+def role_in(body: RawObject, roles: Mapping[str, Role]) -> Role:
+    """Our name of the message's role; BadMessage when the format has no such role."""
+    role = body.get("role")
+    found = roles.get(role) if isinstance(role, str) else None
+    if found is None:
+        said = "missing" if role is None else f"{role!r:.60}, which is not a role"
+        raise BadMessage(f"{said}; allowed: {', '.join(roles)}", field="role")
+    return found
+
+
+def blocks_in(content: Any, field: str = "content") -> list[RawObject]:
+    """`content` as a list of blocks; BadMessage unless each is an object with a `type`, and text is text."""
+    if not isinstance(content, list):
+        raise BadMessage(f"must be a string or a list of blocks, not {json_name(content)}", field=field)
+    for index, block in enumerate(content):
+        if not isinstance(block, dict):
+            raise BadMessage(f"must be an object, not {json_name(block)}", field=f"{field}[{index}]")
+        kind = block.get("type")
+        if not isinstance(kind, str):
+            raise BadMessage(f"must be a string, not {json_name(kind)}", field=f"{field}[{index}].type")
+        if kind in _TEXT_TYPES and not isinstance(block.get("text"), str):
+            raise BadMessage(f"must be a string, not {json_name(block.get('text'))}", field=f"{field}[{index}].text")
+    return content
+
+
+_TEXT_TYPES = frozenset(("text", "input_text", "output_text"))
+
+
+def string_in(block: RawObject, key: str, field: str, *, required: bool = True) -> str | None:
+    """The string under `key`; BadMessage when it is something else, or missing though required."""
+    value = block.get(key)
+    if isinstance(value, str) or (value is None and not required):
+        return value
+    raise BadMessage(f"must be a string, not {json_name(value)}", field=f"{field}.{key}" if field else key)
+
+
+def json_name(value: object) -> str:
+    """What JSON calls a value of this kind."""
+    if value is None:
+        return "null or missing"
+    names = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "a list"}
+    return names.get(type(value), "an object")
+
+
+def _check_values(container: Any, below: list[Any], body: RawObject) -> None:
+    """Look at the values of one object or list; those that hold others go `below`."""
+    values = container
+    if isinstance(container, dict):
+        for key in container:
+            if type(key) is not str:
+                raise _wrong(body)
+        values = container.values()
+    for value in values:
+        kind = type(value)
+        if kind is str or (kind is int and _LOWEST < value < _HIGHEST):
+            continue
+        if kind is dict or kind is list:
+            below.append(value)
+        elif kind not in _CONSTANTS and not _is_json(value, below):
+            raise _wrong(body)
+
+
+def _is_json(value: Any, below: list[Any]) -> bool:
+    """Whether JSON can hold a number, or a value of a derived class."""
+    if isinstance(value, int):
+        return bool(_LOWEST < value < _HIGHEST)
+    if isinstance(value, float):
+        return isfinite(value)
+    if isinstance(value, (dict, list)):
+        below.append(value)
+        return True
+    return isinstance(value, str)
+
+
+def _wrong(body: RawObject) -> BadMessage:
+    for path, reason in _wrong_values(body, ""):
+        return BadMessage(reason, field=path)
+    return BadMessage("holds a value that JSON cannot hold")
+
+
+def _wrong_values(value: Any, path: str, depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Each value inside `value` that JSON cannot hold: its path and what is wrong with it."""
+    if depth > MAX_JSON_DEPTH:
+        return
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if type(key) is str:
+                yield from _wrong_values(item, f"{path}.{key}" if path else key, depth + 1)
+            else:
+                yield path, f"keys must be strings, not {type(key).__name__}"
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _wrong_values(item, f"{path}[{index}]", depth + 1)
+    elif isinstance(value, float) and not isfinite(value):
+        yield path, f"{value} is not a JSON number"
+    elif isinstance(value, int) and not _LOWEST < value < _HIGHEST:
+        yield path, "too many digits"
+    elif not isinstance(value, str | int | float | None):
+        yield path, f"{type(value).__name__} is not a JSON value"
+
+
+REASONING_TYPES = frozenset(("thinking", "redacted_thinking", "reasoning"))
+CALL_TYPES = frozenset(("tool_use", "toolUse", "tool-use", "toolCall", "functionCall", "function_call"))
+RESULT_TYPES = frozenset(("tool_result", "toolResult", "function_call_output"))
+
+#: Blocks that say nothing; `tool` is a call or a result, whoever wrote it.
+_SILENT_TYPES = REASONING_TYPES | CALL_TYPES | RESULT_TYPES | {"tool"}
+_SPOKEN = ("text", "transcript", "transcription", "message", "summary")
+_SEQUENCES = ("segments", "utterances", "paragraphs", "alternatives", "words", "items", "results")
+_WRAPPERS = ("content", "output", "result", "payload", "data", "value")
+#: Where words may be found, best first, and whether only a list may hold them there.
+_PROBES = tuple((key, key in _SEQUENCES) for key in (*_SPOKEN, *_SEQUENCES, *_WRAPPERS))
+#: Values below this many levels are not looked at.
+_DEEPEST = 6
+_JSON_SPACE = " \t\n\r"
+_JSON_START = frozenset(_JSON_SPACE + "{[")
+
+
+def content_text(content: Any) -> str:
+    """The words of any content: a string, blocks or whatever else; its JSON text when there are none."""
+    if isinstance(content, str):
+        return _words_or_whole(content)
+    found = extract_text(content)
+    return fallback_text(content) if found is None else found
+
+
+def fallback_text(content: Any) -> str:
+    """What stands for content without words: its JSON text; nothing for null and for blocks that are all silent.
+
+    A blank text beside thinking or calls says nothing either: thinking is never text.
+    """
+    if content is None:
+        return ""
+    if isinstance(content, list):
+        spoken = [block for block in content if not _is_silent(block)]
+        if not spoken or (len(spoken) < len(content) and all(map(_is_blank_text, spoken))):
+            return ""
+    return stringify_js(content)
+
+
+def extract_text(value: Any, depth: int = 0) -> str | None:
+    """The words in a value that lies `depth` levels down in a content; None when there are none."""
+    if depth > _DEEPEST:
+        return None
+    if isinstance(value, str):
+        return None if is_blank_text(value) else value
+    if isinstance(value, list):
+        return join_texts(extract_text(item, depth + 1) for item in value)
+    if not isinstance(value, dict) or (_is_silent(value) and value.get("toolOutputExternalized") is not True):
+        return None
+    for key, is_list in _PROBES:
+        inner = value.get(key)
+        if inner is None or (is_list and not isinstance(inner, list)):
+            continue
+        found = extract_text(inner, depth + 1)
+        if found is not None:
+            return found
+    return None
+
+
+def join_texts(texts: Iterable[str | None]) -> str | None:
+    """The texts that are not blank, a line break between them; None when there is none."""
+    said = [text for text in texts if text is not None and not is_blank_text(text)]
+    return "\n".join(said) if said else None
+
+
+def is_not_json(text: str) -> bool:
+    """Whether a string is surely no JSON object or list, from its first character."""
+    return text[:1] not in _JSON_START
+
+
+def is_blank_text(text: str) -> bool:
+    """Whether there is nothing to read."""
+    return not text or text.isspace()
+
+
+def _words_or_whole(text: str) -> str:
+    """The words inside a string that is a JSON object or list and has some; every other string as it is."""
+    if is_not_json(text):
+        return text
+    bare = text.strip(_JSON_SPACE)
+    if bare[:1] + bare[-1:] not in ("{}", "[]"):
+        return text
+    try:
+        found = extract_text(parse_js(bare))
+    except ValueError:
+        return text
+    return text if found is None else found
+
+
+def _is_blank_text(block: Any) -> bool:
+    text = block.get("text") if isinstance(block, dict) and block.get("type") == "text" else None
+    return isinstance(text, str) and is_blank_text(text)
+
+
+def _is_silent(block: Any) -> bool:
+    kind = block.get("type") if isinstance(block, dict) else None
+    return isinstance(kind, str) and kind in _SILENT_TYPES
+
+
+#: From this length on, a string of base64 is a picture or a file, not text.
+BLOB_CHARS = 4096
+#: What such a string is reckoned to cost.
+BLOB_TOKENS = 1600
+
+_BLOB_KEYS = frozenset(("data", "image", "imageData", "image_data", "base64", "bytes", "source"))
+_BASE64_HEAD = re.compile(r"[A-Za-z0-9+/_=\s-]{512}")
+
+
+def serialized_tokens(value: Json) -> int:
+    """The estimate of `JSON.stringify(value)`."""
+    return estimate_tokens(stringify_js(value))
+
+
+def boundary_tokens(value: Json) -> int:
+    """What `value` costs a model: its serialisation, with each long binary string at a flat price."""
+    blobs: list[str] = []
+    return estimate_tokens(stringify_js(_without_blobs(value, "", blobs))) + BLOB_TOKENS * len(blobs)
+
+
+def is_blob(text: str, key: str = "data") -> bool:
+    """Whether a string under `key` is binary data rather than words."""
+    if len(text) < BLOB_CHARS:
+        return False
+    return text.startswith("data:") or (key in _BLOB_KEYS and _BASE64_HEAD.match(text) is not None)
+
+
+def _without_blobs(value: Json, key: str, blobs: list[str]) -> Json:
+    if isinstance(value, str):
+        if is_blob(value, key):
+            blobs.append(key)
+            return ""
+        return value
+    if isinstance(value, dict):
+        return {name: _without_blobs(item, name, blobs) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_without_blobs(item, key, blobs) for item in value]
+    return value
+
 
 #: The serialisation of an empty list of blocks beside thinking, as the reference counts it.
 _REASONING_ONLY_TOKENS = 6
@@ -27,7 +295,7 @@ _STABLE_CALL_ID = re.compile(r"(?:toolu_|call_)[A-Za-z0-9]{12,}")
 
 
 def message_from(
-    body: Raw,
+    body: RawObject,
     format: str,
     role: Role,
     content: str,
@@ -54,25 +322,25 @@ def message_from(
     )
 
 
-def held_in_content(parts: list[Part], content: str) -> tuple[Part, ...]:
+def parts_beyond_content(parts: list[Part], content: str) -> tuple[Part, ...]:
     """The parts to keep: none when the only one is a text that `content` holds."""
     if len(parts) == 1 and isinstance(parts[0], Text) and parts[0].text == content:
         return ()
     return tuple(parts)
 
 
-def top_level_reasoning(body: Raw, role: Role) -> list[Part]:
+def top_level_reasoning(body: RawObject, role: Role) -> list[Part]:
     """The thinking that some chat providers put beside the content."""
     text = body.get("reasoning_content") if role == "assistant" else None
-    return [Reasoning(text)] if isinstance(text, str) and not is_blank(text) else []
+    return [Reasoning(text)] if isinstance(text, str) and not is_blank_text(text) else []
 
 
-def content_tokens(body: Raw, role: Role, text: str, parts: Iterable[Part]) -> int:
+def content_tokens(body: RawObject, role: Role, text: str, parts: Iterable[Part]) -> int:
     """The reference's stored count: strings as they are, block lists as JSON, thinking beside them on top."""
     content = body.get("content")
     thinking = body.get("reasoning_content") if role == "assistant" else None
     extra = 0
-    if isinstance(thinking, str) and not is_blank(thinking):
+    if isinstance(thinking, str) and not is_blank_text(thinking):
         extra = estimate_tokens(thinking) + (_REASONING_ONLY_TOKENS if content == [] else 0)
     if isinstance(content, str):
         return estimate_tokens(content) + extra
@@ -100,15 +368,15 @@ def result_key(call_ids: set[str]) -> str | None:
     if len(call_ids) != 1:
         return None
     (call_id,) = call_ids
-    return f"tool-result:{call_id}" if is_minted(call_id) else None
+    return f"tool-result:{call_id}" if is_provider_id(call_id) else None
 
 
-def is_minted(call_id: str | None) -> bool:
+def is_provider_id(call_id: str | None) -> bool:
     """Whether a provider made up the id of a call, so that no other call has it; hosts count theirs from one again."""
     return call_id is not None and _STABLE_CALL_ID.fullmatch(call_id) is not None
 
 
-def _only_text(content: list[Any] | Raw) -> str | None:
+def _only_text(content: list[Any] | RawObject) -> str | None:
     block = content if isinstance(content, dict) else content[0] if len(content) == 1 else None
     if not isinstance(block, dict) or block.get("type") != "text":
         return None
@@ -116,28 +384,28 @@ def _only_text(content: list[Any] | Raw) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def _openai_item(part: Part) -> Raw | None:
+def _openai_item(part: Part) -> RawObject | None:
     """The item that OpenClaw sends to OpenAI for thinking whose signature is that item's JSON."""
     signature = part.signature if isinstance(part, Reasoning) else None
     if signature is None or not signature.startswith("{"):
         return None
     try:
-        item = check_json(parse(signature))
+        item = check_json(parse_js(signature))
     except (ValueError, BadMessage):
         return None
     return item if item.get("type") == "reasoning" and str(item.get("id")).startswith("rs_") else None
 
 
-def _says_it_all(body: Raw, role: Role, content: str) -> bool:
+def _says_it_all(body: RawObject, role: Role, content: str) -> bool:
     return len(body) == 2 and tuple(body) == ("role", "content") and body["role"] == role and body["content"] == content
 
 
-def _response_key(body: Raw) -> str | None:
+def _response_key(body: RawObject) -> str | None:
     found = body.get("responseId") or body.get("response_id")
-    return f"assistant-response:{found}" if isinstance(found, str) and not is_blank(found) else None
+    return f"assistant-response:{found}" if isinstance(found, str) and not is_blank_text(found) else None
 
 
-def _identity(body: Raw) -> ModelIdentity | None:
+def _identity(body: RawObject) -> ModelIdentity | None:
     provider, api, model = body.get("provider"), body.get("api"), body.get("model")
     if not (isinstance(provider, str) and isinstance(api, str) and isinstance(model, str)):
         return None
@@ -147,12 +415,12 @@ def _identity(body: Raw) -> ModelIdentity | None:
     return ModelIdentity(provider, api, model, answered if isinstance(answered, str) else None)
 
 
-def _stop_reason(body: Raw) -> str | None:
+def _stop_reason(body: RawObject) -> str | None:
     found = body.get("stopReason") or body.get("stop_reason") or body.get("finish_reason")
     return found if isinstance(found, str) else None
 
 
-def _time(body: Raw) -> datetime | None:
+def _time(body: RawObject) -> datetime | None:
     for key in ("timestamp", "createdAt", "created_at"):
         value = body.get(key)
         if value is None:
@@ -165,3 +433,138 @@ def _time(body: Raw) -> datetime | None:
         except (ValueError, OverflowError, OSError):
             continue
     return None
+
+
+#: Under which names a call's id is found, best first.
+CALL_ID_KEYS = ("toolCallId", "tool_call_id", "toolUseId", "tool_use_id", "call_id")
+_CALL_ID_SET = frozenset(CALL_ID_KEYS)
+_NAME_KEYS = ("name", "toolName", "tool_name")
+_INPUT_KEYS = ("input", "arguments", "toolInput")
+_OUTPUT_KEYS = ("content", "output", "result", "text", "toolOutput")
+_SIGNATURE_KEYS = ("thinkingSignature", "signature", "encrypted_content", "data")
+_DATA_URL_MIME = re.compile(r"data:([A-Za-z0-9.+-]{1,64}/[A-Za-z0-9.+-]{1,64})[;,]")
+
+
+def read_block(block: Any) -> Part:
+    """The part that a block is; Opaque when no reader knows it. Null is a text without words."""
+    if isinstance(block, dict):
+        kind = block.get("type")
+        if kind and isinstance(kind, str):
+            reader = _READERS.get(kind)
+            return reader(block) if reader is not None else Opaque(block, kind)
+        return Opaque(block)
+    if block is None or isinstance(block, str):
+        return Text(block or "")
+    return Opaque(block)
+
+
+def first_string(block: RawObject, keys: tuple[str, ...]) -> str | None:
+    """The first of the keys that holds a string."""
+    for key in keys:
+        value = block.get(key)
+        if isinstance(value, str):
+            return value
+    return None
+
+
+def reasoning_text(block: RawObject) -> str:
+    """The readable part of a block of thinking: its text, or its summary."""
+    for key in ("thinking", "text"):
+        if isinstance(text := block.get(key), str):
+            return text
+    pieces = [*_listed(block.get("summary")), *_listed(block.get("content"))]
+    texts = [piece["text"] for piece in pieces if isinstance(piece, dict) and isinstance(piece.get("text"), str)]
+    return "\n".join(dict.fromkeys(text.strip() for text in texts if not is_blank_text(text)))
+
+
+def data_url_mime(url: Any) -> str | None:
+    """The type that a `data:` URL declares."""
+    found = _DATA_URL_MIME.match(url) if isinstance(url, str) else None
+    return found[1] if found else None
+
+
+def result_text(content: Any) -> str:
+    """The words of a tool's answer inside a block: a string as it is, the texts of a list."""
+    return content if isinstance(content, str) else extract_text(content, 1) or ""
+
+
+def opaque_text(raw: Any) -> str | None:
+    """The words inside a block that no reader knows; data is not words."""
+    text = extract_text(raw, 1)
+    return None if text is None or is_blob(text) else text
+
+
+def _first(block: RawObject, keys: tuple[str, ...]) -> Any:
+    for key in keys:
+        if key in block:
+            return block[key]
+    return None
+
+
+def _call_id(block: RawObject) -> str | None:
+    found = None if _CALL_ID_SET.isdisjoint(block) else first_string(block, CALL_ID_KEYS)
+    return found or first_string(block, ("id",))
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _text(block: RawObject) -> Part:
+    text = block.get("text")
+    return Text(text) if isinstance(text, str) else Opaque(block, block["type"])
+
+
+def _refusal(block: RawObject) -> Part:
+    text = block.get("refusal")
+    return Text(text) if isinstance(text, str) else Opaque(block, "refusal")
+
+
+def _reasoning(block: RawObject) -> Part:
+    return Reasoning(reasoning_text(block), first_string(block, _SIGNATURE_KEYS))
+
+
+def _call(block: RawObject) -> Part:
+    return ToolCall(_call_id(block), first_string(block, _NAME_KEYS) or UNNAMED, _first(block, _INPUT_KEYS))
+
+
+def _result(block: RawObject) -> Part:
+    text = result_text(_first(block, _OUTPUT_KEYS))
+    failed = block.get("is_error") is True or block.get("isError") is True
+    return ToolResult(_call_id(block), first_string(block, _NAME_KEYS), text, failed)
+
+
+def _file(block: RawObject) -> Part:
+    source = block.get("source")
+    inner = block.get("file")
+    boxes = [box for box in (block, source, inner) if isinstance(box, dict)]
+    mime = name = None
+    for box in boxes:
+        mime = mime or first_string(box, ("mimeType", "media_type", "mime_type", "mime"))
+        name = name or first_string(box, ("filename", "file_name", "fileName", "name", "title"))
+    for url in (box.get("file_data") for box in boxes):
+        mime = mime or data_url_mime(url)
+    return File(block, mime, name)
+
+
+def _image_url(block: RawObject) -> Part:
+    url = block.get("image_url")
+    return File(block, data_url_mime(url.get("url") if isinstance(url, dict) else url))
+
+
+def _audio(block: RawObject) -> Part:
+    audio = block.get("input_audio")
+    kind = audio.get("format") if isinstance(audio, dict) else None
+    return File(block, f"audio/{kind}" if isinstance(kind, str) else None)
+
+
+_READERS: dict[str, Callable[[RawObject], Part]] = {
+    **dict.fromkeys(("text", "input_text", "output_text"), _text),
+    "refusal": _refusal,
+    **dict.fromkeys(REASONING_TYPES, _reasoning),
+    **dict.fromkeys(CALL_TYPES, _call),
+    **dict.fromkeys(RESULT_TYPES, _result),
+    **dict.fromkeys(("image", "file", "document", "input_file"), _file),
+    **dict.fromkeys(("image_url", "input_image"), _image_url),
+    "input_audio": _audio,
+}

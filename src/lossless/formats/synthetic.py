@@ -1,12 +1,18 @@
-"""The fixed words around what we put into a prompt beside what was said, so that they are known when they come back."""
+"""The fixed texts around what we add to a prompt (summaries, pins, stubs, cues), so that they are recognised when
+they come back.
+"""
 
 from __future__ import annotations
 
 import re
+from datetime import UTC
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
+    from datetime import datetime, tzinfo
+
+    from lossless.model.summaries import Summary
 
 #: Stands where a provider wants a user to speak and none does.
 OPENING_TEXT = "[The conversation goes on from here.]"
@@ -40,27 +46,27 @@ _SHORTENED = re.compile(r"\n\[LCM Shortened: msg#(\d+) \| [\d,]+ of ([\d,]+) cha
 
 
 #: How blocks begin that only we write into a prompt; and, in a text with one, what else is a tag of such blocks.
-_OURS = re.compile(
+_SYNTHETIC_BLOCK = re.compile(
     r'<(?:summary id="sum_|focus_brief id="focus_|lossless_claw_prompt_recall>|pinned(?:-[0-9a-f]{8})? id="pin_)'
 )
 _TAGS = re.compile(r"<(?=/?(?:summary|focus_brief|lossless_claw_prompt_recall|pinned(?:-[0-9a-f]{8})?)\b)")
 
 
-def looks_like_ours(text: str) -> bool:
+def has_synthetic_block(text: str) -> bool:
     """Whether a text has a block like those that we write into prompts."""
-    return "<" in text and _OURS.search(text) is not None
+    return "<" in text and _SYNTHETIC_BLOCK.search(text) is not None
 
 
-def escape_ours(text: str) -> str:
+def escape_synthetic_tags(text: str) -> str:
     """A text in which the tags of our blocks are no tags.
 
-    >>> escape_ours('<summary id="sum_1" kind="leaf">a < b</summary>')
+    >>> escape_synthetic_tags('<summary id="sum_1" kind="leaf">a < b</summary>')
     '&lt;summary id="sum_1" kind="leaf">a < b&lt;/summary>'
     """
     return _TAGS.sub("&lt;", text)
 
 
-class Shortened(NamedTuple):
+class ShortenedText(NamedTuple):
     """What a text that is shown in part says about itself: the message it is of, its ends, and how long it is."""
 
     message_id: int
@@ -69,7 +75,7 @@ class Shortened(NamedTuple):
     chars: int
 
 
-def unescape(text: str) -> str:
+def unescape_quoted(text: str) -> str:
     """Undo the escaping of quoted history."""
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", '"').replace("&amp;", "&")
 
@@ -79,7 +85,7 @@ def cue_quotes(text: str) -> list[tuple[int, str]] | None:
     if not (text.startswith(CUE_OPEN) and text.endswith(CUE_CLOSE)):
         return None
     found = [_CUE_LINE.fullmatch(line) for line in text[len(CUE_OPEN) : -len(CUE_CLOSE)].split("\n")]
-    return [(int(line[1]), unescape(line[2])) for line in found if line] if found and all(found) else None
+    return [(int(line[1]), unescape_quoted(line[2])) for line in found if line] if found and all(found) else None
 
 
 def pinned_texts(text: str) -> list[tuple[int, str]] | None:
@@ -108,15 +114,15 @@ def shortened_text(head: str, tail: str, chars: int, ref: str | None) -> str:
     return f"{head}\n[LCM Shortened: {note}]\n{tail}"
 
 
-def shortened_in(text: str) -> Shortened | None:
+def parse_shortened(text: str) -> ShortenedText | None:
     """What a text says that is shown in part; None when it is none, or names no message."""
     found = _SHORTENED.search(text)
     if found is None:
         return None
-    return Shortened(int(found[1]), text[: found.start()], text[found.end() :], int(found[2].replace(",", "")))
+    return ShortenedText(int(found[1]), text[: found.start()], text[found.end() :], int(found[2].replace(",", "")))
 
 
-def brief_id(text: str) -> str | None:
+def focus_brief_id(text: str) -> str | None:
     """The id of a focus brief that a text begins with."""
     found = _BRIEF.match(text)
     return found[1] if found else None
@@ -128,7 +134,7 @@ def change_text(message_id: int, kind: str, text: str) -> str:
     >>> change_text(7, "revised", "Use port 8443,\\nnot 80.")
     'msg#7 was edited and now says "Use port 8443, not 80."'
     """
-    words = " ".join(escape_ours(text).split())
+    words = " ".join(escape_synthetic_tags(text).split())
     words = words if len(words) <= _MOST_SHOWN else words[: _MOST_SHOWN - 1].rstrip() + "…"
     if kind == "removed":
         return f"msg#{message_id} was taken out of the conversation"
@@ -137,7 +143,7 @@ def change_text(message_id: int, kind: str, text: str) -> str:
     return f'msg#{message_id} was edited and now says "{words}"' if words else f"msg#{message_id} was edited"
 
 
-def correction(changes: Sequence[tuple[int, str, str]]) -> str:
+def correction_line(changes: Sequence[tuple[int, str, str]]) -> str:
     """The line behind a summary below which something changed: for each change the message, its kind and its words."""
     texts = [change_text(*change) for change in changes[:_MOST_CHANGES]]
     if (more := len(changes) - _MOST_CHANGES) > 0:
@@ -145,7 +151,7 @@ def correction(changes: Sequence[tuple[int, str, str]]) -> str:
     return f"{CORRECTION}{'; '.join(texts)}]"
 
 
-def without_correction(text: str) -> tuple[str, str]:
+def split_correction(text: str) -> tuple[str, str]:
     """A text without the line of a correction that it ends with, and that line; '' when there is none."""
     body, _, line = text.rpartition("\n")
     return (body, line) if line.startswith(CORRECTION) and line.endswith("]") else (text, "")
@@ -168,3 +174,54 @@ def is_correction(line: str, known: Callable[[int], Collection[str]]) -> bool:
             return False
         at += len("; ")
     return False
+
+
+_OPENING = re.compile(r'<summary id="(sum_[0-9A-Za-z_-]{1,64})" kind="(?:leaf|condensed)" depth="')
+
+
+def render_summary(summary: Summary, timezone: tzinfo | None = None) -> str:
+    """The XML of a summary; times in `timezone`, without suffix, UTC by default."""
+    attributes = [
+        ("id", summary.id),
+        ("kind", summary.kind),
+        ("depth", str(summary.depth)),
+        ("descendant_count", str(summary.descendant_count)),
+        ("trust", "untrusted"),
+    ]
+    for name, moment in (("earliest_at", summary.earliest_at), ("latest_at", summary.latest_at)):
+        if moment is not None:
+            attributes.append((name, _local(moment, timezone)))
+    opening = " ".join(f'{name}="{_attribute(value)}"' for name, value in attributes)
+    lines = [f"<summary {opening}>"]
+    if summary.depth > 0 and summary.source_ids:
+        sources = (f'    <summary_ref id="{_attribute(source)}" />' for source in summary.source_ids)
+        lines += ["  <parents>", *sources, "  </parents>"]
+    lines += ["  <content>", _escaped(summary.content), "  </content>", "</summary>"]
+    return "\n".join(lines)
+
+
+def rendered_summary_id(text: str) -> str | None:
+    """The id in a text that begins as a rendered summary does; whether it is one, only its whole text tells.
+
+    >>> rendered_summary_id('<summary id="sum_0123456789abcdef" kind="leaf" depth="0" …')
+    'sum_0123456789abcdef'
+    """
+    found = _OPENING.match(text)
+    return found[1] if found else None
+
+
+def has_content(text: str, content: str) -> bool:
+    """Whether a rendered summary has this content, whatever is told about it beside that."""
+    return text.endswith(f"\n  <content>\n{_escaped(content)}\n  </content>\n</summary>")
+
+
+def _local(moment: datetime, timezone: tzinfo | None) -> str:
+    return moment.astimezone(timezone or UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _attribute(text: str) -> str:
+    return _escaped(text).replace('"', "&quot;")

@@ -13,18 +13,16 @@ from weakref import WeakSet
 
 from lossless.engine import Engine, open_engine
 from lossless.errors import BadInput
-from lossless.exchange.turn import Keeping, Tools, Turn
-from lossless.hosts.calls import Calls, check
-from lossless.hosts.replies import plain
-from lossless.hosts.window import checked_budget, session_of
+from lossless.hosts.adapter import check_budget, session_or_new
+from lossless.hosts.client_calls import PatchedClient, check_client, client_json
+from lossless.providers.turn import RecallTools, Turn, TurnRecorder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lossless.exchange.dialect import Raw
-    from lossless.hosts.calls import Place
-    from lossless.hosts.replies import Events
+    from lossless.hosts.client_calls import ClientEndpoint, ClientEvents
     from lossless.model.conversations import Session
+    from lossless.providers.api import Raw
     from lossless.settings import Settings
 
 
@@ -43,17 +41,17 @@ class Chat:
         archive: str | Path | Engine | None = None,
         settings: Settings | None = None,
         window: int | None = None,
-        tools: Tools = "never",
+        tools: RecallTools = "never",
     ) -> None:
-        check(client)
-        if tools not in get_args(Tools):
-            raise BadInput(f"tools is one of {', '.join(get_args(Tools))}, not {tools!r}")
-        self.client, self.window, self.tools = client, checked_budget(window, "window"), tools
-        self.session = session_of(session, "chat")
+        check_client(client)
+        if tools not in get_args(RecallTools):
+            raise BadInput(f"tools is one of {', '.join(get_args(RecallTools))}, not {tools!r}")
+        self.client, self.window, self.tools = client, check_budget(window, "window"), tools
+        self.session = session_or_new(session, "chat")
         self._archive, self._settings = archive, settings
         self._engine = archive if isinstance(archive, Engine) else None
-        self._calls: Calls | None = None
-        self.streams: WeakSet[Events] = WeakSet()
+        self._calls: PatchedClient | None = None
+        self.streams: WeakSet[ClientEvents] = WeakSet()
         self.last: Turn | None = None
 
     @property
@@ -68,7 +66,7 @@ class Chat:
             raise BadInput("this chat is open already: make another one")
         if not isinstance(self._archive, Engine):
             self._engine = open_engine(self._archive, self._settings)
-        self._calls = Calls.open(self)
+        self._calls = PatchedClient.open(self)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -82,10 +80,10 @@ class Chat:
         self._leave()
         await asyncio.to_thread(self._finish)
 
-    def turn(self, place: Place, tools: Tools, request: Raw) -> Turn:
+    def turn(self, place: ClientEndpoint, tools: RecallTools, request: Raw) -> Turn:
         """Keep what a request says, and make it fit."""
-        keeping = Keeping(self.engine, self.session, place.dialect(), place.provider, self.window, tools)
-        self.last = turn = keeping.turn(plain(request))
+        keeping = TurnRecorder(self.engine, self.session, place.dialect(), place.provider, self.window, tools)
+        self.last = turn = keeping.turn(client_json(request))
         for told in turn.told:
             warnings.warn(f"this call is {told}", RuntimeWarning, stacklevel=4)
         return turn
@@ -111,7 +109,7 @@ def chat(
     archive: str | Path | Engine | None = None,
     settings: Settings | None = None,
     window: int | None = None,
-    tools: Tools = "never",
+    tools: RecallTools = "never",
 ) -> Chat:
     """Keep what a client's `create()` sends and gets, and keep it inside the model's window, as long as it is open.
 

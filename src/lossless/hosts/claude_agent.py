@@ -14,10 +14,10 @@ from uuid import uuid4
 
 from lossless.errors import BadMessage
 from lossless.formats import decode
+from lossless.ingest.transcripts import claude_code
+from lossless.ingest.transcripts.entries import RecordPosition
 from lossless.model.conversations import Session
-from lossless.model.messages import MADE_UP, Incoming, Message
-from lossless.transcripts.entries import Line
-from lossless.transcripts.kinds import claude_code
+from lossless.model.messages import GENERATED_ID_PREFIX, Incoming, Message
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,7 +74,7 @@ class LosslessSessionStore:
         """What lines say, by session; older programs write sub-agents into the main transcript."""
         made: dict[Session, list[Incoming]] = {}
         for number, raw in enumerate(entries):
-            (entry,) = claude_code.entries(raw, Line(number + 1, 0, 0))
+            (entry,) = claude_code.entries(raw, RecordPosition(number + 1, 0, 0))
             if entry.message is None:
                 continue
             session = self.session(key if key.get("subpath") else {**key, "subpath": entry.lane})
@@ -86,7 +86,7 @@ class LosslessSessionStore:
     def _keep(self, session: Session, lines: list[tuple[str | None, Raw]]) -> None:
         """Store lines as messages without words; what has an id that is known is not stored again."""
         blank = {"role": "system", "content": ""}
-        kept = [Incoming(blank | {"line": line}, id_ or f"{MADE_UP}{uuid4()}") for id_, line in lines]
+        kept = [Incoming(blank | {"line": line}, id_ or f"{GENERATED_ID_PREFIX}{uuid4()}") for id_, line in lines]
         self._engine.append(session, kept)
 
     def _kept(self, session: Session) -> Iterator[tuple[StoredMessage, Any]]:

@@ -1,4 +1,6 @@
-"""Changing files that belong to somebody else: planned as values, written at once, with a copy of what was there."""
+"""Edit config files of other programs: planned as values, written atomically with a backup, and restored byte by
+byte on uninstall.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,12 @@ import os
 import re
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput
-from lossless.settings.json5_edit import line_end, writable
+from lossless.settings.json5 import escape_lone_surrogates, line_ending
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class FileEdit:
     """What a file holds, and what it is to hold; None where there is no file."""
 
     path: Path
@@ -42,18 +45,18 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class AppliedEdit:
     """An edit that was made, and where the copy of the file before it lies."""
 
-    edit: Edit
+    edit: FileEdit
     backup: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class _Staged:
+class _StagedEdit:
     """An edit that can be made now: the file behind its link, its new text beside it, and the copy."""
 
-    edit: Edit
+    edit: FileEdit
     real: Path
     new: Path | None = None
     backup: Path | None = None
@@ -78,7 +81,9 @@ def read_object(path: Path, text: str | None) -> dict[str, Any]:
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         made = dict(pairs)
         if len(made) < len(pairs):
-            raise BadInput(twice(path, next(key for key in made if [name for name, _ in pairs].count(key) > 1)))
+            raise BadInput(
+                duplicate_key_text(path, next(key for key in made if [name for name, _ in pairs].count(key) > 1))
+            )
         return made
 
     if text is None or not text.strip():
@@ -94,7 +99,7 @@ def read_object(path: Path, text: str | None) -> dict[str, Any]:
     return value
 
 
-def twice(path: Path, key: str) -> str:
+def duplicate_key_text(path: Path, key: str) -> str:
     """What is said of a file in which an object has a key twice."""
     return f"{str(path)!r} has the key {key!r} twice in one object and is left as it is; take one of them out"
 
@@ -103,10 +108,12 @@ def write_object(value: dict[str, Any], like: str | None) -> str:
     """A JSON object as text, with the indentation and the line ends of the text before it."""
     found = re.search(r"\n([ \t]+)\S", like or "")
     indent: int | str = 2 if found is None else found[1]
-    return writable(json.dumps(value, indent=indent, ensure_ascii=False) + "\n").replace("\n", line_end(like or ""))
+    return escape_lone_surrogates(json.dumps(value, indent=indent, ensure_ascii=False) + "\n").replace(
+        "\n", line_ending(like or "")
+    )
 
 
-def apply(edits: Sequence[Edit], now: datetime) -> list[Done]:
+def apply_edits(edits: Sequence[FileEdit], now: datetime) -> list[AppliedEdit]:
     """Make edits, each at once; a file that changes is copied first, one that held nothing else is removed.
 
     All that is new is written beside the files before the first of them is touched. Raises BadInput when that fails,
@@ -121,19 +128,19 @@ def apply(edits: Sequence[Edit], now: datetime) -> list[Done]:
                 undo.callback(item.new.unlink, missing_ok=True)
         for item in staged:
             _make(item)
-    return [Done(item.edit, item.backup) for item in staged]
+    return [AppliedEdit(item.edit, item.backup) for item in staged]
 
 
-def _staged(edit: Edit, now: datetime, undo: ExitStack) -> _Staged:
+def _staged(edit: FileEdit, now: datetime, undo: ExitStack) -> _StagedEdit:
     """An edit, ready; `undo` takes away what was written for it."""
     if edit.change == "unchanged":
-        return _Staged(edit, edit.path)
+        return _StagedEdit(edit, edit.path)
     if read_text(edit.path) != edit.before:
         raise BadInput(f"{str(edit.path)!r} was changed by somebody else meanwhile; run it again")
     try:
         real = edit.path.resolve()
         if edit.after is None:
-            return _Staged(edit, real)
+            return _StagedEdit(edit, real)
         _make_folder(real.parent, undo)
         backup, mode = None, 0o600 if edit.is_private else None
         if edit.before is not None:
@@ -141,12 +148,12 @@ def _staged(edit: Edit, now: datetime, undo: ExitStack) -> _Staged:
             names = (f"{real.name}.lcm-{now:%Y%m%dT%H%M%S}{f'-{n}' if n else ''}.bak" for n in count())
             backup = _put(real.parent, names, edit.before, mode, undo)
         names = (f".{real.name}.lcm-{os.getpid()}-{n}" for n in count())
-        return _Staged(edit, real, _put(real.parent, names, edit.after, mode, undo), backup)
+        return _StagedEdit(edit, real, _put(real.parent, names, edit.after, mode, undo), backup)
     except (OSError, UnicodeEncodeError) as error:
         raise BadInput(f"{str(edit.path)!r} cannot be written and is left as it is: {error}") from error
 
 
-def _make(item: _Staged) -> None:
+def _make(item: _StagedEdit) -> None:
     try:
         if item.new is not None:
             os.replace(item.new, item.real)
@@ -181,3 +188,53 @@ def _put(folder: Path, names: Iterable[str], text: str, mode: int | None, undo: 
     if mode is not None:
         path.chmod(mode)
     return path
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    #: A file's text, and what becomes of it; None where there is no file.
+    Change = Callable[[str | None], str | None]
+
+_NOTE = "what `lcm uninstall` puts back"
+
+
+def record_path(path: Path) -> Path:
+    """Where it is kept what a file held."""
+    return path.with_name(f"{path.name}.lcm-before.json")
+
+
+def text_digest(text: str | None) -> str | None:
+    """What a text is known by; None where there is no file."""
+    return None if text is None else sha256(text.encode()).hexdigest()
+
+
+def edits_adding(path: Path, put: Change, take: Change) -> list[FileEdit]:
+    """The edits that put ours into a file: its own, and that of the record, if there is or was one."""
+    text, record = read_text(path), read_text(record_path(path))
+    before, after = _before(text, record, take), put(text)
+    kept = None if take(after) == before else json.dumps({"before": before, "after": text_digest(after)}) + "\n"
+    return _edits(FileEdit(path, text, after), record, kept)
+
+
+def edits_restoring(path: Path, take: Change) -> list[FileEdit]:
+    """The edits that take ours away again, and the record with it."""
+    text, record = read_text(path), read_text(record_path(path))
+    return _edits(FileEdit(path, text, _before(text, record, take)), record, None)
+
+
+def _before(text: str | None, record: str | None, take: Change) -> str | None:
+    """What a file held before ours came: as it is written down for this very text, else what is left without ours."""
+    try:
+        known = json.loads(record or "{}")
+        before = known["before"] if known["after"] == text_digest(text) and text is not None else take(text)
+    except (ValueError, TypeError, KeyError):
+        return take(text)
+    return before if before is None or isinstance(before, str) else take(text)
+
+
+def _edits(own: FileEdit, record: str | None, kept: str | None) -> list[FileEdit]:
+    if record is None and kept is None:
+        return [own]
+    return [own, FileEdit(record_path(own.path), record, kept, _NOTE, is_private=True)]

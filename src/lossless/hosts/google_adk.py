@@ -9,18 +9,17 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from lossless.assembly.policy_text import RECALL_POLICY
-from lossless.exchange.room import beside_tokens
-from lossless.hosts.extras import extra
-from lossless.hosts.window import Windows
+from lossless.context.render import RECALL_POLICY
+from lossless.hosts.adapter import WindowSync, extra
 from lossless.model.conversations import Session
+from lossless.providers.token_limits import overhead_tokens
 
 with extra("google-adk"):
     from google.adk.plugins.base_plugin import BasePlugin
     from google.adk.tools.base_tool import BaseTool
     from google.genai import types
 
-    from lossless.hosts.google_contents import View
+    from lossless.hosts.google_messages import AgentView
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +40,7 @@ class LosslessPlugin(BasePlugin):
 
     def __init__(self, engine: Engine, *, budget: int | None = None, name: str = "lossless") -> None:
         super().__init__(name=name)
-        self._windows = Windows(engine, "google-adk", budget)
+        self._windows = WindowSync(engine, "google-adk", budget)
         #: What the last request of each agent in a run said.
         self._sent: dict[tuple[str, str], list[Any]] = {}
         #: What is sent beside the contents, by agent, in tokens.
@@ -87,8 +86,8 @@ class LosslessPlugin(BasePlugin):
         for key in [key for key in self._sent if key[0] == invocation_context.invocation_id]:
             del self._sent[key]
 
-    def _view(self, context: Any, contents: Sequence[Any]) -> View:
-        return View(self._windows, contents, context.session.events)
+    def _view(self, context: Any, contents: Sequence[Any]) -> AgentView:
+        return AgentView(self._windows, contents, context.session.events)
 
     def answer(self, context: Any, name: str, args: dict[str, Any]) -> str:
         """What a recall tool finds in the session of the agent that asks."""
@@ -116,7 +115,7 @@ def _beside(config: Any) -> int:
     """What is sent beside the contents: instructions and tools, ours among them."""
     told = config.system_instruction
     told = told if isinstance(told, str) or told is None else str(told)
-    return beside_tokens(told, [tool.model_dump(mode="json", exclude_none=True) for tool in config.tools or ()])
+    return overhead_tokens(told, [tool.model_dump(mode="json", exclude_none=True) for tool in config.tools or ()])
 
 
 def _session(context: Any) -> Session:

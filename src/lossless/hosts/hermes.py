@@ -8,10 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lossless.engine import Engine, open_engine
-from lossless.hosts.extras import extra
-from lossless.hosts.growth import Growth
-from lossless.hosts.joined import parted
-from lossless.hosts.window import Raw, answer_as_json, beside_of, tokens_of, told
+from lossless.hosts.adapter import Raw, extra, frame_tokens, messages_with_warning, recall_json, wire_tokens
+from lossless.hosts.hermes_messages import PromptGrowth, split_joined
 from lossless.model.conversations import Session
 from lossless.recall.tools import openai_tools
 
@@ -28,7 +26,7 @@ class LosslessEngine(ContextEngine):
     def __init__(self, archive: str | Path | Engine | None = None) -> None:
         self._archive = None if isinstance(archive, Engine) else archive
         self._engine = archive if isinstance(archive, Engine) else None
-        self._session, self._growth = Session(key="hermes"), Growth()
+        self._session, self._growth = Session(key="hermes"), PromptGrowth()
 
     @property
     def name(self) -> str:
@@ -77,7 +75,7 @@ class LosslessEngine(ContextEngine):
 
     def should_compress_preflight(self, messages: list[Raw]) -> bool:
         """The same by an estimate, before a request."""
-        return self.should_compress(tokens_of(messages))
+        return self.should_compress(wire_tokens(messages))
 
     def compress(
         self, messages: list[Raw], current_tokens: int | None = None, focus_topic: str | None = None,
@@ -85,12 +83,12 @@ class LosslessEngine(ContextEngine):
     ) -> list[Raw]:  # fmt: skip
         """Keep the messages, fold what is old, and give back what fits beside the host's own prompt and tools."""
         self._keep(messages)
-        budget = max(self.threshold_tokens - beside_of(messages, current_tokens), self.threshold_tokens // 4) or None
+        budget = max(self.threshold_tokens - frame_tokens(messages, current_tokens), self.threshold_tokens // 4) or None
         self.engine.compact(self._session, budget=budget, force=force)
         asked: Raw = {"prompt": focus_topic, "model": self._growth.model, "allow_trailing_assistant": True}
         made = self.engine.assemble(self._session, budget=budget, **asked)
         self.compression_count += 1
-        return told(made)
+        return messages_with_warning(made)
 
     def get_tool_schemas(self) -> list[Raw]:
         """The recall tools."""
@@ -100,19 +98,19 @@ class LosslessEngine(ContextEngine):
         """Answer a recall tool, as JSON, and leave room for more; what is new in the window can be found by it."""
         self._keep(details.get("messages"))
         size = self.context_length or self.engine.settings.default_token_budget
-        return answer_as_json(self.engine, self._session, name, args, size)
+        return recall_json(self.engine, self._session, name, args, size)
 
     def update_model(self, model: str, context_length: int, *_: Any, **__: Any) -> None:
         """Another model, another window."""
-        self._growth, self.context_length = Growth(model or None), context_length
+        self._growth, self.context_length = PromptGrowth(model or None), context_length
         self.threshold_tokens = int(context_length * self.threshold_percent)
 
     def _keep(self, messages: list[Raw] | None) -> None:
         if messages:
             budget, tokens = self.context_length or None, self.last_prompt_tokens or None
-            window, model = parted(self.engine, self._session, messages), self._growth.model
+            window, model = split_joined(self.engine, self._session, messages), self._growth.model
             self.engine.after_turn(self._session, window=window, budget=budget, observed_tokens=tokens, model=model)
-            self._growth.learn(self.engine, tokens_of(messages), tokens)
+            self._growth.learn(self.engine, wire_tokens(messages), tokens)
 
 
 def register(ctx: Any) -> None:

@@ -9,17 +9,16 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from lossless.assembly.policy_text import RECALL_POLICY
-from lossless.exchange.room import beside_tokens
-from lossless.hosts.extras import extra
-from lossless.hosts.window import Raw, Windows
+from lossless.context.render import RECALL_POLICY
+from lossless.hosts.adapter import Raw, WindowSync, extra
+from lossless.providers.token_limits import overhead_tokens
 
 with extra("langchain"):
     from langchain.agents.middleware import AgentMiddleware
     from langchain_core.messages import SystemMessage
     from langchain_core.tools import StructuredTool
 
-    from lossless.hosts.langchain_messages import chat, current_session, definitions, given_back
+    from lossless.hosts.langchain_messages import current_session, from_langchain, sent_tools, to_langchain
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -36,7 +35,7 @@ class LosslessMiddleware(AgentMiddleware):
 
     def __init__(self, engine: Engine, *, budget: int | None = None) -> None:
         super().__init__()
-        self._windows = Windows(engine, "langchain", budget)
+        self._windows = WindowSync(engine, "langchain", budget)
         self.tools = recall_tools(self._windows)
 
     def wrap_model_call(self, request: Any, handler: Callable[[Any], Any]) -> Any:
@@ -69,12 +68,12 @@ class LosslessMiddleware(AgentMiddleware):
         policy = SystemMessage(f"{system}\n\n{RECALL_POLICY}".strip())
         if fitting is None:
             return request.override(system_message=policy)
-        return request.override(system_message=policy, messages=given_back(self._windows, fitting))
+        return request.override(system_message=policy, messages=to_langchain(self._windows, fitting))
 
     def _keep(self, session: Session, request: Any, response: Any) -> None:
         replies = list(getattr(response, "result", None) or [response])
         counted = getattr(replies[0], "usage_metadata", None) or {}
-        said = [*self._window(request), *chat(self._windows, replies)]
+        said = [*self._window(request), *from_langchain(self._windows, replies)]
         self._windows.turn(session, said, counted.get("input_tokens"), _beside(request), _model(request))
 
     def _refused(self, session: Session, request: Any, error: Exception) -> None:
@@ -82,7 +81,7 @@ class LosslessMiddleware(AgentMiddleware):
 
     def _window(self, request: Any) -> list[Raw]:
         head = [request.system_message] if request.system_message else []
-        return chat(self._windows, [*head, *request.messages])
+        return from_langchain(self._windows, [*head, *request.messages])
 
 
 def _model(request: Any) -> str | None:
@@ -93,15 +92,15 @@ def _model(request: Any) -> str | None:
 
 def _beside(request: Any) -> int:
     """What is sent beside the thread's messages: the policy that we add, and the tools."""
-    return beside_tokens(RECALL_POLICY, definitions(request.tools or ()))
+    return overhead_tokens(RECALL_POLICY, sent_tools(request.tools or ()))
 
 
-def recall_tools(windows: Windows) -> list[StructuredTool]:
+def recall_tools(windows: WindowSync) -> list[StructuredTool]:
     """The recall tools; they look into the thread that calls them."""
     return [_tool(windows, tool.name, tool.help, tool.schema) for tool in windows.tools]
 
 
-def _tool(windows: Windows, name: str, help: str, schema: Raw) -> StructuredTool:
+def _tool(windows: WindowSync, name: str, help: str, schema: Raw) -> StructuredTool:
     def call(**arguments: Any) -> str:
         return windows.call(current_session(), name, arguments)
 

@@ -18,8 +18,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.config import get_config
 
 from lossless import formats
-from lossless.hosts.blocks import media, mentioned, words
-from lossless.hosts.window import Raw, Windows, named
+from lossless.hosts.adapter import Raw, WindowSync, media_block, mention_block, required_session, text_block
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,20 +35,20 @@ _UNSAID = (
     "thinking", "redacted_thinking", "reasoning", "tool_use", "tool_call", "tool_call_chunk", "function_call"
 )  # fmt: skip
 _TOLD = ("title", "filename", "name", "url", "file_id", "mime_type")
-THREAD = 'a config with {"configurable": {"thread_id": …}}'
+THREAD_HINT = 'a config with {"configurable": {"thread_id": …}}'
 
 
 def current_session() -> Session:
     """The thread that a graph is running for."""
-    return named((get_config().get("configurable") or {}).get("thread_id"), THREAD)
+    return required_session((get_config().get("configurable") or {}).get("thread_id"), THREAD_HINT)
 
 
-def definitions(tools: Iterable[Any]) -> list[Raw]:
+def sent_tools(tools: Iterable[Any]) -> list[Raw]:
     """Tools as they are sent."""
     return [tool if isinstance(tool, dict) else convert_to_openai_tool(tool) for tool in tools]
 
 
-def chat(windows: Windows, messages: Iterable[Any]) -> list[Raw]:
+def from_langchain(windows: WindowSync, messages: Iterable[Any]) -> list[Raw]:
     """Chat messages, each with what it came from."""
     return [windows.carrying(_plain(message), _own(message)) for message in messages]
 
@@ -72,7 +71,7 @@ def _plain(message: Any) -> Raw:
 def _block(block: Any) -> Raw | None:
     """A block as OpenAI's API has it; words for what it has no name for, nothing for thoughts and calls."""
     if not isinstance(block, dict):
-        return words(str(block))
+        return text_block(str(block))
     kind = block.get("type")
     if kind in _UNSAID:
         return None
@@ -80,7 +79,7 @@ def _block(block: Any) -> Raw | None:
         with suppress(ValueError, KeyError, TypeError):
             convert_to_openai_messages(HumanMessage([block]))
             return block
-    return words(block["text"]) if isinstance(block.get("text"), str) else _named(block)
+    return text_block(block["text"]) if isinstance(block.get("text"), str) else _named(block)
 
 
 def _named(block: Raw) -> Raw:
@@ -89,15 +88,15 @@ def _named(block: Raw) -> Raw:
     source = source if isinstance(source, dict) else block
     kind, data = source.get("media_type") or source.get("mime_type"), source.get("base64") or source.get("data")
     if isinstance(data, str) and source.get("type") == "text":
-        return words(data)
+        return text_block(data)
     if isinstance(data, str | bytes) and kind:
-        return media(kind, data, block.get("title"))
+        return media_block(kind, data, block.get("title"))
     if isinstance(below, list):
-        return words("\n".join(found["text"] for found in map(_block, below) if found and "text" in found))
-    return mentioned(str(block.get("type") or "block"), *(block.get(name) for name in _TOLD))
+        return text_block("\n".join(found["text"] for found in map(_block, below) if found and "text" in found))
+    return mention_block(str(block.get("type") or "block"), *(block.get(name) for name in _TOLD))
 
 
-def given_back(windows: Windows, messages: Iterable[Message]) -> list[Any]:
+def to_langchain(windows: WindowSync, messages: Iterable[Message]) -> list[Any]:
     """The thread's own messages where they stand for themselves, new ones for what we wrote or came another way."""
     made: list[Any] = []
     for message in messages:

@@ -9,16 +9,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from lossless.exchange.room import beside_tokens
-from lossless.hosts.extras import extra
-from lossless.hosts.window import Windows, named
+from lossless.hosts.adapter import WindowSync, extra, required_session
+from lossless.providers.token_limits import overhead_tokens
 
 with extra("langchain"):
     from langchain_core.messages import SystemMessage
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
     from lossless.hosts.langchain import recall_tools
-    from lossless.hosts.langchain_messages import THREAD, chat, current_session, definitions, given_back
+    from lossless.hosts.langchain_messages import THREAD_HINT, current_session, from_langchain, sent_tools, to_langchain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -38,7 +37,7 @@ class LosslessSaver(BaseCheckpointSaver):
     ) -> None:
         super().__init__(serde=saver.serde)
         self._saver, self._channel = saver, channel
-        self._windows = Windows(engine, "langchain", budget)
+        self._windows = WindowSync(engine, "langchain", budget)
         #: The recall tools, for a node that calls tools.
         self.tools = recall_tools(self._windows)
 
@@ -77,22 +76,22 @@ class LosslessSaver(BaseCheckpointSaver):
     def _keep(self, config: Any, checkpoint: Any, new_versions: Any) -> None:
         messages = checkpoint["channel_values"].get(self._channel)
         if self._channel in new_versions and isinstance(messages, list) and messages:
-            self._windows.turn(_session(config), chat(self._windows, messages))
+            self._windows.turn(_session(config), from_langchain(self._windows, messages))
 
     def _fitted(self, session: Session, messages: Sequence[Any], tools: Sequence[Any]) -> list[Any]:
-        beside = beside_tokens(tools=definitions(tools))
-        fitting = self._windows.fit(session, chat(self._windows, messages), beside)
+        beside = overhead_tokens(tools=sent_tools(tools))
+        fitting = self._windows.fit(session, from_langchain(self._windows, messages), beside)
         if fitting is None:
             return list(messages)
         head = [message for message in messages if isinstance(message, SystemMessage)]
-        return [*head, *given_back(self._windows, fitting)]
+        return [*head, *to_langchain(self._windows, fitting)]
 
 
 def _session(config: Any) -> Session:
     known = config.get("configurable") or {}
     below = known.get("checkpoint_ns")
-    thread = named(known.get("thread_id"), THREAD)
-    return thread if not below else named(f"{thread.key}|{below}", THREAD)
+    thread = required_session(known.get("thread_id"), THREAD_HINT)
+    return thread if not below else required_session(f"{thread.key}|{below}", THREAD_HINT)
 
 
 def _passed_on(name: str) -> Callable[..., Any]:

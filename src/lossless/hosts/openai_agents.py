@@ -11,19 +11,31 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
-from lossless.exchange.answers import recalled
-from lossless.exchange.fitting import in_part, whole, window_tokens
-from lossless.exchange.room import beside_tokens, recall_tokens, room
-from lossless.hosts.extras import extra
-from lossless.hosts.view import newest, pop
-from lossless.hosts.window import ANSWER_SHARE, checked_budget, named, tell
+from lossless.hosts.adapter import (
+    ANSWER_SHARE,
+    check_budget,
+    extra,
+    hide_newest,
+    newest_visible,
+    required_session,
+    warn_over_budget,
+)
+from lossless.providers.token_limits import (
+    conversation_budget,
+    overhead_tokens,
+    recall_text,
+    recall_tool_tokens,
+    restore_payloads,
+    shorten_unstored,
+    window_tokens,
+)
 from lossless.recall.tools import TOOLS
 
 with extra("openai-agents"):
     from agents import RunHooks
     from agents.run_config import ModelInputData
 
-    from lossless.hosts.openai_items import definitions, plain_item, recall_tool
+    from lossless.hosts.openai_items import agent_tool_definitions, item_as_json, recall_tool
 
 if TYPE_CHECKING:
     from agents import Tool
@@ -43,8 +55,8 @@ class LosslessSession:
     session_settings: SessionSettings | None = None
 
     def __init__(self, session_id: str, engine: Engine, *, budget: int | None = None) -> None:
-        self.session_id, self.engine, self.budget = session_id, engine, checked_budget(budget)
-        self.session = named(session_id, "a session id")
+        self.session_id, self.engine, self.budget = session_id, engine, check_budget(budget)
+        self.session = required_session(session_id, "a session id")
         #: What is sent beside the items, in tokens, and to which model, as far as this session knows.
         self._beside = 0
         self._model: str | None = None
@@ -59,19 +71,22 @@ class LosslessSession:
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Keep new items; when the call returns they are on the disk."""
         if items:
-            new: Any = [plain_item(item) for item in items]
+            new: Any = [item_as_json(item) for item in items]
             known: dict[str, Any] = {"budget": self._size, "beside": self._beside, "model": self._model}
             await asyncio.to_thread(self.engine.after_turn, self.session, new_messages=new, **known)
 
     async def fit(self, data: CallModelData[Any]) -> ModelInputData:
         """For `RunConfig(call_model_input_filter=…)`: each model call of a run, however long, is within the budget."""
         given = data.model_data
-        self._beside, self._model = beside_tokens(given.instructions, definitions(data.agent)), _name(data.agent)
+        self._beside, self._model = (
+            overhead_tokens(given.instructions, agent_tool_definitions(data.agent)),
+            _name(data.agent),
+        )
         return ModelInputData(await asyncio.to_thread(self._fitted, given.input), given.instructions)
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Take the newest item out of the view and return it."""
-        popped = await asyncio.to_thread(pop, self.engine, self.session, "openai-agents")
+        popped = await asyncio.to_thread(hide_newest, self.engine, self.session, "openai-agents")
         return None if popped is None else cast("TResponseInputItem", self._item(popped))
 
     async def clear_session(self) -> None:
@@ -87,32 +102,32 @@ class LosslessSession:
 
     def tools(self) -> list[Tool]:
         """The recall tools for this session's agents."""
-        self._beside = self._beside or recall_tokens(policy=False)
+        self._beside = self._beside or recall_tool_tokens(policy=False)
         return [recall_tool(tool, self._answer) for tool in TOOLS]
 
     def _answer(self, name: str, arguments: Any) -> str:
-        return recalled(self.engine, self.session, name, arguments, self._room // ANSWER_SHARE)
+        return recall_text(self.engine, self.session, name, arguments, self._room // ANSWER_SHARE)
 
     def _fitted(self, items: list[Any]) -> list[Any]:
         """The input while it fits; else what fits of the stored items, and then those that are not stored yet."""
-        budget, items = self._room, [plain_item(item) for item in items]
+        budget, items = self._room, [item_as_json(item) for item in items]
         self._sent = window_tokens(items)
         if self._sent <= budget:
             return items
-        last = newest(self.engine, self.session)
+        last = newest_visible(self.engine, self.session)
         stored = None if last is None else self._item(last)
         place = next((n for n in range(len(items), 0, -1) if last and items[n - 1] == stored), 0)
-        new = in_part(items[place:], budget if not place else budget - budget // 4, _FORMAT)
+        new = shorten_unstored(items[place:], budget if not place else budget - budget // 4, _FORMAT)
         made = [*(self._assembled(window_tokens(new)) if place else ()), *new]
         self._sent = window_tokens(made)
-        tell(self._sent - budget, "items that are not stored yet do not fit")
+        warn_over_budget(self._sent - budget, "items that are not stored yet do not fit")
         return made
 
     @property
     def _room(self) -> int:
         """What the items may take."""
         if self.engine.archive.conversations.find(self.session) is None:
-            return room(self._size, beside=self._beside).budget
+            return conversation_budget(self._size, beside=self._beside).budget
         return self.engine.host.history_budget(
             self.session, budget=self._size, beside=self._beside, model=self._model
         ).tokens
@@ -137,7 +152,7 @@ class LosslessSession:
 
     def _item(self, stored: StoredMessage) -> Any:
         """A stored item as it came, also when what it holds lies in a file."""
-        return (whole(self.engine, stored) or stored.message).original
+        return (restore_payloads(self.engine, stored) or stored.message).original
 
     def _assembled(self, more: int = 0) -> list[Any]:
         """What fits of the stored items beside so many tokens of others."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from agents import FunctionTool
 
-from lossless.hosts.window import defined
+from lossless.hosts.adapter import tool_definitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lossless.recall.tools import Tool
 
 
-def plain_item(item: Any) -> Any:
+def item_as_json(item: Any) -> Any:
     """An item as an object of JSON; the SDK has some of its own."""
     return item.model_dump(mode="json", exclude_unset=True) if hasattr(item, "model_dump") else item
 
@@ -37,9 +37,9 @@ def recall_tool(tool: Tool, answer: Callable[[str, Any], str]) -> FunctionTool:
     return FunctionTool(tool.name, tool.help, tool.schema, invoke, strict_json_schema=False)
 
 
-def definitions(agent: Agent[Any]) -> list[dict[str, Any]]:
+def agent_tool_definitions(agent: Agent[Any]) -> list[dict[str, Any]]:
     """What is sent of an agent's tools; those of its MCP servers as the SDK has just listed them."""
-    return defined([*agent.tools, *(tool for server in agent.mcp_servers for tool in _listed(server))])
+    return tool_definitions([*agent.tools, *(tool for server in agent.mcp_servers for tool in _listed(server))])
 
 
 def _listed(server: MCPServer) -> list[Any]:

@@ -10,10 +10,9 @@ import asyncio
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from lossless.assembly.policy_text import RECALL_POLICY
-from lossless.exchange.room import beside_tokens
-from lossless.hosts.extras import extra
-from lossless.hosts.window import Raw, Windows, defined, named
+from lossless.context.render import RECALL_POLICY
+from lossless.hosts.adapter import Raw, WindowSync, extra, required_session, tool_definitions
+from lossless.providers.token_limits import overhead_tokens
 
 with extra("pydantic-ai"):
     from pydantic_ai import Tool
@@ -21,7 +20,7 @@ with extra("pydantic-ai"):
     from pydantic_ai.messages import ModelRequest
     from pydantic_ai.toolsets import FunctionToolset
 
-    from lossless.hosts.pydantic_messages import given_back, window
+    from lossless.hosts.pydantic_messages import from_pydantic, to_pydantic
 
 if TYPE_CHECKING:
     from pydantic_ai import RunContext
@@ -38,10 +37,10 @@ class Lossless(AbstractCapability[Any]):
 
     engine: Engine
     budget: int | None = None
-    windows: Windows = field(init=False, repr=False)
+    windows: WindowSync = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self.windows = Windows(self.engine, "pydantic-ai", self.budget)
+        self.windows = WindowSync(self.engine, "pydantic-ai", self.budget)
 
     def get_instructions(self) -> str:
         """How to read summaries, and when to use the tools."""
@@ -53,12 +52,12 @@ class Lossless(AbstractCapability[Any]):
 
     async def prepare_model_request(self, ctx: RunContext[Any], request_context: ModelRequestContext) -> Any:
         """What the model sees: all of it while it fits; the history of the run stays as it is."""
-        said = list(window(self.windows, request_context.messages))
+        said = list(from_pydantic(self.windows, request_context.messages))
         given = said, _beside(request_context), _model(request_context)
         fitting = await asyncio.to_thread(self.windows.fit, _session(ctx), *given)
         if fitting is None:
             return request_context
-        return replace(request_context, messages=given_back(self.windows, fitting))
+        return replace(request_context, messages=to_pydantic(self.windows, fitting))
 
     async def after_model_request(
         self,
@@ -68,7 +67,7 @@ class Lossless(AbstractCapability[Any]):
         response: ModelResponse,
     ) -> ModelResponse:
         """Keep the reply."""
-        said = list(window(self.windows, [*ctx.messages, response]))
+        said = list(from_pydantic(self.windows, [*ctx.messages, response]))
         counted, beside = response.usage.input_tokens, _beside(request_context)
         model = _model(request_context)
         await asyncio.to_thread(self.windows.turn, _session(ctx), said, counted, beside, model)
@@ -90,7 +89,7 @@ class Lossless(AbstractCapability[Any]):
 
 
 def _session(ctx: RunContext[Any]) -> Session:
-    return named(ctx.conversation_id, "conversation_id=… to the run")
+    return required_session(ctx.conversation_id, "conversation_id=… to the run")
 
 
 def _model(request: ModelRequestContext) -> str | None:
@@ -101,4 +100,4 @@ def _beside(request: ModelRequestContext) -> int:
     """What is sent beside the messages: instructions, ours among them, and tools."""
     given = request.model_request_parameters
     told = next((one.instructions for one in reversed(request.messages) if isinstance(one, ModelRequest)), None)
-    return beside_tokens(told, defined([*given.function_tools, *given.output_tools]))
+    return overhead_tokens(told, tool_definitions([*given.function_tools, *given.output_tools]))

@@ -19,18 +19,18 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
-from lossless.hosts.blocks import content, media, mentioned, words
+from lossless.hosts.adapter import chat_content, media_block, mention_block, text_block
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pydantic_ai.messages import ModelMessage
 
-    from lossless.hosts.window import Raw, Windows
+    from lossless.hosts.adapter import Raw, WindowSync
     from lossless.model.messages import Message
 
 
-def window(windows: Windows, messages: Iterable[ModelMessage]) -> Iterator[Raw]:
+def from_pydantic(windows: WindowSync, messages: Iterable[ModelMessage]) -> Iterator[Raw]:
     """Chat messages: one for each part of a request, one for a response; each carries what it came from."""
     for message in messages:
         if isinstance(message, ModelResponse):
@@ -55,7 +55,7 @@ def _response(message: ModelResponse) -> Raw:
         if isinstance(part, ToolCallPart)
     ]
     files = [_block(part.content) for part in message.parts if isinstance(part, FilePart)]
-    said = content([*([words(message.text)] if message.text else []), *files])
+    said = chat_content([*([text_block(message.text)] if message.text else []), *files])
     return {"role": "assistant", "content": said or (None if calls else "")} | ({"tool_calls": calls} if calls else {})
 
 
@@ -68,22 +68,22 @@ def _request_part(part: Any) -> Raw:
         said = part.model_response_str() if isinstance(part, ToolReturnPart) else part.model_response()
         return {"role": "tool", "tool_call_id": part.tool_call_id, "name": part.tool_name, "content": said}
     given = getattr(part, "content", "")
-    return {"role": "user", "content": given if isinstance(given, str) else content(map(_block, given))}
+    return {"role": "user", "content": given if isinstance(given, str) else chat_content(map(_block, given))}
 
 
 def _block(piece: Any) -> Raw:
     """A piece of what a user or a model shows."""
     if isinstance(piece, str):
-        return words(piece)
+        return text_block(piece)
     if isinstance(piece, BinaryContent):
-        return media(piece.media_type, piece.data, piece.identifier)
+        return media_block(piece.media_type, piece.data, piece.identifier)
     if isinstance(text := getattr(piece, "content", None), str):
-        return words(text)
+        return text_block(text)
     known = (getattr(piece, name, None) for name in ("url", "file_id"))
-    return mentioned(str(getattr(piece, "kind", "block")), *known)
+    return mention_block(str(getattr(piece, "kind", "block")), *known)
 
 
-def given_back(windows: Windows, messages: Iterable[Message]) -> list[ModelMessage]:
+def to_pydantic(windows: WindowSync, messages: Iterable[Message]) -> list[ModelMessage]:
     """The run's own messages where they stand for themselves, new ones for what we wrote or came another way."""
     made: list[ModelMessage] = []
     for message in messages:

@@ -1,21 +1,42 @@
-"""What a host hands over, read and identified before anything is decided or rewritten."""
+"""Decode what a host hands over into events with an identity, and mask what must not be kept: secrets and forgotten
+phrases.
+
+All that follows (identity, prints, payloads, index) sees only the masked message, so the same message shown again
+is masked the same way and matches its row.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from lossless import formats, recognise
-from lossless.errors import BadMessage
-from lossless.formats.shape import check_json
+from lossless import formats
+from lossless.errors import BadInput, BadMessage
+from lossless.formats.reading import check_json
+from lossless.ingest import host_filters
 from lossless.model.identity import fingerprint, identity_hash
-from lossless.model.messages import ROLES, File, Incoming, JsonObject, Message, Opaque, ToolCall, ToolResult
+from lossless.model.masking import cut_json, cut_parts, empty_message
+from lossless.model.messages import (
+    ROLES,
+    File,
+    Incoming,
+    JsonObject,
+    Message,
+    Opaque,
+    Text,
+    ToolCall,
+    ToolResult,
+    without_words_digest,
+)
+from lossless.store.maintenance.deletion import EVERYWHERE, ForgetRound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
+    from lossless.model.masking import CutText
+    from lossless.store.archive import Archive
 
 #: Roles that some format knows; a host's records with any other role are no part of a conversation.
 _KNOWN_ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "toolResult", "function"})
@@ -46,7 +67,7 @@ class Skip:
     reason: str
 
 
-def read(items: Iterable[Message | Incoming | JsonObject], first: int = 0) -> tuple[list[Event], list[Skip]]:
+def read_events(items: Iterable[Message | Incoming | JsonObject], first: int = 0) -> tuple[list[Event], list[Skip]]:
     """Decode what a host passed; `first` is the index of the first item in the host's list.
 
     Raises `BadMessage` with the index and the field of the first item that is no message at all.
@@ -58,11 +79,11 @@ def read(items: Iterable[Message | Incoming | JsonObject], first: int = 0) -> tu
         if isinstance(item, Incoming):
             entry_id, created_at, body = item.entry_id, item.created_at, item.message
         try:
-            message = _checked(body) if isinstance(body, Message) else _decode(body)
+            message = _check_message(body) if isinstance(body, Message) else _decode(body)
             _check_names(message, entry_id)
         except BadMessage as error:
             raise error.at(index) from None
-        reason = f"role {message!r} is not kept" if isinstance(message, str) else recognise.why_skipped(message)
+        reason = f"role {message!r} is not kept" if isinstance(message, str) else host_filters.why_skipped(message)
         if isinstance(message, str) or reason:
             skips.append(Skip(index, reason or ""))
             continue
@@ -94,7 +115,7 @@ def is_encodable(name: str) -> bool:
     return True
 
 
-def _checked(message: Message) -> Message:
+def _check_message(message: Message) -> Message:
     """A message that a caller made: its role is one of ours, and JSON can hold what is in it."""
     if message.role not in ROLES:
         raise BadMessage(f"{message.role!r:.60} is not a role; allowed: {', '.join(ROLES)}", field="role")
@@ -112,3 +133,109 @@ def _decode(body: object) -> Message | str:
     if isinstance(role, str) and role not in _KNOWN_ROLES:
         return role
     return formats.decode(body)
+
+
+MaskableItem: TypeAlias = "Message | Incoming | JsonObject"
+OpaqueRecord: TypeAlias = "tuple[str | None, str, JsonObject]"
+
+
+def mask_items(archive: Archive, conversation_id: int, items: Sequence[MaskableItem]) -> Sequence[MaskableItem]:
+    """The messages that a host shows as they may be kept; the same list when nothing has to leave them."""
+    rounds = _rounds(archive)
+    if not rounds:
+        return items
+    made = [_mask_item(archive, conversation_id, item, rounds) for item in items]
+    return items if all(one is other for one, other in zip(made, items, strict=True)) else made
+
+
+def mask_bodies(archive: Archive, bodies: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Foreign messages without the phrases that must not be kept, to be compared with what is stored."""
+    found = list(bodies)
+    for round_ in _rounds(archive):
+        if (cut := round_.cut) is not None:
+            found = [cut_json(body, cut) for body in found]
+    return found
+
+
+def mask_text(archive: Archive, text: str) -> str:
+    """A text beside the messages, such as a title, as it may be kept."""
+    for round_ in _rounds(archive):
+        text = text if round_.cut is None else round_.cut(text)
+    return text
+
+
+def mask_records(archive: Archive, records: Iterable[OpaqueRecord]) -> list[OpaqueRecord]:
+    """Records of a transcript that are no messages as they may be kept."""
+    cuts = [round_.cut for round_ in _rounds(archive) if round_.cut is not None]
+    found = list(records)
+    for cut in cuts:
+        found = [(id_, kind, cut_json(record, cut)) for id_, kind, record in found]
+    return found
+
+
+def _rounds(archive: Archive) -> tuple[ForgetRound, ...]:
+    forgotten = archive.tombstones.rounds()
+    return forgotten if archive.redact is None else (ForgetRound(cut=archive.redact), *forgotten)
+
+
+def _mask_item(
+    archive: Archive, conversation_id: int, item: MaskableItem, rounds: Sequence[ForgetRound]
+) -> MaskableItem:
+    if isinstance(item, Incoming):
+        made = _mask_item(archive, conversation_id, item.message, rounds)
+        assert not isinstance(made, Incoming)
+        if made is item.message:
+            return item
+        return replace(
+            item, message=made, entry_id=None if item.entry_id is None else without_words_digest(item.entry_id)
+        )
+    for round_ in rounds:
+        if round_.cut is not None:
+            item = _mask_decoded(item, round_.cut)
+        elif (message := _decoded(item)) is not None and is_forgotten_whole(archive, conversation_id, message, round_):
+            return empty_message(message)
+    return item
+
+
+def is_forgotten_whole(archive: Archive, conversation_id: int, message: Message, round_: ForgetRound) -> bool:
+    """Whether a message was forgotten as a whole in this round."""
+    digest = archive.tombstones.digest(fingerprint(message))
+    return (digest, EVERYWHERE) in round_.whole or (digest, conversation_id) in round_.whole
+
+
+def _mask_decoded(item: Message | JsonObject, cut: CutText) -> Message | JsonObject:
+    if isinstance(item, Message):
+        return mask_message(item, cut)
+    made: JsonObject = cut_json(item, cut)
+    if (message := _decoded(made)) is None or _is_clean(message, cut):
+        return made
+    return mask_message(message, cut)
+
+
+def mask_message(message: Message, cut: CutText) -> Message:
+    """A message without what must not be kept; the same object when it holds none."""
+    if message.body is None:
+        return cut_parts(message, cut)
+    body = cut_json(message.body, cut)
+    if body is message.body and _is_clean(message, cut):
+        return message
+    made = _decoded(body, message.format)
+    if made is not None and _is_clean(made, cut):
+        return replace(made, event_key=message.event_key)
+    # it stands across the borders of blocks: the text that people read is cut, and the blocks go
+    plain = cut_parts(made or message, cut)
+    rest = tuple(part for part in plain.parts if not isinstance(part, Text))
+    return replace(plain, parts=rest, format="plain", body=None, tokens=-1, event_key=message.event_key)
+
+
+def _is_clean(message: Message, cut: CutText) -> bool:
+    return cut_parts(message, cut) is message
+
+
+def _decoded(item: Any, format: str | None = None) -> Message | None:
+    if isinstance(item, Message):
+        return item
+    try:
+        return formats.decode(item, format)
+    except BadInput:
+        return None

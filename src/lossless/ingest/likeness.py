@@ -12,11 +12,11 @@ from collections import Counter
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from lossless.formats.reading import is_minted
-from lossless.model.inbound import words_in_frame
-from lossless.model.js_json import stringify
+from lossless.formats.reading import is_provider_id
+from lossless.model.identity import words_in_frame
+from lossless.model.js_json import stringify_js
 from lossless.model.messages import File, Opaque, Reasoning
-from lossless.store.skeleton import storable
+from lossless.store.rows import storable_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,7 +74,7 @@ _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s<>()\[\]]+")
 _BYTES = re.compile(r"(?:data:[\w/+.;=-]{1,100},)?[A-Za-z0-9+/_-]{200,}={0,2}")
 
 
-def may_be(stored: Message, shown: Message) -> bool:
+def may_be_same(stored: Message, shown: Message) -> bool:
     """Whether two messages may be one event: the same role, and no other calls or results."""
     if stored.role != shown.role:
         return False
@@ -84,18 +84,20 @@ def may_be(stored: Message, shown: Message) -> bool:
     return bool(_results(stored)) == bool(_results(shown)) or not shown.parts
 
 
-def likeness(stored: Message, shown: Message) -> float:
+def score_likeness(stored: Message, shown: Message) -> float:
     """From 0 to 1: how alike two wordings are; 1 for the same words in another frame, and results of one call.
 
     An id that a host counts from one again is not quite as certain.
     """
-    if not may_be(stored, shown):
+    if not may_be_same(stored, shown):
         return 0.0
     if answered := set(_results(stored)) & set(_results(shown)):
-        return 1.0 if any(map(is_minted, answered)) else 0.9
+        return 1.0 if any(map(is_provider_id, answered)) else 0.9
     same = {_call(part) for part in stored.tool_calls} & {_call(part) for part in shown.tool_calls}
-    if same and (stored.content == shown.content or any(is_minted(id_) for id_, _, _ in same)):
+    if same and (stored.content == shown.content or any(is_provider_id(id_) for id_, _, _ in same)):
         return 1.0
+    if stored.tool_calls and stored.content == shown.content and _named_calls(stored) == _named_calls(shown):
+        return 0.9
     if stored.tool_calls and not shown.tool_calls and _tells_calls(stored, shown.content):
         return 1.0
     if stored.role == "user":
@@ -111,9 +113,14 @@ def likeness(stored: Message, shown: Message) -> float:
     return _text_likeness(_plain(stored.content), _plain(shown.content))
 
 
+def _named_calls(message: Message) -> list[tuple[str | None, str]]:
+    """The ids and names of the tools that a message calls, without the arguments."""
+    return [(part.id, part.name) for part in message.tool_calls]
+
+
 def is_short(message: Message) -> bool:
     """Whether a message says so little that others may say the same."""
-    return len(message.content) <= _SHORT_CHARS and not any(is_minted(part.id) for part in message.tool_calls)
+    return len(message.content) <= _SHORT_CHARS and not any(is_provider_id(part.id) for part in message.tool_calls)
 
 
 def is_reduction(stored: Message, shown: Message, *, stands_for_several: bool = False) -> bool:
@@ -146,13 +153,13 @@ def is_gap_mark(shown: Message) -> bool:
     return len(shown.content) <= 400 and _GAP.fullmatch(shown.content.strip()) is not None
 
 
-def holds(shown: Message, rows: Sequence[Message]) -> bool:
+def contains_all(shown: Message, rows: Sequence[Message]) -> bool:
     """Whether a message has the words of all these, one after the other."""
     texts = [row.content.strip() for row in rows]
     return all(texts) and _follow_in(texts, shown.content)
 
 
-def is_held(shown: Sequence[Message], row: Message) -> bool:
+def is_contained(shown: Sequence[Message], row: Message) -> bool:
     """Whether these messages, one after the other, are the words of another one."""
     texts = [one.content.strip() for one in shown]
     is_most = sum(map(len, texts)) >= _OF_PIECES * len(row.content.strip())
@@ -167,7 +174,7 @@ def are_rewritten(pairs: Sequence[tuple[Message, Message]]) -> bool:
     return are_both and len(ratios) > 1 and max(ratios) <= _SPREAD * min(ratios)
 
 
-def thinks_otherwise(stored: Message, shown: Message) -> bool:
+def has_other_thinking(stored: Message, shown: Message) -> bool:
     """Whether a message thinks something else; a host that leaves thinking out only saves room."""
     theirs = [part.text for part in shown.parts if isinstance(part, Reasoning)]
     return bool(theirs) and theirs != [part.text for part in stored.parts if isinstance(part, Reasoning)]
@@ -179,12 +186,12 @@ def _calls(message: Message) -> list[str]:
 
 def _call(part: ToolCall) -> tuple[str | None, str, str]:
     """A call with its arguments; the id alone may be used again."""
-    return part.id, part.name, stringify(part.input)
+    return part.id, part.name, stringify_js(part.input)
 
 
 def _tells_calls(message: Message, text: str) -> bool:
     """Whether a text names all calls of a message: hosts that keep no calls write them down."""
-    return all(is_minted(part.id) and str(part.id) in text and part.name in text for part in message.tool_calls)
+    return all(is_provider_id(part.id) and str(part.id) in text and part.name in text for part in message.tool_calls)
 
 
 def _results(message: Message) -> list[str]:
@@ -236,7 +243,7 @@ def _is_whole_in(short: str, long: str) -> bool:
 
 def _plain(text: str) -> str:
     """A text as it is read, however its characters are written."""
-    return unicodedata.normalize("NFC", _UNSEEN.sub("", html.unescape(storable(text[:_MAX_CHARS])))).strip()
+    return unicodedata.normalize("NFC", _UNSEEN.sub("", html.unescape(storable_text(text[:_MAX_CHARS])))).strip()
 
 
 def _lacks_payload(stored: Message, shown: Message) -> bool:

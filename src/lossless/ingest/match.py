@@ -45,7 +45,7 @@ _SPEAKERS = ("user", "assistant")
 Cause: TypeAlias = Literal["removed", "branch", "transient"]
 
 
-class Pair(Protocol):
+class MessageComparer(Protocol):
     """What the matcher asks about a shown message and a row; answers are worked out when they are asked for."""
 
     def may_be(self, shown: int, row: int) -> bool:
@@ -74,7 +74,7 @@ class Pair(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownMessage:
     """A message that is shown: what it says, who said it, and the row that an id says it is."""
 
     mark: bytes
@@ -85,7 +85,7 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredMark:
     """A row that something may be shown of."""
 
     mark: bytes
@@ -93,7 +93,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class MatchResult:
     """Which row each shown message is, and what that means for the others."""
 
     #: For each shown message its row, by index, or None when it is new.
@@ -117,19 +117,19 @@ class Match:
 
 
 def match(
-    shown: Sequence[Shown],
-    stored: Sequence[Stored],
-    pair: Pair,
+    shown: Sequence[ShownMessage],
+    stored: Sequence[StoredMark],
+    pair: MessageComparer,
     *,
     last: Collection[int] | None = None,
     follows: bool = False,
-) -> Match:
+) -> MatchResult:
     """Lay what is shown over the stored rows, both oldest first.
 
     `last` are the rows that were shown before this, None when nobody knows. `follows` says that both begin at the
     same place: what stands before them is equal.
     """
-    found = _Matching(shown, stored, pair, last, follows)
+    found = _Matcher(shown, stored, pair, last, follows)
     found.find_anchors()
     found.fill_gaps()
     found.find_moved()
@@ -176,14 +176,14 @@ def _borders(shown: Sequence[bytes], before: Sequence[bytes]) -> list[int]:
     return found
 
 
-class _Matching:
+class _Matcher:
     """One run of the matcher: pairs of a shown message and a row, as they are found."""
 
     def __init__(
         self,
-        shown: Sequence[Shown],
-        stored: Sequence[Stored],
-        pair: Pair,
+        shown: Sequence[ShownMessage],
+        stored: Sequence[StoredMark],
+        pair: MessageComparer,
         last: Collection[int] | None,
         follows: bool,
     ) -> None:
@@ -634,7 +634,7 @@ class _Matching:
         """Whether nothing speaks against it; the result of another call with the same id and words does."""
         return self.pair.may_be(w, s) and (self.shown[w].role != "tool" or self.pair.likeness(w, s) >= ALIKE)
 
-    def result(self) -> Match:
+    def result(self) -> MatchResult:
         sure = {w: s for w, s in self.rows.items() if w not in self.cuts and w not in self.strayed}
         ordered = _longest_chain(sorted(sure.items()))
         strayed = {} if sure else {w: s for w, s in self.rows.items() if w not in self.cuts}
@@ -649,7 +649,7 @@ class _Matching:
             self._find_gone(matched, gone)
         versions = frozenset(self.versions - self.cuts)
         likely = len(self.alike) + len(self.cuts)
-        return Match(places, versions, frozenset(self.cuts), moved, likely, self.ambiguous, gone)
+        return MatchResult(places, versions, frozenset(self.cuts), moved, likely, self.ambiguous, gone)
 
     def _find_gone(self, matched: Sequence[int], gone: dict[int, Cause]) -> None:
         for before, after in pairwise(matched):

@@ -7,19 +7,19 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from lossless.ingest.likeness import is_short
-from lossless.ingest.match import Match, Shown, Stored, match
-from lossless.model.messages import MADE_UP
+from lossless.ingest.match import MatchResult, ShownMessage, StoredMark, match
+from lossless.model.messages import GENERATED_ID_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from lossless.ingest.events import Event
-    from lossless.ingest.match import Pair
-    from lossless.store.messages import TailRow
+    from lossless.ingest.match import MessageComparer
+    from lossless.model.records import TailRow
 
 
 @dataclass(frozen=True, slots=True)
-class Inserted:
+class Insertion:
     """Messages, by `Event.index`, that stand before the first of these rows that is in the context; else at its end."""
 
     events: tuple[int, ...]
@@ -57,7 +57,7 @@ class IngestPlan:
     #: The stored row of each event, None for a new one.
     places: tuple[int | None, ...] = ()
     #: Messages that do not just follow at the end of the context.
-    insertions: tuple[Inserted, ...] = ()
+    insertions: tuple[Insertion, ...] = ()
     #: The rows of events that have one, by `Event.index`; only where there are insertions.
     rows_by_event: Mapping[int, int] = field(default_factory=dict)
 
@@ -73,7 +73,7 @@ class IsCopy(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownRows:
     """Rows that ids of a batch name, wherever they stand."""
 
     by_entry: Mapping[str, TailRow]
@@ -84,7 +84,7 @@ class Known:
 
 def plan_append(
     events: Sequence[Event],
-    known: Known,
+    known: KnownRows,
     adoptable: Sequence[TailRow] = (),
     is_copy: IsCopy | None = None,
 ) -> IngestPlan:
@@ -95,7 +95,7 @@ def plan_append(
     row that came without an entry id may be adopted by an event with one, and the other way round, each once and in
     order. `is_copy` recognises one that a host has framed, redacted or shortened on one of the two ways.
     """
-    batch = _Batch(known, adoptable, is_copy)
+    batch = _AppendPlanner(known, adoptable, is_copy)
     for n in range(len(events)):
         batch.take(events[n : n + 2])
     return IngestPlan(
@@ -108,10 +108,10 @@ def plan_append(
     )
 
 
-class _Batch:
+class _AppendPlanner:
     """A batch on its way into a plan, event by event."""
 
-    def __init__(self, known: Known, adoptable: Sequence[TailRow], is_copy: IsCopy | None) -> None:
+    def __init__(self, known: KnownRows, adoptable: Sequence[TailRow], is_copy: IsCopy | None) -> None:
         self.new: list[Event] = []
         self.stamps: dict[int, str] = {}
         self.claims: list[int] = []
@@ -172,7 +172,7 @@ def with_own_ids(events: Sequence[Event]) -> list[Event]:
     return found
 
 
-def _by_event_key(event: Event, known: Known, called: Collection[str]) -> TailRow | None:
+def _by_event_key(event: Event, known: KnownRows, called: Collection[str]) -> TailRow | None:
     """The row that the provider's own id and the words say an event is."""
     key = event.message.event_key
     row = None if key is None or key in called else known.by_event_key.get(key)
@@ -205,7 +205,7 @@ def _adopt_copy(two: Sequence[Event], rows: Sequence[TailRow], start: int, is_co
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class StoredRows:
     """What is stored of a conversation, as far as a window needs it."""
 
     #: The visible rows in the order of the context.
@@ -228,8 +228,8 @@ class Rows:
 
 def plan_window(
     events: Sequence[Event],
-    stored: Rows,
-    pair: Pair,
+    stored: StoredRows,
+    pair: MessageComparer,
     hidden: Callable[[], Sequence[TailRow]],
     has_other_words: HasOtherWords,
 ) -> IngestPlan:
@@ -241,10 +241,12 @@ def plan_window(
     place = {row.id: n for n, row in enumerate(stored.rows)}
     found = match(
         [
-            Shown(event.fingerprint, event.message.role, place.get(row.id) if row else None, is_short(event.message))
+            ShownMessage(
+                event.fingerprint, event.message.role, place.get(row.id) if row else None, is_short(event.message)
+            )
             for event, row in zip(events, known, strict=True)
         ],
-        [Stored(stored.same.get(row.id, row.fingerprint), row.role) for row in stored.rows],
+        [StoredMark(stored.same.get(row.id, row.fingerprint), row.role) for row in stored.rows],
         pair,
         last=None if stored.last is None else [n for n, row in enumerate(stored.rows) if row.id in stored.last],
         follows=stored.follows,
@@ -253,11 +255,11 @@ def plan_window(
     for n, row in enumerate(known):
         rows[n] = rows[n] or row
     revived, ambiguous = _revive(events, rows, stored, hidden)
-    return _plan(events, rows, stored, found, revived, ambiguous, has_other_words)
+    return _make_window_plan(events, rows, stored, found, revived, ambiguous, has_other_words)
 
 
 def _revive(
-    events: Sequence[Event], rows: list[TailRow | None], stored: Rows, hidden: Callable[[], Sequence[TailRow]]
+    events: Sequence[Event], rows: list[TailRow | None], stored: StoredRows, hidden: Callable[[], Sequence[TailRow]]
 ) -> tuple[frozenset[int], int]:
     """Fill the places of messages that had left the context; returns their rows' ids, and what content leaves open.
 
@@ -302,11 +304,11 @@ def _is_back(event: Event, row: TailRow) -> bool:
     return event.message.role == row.role and (event.entry_id is None or row.entry_id is None)
 
 
-def _plan(
+def _make_window_plan(
     events: Sequence[Event],
     rows: Sequence[TailRow | None],
-    stored: Rows,
-    found: Match,
+    stored: StoredRows,
+    found: MatchResult,
     revived: frozenset[int],
     ambiguous: int,
     has_other_words: HasOtherWords,
@@ -318,7 +320,7 @@ def _plan(
         stored.rows[n].id: cause for n, cause in found.gone.items() if stored.rows[n].id not in shown
     }
     if revived and not any(cause == "branch" for cause in gone.values()):
-        gone |= _left_for(rows, stored, shown)
+        gone |= _abandoned_rows(rows, stored, shown)
     abandoned = tuple(id_ for id_, cause in gone.items() if cause == "branch")
     moved = tuple(id_ for n in sorted(found.moved) if (id_ := ids[n]) is not None and id_ not in revived)
     is_open = not all(_is_hosts(event.entry_id) for event in events)
@@ -346,12 +348,12 @@ def _plan(
     )
 
 
-def _storable(event: Event, stored: Rows) -> Event:
+def _storable(event: Event, stored: StoredRows) -> Event:
     """An event as it is stored: an id that another message has stays there."""
     return replace(event, entry_id=None) if event.entry_id in (stored.by_entry or {}) else event
 
 
-def _left_for(rows: Sequence[TailRow | None], stored: Rows, shown: Collection[int]) -> dict[int, str]:
+def _abandoned_rows(rows: Sequence[TailRow | None], stored: StoredRows, shown: Collection[int]) -> dict[int, str]:
     """Rows that a host has left for others that had left before."""
     there = {row.id for row in rows if row is not None}
     start = 1 + max((n for n, row in enumerate(stored.rows) if row.id in there), default=-1)
@@ -359,7 +361,7 @@ def _left_for(rows: Sequence[TailRow | None], stored: Rows, shown: Collection[in
     return {id_: "branch" for id_ in behind if stored.last is None or id_ in stored.last}
 
 
-def _cause(events: Sequence[Event], rows: Sequence[TailRow | None], stored: Rows, is_branch: bool) -> str | None:
+def _cause(events: Sequence[Event], rows: Sequence[TailRow | None], stored: StoredRows, is_branch: bool) -> str | None:
     """Why a window is not just what follows: nothing is known, another branch, or a head that stands for many."""
     if is_branch:
         return "branch"
@@ -373,7 +375,7 @@ def _cause(events: Sequence[Event], rows: Sequence[TailRow | None], stored: Rows
     return "host-summary" if first == 1 and at > 1 and events[0].message.role != "system" else None
 
 
-def _insertions(events: Sequence[Event], ids: Sequence[int | None], placed: Collection[int]) -> tuple[Inserted, ...]:
+def _insertions(events: Sequence[Event], ids: Sequence[int | None], placed: Collection[int]) -> tuple[Insertion, ...]:
     """New and moved messages stand before what the window shows next; those behind all others at the end."""
     stable = [n for n, id_ in enumerate(ids) if id_ is not None and id_ not in placed]
     end = stable[-1] if stable else -1
@@ -384,13 +386,13 @@ def _insertions(events: Sequence[Event], ids: Sequence[int | None], placed: Coll
             found.setdefault(behind, []).append(events[n].index)
     last = [events[n].index for n in range(end + 1, len(ids))]
     is_mixed = any(ids[n] is not None for n in range(end + 1, len(ids)))
-    ends = (Inserted(tuple(last)),) if is_mixed else ()
-    return (*(Inserted(tuple(indexes), behind) for behind, indexes in found.items()), *ends)
+    ends = (Insertion(tuple(last)),) if is_mixed else ()
+    return (*(Insertion(tuple(indexes), behind) for behind, indexes in found.items()), *ends)
 
 
 def _is_hosts(entry_id: str | None) -> bool:
     """Whether a host gave an id; one that was made up for a file says nothing about a rewritten file."""
-    return entry_id is not None and not entry_id.startswith(MADE_UP)
+    return entry_id is not None and not entry_id.startswith(GENERATED_ID_PREFIX)
 
 
 def _stamps(

@@ -1,4 +1,7 @@
-"""Storing what came in: read once, decide, write once, in one transaction."""
+"""Store a batch or a window: read once, decide, write once, in one transaction.
+
+A session that is shown in two tabs gets a conversation for each.
+"""
 
 from __future__ import annotations
 
@@ -7,46 +10,109 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lossless import recognise
 from lossless.errors import BadInput
 from lossless.ingest import events as incoming
-from lossless.ingest import likeness
-from lossless.ingest.events import Skip
-from lossless.ingest.masking import masked
-from lossless.ingest.payloads import store
-from lossless.ingest.plan import IngestPlan, Known, plan_append, with_own_id, with_own_ids
-from lossless.ingest.preamble import write_preamble
-from lossless.ingest.prints import common, is_cut_short, may_have_moved, moved_on, prints_of
-from lossless.ingest.quiet import hide_quiet_turns
-from lossless.ingest.referenced import is_referenced
-from lossless.ingest.revise import join_leaf, write_versions
-from lossless.ingest.shown import only_shown
-from lossless.ingest.tabs import tab_of
+from lossless.ingest import host_filters, likeness
+from lossless.ingest.events import Skip, mask_items
+from lossless.ingest.host_filters import hide_quiet_turns
+from lossless.ingest.plan import IngestPlan, KnownRows, plan_append, with_own_id, with_own_ids
+from lossless.ingest.synthetic import is_referenced
 from lossless.ingest.window import (
-    Window,
+    IncomingWindow,
+    common_prefix,
+    count_system_head,
     entry_ids_of,
     event_keys_of,
+    hide_unshown,
+    is_cut_short,
+    moved_overlap,
     plan_aligned,
     plan_grown,
     plan_rest,
+    possible_repeats,
     read_window,
-    system_head,
+    window_prints,
 )
+from lossless.ingest.write import join_leaf, store_messages, write_system_prompts, write_versions
 from lossless.model.messages import Incoming
-from lossless.store.context import Change
-from lossless.store.ingest_state import WITH_IDS, WITHOUT_IDS, Counts, WindowMark
-from lossless.store.messages import Appended, NewMessage, TailRow
+from lossless.model.records import ContextChange, TailRow, WindowMark
+from lossless.store.messages import Appended, NewMessage
+from lossless.store.state import WITH_IDS, WITHOUT_IDS, IngestCounts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from datetime import datetime, tzinfo
 
     from lossless.ingest.events import Event
-    from lossless.ingest.payloads import Payloads
     from lossless.ingest.plan import IsCopy
+    from lossless.ingest.write import PayloadPolicy
     from lossless.model.conversations import Conversation, Session
     from lossless.model.messages import JsonObject, Message
     from lossless.store.archive import Archive
+
+#: Why a conversation is closed that another tab of its session stands before.
+TAB = "tab"
+#: So many tabs are looked at, those that were closed last.
+_TABS = 16
+#: So many messages of a branch are looked at.
+_SOON = 256
+
+
+def choose_tab(
+    archive: Archive,
+    session: Session,
+    conversation: Conversation,
+    seen: SeenWindow,
+    read: Callable[[Conversation], SeenWindow],
+    now: datetime,
+) -> tuple[Conversation, SeenWindow]:
+    """The conversation that a window belongs to which does not go on from the active one, and the window against it.
+
+    It becomes the active one. `read` lays the window over another conversation.
+    """
+    if session.is_cron or not _goes_elsewhere(seen.plan):
+        return conversation, seen
+    best = conversation, seen
+    for other in archive.conversations.closed_for(conversation, TAB, _TABS):
+        there = read(other)
+        if there.plan.cause != "disjoint" and _count_abandoned(there.plan) < _count_abandoned(best[1].plan):
+            best = other, there
+    if best[0] is conversation and _is_second_return(archive, conversation, seen.plan):
+        archive.conversations.archive(conversation.id, TAB, now)
+        beside = archive.conversations.open(session, now)
+        return beside, read(beside)
+    if best[0] is not conversation:
+        archive.conversations.archive(conversation.id, TAB, now)
+        archive.conversations.reopen(best[0].id, now)
+        best = archive.conversations.get(best[0].id), best[1]
+    return best
+
+
+def _goes_elsewhere(plan: IngestPlan) -> bool:
+    return bool(plan.abandoned) or plan.cause == "disjoint"
+
+
+def _count_abandoned(plan: IngestPlan) -> int:
+    """How much of what a conversation shows a window does not go on from."""
+    return len(plan.abandoned) + len(plan.revived) if plan.cause != "disjoint" else 1 << 30
+
+
+def _is_second_return(archive: Archive, conversation: Conversation, plan: IngestPlan) -> bool:
+    """Whether a host returns to a branch, and leaves one for it that it had returned to before.
+
+    Somebody has said something on both: an answer that is written again and again is no tab.
+    """
+    if not plan.revived or not plan.abandoned:
+        return False
+    if not archive.context.has_returned(conversation.id, left=plan.abandoned, back=plan.revived):
+        return False
+    return all(_has_user(archive, ids) for ids in (plan.revived, plan.abandoned))
+
+
+def _has_user(archive: Archive, message_ids: Collection[int]) -> bool:
+    """Whether a user speaks soon after the branches part."""
+    return any(row.message.role == "user" for row in archive.messages.many(sorted(message_ids)[:_SOON]))
+
 
 #: How many of the newest rows a producer may adopt from the other one.
 _ADOPTION_ROWS, _FEW_ROWS = 256, 16
@@ -92,10 +158,10 @@ class AppendReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenWindow:
     """A window against the archive: what of it is new, and what is remembered of it."""
 
-    window: Window
+    window: IncomingWindow
     plan: IngestPlan
     before: WindowMark | None
     prints: bytes
@@ -114,37 +180,37 @@ def append(
     *,
     key: str | None,
     now: datetime,
-    payloads: Payloads | None = None,
+    payloads: PayloadPolicy | None = None,
 ) -> AppendReport:
     """Store messages that the host says are new; the same key with the same words, or the same entry id, is a no-op."""
     _check_names(session, key)
-    events, skips = incoming.read(items)
+    events, skips = incoming.read_events(items)
     with archive.writing():
         conversation = archive.conversations.open(session, now)
-        if (kept := masked(archive, conversation.id, items)) is not items:
-            events, skips = incoming.read(kept)
+        if (kept := mask_items(archive, conversation.id, items)) is not items:
+            events, skips = incoming.read_events(kept)
         events = with_own_ids(events)
         if key is not None and archive.ingest.has_key(conversation.id, key, _payload(events)):
             return AppendReport(conversation.id, replayed=len(events), skipped=tuple(skips))
-        events = without_copies(archive, conversation, events, skips, follows=True)
-        events, known = by_role(archive, conversation, events)
-        plan = plan_of_batch(archive, conversation, events, known)
-        appended, revised = write(archive, conversation, plan, payloads, now)
-        batch = Window((), tuple(events), tuple(skips), len(items))
-        count(archive, conversation, plan, batch, appended, now, fits=bool(appended.ids), revised=revised)
+        events = drop_delivery_notes(archive, conversation, events, skips, follows=True)
+        events, known = split_by_role(archive, conversation, events)
+        plan = plan_batch(archive, conversation, events, known)
+        appended, revised = write_plan(archive, conversation, plan, payloads, now)
+        batch = IncomingWindow((), tuple(events), tuple(skips), len(items))
+        update_counters(archive, conversation, plan, batch, appended, now, fits=bool(appended.ids), revised=revised)
         _remember_key(archive, conversation, key, events, now)
-    return report_of(conversation, plan, skips, appended.ids, plan.replayed, revised)
+    return append_report(conversation, plan, skips, appended.ids, plan.replayed, revised)
 
 
-def without_copies(
+def drop_delivery_notes(
     archive: Archive, conversation: Conversation, events: Sequence[Event], skips: list[Skip], *, follows: bool
 ) -> list[Event]:
     """The events but for notes of a delivery, which are added to `skips`; `follows` when they follow the newest row."""
     kept: list[Event] = []
     for event in events:
-        if recognise.may_be_note(event.message):
+        if host_filters.may_be_note(event.message):
             before = kept[-1].message if kept else _newest(archive, conversation) if follows else None
-            if recognise.is_note_of(event.message, before):
+            if host_filters.is_note_of(event.message, before):
                 skips.append(Skip(event.index, "the note of a delivery"))
                 continue
         kept.append(event)
@@ -156,7 +222,7 @@ def _newest(archive: Archive, conversation: Conversation) -> Message | None:
     return None if newest is None else archive.messages.get(newest).message
 
 
-def by_role(
+def split_by_role(
     archive: Archive, conversation: Conversation, events: Sequence[Event]
 ) -> tuple[list[Event], dict[str, TailRow]]:
     """Events with the rows of their ids; an id names one role, and a message of another role has one of its own."""
@@ -174,7 +240,7 @@ def by_role(
     return found, known
 
 
-def plan_of_batch(
+def plan_batch(
     archive: Archive,
     conversation: Conversation,
     events: Sequence[Event],
@@ -193,11 +259,11 @@ def plan_of_batch(
     by_event = archive.messages.known_events(conversation.id, event_keys_of(events))
     again = archive.messages.called_after(conversation.id, {key: row.id for key, row in by_event.items()})
     if any(event.message.role == "system" for event in events):
-        adoptable = [*prompts_there(archive, conversation), *adoptable]
-    return plan_append(events, Known(by_entry, by_event, again), adoptable, copies_in(archive))
+        adoptable = [*context_prompts(archive, conversation), *adoptable]
+    return plan_append(events, KnownRows(by_entry, by_event, again), adoptable, copy_detector(archive))
 
 
-def prompts_there(archive: Archive, conversation: Conversation) -> list[TailRow]:
+def context_prompts(archive: Archive, conversation: Conversation) -> list[TailRow]:
     """The system prompts that the context begins with, for a producer that brings them, too."""
     there, _ = archive.context.preamble(conversation.id)
     known = archive.messages.entry_ids([prompt.message_id for prompt in there])
@@ -217,12 +283,12 @@ def _unclaimed(archive: Archive, conversation: Conversation) -> list[TailRow]:
     return rows[last + 1 :]
 
 
-def copies_in(archive: Archive) -> IsCopy:
+def copy_detector(archive: Archive) -> IsCopy:
     """Recognises other wordings of stored rows."""
 
     def is_copy(event: Event, row: TailRow, *, alone: bool) -> bool:
         stored = archive.messages.get(row.id).message
-        is_alike = likeness.likeness(stored, event.message) >= (1.0 if alone else 0.5)
+        is_alike = likeness.score_likeness(stored, event.message) >= (1.0 if alone else 0.5)
         return is_alike or is_referenced(stored, event.message) or likeness.is_cut_result(stored, event.message)
 
     return is_copy
@@ -236,7 +302,7 @@ def sync(
     key: str | None,
     now: datetime,
     timezone: tzinfo | None = None,
-    payloads: Payloads | None = None,
+    payloads: PayloadPolicy | None = None,
     whole: bool = False,
 ) -> AppendReport:
     """Store what the host's current window adds to the archive; replaying any window changes nothing.
@@ -248,26 +314,26 @@ def sync(
         conversation = archive.conversations.open(session, now)
         if key is not None and archive.ingest.has_key(conversation.id, key):
             return AppendReport(conversation.id, replayed=len(items))
-        items = masked(archive, conversation.id, items)
-        read = partial(_read, archive, items=items, timezone=timezone, whole=whole)
-        conversation, seen = tab_of(archive, session, conversation, read(conversation), read, now)
-        apart = _apart(archive, conversation, read, seen.plan, now)
+        items = mask_items(archive, conversation.id, items)
+        read = partial(_read_window, archive, items=items, timezone=timezone, whole=whole)
+        conversation, seen = choose_tab(archive, session, conversation, read(conversation), read, now)
+        apart = _choose_quarantine(archive, conversation, read, seen.plan, now)
         if apart is None:
-            report = _take(archive, conversation, seen, items, payloads, now, whole=whole)
+            report = _store_window(archive, conversation, seen, items, payloads, now, whole=whole)
         else:
-            report = _take(archive, apart.conversation, apart.seen, items, payloads, now, whole=whole)
+            report = _store_window(archive, apart.conversation, apart.seen, items, payloads, now, whole=whole)
             report = replace(report, conversation_id=conversation.id, conversation=conversation, cause="disjoint")
             report = replace(report, blocked=apart.reason, quarantine_id=apart.conversation.id)
         _remember_key(archive, conversation, key, seen.window.events, now)
     return report
 
 
-def _take(
+def _store_window(
     archive: Archive,
     conversation: Conversation,
-    seen: Seen,
+    seen: SeenWindow,
     items: Sequence[Message | Incoming | JsonObject],
-    payloads: Payloads | None,
+    payloads: PayloadPolicy | None,
     now: datetime,
     *,
     whole: bool,
@@ -276,35 +342,35 @@ def _take(
     window, plan = seen.window, seen.plan
     is_first = seen.before is None and archive.messages.newest_id(conversation.id) is None
     is_all = whole and seen.is_laid_over
-    prompts = write_preamble(
+    prompts = write_system_prompts(
         archive, conversation, window.preamble, now, is_first=is_first, is_all=is_all or seen.has_lost_prompts
     )
     plan = replace(plan, versions=(*plan.versions, *prompts.changed)) if prompts.changed else plan
     if is_all:
-        plan = only_shown(archive, conversation, window, plan, now)
-    said, revised = write(archive, conversation, plan, payloads, now)
+        plan = hide_unshown(archive, conversation, window, plan, now)
+    said, revised = write_plan(archive, conversation, plan, payloads, now)
     appended = prompts.appended + said
-    remember(archive, conversation.id, replace(seen, plan=plan), len(items), (prompts.ids, said.ids), now)
-    count(archive, conversation, plan, window, appended, now, fits=True, revised=revised)
+    remember_window(archive, conversation.id, replace(seen, plan=plan), len(items), (prompts.ids, said.ids), now)
+    update_counters(archive, conversation, plan, window, appended, now, fits=True, revised=revised)
     replayed = len(items) - len(appended.ids) - len(window.skips)
-    return report_of(conversation, plan, window.skips, appended.ids, replayed, revised)
+    return append_report(conversation, plan, window.skips, appended.ids, replayed, revised)
 
 
-def _read(
+def _read_window(
     archive: Archive,
     conversation: Conversation,
     *,
     items: Sequence[Message | Incoming | JsonObject],
     timezone: tzinfo | None,
     whole: bool,
-) -> Seen:
+) -> SeenWindow:
     """A window against the archive, by the cheapest way that is certain.
 
     One that begins with the last one has grown, and the rest of it is new. One that begins with the end of the last
     one has moved on. Of one that begins as the last one did only the rest is compared. Any other is laid over the rows.
     """
-    mark, prints = archive.ingest.window(conversation.id), prints_of(items)
-    reader = _Reader(archive, conversation, items, prints, timezone)
+    mark, prints = archive.ingest.window(conversation.id), window_prints(items)
+    reader = _WindowReader(archive, conversation, items, prints, timezone)
     if mark is None or (whole and not prints.startswith(mark.chain) and is_cut_short(prints, mark.chain)):
         return reader.laid_over(mark)
     is_newest = mark.last_id == archive.messages.newest_said_id(conversation.id)
@@ -313,7 +379,7 @@ def _read(
     return reader.moved_on(mark, is_newest=is_newest) or (not whole and reader.rest(mark)) or reader.laid_over(mark)
 
 
-class _Reader:
+class _WindowReader:
     """Reads one window in one of four ways."""
 
     def __init__(
@@ -326,25 +392,25 @@ class _Reader:
     ) -> None:
         self._archive, self._conversation, self._items = archive, conversation, items
         self._prints, self._timezone = prints, timezone
-        self._head = system_head(items)
+        self._head = count_system_head(items)
 
-    def grown(self, mark: WindowMark) -> Seen:
+    def grown(self, mark: WindowMark) -> SeenWindow:
         """All of the last window, and then what is new."""
         window = self._window(mark.length)
         plan = plan_grown(self._archive, self._conversation.id, window.events)
         if not window.size and not self._has_ids():
-            plan = replace(plan, ambiguous=may_have_moved(self._prints[_PRINT * self._head :]))
+            plan = replace(plan, ambiguous=possible_repeats(self._prints[_PRINT * self._head :]))
         rows = mark.rows if mark.rows is not None else (0,) * mark.length
-        return Seen(window, plan, mark, self._prints, rows)
+        return SeenWindow(window, plan, mark, self._prints, rows)
 
-    def moved_on(self, mark: WindowMark, *, is_newest: bool) -> Seen | None:
+    def moved_on(self, mark: WindowMark, *, is_newest: bool) -> SeenWindow | None:
         """The end of the last window, behind the same prompts, and then what is new."""
         start = _PRINT * self._head
         if not is_newest or mark.rows is None or _prompts(mark) != self._head:
             return None
         if mark.chain[:start] != self._prints[:start]:
             return None
-        size, open_ = moved_on(self._prints[start:], mark.chain[start:])
+        size, open_ = moved_overlap(self._prints[start:], mark.chain[start:])
         rows = mark.rows[mark.length - size :]
         if not size or min(rows) <= 0:
             return None
@@ -352,14 +418,14 @@ class _Reader:
         plan = plan_grown(self._archive, self._conversation.id, window.events)
         if not self._has_ids():
             plan = replace(plan, ambiguous=open_)
-        return Seen(window, plan, mark, self._prints, mark.rows[: self._head] + rows)
+        return SeenWindow(window, plan, mark, self._prints, mark.rows[: self._head] + rows)
 
-    def rest(self, mark: WindowMark) -> Seen | None:
+    def rest(self, mark: WindowMark) -> SeenWindow | None:
         """What follows the common beginning, compared with what followed it in the last window and was stored since."""
         if mark.rows is None:
             return None
         before = _prompts(mark)
-        same = common(self._prints[_PRINT * self._head :], mark.chain[_PRINT * before :])
+        same = common_prefix(self._prints[_PRINT * self._head :], mark.chain[_PRINT * before :])
         start, last = self._head + same, before + same
         if not same or max(len(self._items) - start, mark.length - last) > _MAX_REST:
             return None
@@ -379,36 +445,36 @@ class _Reader:
             plan = replace(plan, ambiguous=1)  # an old window again, or an answer that was asked for again in a word
         has_lost = not self._head and min(mark.rows) < 0
         rows_before = (0,) * self._head + mark.rows[before:last]
-        return Seen(window, plan, mark, self._prints, rows_before, has_lost_prompts=has_lost)
+        return SeenWindow(window, plan, mark, self._prints, rows_before, has_lost_prompts=has_lost)
 
-    def laid_over(self, mark: WindowMark | None) -> Seen:
+    def laid_over(self, mark: WindowMark | None) -> SeenWindow:
         """All of it, laid over the rows."""
         window = read_window(self._archive, self._conversation.id, self._items, self._timezone)
         window = self._without_copies(window, follows=False)
         plan = plan_aligned(self._archive, self._conversation.id, window.events, mark)
-        return Seen(window, plan, mark, self._prints, is_laid_over=True)
+        return SeenWindow(window, plan, mark, self._prints, is_laid_over=True)
 
     def _has_ids(self) -> bool:
         """Whether the host names its messages, so that a repeat is never in doubt."""
         return any(isinstance(item, Incoming) and item.entry_id is not None for item in self._items)
 
     def _ends_short(self) -> bool:
-        events, _ = incoming.read(self._items[-1:])
+        events, _ = incoming.read_events(self._items[-1:])
         return bool(events) and likeness.is_short(events[0].message)
 
-    def _window(self, start: int) -> Window:
+    def _window(self, start: int) -> IncomingWindow:
         """The window from a message on."""
         rest = read_window(self._archive, self._conversation.id, self._items[start:], self._timezone, max(1, start))
         return self._without_copies(rest, follows=True)
 
-    def _with_prompts(self, rest: Window) -> Window:
+    def _with_prompts(self, rest: IncomingWindow) -> IncomingWindow:
         """The rest of a window, and the system prompts that it begins with."""
         head = read_window(self._archive, self._conversation.id, self._items[: self._head], self._timezone)
         return replace(rest, preamble=head.preamble, skips=(*head.skips, *rest.skips), size=rest.size + head.size)
 
-    def _without_copies(self, window: Window, *, follows: bool) -> Window:
+    def _without_copies(self, window: IncomingWindow, *, follows: bool) -> IncomingWindow:
         skips = list(window.skips)
-        events = without_copies(self._archive, self._conversation, window.events, skips, follows=follows)
+        events = drop_delivery_notes(self._archive, self._conversation, window.events, skips, follows=follows)
         return replace(window, events=tuple(events), skips=tuple(skips)) if len(skips) > len(window.skips) else window
 
 
@@ -417,10 +483,10 @@ def _prompts(mark: WindowMark) -> int:
     return next((n for n, row in enumerate(mark.rows or ()) if row > 0), mark.length)
 
 
-def remember(
+def remember_window(
     archive: Archive,
     conversation_id: int,
-    seen: Seen,
+    seen: SeenWindow,
     length: int,
     ids: tuple[Sequence[int], Sequence[int]],
     now: datetime,
@@ -461,21 +527,21 @@ def _flood_cap(archive: Archive, conversation: Conversation, plan: IngestPlan) -
 
 
 @dataclass(frozen=True, slots=True)
-class _Apart:
+class _Quarantine:
     """A conversation beside a session's active one, a window against it, and why it goes there."""
 
     conversation: Conversation
-    seen: Seen
+    seen: SeenWindow
     reason: str
 
 
-def _apart(
+def _choose_quarantine(
     archive: Archive,
     conversation: Conversation,
-    read: Callable[[Conversation], Seen],
+    read: Callable[[Conversation], SeenWindow],
     plan: IngestPlan,
     now: datetime,
-) -> _Apart | None:
+) -> _Quarantine | None:
     """Where a window goes that has nothing in common with its conversation: to what is quarantined and has.
 
     One that is over the cap is quarantined itself; None for one that is stored where it belongs.
@@ -486,7 +552,7 @@ def _apart(
         seen = read(other)
         if seen.plan.cause != "disjoint":
             was = "somebody refused" if other.archive_cause == "refused" else "is quarantined"
-            return _Apart(other, seen, f"the window goes on with what {was}, in conversation {other.id}")
+            return _Quarantine(other, seen, f"the window goes on with what {was}, in conversation {other.id}")
     cap = _flood_cap(archive, conversation, plan)
     if cap is None:
         return None
@@ -496,11 +562,11 @@ def _apart(
         f"than {cap} at once are not taken over: they are quarantined in conversation {made.id}, until "
         f"`lcm quarantine accept {made.id}` or `lcm quarantine refuse {made.id}`"
     )
-    return _Apart(made, read(made), reason)
+    return _Quarantine(made, read(made), reason)
 
 
-def write(
-    archive: Archive, conversation: Conversation, plan: IngestPlan, payloads: Payloads | None, now: datetime
+def write_plan(
+    archive: Archive, conversation: Conversation, plan: IngestPlan, payloads: PayloadPolicy | None, now: datetime
 ) -> tuple[Appended, int]:
     """Carry out a plan inside the caller's transaction; returns the new rows, and how many rows have other words."""
     if plan.stamps:
@@ -513,15 +579,15 @@ def write(
         appended = _store(archive, conversation, plan, payloads, now)
     if not plan.versions and not plan.cuts:
         return appended, 0
-    new = [(id_, _new(event, now)) for id_, event in plan.versions]
+    new = [(id_, _new_message(event, now)) for id_, event in plan.versions]
     return appended, write_versions(archive, conversation, plan, new, payloads, now)
 
 
 def _store(
-    archive: Archive, conversation: Conversation, plan: IngestPlan, payloads: Payloads | None, now: datetime
+    archive: Archive, conversation: Conversation, plan: IngestPlan, payloads: PayloadPolicy | None, now: datetime
 ) -> Appended:
-    new = _with_own_keys(archive, conversation, [_new(event, now) for event in plan.new])
-    appended = store(archive, conversation, new, payloads, now)
+    new = _with_own_keys(archive, conversation, [_new_message(event, now) for event in plan.new])
+    appended = store_messages(archive, conversation, new, payloads, now)
     hide_quiet_turns(archive, conversation, plan.new, appended.ids, now)
     return appended
 
@@ -538,15 +604,15 @@ def _with_own_keys(archive: Archive, conversation: Conversation, new: list[NewMe
     return new
 
 
-def _new(event: Event, now: datetime) -> NewMessage:
+def _new_message(event: Event, now: datetime) -> NewMessage:
     at = event.created_at or now
     message = event.message
-    sender = recognise.sender_of(message)
+    sender = host_filters.sender_of(message)
     return NewMessage(message, event.identity, event.fingerprint, at, event.entry_id, message.event_key, sender)
 
 
 def _branch(
-    archive: Archive, conversation: Conversation, plan: IngestPlan, payloads: Payloads | None, now: datetime
+    archive: Archive, conversation: Conversation, plan: IngestPlan, payloads: PayloadPolicy | None, now: datetime
 ) -> Appended:
     """Take out what the host left or removed, put back what it returned to, and store what is new at its place."""
     before = archive.context.tokens(conversation.id)
@@ -563,7 +629,7 @@ def _branch(
     gone = (*plan.abandoned, *(id_ for id_, _ in plan.hidden))
     why = plan.cause if plan.abandoned or plan.revived else next((cause for _, cause in plan.hidden), plan.cause)
     added = tuple(dict.fromkeys((*plan.revived, *placed)))
-    change = Change("branch", "sync", why, gone, added, None, before, after)
+    change = ContextChange("branch", "sync", why, gone, added, None, before, after)
     archive.context.log(conversation.id, change, now)
     archive.context.close_gaps(conversation.id)
     return appended
@@ -593,11 +659,11 @@ def _place(
     return placed
 
 
-def count(
+def update_counters(
     archive: Archive,
     conversation: Conversation,
     plan: IngestPlan,
-    window: Window,
+    window: IncomingWindow,
     appended: Appended,
     now: datetime,
     *,
@@ -608,7 +674,7 @@ def count(
     events = (*window.preamble, *window.events)
     with_ids = any(event.entry_id is not None for event in events)
     without = any(event.entry_id is None for event in events)
-    counts = Counts(
+    counts = IngestCounts(
         seen=window.size,
         stored=len(appended.ids),
         replayed=window.size - len(window.skips) - len(appended.ids),
@@ -637,7 +703,7 @@ def _payload(events: Sequence[Event]) -> str:
     return hashlib.sha256(b"".join(event.fingerprint for event in events)).hexdigest()
 
 
-def report_of(
+def append_report(
     conversation: Conversation,
     plan: IngestPlan,
     skips: Sequence[Skip],

@@ -1,28 +1,37 @@
-"""Recognising our own words when a host shows them back: by ids that exist and texts that agree, never by looks."""
+"""Recognise text that lossless or lossless-claw put into messages: summaries, cues, stubs and pins that a host shows
+back, and references to files in the place of payloads.
+
+Only ids that exist and texts that agree decide.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any
 
 from lossless.formats import synthetic
-from lossless.formats.summary_xml import render_summary, says, summary_id_of
+from lossless.formats.synthetic import has_content, render_summary, rendered_summary_id
+from lossless.model.messages import File, Opaque
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from datetime import tzinfo
 
+    from lossless.ingest.events import Event
     from lossless.model.messages import Message
+    from lossless.model.records import TailRow
     from lossless.store.archive import Archive
 
 _MARKS = ("<", "[", synthetic.PINNED_TEXT[:6])
 
 
-def what_of_ours(archive: Archive, conversation_id: int, message: Message, timezone: tzinfo | None) -> str | None:
+def identify_synthetic(archive: Archive, conversation_id: int, message: Message, timezone: tzinfo | None) -> str | None:
     """What this message of a window is, when we made it: a summary, a cue, a stub, pins; else None.
 
     A pasted text that only looks like ours names an id that is not there, or says something else.
     """
     text = message.content
-    if (short := synthetic.shortened_in(text)) is not None and _is_part_of(archive, conversation_id, short):
+    if (short := synthetic.parse_shortened(text)) is not None and _is_part_of(archive, conversation_id, short):
         return "a message that we shortened"
     if not text.startswith(_MARKS) or message.role not in ("user", "tool"):
         return None
@@ -30,17 +39,17 @@ def what_of_ours(archive: Archive, conversation_id: int, message: Message, timez
         return _stub_of_ours(archive, conversation_id, message)
     if text == synthetic.OPENING_TEXT:
         return "an opening of ours"
-    if (summary_id := summary_id_of(text)) is not None:
+    if (summary_id := rendered_summary_id(text)) is not None:
         is_ours = _is_summary(archive, conversation_id, summary_id, text, timezone)
         return "a summary of ours" if is_ours else None
     if (quotes := synthetic.cue_quotes(text)) is not None:
-        return "a recall cue of ours" if _said(archive, quotes) else None
+        return "a recall cue of ours" if _are_quoted(archive, quotes) else None
     if (pins := synthetic.pinned_texts(text)) is not None:
         known = {pin.id: pin.content for pin in archive.beside.pins(conversation_id)}
         return "pins of ours" if all(known.get(id_) == pinned for id_, pinned in pins) else None
-    if (brief_id := synthetic.brief_id(text)) is not None:
+    if (brief_id := synthetic.focus_brief_id(text)) is not None:
         brief = archive.beside.active_brief(conversation_id)
-        is_ours = brief is not None and brief.id == brief_id and brief.content in synthetic.unescape(text)
+        is_ours = brief is not None and brief.id == brief_id and brief.content in synthetic.unescape_quoted(text)
         return "a focus brief of ours" if is_ours else None
     id_ = synthetic.stub_message_id(text)
     return "a stub of ours" if id_ is not None and archive.messages.many([id_], exact=False) else None
@@ -64,12 +73,12 @@ def _is_summary(archive: Archive, conversation_id: int, id_: str, text: str, tim
         stored = archive.messages.many([message_id], exact=False)
         return [one.message.content for one in stored if one.conversation_id == conversation_id]
 
-    body, line = synthetic.without_correction(text)
+    body, line = synthetic.split_correction(text)
     if line and not synthetic.is_correction(line, changes):
         return False
     if any(render_summary(summary, timezone) == body for summary in archive.summaries.many([id_])):
         return True
-    return any(says(body, former) for former in archive.summaries.former_texts(id_))
+    return any(has_content(body, former) for former in archive.summaries.former_texts(id_))
 
 
 def _stub_of_ours(archive: Archive, conversation_id: int, message: Message) -> str | None:
@@ -84,7 +93,7 @@ def _stub_of_ours(archive: Archive, conversation_id: int, message: Message) -> s
     return "a stub of ours" if calls == [part.call_id for part in stored[0].message.tool_results] else None
 
 
-def _is_part_of(archive: Archive, conversation_id: int, short: synthetic.Shortened) -> bool:
+def _is_part_of(archive: Archive, conversation_id: int, short: synthetic.ShortenedText) -> bool:
     """Whether a text that is shown in part is the beginning and the end of a stored one."""
     for stored in archive.messages.many([short.message_id], exact=False):
         texts = [stored.message.content, *(part.text for part in stored.message.tool_results)]
@@ -95,9 +104,87 @@ def _is_part_of(archive: Archive, conversation_id: int, short: synthetic.Shorten
     return False
 
 
-def _said(archive: Archive, quotes: list[tuple[int, str]]) -> bool:
+def _are_quoted(archive: Archive, quotes: list[tuple[int, str]]) -> bool:
     """Whether each quoted sentence stands in the message that is named for it, white space aside."""
     texts = {
         stored.id: stored.message.content for stored in archive.messages.many([id_ for id_, _ in quotes], exact=False)
     }
     return all(sentence in " ".join(texts.get(id_, "").split()) for id_, sentence in quotes)
+
+
+_REFERENCE = re.compile(
+    r"\[LCM (?:File|Tool Output|Raw Payload): file_\w+[^\]\n]*?\|\s*([\d,]+) bytes\]"
+    r"|\[[^\[\]\n]*?([\d,]+) bytes\)\s*\| LCM file: file_\w+\]"
+)
+_FILE_BLOCK = re.compile(r"<file\b[^>]*>(.*?)</file>", re.DOTALL)
+#: A text that is shorter than this is never put into a file by itself.
+_LARGE = 2_048
+#: So many rows with references are looked at, the newest first.
+_MOST_ROWS = 64
+
+
+def match_referenced_rows(
+    archive: Archive, conversation_id: int, events: Sequence[Event], rows: Sequence[TailRow]
+) -> dict[int, bytes]:
+    """Rows that are messages of a window but for their references, each with the fingerprint of that message."""
+    there = {row.fingerprint for row in rows}
+    large = [
+        event for event in reversed(events) if event.fingerprint not in there and _may_be_referenced(event.message)
+    ]
+    if not large:
+        return {}
+    ids = {row.id for row in rows}
+    found: dict[int, bytes] = {}
+    for id_ in archive.messages.referring(conversation_id, rows[0].seq if rows else 0, _MOST_ROWS):
+        if id_ not in ids:
+            continue
+        stored = archive.messages.get(id_).message
+        same = next((n for n, event in enumerate(large) if is_referenced(stored, event.message)), None)
+        if same is not None:
+            found[id_] = large.pop(same).fingerprint
+    return found
+
+
+def is_referenced(stored: Message, shown: Message) -> bool:
+    """Whether a message has what a row has, with payloads where the row has references to files of the same size."""
+    references = list(_REFERENCE.finditer(stored.content))
+    if not references or stored.role != shown.role or not _are_results_of_one(stored, shown):
+        return False
+    if not shown.content.strip().startswith(stored.content[: references[0].start()].strip()):
+        return False
+    sizes = set(_sizes(shown))
+    return all(int((one[1] or one[2]).replace(",", "")) in sizes for one in references)
+
+
+def _may_be_referenced(message: Message) -> bool:
+    is_large = len(message.content) >= _LARGE or "<file" in message.content
+    return is_large or any(isinstance(part, File | Opaque) for part in message.parts)
+
+
+def _are_results_of_one(stored: Message, shown: Message) -> bool:
+    mine, theirs = ({part.call_id for part in one.tool_results} - {None} for one in (stored, shown))
+    return not mine or not theirs or bool(mine & theirs)
+
+
+def _sizes(message: Message) -> Iterator[int]:
+    """How many bytes each payload of a message may have: its text, its file blocks, and bytes written as base64."""
+    for text in (message.content, *_FILE_BLOCK.findall(message.content)):
+        for one in (text, text.strip(), text.removeprefix("\n"), text.removesuffix("\n")):
+            yield len(one.encode("utf-8", "replace"))
+    for part in message.parts:
+        if isinstance(part, File | Opaque):
+            for text in _texts(part.raw):
+                bare = text.partition(";base64,")[2] or text
+                yield len(bare) * 3 // 4 - bare[-2:].count("=")
+                yield len(text.encode("utf-8", "replace"))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for one in value.values():
+            yield from _texts(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _texts(one)

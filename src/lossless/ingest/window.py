@@ -1,28 +1,35 @@
-"""The host's window: how it is read against the archive, and what is remembered of it."""
+"""Read a host's window against the archive: the prints by which a repeated, grown or moved window is recognised, the
+plan of what it adds, and what a whole window no longer shows.
+"""
 
 from __future__ import annotations
 
+import marshal
 from collections import Counter
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import cached_property, lru_cache
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, cast
 
 from lossless.ingest import events as incoming
 from lossless.ingest import likeness
-from lossless.ingest.plan import IngestPlan, Known, Rows, plan_append, plan_window, with_own_ids
-from lossless.ingest.referenced import same_as_shown
-from lossless.ingest.synthetic import what_of_ours
-from lossless.model.messages import MADE_UP, Incoming, Message, Reasoning
+from lossless.ingest.match import SURE, overlap
+from lossless.ingest.plan import IngestPlan, KnownRows, StoredRows, plan_append, plan_window, with_own_ids
+from lossless.ingest.synthetic import identify_synthetic, match_referenced_rows
+from lossless.model.messages import GENERATED_ID_PREFIX, Incoming, Message, Reasoning
+from lossless.model.records import ContextChange
+from lossless.store.context import item_id
+from lossless.store.maintenance.surgery import SurgeryWrites
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import tzinfo
+    from collections.abc import Collection, Mapping, Sequence
+    from datetime import datetime, tzinfo
 
     from lossless.ingest.events import Event, Skip
+    from lossless.model.conversations import Conversation
     from lossless.model.messages import JsonObject
+    from lossless.model.records import TailRow, WindowMark
     from lossless.store.archive import Archive
-    from lossless.store.ingest_state import WindowMark
-    from lossless.store.messages import TailRow
 
 #: Rows looked at beyond a window's own length when it is laid over the stored tail.
 _TAIL_MARGIN = 256
@@ -33,7 +40,7 @@ _PROBES, _RARE = 32, 16
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class IncomingWindow:
     """What was read of a window: its system prompts, its other messages, and what is not kept."""
 
     preamble: tuple[Event, ...]
@@ -45,7 +52,7 @@ class Window:
     has_ours: bool = False
 
 
-def system_head(window: Sequence[Message | Incoming | JsonObject]) -> int:
+def count_system_head(window: Sequence[Message | Incoming | JsonObject]) -> int:
     """How many system prompts a window begins with."""
     head = 0
     for item in window:
@@ -63,25 +70,25 @@ def read_window(
     window: Sequence[Message | Incoming | JsonObject],
     timezone: tzinfo | None,
     first: int = 0,
-) -> Window:
+) -> IncomingWindow:
     """Decode a window without what we put into it: summaries, cues, stubs and pins are no part of what was said."""
-    events, skips = incoming.read(window, first)
+    events, skips = incoming.read_events(window, first)
     kept: list[Event] = []
     unreadable = len(skips)
     for event in with_own_ids(events):
-        if (what := what_of_ours(archive, conversation_id, event.message, timezone)) is not None:
+        if (what := identify_synthetic(archive, conversation_id, event.message, timezone)) is not None:
             skips.append(incoming.Skip(event.index, what))
         else:
             kept.append(event)
     head = 0
     while first == 0 and head < len(kept) and kept[head].message.role == "system":
         head += 1
-    return Window(tuple(kept[:head]), tuple(kept[head:]), tuple(skips), len(window), len(skips) > unreadable)
+    return IncomingWindow(tuple(kept[:head]), tuple(kept[head:]), tuple(skips), len(window), len(skips) > unreadable)
 
 
 def plan_grown(archive: Archive, conversation_id: int, events: Sequence[Event]) -> IngestPlan:
     """The window begins with the last one and nothing was stored since: the rest is new, but for known entry ids."""
-    return plan_append(events, Known(archive.messages.known_entries(conversation_id, entry_ids_of(events)), {}))
+    return plan_append(events, KnownRows(archive.messages.known_entries(conversation_id, entry_ids_of(events)), {}))
 
 
 def plan_rest(
@@ -92,7 +99,7 @@ def plan_rest(
     `rows` are the last row of that beginning, and those that followed it so far.
     """
     by_entry = archive.messages.known_entries(conversation_id, entry_ids_of(events))
-    stored = Rows(tuple(rows[1:]), frozenset(mark.rows or ()), True, rows[0].seq, by_entry)
+    stored = StoredRows(tuple(rows[1:]), frozenset(mark.rows or ()), True, rows[0].seq, by_entry)
     return plan_over(archive, conversation_id, events, stored)
 
 
@@ -111,17 +118,17 @@ def plan_aligned(
     by_entry = archive.messages.known_entries(conversation_id, entry_ids_of(events))
 
     def plan(rows: Sequence[TailRow], *, is_whole: bool) -> IngestPlan:
-        in_place = in_order(rows, archive.context.ordinals(conversation_id, len(rows)))
+        in_place = in_context_order(rows, archive.context.ordinals(conversation_id, len(rows)))
         first = rows[0].seq if rows else 0
         older = sorted((row for row in by_entry.values() if row.seq < first), key=lambda row: row.seq)
         if older:  # those that had left the context are not among what is there, and return
             gone = {row.id for row in archive.messages.abandoned_from(conversation_id, older[0].seq)}
             older = [row for row in older if row.id not in gone]
-        last = None if mark is None else _shown_by(mark, in_place)
+        last = None if mark is None else _rows_shown_by(mark, in_place)
         if mark is None and is_whole and len(rows) <= 2 * len(events) + _FEW:
             last = frozenset(row.id for row in rows)
         begins = is_whole and bool(rows and events) and _are_one(in_place[0], events[0])
-        stored = Rows((*older, *in_place), last, follows=begins and not older, by_entry=by_entry)
+        stored = StoredRows((*older, *in_place), last, follows=begins and not older, by_entry=by_entry)
         return plan_over(archive, conversation_id, events, stored, in_use)
 
     limit = 2 * max(len(events), mark.length if mark else 0) + _TAIL_MARGIN
@@ -140,15 +147,15 @@ def plan_over(
     archive: Archive,
     conversation_id: int,
     events: Sequence[Event],
-    stored: Rows,
+    stored: StoredRows,
     in_use: frozenset[str] = frozenset(),
 ) -> IngestPlan:
     """Match events with rows; those that left the context are looked up when they are asked for."""
-    stored = replace(stored, same=same_as_shown(archive, conversation_id, events, stored.rows))
+    stored = replace(stored, same=match_referenced_rows(archive, conversation_id, events, stored.rows))
     return plan_window(
         events,
         stored,
-        RowPair(archive, events, stored, in_use),
+        RowComparer(archive, events, stored, in_use),
         lambda: archive.messages.abandoned_from(conversation_id, stored.after_seq + 1),
         lambda event, row: _has_other_words(archive, event, row),
     )
@@ -158,7 +165,7 @@ def _has_other_words(archive: Archive, event: Event, row: TailRow) -> bool:
     if row.fingerprint != event.fingerprint:
         return True
     thinks = any(isinstance(part, Reasoning) for part in event.message.parts)
-    return thinks and likeness.thinks_otherwise(archive.messages.get(row.id).message, event.message)
+    return thinks and likeness.has_other_thinking(archive.messages.get(row.id).message, event.message)
 
 
 def _are_one(row: TailRow, event: Event) -> bool:
@@ -167,7 +174,7 @@ def _are_one(row: TailRow, event: Event) -> bool:
     return row.fingerprint == event.fingerprint and is_its
 
 
-def _shown_by(mark: WindowMark, rows: Sequence[TailRow]) -> frozenset[int]:
+def _rows_shown_by(mark: WindowMark, rows: Sequence[TailRow]) -> frozenset[int]:
     """The rows that the last window showed; where only its ends are known, those between them."""
     if mark.rows is not None:
         return frozenset(mark.rows) - {0}
@@ -182,11 +189,11 @@ def _begins_among(rows: Sequence[TailRow], plan: IngestPlan) -> bool:
     return plan.places[0] in ids and 2 * known >= len(plan.places)
 
 
-class RowPair:
+class RowComparer:
     """What the matcher asks about events and rows; a row is read when it is compared for the first time."""
 
     def __init__(
-        self, archive: Archive, events: Sequence[Event], stored: Rows, in_use: frozenset[str] = frozenset()
+        self, archive: Archive, events: Sequence[Event], stored: StoredRows, in_use: frozenset[str] = frozenset()
     ) -> None:
         self._archive, self._events, self._stored, self._rows = archive, events, stored, stored.rows
         self._in_use = in_use | {event.entry_id for event in events if event.entry_id is not None}
@@ -197,19 +204,19 @@ class RowPair:
         is_equal = event.fingerprint == stored.fingerprint
         if event.message.role != stored.role or not self._may_have_id(shown, row, is_equal=is_equal):
             return False
-        return is_equal or likeness.may_be(self._load(row), event.message)
+        return is_equal or likeness.may_be_same(self._load(row), event.message)
 
     def likeness(self, shown: int, row: int) -> float:
         event = self._events[shown]
         if event.message.role == "system" or (event.message.role == "tool" and not self._is_same_call(shown, row)):
             return 0.0
-        return likeness.likeness(self._load(row), event.message)
+        return likeness.score_likeness(self._load(row), event.message)
 
     def holds(self, shown: int, rows: Sequence[int]) -> bool:
-        return likeness.holds(self._events[shown].message, [self._load(row) for row in rows])
+        return likeness.contains_all(self._events[shown].message, [self._load(row) for row in rows])
 
     def is_held(self, shown: Sequence[int], row: int) -> bool:
-        return likeness.is_held([self._events[one].message for one in shown], self._load(row))
+        return likeness.is_contained([self._events[one].message for one in shown], self._load(row))
 
     def uses_tools(self, row: int) -> bool:
         message = self._load(row)
@@ -231,7 +238,7 @@ class RowPair:
         theirs = next((message for message in before if message.role == "assistant"), None)
         if mine is None or theirs is None:
             return mine is theirs
-        return not mine.tool_calls or not theirs.tool_calls or likeness.likeness(mine, theirs) == 1.0
+        return not mine.tool_calls or not theirs.tool_calls or likeness.score_likeness(mine, theirs) == 1.0
 
     def _load(self, row: int) -> Message:
         if row not in self._loaded:
@@ -247,7 +254,12 @@ class RowPair:
         known = self._stored.known(self._events[shown])
         if known is not None:
             return known.id == self._rows[row].id
-        if mine is None or theirs is None or mine.startswith(MADE_UP) or theirs.startswith(MADE_UP):
+        if (
+            mine is None
+            or theirs is None
+            or mine.startswith(GENERATED_ID_PREFIX)
+            or theirs.startswith(GENERATED_ID_PREFIX)
+        ):
             return True
         if mine in self._in_use:
             return False
@@ -268,7 +280,7 @@ class RowPair:
         return len(before) > 1 and before <= Counter(event.fingerprint for event in self._events)
 
 
-def in_order(rows: Sequence[TailRow], ordinals: Mapping[int, int]) -> list[TailRow]:
+def in_context_order(rows: Sequence[TailRow], ordinals: Mapping[int, int]) -> list[TailRow]:
     """Rows as the host shows them: an inserted message stands in the context where the host has put it.
 
     `ordinals` are the places of those rows that are in the context; the others stand where they were stored.
@@ -309,3 +321,141 @@ def entry_ids_of(events: Sequence[Event]) -> list[str]:
 def event_keys_of(events: Sequence[Event]) -> list[str]:
     """The providers' own ids of a batch."""
     return [event.message.event_key for event in events if event.message.event_key is not None]
+
+
+#: Marshal's second version has no references, so equal messages give equal bytes. Another Python that
+#: writes other bytes only costs a slower comparison.
+_MARSHAL = 2
+_PRINT = 8
+#: The prints of so many messages are remembered, of those that have fewer characters than this.
+_REMEMBERED, _SHORT = 2_048, 4_096
+
+
+def window_prints(window: Sequence[Message | Incoming | JsonObject]) -> bytes:
+    """Eight bytes for each message of a window, in order: equal for messages that came in equal."""
+    return b"".join([_print(item) for item in window])
+
+
+def _print(item: Message | Incoming | JsonObject) -> bytes:
+    if type(item) is dict and len(item) == 2 and next(iter(item)) == "role":
+        role, content = item["role"], item.get("content")
+        if type(role) is str and type(content) is str and len(content) < _SHORT:
+            return _print_of_text(role, content)
+    return blake2b(_bytes(item), digest_size=_PRINT).digest()
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _print_of_text(role: str, content: str) -> bytes:
+    """The print of a message of one text; hosts show the same ones again and again."""
+    return blake2b(_bytes({"role": role, "content": content}), digest_size=_PRINT).digest()
+
+
+def _bytes(item: Message | Incoming | JsonObject) -> bytes:
+    if isinstance(item, Incoming):
+        return _bytes(item.message) + repr(item.entry_id).encode()
+    if isinstance(item, Message) and item.body is None and item.parts:
+        return repr(item).encode("utf-8", "surrogatepass")
+    original = item.original if isinstance(item, Message) else item
+    try:
+        return marshal.dumps(cast("dict[str, Any]", original), _MARSHAL)
+    except ValueError:  # a mapping of the host's own class
+        return repr(original).encode("utf-8", "surrogatepass")
+
+
+def split_prints(prints: bytes) -> list[bytes]:
+    """The print of each message."""
+    return [prints[n : n + _PRINT] for n in range(0, len(prints), _PRINT)]
+
+
+def common_prefix(one: bytes, other: bytes) -> int:
+    """How many messages two windows begin with alike."""
+    size = min(len(one), len(other))
+    if one[:size] == other[:size]:
+        return size // _PRINT
+    low, high = 0, size // _PRINT  # equal up to `low`, not up to `high`
+    while high - low > 1:
+        middle = (low + high) // 2
+        if one[_PRINT * low : _PRINT * middle] == other[_PRINT * low : _PRINT * middle]:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def moved_overlap(now: bytes, before: bytes) -> tuple[int, int]:
+    """How many messages of a window are the end of the one before, and how many of these may be repeats; 0 if none.
+
+    It is not one that has moved on when it begins as the one before did, or when what follows was in that, too.
+    """
+    size, open_ = overlap(split_prints(now), split_prints(before))
+    if not size or size < common_prefix(now, before):
+        return 0, 0
+    shown, last = split_prints(now), split_prints(before)
+    rest = shown[size:]
+    if any(last.count(one) == 1 and shown.count(one) == 1 for one in rest if one in last):
+        return 0, 0
+    return size, open_
+
+
+def is_cut_short(now: bytes, before: bytes) -> bool:
+    """Whether a window begins as the last one did and does not go on from it: something may have been taken out."""
+    return not now.startswith(before) and now[:_PRINT] == before[:_PRINT]
+
+
+def possible_repeats(prints: bytes) -> int:
+    """How many messages may be repeats when the same window comes again: it looks the same after it has moved on."""
+    shown = split_prints(prints)
+    size, _ = overlap(shown, shown[1:]) if len(shown) > 1 else (0, 0)
+    return len(shown) - size if size else 0
+
+
+def hide_unshown(
+    archive: Archive, conversation: Conversation, window: IncomingWindow, plan: IngestPlan, now: datetime
+) -> IngestPlan:
+    """The plan with every message that this window left out.
+
+    What is older than the window stays when it has plainly moved on: a host may drop its oldest messages. Everything
+    stays when it is a new beginning, with nothing known and no reply in it, or has words of ours, which stand for more.
+    """
+    known = {id_ for id_ in plan.places if id_ is not None}
+    is_new = not known and not any(event.message.role == "assistant" for event in window.events)
+    if window.has_ours or is_new or not plan.places:
+        return plan
+    there = known | set(plan.revived) | set(plan.abandoned) | {id_ for id_, _ in plan.hidden}
+    rows = archive.messages.run_from(conversation.id, 1)
+    rows = in_context_order(rows, archive.context.ordinals(conversation.id, len(rows)))
+    older = _count_older(rows, window, plan)
+    gone = [row.id for row in rows[older:] if row.id not in there]
+    abandoned = (*plan.abandoned, *gone)
+    _uncover(archive, conversation.id, set(abandoned), now)
+    return replace(plan, abandoned=abandoned, cause=plan.cause or ("branch" if gone else None))
+
+
+def _count_older(rows: Sequence[TailRow], window: IncomingWindow, plan: IngestPlan) -> int:
+    """How many rows are older than a window that has moved on; none when it may as well begin where they do.
+
+    It has moved on when its first message is a row in their midst, and all that follows is in it, or much of it.
+    """
+    first = window.events[0]
+    place = next((n for n, row in enumerate(rows) if row.id == plan.places[0]), 0)
+    if not place or rows[0].fingerprint == first.fingerprint:  # the first messages, edited; or the first
+        return 0
+    known = {id_ for id_ in plan.places if id_ is not None}
+    is_all = known.issuperset(row.id for row in rows[place:])
+    return place if len(known) >= SURE or is_all else 0
+
+
+def _uncover(archive: Archive, conversation_id: int, gone: Collection[int], now: datetime) -> None:
+    """Open each summary in the context that tells of these messages: what else it was made of stands there again."""
+    operations = SurgeryWrites(archive)
+    while (found := archive.context.above(conversation_id, gone)) is not None:
+        ordinal, summary_id = found
+        before = archive.context.tokens(conversation_id)
+        standing = {item_id(item) for item in archive.context.items(conversation_id)}
+        sources = archive.summaries.get(summary_id).source_ids or archive.summaries.message_ids(summary_id)
+        free = [one for one in sources if one not in gone and one not in standing]
+        items = operations.visible(conversation_id, free)
+        operations.exchange(conversation_id, ordinal, ordinal, items, now)
+        after = archive.context.tokens(conversation_id)
+        change = ContextChange("dissolve", "sync", "branch", (summary_id,), tuple(items), ordinal, before, after)
+        archive.context.log(conversation_id, change, now)

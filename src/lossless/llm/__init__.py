@@ -1,1 +1,1 @@
-"""Asking a model: one callable in the core, providers and commands behind it, guards beside it."""
+"""Asking a model: one callable in the core; providers, commands and guards behind it."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 #: Smaller requests say more about a provider's fixed overhead than about its tokenizer.
 MIN_SAMPLE_TOKENS = 200
 #: Requests seen before the learned ratio is trusted.
-LEARNED_AFTER = 5
+LEARNED_AFTER_SAMPLES = 5
 #: What is added until then, and the most and the least that is added afterwards.
 MARGIN_UNLEARNED = 0.15
 MARGIN_MAX = 0.15
@@ -30,10 +30,10 @@ class Calibration:
 
     @property
     def is_learned(self) -> bool:
-        return self.observations >= LEARNED_AFTER
+        return self.observations >= LEARNED_AFTER_SAMPLES
 
 
-def observe(record: Calibration, estimated: int, reported: int) -> Calibration:
+def observe_count(record: Calibration, estimated: int, reported: int) -> Calibration:
     """The record after one request: `estimated` tokens by our count, `reported` by its provider's.
 
     Both must count the same text. One odd request moves a learned ratio by less than a tenth; a lasting
@@ -56,7 +56,7 @@ def observe(record: Calibration, estimated: int, reported: int) -> Calibration:
     )
 
 
-def refused(record: Calibration, estimated: int, reported: int) -> Calibration:
+def observe_refusal(record: Calibration, estimated: int, reported: int) -> Calibration:
     """The record after a request was refused as too long: from now on the ratio is at least what it showed."""
     if estimated < MIN_SAMPLE_TOKENS or reported <= 0:
         return record
@@ -64,7 +64,7 @@ def refused(record: Calibration, estimated: int, reported: int) -> Calibration:
     return replace(record, ratio=max(record.ratio, sample), observations=record.observations + 1)
 
 
-def factor(record: Calibration) -> float:
+def safety_factor(record: Calibration) -> float:
     """What to multiply an estimate by before it is held against a budget: the ratio and a margin.
 
     Never below 1: what was too high an estimate for the texts so far is the right one for denser text, which may come
@@ -77,4 +77,4 @@ def factor(record: Calibration) -> float:
 
 def budget_in_estimate(budget: int, record: Calibration) -> int:
     """How many estimated tokens fit into a real budget of `budget` tokens."""
-    return int(budget / factor(record))
+    return int(budget / safety_factor(record))

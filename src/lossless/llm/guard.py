@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 #: `GuardOpen.guard` of a breaker and of a spend limit.
-BREAKER = "breaker"
-SPEND = "spend"
+BREAKER_GUARD = "breaker"
+SPEND_GUARD = "spend"
 
 BREAKER_OPEN_TEXT = "summary provider circuit breaker is open"
 
@@ -61,7 +61,7 @@ def breaker_after_failure(state: BreakerState, now: datetime, limits: BreakerLim
     return BreakerState(state.key, failures, now + limits.cooldown if failures >= limits.threshold else None)
 
 
-def breaker_is_news(state: BreakerState, limits: BreakerLimits) -> bool:
+def breaker_needs_notice(state: BreakerState, limits: BreakerLimits) -> bool:
     """Whether a person should hear of a refusal that led here: half way to the threshold, and when it opens."""
     return state.open_until is not None or state.failures == -(-limits.threshold // 2)
 
@@ -81,7 +81,7 @@ def breaker_allows(state: BreakerState, now: datetime, limits: BreakerLimits) ->
 def breaker_refusal(state: BreakerState) -> GuardOpen:
     """The error for a call that an open breaker forbids."""
     until = "" if state.open_until is None else state_time(state.open_until)
-    return GuardOpen(BREAKER, f"{BREAKER_OPEN_TEXT} ({state.key})", until)
+    return GuardOpen(BREAKER_GUARD, f"{BREAKER_OPEN_TEXT} ({state.key})", until)
 
 
 # The spend limit: too many calls in a window.
@@ -134,14 +134,14 @@ class SpendState:
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
+class SpendSlot:
     """Leave for one call: write `entry` before it and settle it after."""
 
     entry: SpendEntry
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class SpendRefusal:
     """No leave: raise `error`, after writing `entry` when this refusal opened the back-off."""
 
     error: GuardOpen
@@ -181,7 +181,9 @@ def spend_state(scope: str, entries: Iterable[SpendEntry], now: datetime, limits
     return SpendState(scope, window_at, calls, backoff_until)
 
 
-def reserve(scope: str, entries: Sequence[SpendEntry], now: datetime, limits: SpendLimits) -> Slot | Refusal:
+def reserve_call(
+    scope: str, entries: Sequence[SpendEntry], now: datetime, limits: SpendLimits
+) -> SpendSlot | SpendRefusal:
     """Leave for one more call of `scope`, or a refusal.
 
     A window is fixed: it begins with its first call and ends after `limits.window`. The call past the limit
@@ -189,28 +191,28 @@ def reserve(scope: str, entries: Sequence[SpendEntry], now: datetime, limits: Sp
     """
     state = spend_state(scope, entries, now, limits)
     if state.backoff_until is not None:
-        return Refusal(_spend_refusal(scope, "summary spend backoff open", state.backoff_until))
+        return SpendRefusal(_spend_refusal(scope, "summary spend backoff open", state.backoff_until))
     if state.calls >= limits.max_calls:
-        entry = open_backoff(scope, now, limits)
+        entry = backoff_entry(scope, now, limits)
         reason = f"{state.calls} model calls within {limits.window.total_seconds() / 60:g} min"
-        return Refusal(_spend_refusal(scope, reason, now + limits.backoff), entry)
-    return Slot(SpendEntry(scope, "call", now, now + limits.slot, state.window_at or now))
+        return SpendRefusal(_spend_refusal(scope, reason, now + limits.backoff), entry)
+    return SpendSlot(SpendEntry(scope, "call", now, now + limits.slot, state.window_at or now))
 
 
-def settle(entry: SpendEntry, result: CallResult) -> SpendEntry:
+def settle_call(entry: SpendEntry, result: CallResult) -> SpendEntry:
     """The ledger entry of a call that has ended."""
     return replace(entry, result=result, until=None)
 
 
-def open_backoff(scope: str, now: datetime, limits: SpendLimits) -> SpendEntry:
+def backoff_entry(scope: str, now: datetime, limits: SpendLimits) -> SpendEntry:
     """The ledger entry that makes a scope rest: past the limit, or after a sweep that got nowhere."""
     return SpendEntry(scope, "backoff", now, now + limits.backoff)
 
 
-def reset(scope: str, now: datetime) -> SpendEntry:
+def reset_entry(scope: str, now: datetime) -> SpendEntry:
     """The ledger entry of a person's order to go on: ends the back-off and begins a new window."""
     return SpendEntry(scope, "reset", now)
 
 
 def _spend_refusal(scope: str, reason: str, until: datetime) -> GuardOpen:
-    return GuardOpen(SPEND, f"{reason} ({scope})", state_time(until))
+    return GuardOpen(SPEND_GUARD, f"{reason} ({scope})", state_time(until))

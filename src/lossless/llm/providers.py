@@ -1,17 +1,25 @@
-"""Providers over HTTP: Anthropic, OpenAI, and every server that speaks like one of them.
-
-The only module that knows pydantic-ai (the extra `llm`); it is imported with the first call.
+"""Models that can be called: HTTP providers, an external command, the host's own callable, and the connector that
+makes one from a candidate.
 """
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
+import inspect
 import json
+import os
+import shlex
+import signal
+import subprocess
+import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from lossless.errors import (
+    BadSetting,
     LosslessError,
     ModelAuth,
     ModelBadAnswer,
@@ -20,8 +28,16 @@ from lossless.errors import (
     ModelRateLimit,
     ModelTimeout,
 )
-from lossless.llm import deadline, failures, normalise, prices
-from lossless.llm.base import Completion, Usage
+from lossless.llm import completion, response
+from lossless.llm import response as llm_response
+from lossless.llm.completion import Completion, Usage
+from lossless.llm.credentials import CredentialSources, custom_provider, resolve_credential
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from lossless.llm.chain import ModelCandidate
+    from lossless.llm.completion import Complete, Prompt, TokenPrice
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -33,9 +49,8 @@ if TYPE_CHECKING:
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel, OpenAIResponsesModelSettings
 
-    from lossless.llm.base import Prompt
+    from lossless.llm.completion import Prompt, TokenPrice
     from lossless.llm.credentials import Credential
-    from lossless.llm.prices import Price
 
     _Model: TypeAlias = AnthropicModel | OpenAIChatModel | OpenAIResponsesModel
 
@@ -43,7 +58,7 @@ Api: TypeAlias = Literal["openai-completions", "openai-responses", "anthropic-me
 APIS: tuple[Api, ...] = ("openai-completions", "openai-responses", "anthropic-messages")
 
 #: Addresses of providers that need no base URL in the settings.
-ADDRESSES: dict[str, str] = {
+PROVIDER_URLS: dict[str, str] = {
     "anthropic": "https://api.anthropic.com",
     "openai": "https://api.openai.com/v1",
     "openai-responses": "https://api.openai.com/v1",
@@ -94,7 +109,7 @@ class Endpoint:
     @property
     def address(self) -> str:
         """Where it is: as said, else the provider's own address. Raises `ModelDenied` without either."""
-        address = self.base_url or ADDRESSES.get(self.provider)
+        address = self.base_url or PROVIDER_URLS.get(self.provider)
         if address is None:
             raise ModelDenied(f"provider {self.provider!r} is not known: give its base URL")
         return address
@@ -119,16 +134,16 @@ class ProviderModel:
 
     endpoint: Endpoint
     timeout_seconds: float = 60.0
-    price: Price | None = None
+    price: TokenPrice | None = None
 
     def __call__(self, prompt: Prompt, /) -> Completion:
-        if not is_installed():
+        if not is_llm_installed():
             raise ModelDenied(_MISSING)
         self.endpoint.check()
-        outcome = deadline.run(lambda: self._run(prompt), self.timeout_seconds + _GRACE_SECONDS)
+        outcome = completion.run_within(lambda: self._run(prompt), self.timeout_seconds + _GRACE_SECONDS)
         if outcome.value is None:
-            raise deadline.as_ours(outcome.error)
-        return replace(outcome.value, usage=prices.priced(outcome.value.usage, self.price))
+            raise completion.as_lossless_error(outcome.error)
+        return replace(outcome.value, usage=completion.with_cost(outcome.value.usage, self.price))
 
     def _run(self, prompt: Prompt) -> Completion:
         """The request in an event loop of its own: the calling thread may already have one."""
@@ -137,12 +152,12 @@ class ProviderModel:
         return asyncio.run(_ask(self.endpoint, prompt, self.timeout_seconds))
 
 
-def is_installed() -> bool:
+def is_llm_installed() -> bool:
     """Whether the extra `llm` is there."""
     return importlib.util.find_spec("pydantic_ai") is not None
 
 
-class _Response(Protocol):
+class _HttpResponse(Protocol):
     """An HTTP answer whose body may not have been read yet."""
 
     @property
@@ -152,12 +167,12 @@ class _Response(Protocol):
 
 
 @dataclass(slots=True)
-class _Tap:
+class _ResponseTap:
     """Keeps the last JSON answer as it came, for what the client library does not hand on."""
 
     body: object = None
 
-    async def __call__(self, response: _Response) -> None:
+    async def __call__(self, response: _HttpResponse) -> None:
         if "json" in response.headers.get("content-type", ""):
             try:
                 self.body = json.loads(await response.aread())
@@ -166,12 +181,12 @@ class _Tap:
 
 
 @dataclass(slots=True)
-class _Call:
+class _ProviderCall:
     """One request under way."""
 
     endpoint: Endpoint
     prompt: Prompt
-    tap: _Tap = field(default_factory=_Tap)
+    tap: _ResponseTap = field(default_factory=_ResponseTap)
 
 
 async def _ask(endpoint: Endpoint, prompt: Prompt, seconds: float) -> Completion:
@@ -179,7 +194,7 @@ async def _ask(endpoint: Endpoint, prompt: Prompt, seconds: float) -> Completion
 
     from pydantic_ai import exceptions
 
-    call = _Call(endpoint, prompt)
+    call = _ProviderCall(endpoint, prompt)
     try:
         async with asyncio.timeout(seconds):
             return await _request(call, seconds)
@@ -195,7 +210,7 @@ async def _ask(endpoint: Endpoint, prompt: Prompt, seconds: float) -> Completion
         raise ModelError(f"{endpoint.name}: {_redact(endpoint, error.message)}") from None
 
 
-async def _request(call: _Call, seconds: float) -> Completion:
+async def _request(call: _ProviderCall, seconds: float) -> Completion:
     from pydantic_ai import exceptions
     from pydantic_ai.direct import model_request
 
@@ -213,7 +228,7 @@ async def _request(call: _Call, seconds: float) -> Completion:
 
 
 @asynccontextmanager
-async def _connected(call: _Call, seconds: float) -> AsyncIterator[_Model]:
+async def _connected(call: _ProviderCall, seconds: float) -> AsyncIterator[_Model]:
     """The library's model over a client of our own, which never repeats a request."""
     anthropic = call.endpoint.dialect == "anthropic-messages"
     connection = (_anthropic if anthropic else _openai)(call.endpoint, call.tap, seconds)
@@ -221,7 +236,7 @@ async def _connected(call: _Call, seconds: float) -> AsyncIterator[_Model]:
         yield connection[1]
 
 
-def _anthropic(endpoint: Endpoint, tap: _Tap, seconds: float) -> tuple[AsyncAnthropic, _Model]:
+def _anthropic(endpoint: Endpoint, tap: _ResponseTap, seconds: float) -> tuple[AsyncAnthropic, _Model]:
     import anthropic
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.providers.anthropic import AnthropicProvider
@@ -239,7 +254,7 @@ def _anthropic(endpoint: Endpoint, tap: _Tap, seconds: float) -> tuple[AsyncAnth
     return client, AnthropicModel(endpoint.model, provider=AnthropicProvider(anthropic_client=client))
 
 
-def _openai(endpoint: Endpoint, tap: _Tap, seconds: float) -> tuple[AsyncOpenAI, _Model]:
+def _openai(endpoint: Endpoint, tap: _ResponseTap, seconds: float) -> tuple[AsyncOpenAI, _Model]:
     import openai
     from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
     from pydantic_ai.profiles.openai import OpenAIModelProfile
@@ -289,17 +304,17 @@ def _messages(prompt: Prompt) -> list[ModelMessage]:
     return [ModelRequest(parts=[*system, UserPromptPart(prompt.user)])]
 
 
-def _completion(call: _Call, response: ModelResponse) -> Completion:
+def _completion(call: _ProviderCall, response: ModelResponse) -> Completion:
     """The library's response as ours; where it found no text, what our own reading of the answer finds."""
     from pydantic_ai.messages import TextPart
 
-    raw = normalise.completion(call.tap.body, call.endpoint.name)
+    raw = llm_response.parse_completion(call.tap.body, call.endpoint.name)
     if response.finish_reason == "content_filter":
         raise ModelBadAnswer(f"{call.endpoint.name} refused to answer (content filter)")
     texts = [part.content for part in response.parts if isinstance(part, TextPart)]
     reason = raw.stop_reason or response.finish_reason
     return Completion(
-        text=normalise.answer_text(texts) or raw.text,
+        text=llm_response.answer_text(texts) or raw.text,
         model=call.endpoint.name,
         usage=Usage(
             input_tokens=response.usage.input_tokens,
@@ -309,19 +324,19 @@ def _completion(call: _Call, response: ModelResponse) -> Completion:
             cost=raw.usage.cost,
         ),
         stop_reason=reason,
-        incomplete=normalise.is_incomplete(reason) or response.finish_reason == "length",
+        incomplete=llm_response.is_incomplete(reason) or response.finish_reason == "length",
         blocks=raw.blocks or tuple(part.part_kind for part in response.parts),
     )
 
 
-def _odd_answer(call: _Call, error: Exception) -> Completion:
+def _odd_answer(call: _ProviderCall, error: Exception) -> Completion:
     """An answer that the library does not know what to do with, read by ourselves."""
     body, name = call.tap.body, call.endpoint.name
-    if failures.answer_is_auth_failure(body):
-        raise ModelAuth(f"{name}: {_redact(call.endpoint, failures.message_of(body))}")
-    if (problem := failures.error_of(body)) is not None:
-        raise ModelError(f"{name}: {_redact(call.endpoint, failures.message_of(problem))}")
-    answer = normalise.completion(body, name)
+    if response.answer_is_auth_failure(body):
+        raise ModelAuth(f"{name}: {_redact(call.endpoint, response.error_message(body))}")
+    if (problem := response.error_in_response(body)) is not None:
+        raise ModelError(f"{name}: {_redact(call.endpoint, response.error_message(problem))}")
+    answer = llm_response.parse_completion(body, name)
     if not answer.text and not answer.blocks:
         raise ModelBadAnswer(f"{name}: an answer of unknown shape ({type(error).__name__})")
     return answer
@@ -333,7 +348,7 @@ def _api_failure(endpoint: Endpoint, error: ModelAPIError) -> LosslessError:
 
     status = getattr(error, "status_code", None)
     lost = f"no connection to {endpoint.address}" if isinstance(error, theirs.ModelConnectionError) else ""
-    said = _redact(endpoint, failures.message_of(error.body) or lost or type(error).__name__)
+    said = _redact(endpoint, response.error_message(error.body) or lost or type(error).__name__)
     reason = f"{endpoint.name}: {f'HTTP {status}: ' if status else ''}{said}"
     if isinstance(error, theirs.ModelAuthenticationError) or status in (401, 403):
         return ModelAuth(reason)
@@ -348,3 +363,184 @@ def _api_failure(endpoint: Endpoint, error: ModelAPIError) -> LosslessError:
 
 def _redact(endpoint: Endpoint, text: str) -> str:
     return endpoint.credential.redact(text) if endpoint.credential is not None else text
+
+
+_TAIL_CHARACTERS = 400
+_KILL_WAIT_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class CommandModel:
+    """A program that reads a prompt (system text, blank line, user text) and prints an answer.
+
+    It runs without a shell and is killed with its children when its time is over, or when our process ends.
+    """
+
+    arguments: Sequence[str]
+    timeout_seconds: float = 60.0
+
+    @property
+    def name(self) -> str:
+        return f"command/{os.path.basename(self.arguments[0])}"
+
+    def __call__(self, prompt: Prompt, /) -> Completion:
+        text = "\n\n".join(piece for piece in (prompt.system, prompt.user) if piece)
+        try:
+            process = subprocess.Popen(
+                list(self.arguments),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ModelDenied(f"command {self.arguments[0]!r} cannot be run: {error.strerror}") from error
+        at_exit = atexit.register(partial(_end, process, os.getpid()))
+        try:
+            with process:
+                output, complaints = self._communicate(process, text.encode("utf-8", "surrogatepass"))
+        finally:
+            atexit.unregister(at_exit)
+        if process.returncode != 0:
+            raise self._failure(process.returncode, complaints)
+        return response.parse_completion(output, self.name)
+
+    def _communicate(self, process: subprocess.Popen[bytes], text: bytes) -> tuple[str, str]:
+        try:
+            output, complaints = process.communicate(text, timeout=self.timeout_seconds)
+        except subprocess.TimeoutExpired:
+            _kill(process)
+            raise ModelTimeout(f"{self.name}: no answer within {self.timeout_seconds:g} s") from None
+        return output.decode("utf-8", "replace"), complaints.decode("utf-8", "replace")
+
+    def _failure(self, code: int, complaints: str) -> ModelError:
+        tail = complaints.strip()[-_TAIL_CHARACTERS:]
+        reason = f"{self.name}: exit code {code}{f': {tail}' if tail else ''}"
+        return ModelAuth(reason) if response.text_is_auth_failure(tail) else ModelError(reason)
+
+
+def command_model(command: str | Sequence[str], timeout_seconds: float = 60.0) -> CommandModel:
+    """A model from a command line or a list of arguments; raises `BadSetting` when it names no program."""
+    try:
+        arguments = shlex.split(command) if isinstance(command, str) else list(command)
+    except ValueError as error:
+        raise BadSetting("summaryModel", command, "command", f"a command line ({error})") from error
+    if not arguments:
+        raise BadSetting("summaryModel", command, "command", "a command line")
+    return CommandModel(tuple(arguments), timeout_seconds)
+
+
+def _end(process: subprocess.Popen[bytes], owner: int) -> None:
+    """End the command and what it started, unless this process is only a fork of its owner."""
+    if os.getpid() != owner:
+        return
+    if hasattr(os, "killpg"):
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            process.kill()
+    else:
+        process.kill()
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End the command and what it started, and take back its pipes."""
+    _end(process, os.getpid())
+    try:
+        process.communicate(timeout=_KILL_WAIT_SECONDS)
+    except subprocess.TimeoutExpired:
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+#: The provider whose model is a command line: `command/claude -p`.
+COMMAND_PROVIDER = "command"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelConnector:
+    """Makes the callable of a configured candidate. A candidate that nobody configured is denied."""
+
+    sources: CredentialSources = field(default_factory=CredentialSources)
+    #: Addresses by provider, before the providers' own.
+    base_urls: Mapping[str, str] = field(default_factory=dict)
+    timeout_seconds: float = 60.0
+    prices: Mapping[str, TokenPrice] = field(default_factory=dict)
+    clock: Callable[[], float] = time.time
+
+    def __call__(self, candidate: ModelCandidate, /) -> Complete:
+        if not candidate.is_configured:
+            raise ModelDenied(f"{candidate.name} is the host's model: only the host may ask it")
+        if candidate.provider == COMMAND_PROVIDER:
+            return command_model(candidate.model, self.timeout_seconds)
+        return ProviderModel(self.endpoint(candidate), self.timeout_seconds, self.prices.get(candidate.name))
+
+    def endpoint(self, candidate: ModelCandidate) -> Endpoint:
+        """Where and how a candidate is reached; raises `ModelAuth` when its login has run out."""
+        custom = custom_provider(candidate.provider, self.sources)
+        return Endpoint(
+            candidate.provider,
+            candidate.model,
+            self.base_urls.get(candidate.provider) or custom.base_url,
+            _api(custom.api),
+            resolve_credential(candidate.provider, self.sources, int(self.clock() * 1000)),
+        )
+
+
+def _api(name: str | None) -> Api | None:
+    for api in APIS:
+        if api == name:
+            return api
+    if name is None:
+        return None
+    raise BadSetting("api", name, "models file", ", ".join(APIS))
+
+
+@dataclass(frozen=True, slots=True)
+class HostModel:
+    """A host's callable as a model.
+
+    The callable gets the prompt and returns a text, a response object in any provider's shape, or a
+    `Completion`. A denial fails closed: `ModelDenied` is raised and no other model is asked instead.
+    """
+
+    call: Callable[[Prompt], object]
+    name: str = "host"
+    timeout_seconds: float = 60.0
+
+    def __call__(self, prompt: Prompt, /) -> Completion:
+        outcome = completion.run_within(lambda: self.call(prompt), self.timeout_seconds)
+        if outcome.error is not None:
+            raise self._failure(outcome.error)
+        return self._answer(outcome.value)
+
+    def _answer(self, result: object) -> Completion:
+        if result is None:
+            raise ModelDenied(f"{self.name} has no model to offer")
+        if isinstance(result, Completion):
+            return replace(result, text=response.strip_reasoning(result.text))
+        if inspect.iscoroutine(result):
+            result.close()
+            raise ModelDenied(f"{self.name} gave a coroutine: pass a callable that waits for its answer")
+        if response.answer_is_auth_failure(result):
+            raise ModelAuth(f"{self.name}: {response.error_message(result) or 'credentials were refused'}")
+        if (error := response.error_in_response(result)) is not None:
+            raise self._failure(error)
+        return response.parse_completion(result, self.name)
+
+    def _failure(self, error: object) -> BaseException:
+        """`error` as one of ours: what credentials, policy and clock have refused, told apart."""
+        if isinstance(error, LosslessError) or (isinstance(error, BaseException) and not isinstance(error, Exception)):
+            return error
+        reason = f"{self.name}: {response.error_message(error) or type(error).__name__}"
+        kind = ModelError
+        if isinstance(error, TimeoutError):
+            kind = ModelTimeout
+        elif response.is_auth_failure(error):
+            kind = ModelAuth
+        elif response.is_denied_failure(error):
+            kind = ModelDenied
+        ours = kind(reason)
+        ours.__cause__ = error if isinstance(error, BaseException) else None
+        return ours

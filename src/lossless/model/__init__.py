@@ -1,1 +1,1 @@
-"""The values that everything else speaks in: frozen, without I/O."""
+"""Values that the whole package shares: frozen, and without I/O except for `paths`."""

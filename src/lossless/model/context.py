@@ -72,10 +72,10 @@ def budget_sum(items: Iterable[ContextItem]) -> int:
 
 def prompt_tokens(items: Sequence[ContextItem]) -> int:
     """What the items are reckoned to take in a prompt: each with the frame around it."""
-    return framed(budget_sum(items), len(items))
+    return framed_tokens(budget_sum(items), len(items))
 
 
-def framed(tokens: int, count: int = 1) -> int:
+def framed_tokens(tokens: int, count: int = 1) -> int:
     """What `count` items of so many tokens are reckoned to take in a prompt."""
     return tokens + FRAME_TOKENS * count
 
@@ -132,7 +132,7 @@ def fresh_tail_start(
     return start
 
 
-def pair_cuts(context: Sequence[ContextItem], call_ids: CallIds) -> list[bool]:
+def cuts_splitting_pairs(context: Sequence[ContextItem], call_ids: CallIds) -> list[bool]:
     """For each border 0…len(context): would a cut there part a tool call from its result?
 
     A call belongs to the first later result with its id; ids may be used again. A call of the model's

@@ -1,8 +1,6 @@
 """What makes two messages the same, and how ids are made.
 
-`identity_hash` and `checkpoint_hash` are the reference's, digit for digit. `fingerprint` is ours: it also
-tells tool calls, results and files apart, for the alignment of a window with the stored tail. `words_digest`
-is ours, too, and tells one wording of a message from another.
+Frames that chat hosts put around user text are reduced to what stays the same between deliveries.
 """
 
 from __future__ import annotations
@@ -10,21 +8,145 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from lossless.model.inbound import canonical_frame
-from lossless.model.js_json import stringify, utf8
+from lossless.model.js_json import hashed_utf8, parse_js, stringify_js
 from lossless.model.messages import File, Opaque, Reasoning, Text, ToolCall, ToolResult
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lossless.model.messages import Json, Message, Part
+
+_DELIVERY = "Delivery:"
+_CONVERSATION = "Conversation info (untrusted metadata):"
+_SENDER = "Sender (untrusted metadata):"
+_GAP = "\n\n"
+_OPEN = "\n```json\n"
+_CLOSE = "\n```"
+_PER_DELIVERY = frozenset(("message_id", "reply_to_id", "timestamp"))
+_PER_RECAP = _PER_DELIVERY | {"history_count", "history_media_count", "history_truncated"}
+#: No host nests its metadata deeper; the limit keeps the answer independent of the caller's stack.
+_DEEPEST = 32
+
+
+class _Fenced(NamedTuple):
+    value: Json
+    end: int
+
+
+class _Framed(NamedTuple):
+    """A text in its frame: the frame as it stays the same, whether a stable key is in it, and the words beside it."""
+
+    frame: str
+    is_stable: bool
+    said: str
+
+
+def canonical_frame(content: str) -> str:
+    """`content` with its frame reduced to what stays the same; unchanged when there is none.
+
+    Also unchanged when no stable key remains in the frame, or no words beside it: the volatile keys are then
+    all that tells two messages apart. Keys are sorted at the top level of a block; all else stays as it is.
+    """
+    found = _framed(content)
+    if found is None or not found.is_stable or not found.said.strip():
+        return content
+    return found.frame + found.said
+
+
+def words_in_frame(content: str) -> str | None:
+    """What the user said, without the frame around it; None when there is no frame, or nothing in it."""
+    found = _framed(content)
+    return None if found is None else found.said.strip() or None
+
+
+def _framed(content: str) -> _Framed | None:
+    start, gap = 0, ""
+    if content.startswith(_DELIVERY):
+        start, gap = content.find(_GAP), _GAP
+    block = _fenced_at(content, start, gap + _CONVERSATION)
+    if block is None or not isinstance(block.value, dict):
+        return None
+    has_history = _follows_history(block.value)
+    volatile = _PER_RECAP if has_history else _PER_DELIVERY
+    stable = {key: value for key, value in block.value.items() if key not in volatile}
+    frame = content[:start] + gap + _written(_CONVERSATION, stable)
+    end = block.end
+    sender = _fenced_at(content, end, _GAP + _SENDER)
+    if sender is not None and isinstance(sender.value, dict):
+        frame += _GAP + _written(_SENDER, sender.value)
+        end = sender.end
+    if has_history:
+        end = _recap_end(content, end)
+    return _Framed(frame, bool(stable), content[end:])
+
+
+def _fenced_at(text: str, at: int, heading: str) -> _Fenced | None:
+    """The block with this heading at `at`, up to the first line that closes its fence."""
+    opening = heading + _OPEN
+    if at < 0 or not text.startswith(opening, at):
+        return None
+    start = at + len(opening)
+    close = text.find(_CLOSE, start)
+    end = close + len(_CLOSE)
+    if close < 0 or text[end : end + 1] not in ("", "\n"):
+        return None
+    try:
+        value: Json = parse_js(text[start:close])
+    except ValueError:
+        return None
+    return _Fenced(value, end) if _is_shallow(value) else None
+
+
+def _written(heading: str, record: Mapping[str, Json]) -> str:
+    return heading + _OPEN + stringify_js(dict(sorted(record.items()))) + _CLOSE
+
+
+def _recap_end(text: str, at: int) -> int:
+    """Where the recap that begins at `at` ends; `at` when there is none.
+
+    A recap is a block headed `Chat history … (untrusted…):` whose JSON is a list of objects, at least one.
+    """
+    line_start = at + len(_GAP)
+    heading = text[line_start : text.find("\n", line_start)]
+    if not (heading.startswith("Chat history") and "(untrusted" in heading and heading.endswith(":")):
+        return at
+    block = _fenced_at(text, at, _GAP + heading)
+    if block is None or not isinstance(block.value, list) or not block.value:
+        return at
+    return block.end if all(isinstance(entry, dict) for entry in block.value) else at
+
+
+def _follows_history(info: Mapping[str, Json]) -> bool:
+    """Whether `history_count` is a whole number above zero; `2.0` is one, as in JavaScript."""
+    count = info.get("history_count")
+    if isinstance(count, bool) or not isinstance(count, int | float):
+        return False
+    return count > 0 and count % 1 == 0
+
+
+def _is_shallow(value: Json) -> bool:
+    level: list[Json] = [value]
+    for _ in range(_DEEPEST):
+        below: list[Json] = []
+        for item in level:
+            if isinstance(item, dict):
+                below.extend(item.values())
+            elif isinstance(item, list):
+                below.extend(item)
+        if not below:
+            return True
+        level = below
+    return False
+
 
 _FILE_ID = re.compile(r"\bfile_[0-9a-f]{16}\b")
 #: What providers are told to cache.
 _MARK = "cache_control"
 
 
-def canonical(role: str, content: str) -> str:
+def canonical_content(role: str, content: str) -> str:
     """`content` without what a host changes when it delivers the same user message again."""
     return canonical_frame(content) if role == "user" else content
 
@@ -35,12 +157,12 @@ def identity_hash(role: str, content: str) -> str:
     >>> identity_hash("user", "hello")[:12]
     '87ce4613405a'
     """
-    return hashlib.sha256(utf8(f"{role}\0{canonical(role, content)}")).hexdigest()
+    return hashlib.sha256(hashed_utf8(f"{role}\0{canonical_content(role, content)}")).hexdigest()
 
 
 def checkpoint_hash(role: str, content: str) -> str:
     """The hash under which a transcript's last entry is remembered."""
-    entry = stringify({"role": role, "content": canonical(role, content)})
+    entry = stringify_js({"role": role, "content": canonical_content(role, content)})
     return hashlib.sha256(entry.encode()).hexdigest()
 
 
@@ -50,14 +172,16 @@ def fingerprint(message: Message) -> bytes:
     Role and canonical content; ids, names and inputs of tool calls; call ids of results; files and unknown
     blocks whole. Never times, usage, thinking or provider metadata.
     """
-    digest = hashlib.blake2b(utf8(f"{message.role}\0{canonical(message.role, message.content)}"), digest_size=16)
+    digest = hashlib.blake2b(
+        hashed_utf8(f"{message.role}\0{canonical_content(message.role, message.content)}"), digest_size=16
+    )
     for part in message.parts:
-        seen = _seen(part)
+        seen = _event_value(part)
         if seen is not None:
-            digest.update(b"\0" + utf8(stringify(seen)))
+            digest.update(b"\0" + hashed_utf8(stringify_js(seen)))
     hidden = _hidden_text(message)
     if hidden is not None:
-        digest.update(b"\0\0" + utf8(hidden))
+        digest.update(b"\0\0" + hashed_utf8(hidden))
     return digest.digest()
 
 
@@ -68,21 +192,21 @@ def words_digest(message: Message) -> bytes:
     order, cache marks, signatures, usage and times are none, nor is the frame that a host puts around a user's message.
     What is stored of a message has the digest of what came, as long as no payload has left it.
     """
-    content = canonical(message.role, message.content)
-    digest = hashlib.blake2b(utf8(f"{message.role}\0{content}"), digest_size=16)
+    content = canonical_content(message.role, message.content)
+    digest = hashlib.blake2b(hashed_utf8(f"{message.role}\0{content}"), digest_size=16)
     for part in message.parts:
-        said = _said(part, message.content)
+        said = _part_words(part, message.content)
         if said is not None:
             digest.update(b"\0" + json.dumps(said).encode())
     hidden = None if message.parts else _hidden_text(message)
     if hidden is not None:
-        digest.update(b"\0" + json.dumps(["text", _whole(hidden)]).encode())
+        digest.update(b"\0" + json.dumps(["text", _storable(hidden)]).encode())
     return digest.digest()
 
 
 def summary_id(content: str, nonce: str) -> str:
     """`sum_…`, from the text and something that is never used twice."""
-    return f"sum_{_hex16(utf8(content + nonce))}"
+    return f"sum_{_hex16(hashed_utf8(content + nonce))}"
 
 
 def file_id(conversation_id: int, data: bytes) -> str:
@@ -92,12 +216,12 @@ def file_id(conversation_id: int, data: bytes) -> str:
 
 def focus_id(nonce: str) -> str:
     """`focus_…`, from something that is never used twice."""
-    return f"focus_{_hex16(utf8(nonce))}"
+    return f"focus_{_hex16(hashed_utf8(nonce))}"
 
 
 def part_id(nonce: str, ordinal: int) -> str:
     """The id of a part in the form of a random UUID, from a nonce of its message and its place in it."""
-    digits = hashlib.sha256(utf8(f"{nonce}\0{ordinal}")).hexdigest()
+    digits = hashlib.sha256(hashed_utf8(f"{nonce}\0{ordinal}")).hexdigest()
     variant = "89ab"[int(digits[16], 16) & 3]
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:32]}"
 
@@ -111,7 +235,7 @@ def file_ids_in(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_FILE_ID.findall(text)))
 
 
-def _seen(part: Part) -> Json:
+def _event_value(part: Part) -> Json:
     """What of a part belongs to the event; None when the content already says it all."""
     if isinstance(part, ToolCall):
         return ["call", part.id, part.name, _sorted(part.input)]
@@ -122,17 +246,17 @@ def _seen(part: Part) -> Json:
     return None
 
 
-def _said(part: Part, content: str) -> Json:
+def _part_words(part: Part, content: str) -> Json:
     """The words of a part; None when the content already has them."""
     match part:
         case Text(text):
-            return None if text in content or _whole(text) in _whole(content) else ["text", _whole(text)]
+            return None if text in content or _storable(text) in _storable(content) else ["text", _storable(text)]
         case Reasoning(text):
-            return ["thinking", _whole(text)] if text else None
+            return ["thinking", _storable(text)] if text else None
         case ToolCall(_, name, input_):
-            return ["call", _whole(name), _arguments(input_)]
+            return ["call", _storable(name), _arguments(input_)]
         case ToolResult(_, _, text, is_error):
-            return ["result", is_error, _whole(text)]
+            return ["result", is_error, _storable(text)]
         case File(raw) | Opaque(raw):
             return ["raw", _unmarked(_sorted(raw))]
 
@@ -170,9 +294,9 @@ def _unmarked(value: Json) -> Json:
     return value
 
 
-def _whole(text: str) -> str:
+def _storable(text: str) -> str:
     """`text` as it is stored: half a character becomes U+FFFD."""
-    return text if text.isascii() else utf8(text).decode()
+    return text if text.isascii() else hashed_utf8(text).decode()
 
 
 def _hidden_text(message: Message) -> str | None:
@@ -183,7 +307,7 @@ def _hidden_text(message: Message) -> str | None:
     raw = texts[0] if len(texts) == 1 else None
     if not isinstance(raw, str) or raw.lstrip()[:1] not in ("{", "["):
         return None
-    return raw if utf8(raw) != utf8(message.content) else None
+    return raw if hashed_utf8(raw) != hashed_utf8(message.content) else None
 
 
 def _sorted(value: Json) -> Json:

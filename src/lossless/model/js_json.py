@@ -21,10 +21,10 @@ _EXACT = 2**53
 _CONSTANTS = {None: "null", True: "true", False: "false"}
 
 
-def stringify(value: Json) -> str:
+def stringify_js(value: Json) -> str:
     """`JSON.stringify(value)`.
 
-    >>> stringify({"a": [1.0, True, None, "é\\n"]})
+    >>> stringify_js({"a": [1.0, True, None, "é\\n"]})
     '{"a":[1,true,null,"é\\\\n"]}'
     """
     text = _write(value)
@@ -37,7 +37,7 @@ def stringify(value: Json) -> str:
     return text
 
 
-def parse(text: str) -> Any:
+def parse_js(text: str) -> Any:
     """`JSON.parse(text)`: ValueError for whatever is not JSON, `NaN` and endless nesting included."""
     try:
         return json.loads(text, parse_constant=_refuse)
@@ -45,10 +45,10 @@ def parse(text: str) -> Any:
         raise ValueError("nested too deeply") from None
 
 
-def number(value: float) -> str:
+def js_number(value: float) -> str:
     """A number as JavaScript prints it; `null` when it is not finite as a double.
 
-    >>> [number(n) for n in (1.0, 1e-7, 1e21, 2**53 + 1, 0.1, -0.0)]
+    >>> [js_number(n) for n in (1.0, 1e-7, 1e21, 2**53 + 1, 0.1, -0.0)]
     ['1', '1e-7', '1e+21', '9007199254740992', '0.1', '0']
     """
     if isinstance(value, int):
@@ -70,7 +70,7 @@ def number(value: float) -> str:
     return "null" if text in ("inf", "-inf", "nan") else text.removesuffix(".0")
 
 
-def utf8(text: str) -> bytes:
+def hashed_utf8(text: str) -> bytes:
     """The bytes that are hashed for `text`: a lone surrogate counts as U+FFFD, as in Node."""
     try:
         return text.encode()
@@ -102,5 +102,5 @@ def _write(value: Json) -> str:
     if value is None or value is True or value is False:
         return _CONSTANTS[value]
     if isinstance(value, (int, float)):
-        return number(value)
+        return js_number(value)
     raise TypeError(f"{type(value).__name__} is not a JSON value")

@@ -1,8 +1,4 @@
-"""Texts that must not be kept: how they are cut out of a message, and how they are known again without their words.
-
-What was forgotten is remembered by its length, a keyed sum of its characters (16 bits, quick to roll along a text) and
-a keyed digest, which settles it. Whoever has the archive can test a guess against these; nobody can read the words.
-"""
+"""Text that must not be kept: secrets recognised by their pattern, and forgotten phrases recognised by keyed marks."""
 
 from __future__ import annotations
 
@@ -36,7 +32,7 @@ _DIGEST_BYTES = 16
 _REMEMBERED = 16_384
 
 #: Takes a text and gives it back without what must not be kept; the same object when there is nothing in it.
-Cut: TypeAlias = Callable[[str], str]
+CutText: TypeAlias = Callable[[str], str]
 
 #: Values under these keys name things of the format, such as kinds, ids, models: they are no words.
 _NAMES = frozenset({
@@ -53,10 +49,10 @@ _PROOFS = frozenset({"signature", "thinkingSignature", "textSignature", "thought
 _MEDIA = frozenset({"media_type", "mimeType", "mime_type", "format"})
 
 
-def forms(phrase: str) -> tuple[str, ...]:
+def phrase_forms(phrase: str) -> tuple[str, ...]:
     """The ways in which a phrase stands in texts, the longest first: as it is, and inside of JSON, once and twice.
 
-    >>> forms("a b c"), len(forms('say "hi"'))
+    >>> phrase_forms("a b c"), len(phrase_forms('say "hi"'))
     (('a b c',), 3)
     """
     spelled = {unicodedata.normalize(form, phrase) for form in ("NFC", "NFD")} | {phrase}
@@ -80,9 +76,9 @@ def check_phrase(phrase: str) -> str:
     return phrase
 
 
-def cut_words(phrases: Sequence[str]) -> Cut:
+def exact_cutter(phrases: Sequence[str]) -> CutText:
     """Cuts phrases out, in their order, wherever they stand in one of their forms."""
-    patterns = [re.compile("|".join(map(re.escape, forms(phrase)))) for phrase in phrases]
+    patterns = [re.compile("|".join(map(re.escape, phrase_forms(phrase)))) for phrase in phrases]
 
     def cut(text: str) -> str:
         for pattern in patterns:
@@ -93,7 +89,7 @@ def cut_words(phrases: Sequence[str]) -> Cut:
     return cut
 
 
-def cut_loosely(phrases: Sequence[str]) -> Cut:
+def loose_cutter(phrases: Sequence[str]) -> CutText:
     """Cuts phrases out whatever their case and the blanks between their words: as a model repeats them."""
     loose = [r"\s+".join(map(re.escape, phrase.split())) for phrase in phrases]
     pattern = re.compile("|".join(sorted(loose, key=len, reverse=True)), re.IGNORECASE)
@@ -104,7 +100,7 @@ def cut_loosely(phrases: Sequence[str]) -> Cut:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class PhraseMark:
     """What is remembered of a text: its length, the keyed sum of its characters, and a keyed digest."""
 
     length: int
@@ -112,7 +108,7 @@ class Mark:
     digest: bytes
 
 
-class Marker:
+class PhraseMarker:
     """Makes marks, and finds the texts that they stand for, with the key of one archive."""
 
     def __init__(self, key: bytes) -> None:
@@ -122,9 +118,9 @@ class Marker:
         """Sixteen bytes for some data."""
         return blake2b(data, key=self._key, digest_size=_DIGEST_BYTES).digest()
 
-    def mark(self, text: str) -> Mark:
+    def mark(self, text: str) -> PhraseMark:
         """What is remembered of a text."""
-        return Mark(len(text), sum(map(self._weights.__getitem__, text)) & _MASK, self._digest(text))
+        return PhraseMark(len(text), sum(map(self._weights.__getitem__, text)) & _MASK, self._digest(text))
 
     def _digest(self, text: str) -> bytes:
         return self.digest(text.encode("utf-8", "surrogatepass"))
@@ -157,10 +153,10 @@ class _Weights(dict[str, int]):
         return weight
 
 
-class Cutter:
+class MarkCutter:
     """Cuts out texts of which only marks are left; each round of forgetting in its turn, as it was done."""
 
-    def __init__(self, marker: Marker, rounds: Sequence[Sequence[Mark]]) -> None:
+    def __init__(self, marker: PhraseMarker, rounds: Sequence[Sequence[PhraseMark]]) -> None:
         self._marker = marker
         self._rounds = [_by_length(some) for some in rounds]
         self._all = _by_length([mark for some in rounds for mark in some])
@@ -181,7 +177,7 @@ class Cutter:
         return text
 
 
-def _by_length(marks: Iterable[Mark]) -> dict[int, dict[int, frozenset[bytes]]]:
+def _by_length(marks: Iterable[PhraseMark]) -> dict[int, dict[int, frozenset[bytes]]]:
     found: dict[int, dict[int, frozenset[bytes]]] = {}
     for mark in marks:
         rolls = found.setdefault(mark.length, {})
@@ -202,7 +198,7 @@ def _without(text: str, spans: Sequence[tuple[int, int]]) -> str:
 # --- messages -----------------------------------------------------------------------------------------------
 
 
-def cut_json(value: Json, cut: Cut, *, is_free: bool = False) -> Any:
+def cut_json(value: Json, cut: CutText, *, is_free: bool = False) -> Any:
     """A foreign message, or a piece of one, without what must not be kept; the same object when it holds none.
 
     What makes the format (kinds, roles, ids, names of tools) stays; `is_free` says that there is no such thing in it.
@@ -217,7 +213,7 @@ def cut_json(value: Json, cut: Cut, *, is_free: bool = False) -> Any:
     return value
 
 
-def _cut_object(value: Mapping[str, Json], cut: Cut, *, is_free: bool) -> Mapping[str, Json]:
+def _cut_object(value: Mapping[str, Json], cut: CutText, *, is_free: bool) -> Mapping[str, Json]:
     made: dict[str, Json] = {}
     is_other = False
     for key, item in value.items():
@@ -243,7 +239,7 @@ def _is_name(key: str, beside: Mapping[str, Json]) -> bool:
     return key == "url" and isinstance(value, str) and value.startswith("data:")
 
 
-def cut_parts(message: Message, cut: Cut) -> Message:
+def cut_parts(message: Message, cut: CutText) -> Message:
     """A message that was made of parts without what must not be kept; the same object when it holds none."""
     content = cut(message.content)
     parts = tuple(map(partial(_cut_part, cut=cut), message.parts))
@@ -252,7 +248,7 @@ def cut_parts(message: Message, cut: Cut) -> Message:
     return replace(message, content=content, parts=parts, tokens=-1)
 
 
-def _cut_part(part: Part, cut: Cut) -> Part:
+def _cut_part(part: Part, cut: CutText) -> Part:
     match part:
         case Text(text):
             return part if (fresh := cut(text)) is text else Text(fresh)
@@ -267,7 +263,7 @@ def _cut_part(part: Part, cut: Cut) -> Part:
             return part if (made := cut_json(raw, cut)) is raw else replace(part, raw=made)
 
 
-def emptied(message: Message) -> Message:
+def empty_message(message: Message) -> Message:
     """What is left of a message all of whose words are forgotten: who spoke, and which calls it made or answered."""
     parts: list[Part] = []
     for part in message.parts:
@@ -283,3 +279,114 @@ def emptied(message: Message) -> Message:
         created_at=message.created_at,
         identity=message.identity,
     )
+
+
+#: How every mask begins.
+MASK_PREFIX = "[redacted:"
+
+
+@dataclass(frozen=True, slots=True)
+class SecretPattern:
+    """A kind of secret; of what `pattern` matches the group `it` is masked, all of it where there is none.
+
+    A text that holds none of the `signs` holds no such secret.
+    """
+
+    kind: str
+    pattern: re.Pattern[str]
+    signs: tuple[str, ...]
+
+    def mask(self, text: str) -> str:
+        """The text with its secrets masked; the same object when there are none."""
+        if not any(sign in text for sign in self.signs):
+            return text
+        return self.pattern.sub(self._masked, text)
+
+    def _masked(self, found: re.Match[str]) -> str:
+        if "it" not in self.pattern.groupindex:
+            return mask_for(self.kind)
+        start, end = (place - found.start() for place in found.span("it"))
+        return f"{found[0][:start]}{mask_for(self.kind)}{found[0][end:]}"
+
+
+def mask_for(kind: str) -> str:
+    """What is stored in the place of a secret."""
+    return f"{MASK_PREFIX}{kind}]"
+
+
+def mask_secrets(text: str) -> str:
+    """The text with everything masked that looks like a secret; the same object when nothing does.
+
+    >>> mask_secrets("git clone https://me:hunter22@example.org/a.git")
+    'git clone https://me:[redacted:url-password]@example.org/a.git'
+    """
+    for shape in SECRET_PATTERNS:
+        fresh = shape.mask(text)
+        text = text if fresh == text else fresh
+    return text
+
+
+def _shape(kind: str, pattern: str, *signs: str) -> SecretPattern:
+    return SecretPattern(kind, re.compile(pattern), signs)
+
+
+_START, _END = r"(?<![A-Za-z0-9_-])", r"(?![A-Za-z0-9_-])"
+
+#: Every shape, the most particular first.
+SECRET_PATTERNS: tuple[SecretPattern, ...] = (
+    _shape(
+        "private-key",
+        r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
+        r"[^\"]*?(?:-----END (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----|(?=\")|\Z)",
+        "PRIVATE KEY",
+    ),
+    _shape("anthropic-key", _START + r"sk-ant-[A-Za-z0-9_-]{20,}", "sk-ant-"),
+    _shape("openrouter-key", _START + r"sk-or-[A-Za-z0-9_-]{20,}", "sk-or-"),
+    _shape("openai-key", _START + r"sk-(?:proj-|svcacct-|admin-)?[A-Za-z0-9_-]{20,}", "sk-"),
+    _shape("google-key", _START + r"AIza[A-Za-z0-9_-]{35}" + _END, "AIza"),
+    _shape("google-token", _START + r"ya29\.[A-Za-z0-9_-]{20,}", "ya29."),
+    _shape("google-client-secret", _START + r"GOCSPX-[A-Za-z0-9_-]{20,}", "GOCSPX-"),
+    _shape(
+        "github-token",
+        _START + r"(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{22,})",
+        "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_",
+    ),
+    _shape("gitlab-token", _START + r"gl(?:pat|dt|rt|cbt|ptt|oas)-[A-Za-z0-9_-]{20,}", "gl"),
+    _shape("slack-token", _START + r"(?:xox[abeoprs]|xapp)-[A-Za-z0-9-]{10,}", "xox", "xapp-"),
+    _shape(
+        "slack-webhook", r"hooks\.slack\.com/services/(?P<it>T[A-Z0-9]+/B[A-Z0-9]+/[A-Za-z0-9]+)", "hooks.slack.com"
+    ),
+    _shape("aws-key-id", _START + r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}" + _END, "AKIA", "ASIA", "ABIA", "ACCA"),
+    _shape(
+        "aws-secret-key",
+        r"(?i)aws.{0,20}?secret.{0,20}?[\"'\s:=]{1,5}(?P<it>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])",
+        "aws", "AWS", "Aws",
+    ),
+    _shape("stripe-key", _START + r"(?:sk|rk)_(?:live|test)_[A-Za-z0-9]{16,}", "_live_", "_test_"),
+    _shape("stripe-webhook-secret", _START + r"whsec_[A-Za-z0-9+/=]{24,}", "whsec_"),
+    _shape("sendgrid-key", _START + r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}", "SG."),
+    _shape("twilio-key", _START + r"SK[0-9a-f]{32}" + _END, "SK"),
+    _shape("npm-token", _START + r"npm_[A-Za-z0-9]{36}" + _END, "npm_"),
+    _shape("pypi-token", _START + r"pypi-[A-Za-z0-9_-]{50,}", "pypi-"),
+    _shape("hugging-face-token", _START + r"hf_[A-Za-z0-9]{30,}", "hf_"),
+    _shape("groq-key", _START + r"gsk_[A-Za-z0-9]{40,}", "gsk_"),
+    _shape("xai-key", _START + r"xai-[A-Za-z0-9]{40,}", "xai-"),
+    _shape("replicate-token", _START + r"r8_[A-Za-z0-9]{37}" + _END, "r8_"),
+    _shape("digitalocean-token", _START + r"do[opr]_v1_[0-9a-f]{64}", "_v1_"),
+    _shape("databricks-token", _START + r"dapi[0-9a-f]{32}" + _END, "dapi"),
+    _shape("telegram-token", _START + r"[0-9]{8,10}:AA[A-Za-z0-9_-]{33}" + _END, ":AA"),
+    _shape("azure-key", r"(?i)AccountKey=(?P<it>[A-Za-z0-9+/]{60,}={0,2})", "ccountKey=", "ccountkey="),
+    _shape("jwt", _START + r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}", "eyJ"),
+    _shape("url-password", r"[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s:/@\"'<>]*:(?P<it>(?!\[redacted:)[^\s/@\"'<>]+)@", "://"),
+    _shape(
+        "bearer-token",
+        r"(?i)\b(?:bearer|token)[ \t]+(?P<it>(?=[A-Za-z0-9._~+/-]*[0-9])[A-Za-z0-9._~+/-]{20,}={0,2})",
+        "earer", "EARER", "oken", "OKEN",
+    ),
+    _shape(
+        "assigned-secret",
+        r"\b[A-Z0-9_]*(?:PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY|PRIVATE_?KEY)[A-Z0-9_]*[ \t]*=[ \t]*(?:\\?[\"'])?"
+        r"(?P<it>(?!\[redacted:)[^\s\"'\\$<>]{8,})",
+        "PASSWORD", "PASSWD", "SECRET", "TOKEN", "KEY",
+    ),
+)  # fmt: skip

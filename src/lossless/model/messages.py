@@ -1,10 +1,15 @@
-"""What was said: messages and their parts, as values."""
+"""Messages and their parts, the sender of a message, and payloads stored outside it.
+
+A message has three shapes: `Incoming` from a host, `Message`, and `StoredMessage` in the archive.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from lossless.model.tokens import estimate_tokens
@@ -16,21 +21,21 @@ Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json
 JsonObject: TypeAlias = Mapping[str, Json]
 Role = Literal["system", "user", "assistant", "tool"]
 #: How entry ids begin that are not the host's: they tell entries of one file apart, and nothing beyond it.
-MADE_UP = "#"
+GENERATED_ID_PREFIX = "#"
 #: What such an id says of the words on its line once these must not be kept.
-NO_WORDS = "0" * 16
-_LINE = re.compile(re.escape(MADE_UP) + r"(?:\d+\.)?\d+:(?=[0-9a-f]{16}$)")
+FORGOTTEN_WORDS_DIGEST = "0" * 16
+_LINE = re.compile(re.escape(GENERATED_ID_PREFIX) + r"(?:\d+\.)?\d+:(?=[0-9a-f]{16}$)")
 ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
 
 
-def line_alone(entry_id: str) -> str:
+def without_words_digest(entry_id: str) -> str:
     """An id that was made up for a line of a file, without what it says of the words there; any other id as it is.
 
-    >>> line_alone("#2.17:0123456789abcdef")
+    >>> without_words_digest("#2.17:0123456789abcdef")
     '#2.17:0000000000000000'
     """
     found = _LINE.match(entry_id)
-    return entry_id if found is None else found[0] + NO_WORDS
+    return entry_id if found is None else found[0] + FORGOTTEN_WORDS_DIGEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,3 +175,43 @@ class StoredMessage:
     file_id: str | None = None
     #: The sender as the host reported it (untrusted), JSON.
     sender: str | None = None
+
+
+#: The best name first; lossless-claw's own spellings, and those of other hosts.
+_KEYS = (
+    "senderName", "name", "displayName", "display_name", "senderUsername", "username", "label", "senderId", "id",
+)  # fmt: skip
+MAX_SENDER_CHARS = 40
+
+
+@lru_cache(maxsize=256)
+def sender_name(sender: str | None) -> str:
+    """The name in a sender's metadata, on one short line; '' when there is none.
+
+    >>> sender_name('{"senderId": "7", "senderName": "Ada"}')
+    'Ada'
+    """
+    if not sender:
+        return ""
+    try:
+        known = json.loads(sender)
+    except (ValueError, RecursionError):
+        known = sender
+    if isinstance(known, dict):
+        known = next((known[key] for key in _KEYS if known.get(key)), "")
+    return " ".join(str(known).split())[:MAX_SENDER_CHARS]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A large payload: its bytes lie at `storage_uri`, the message carries a reference."""
+
+    id: str
+    conversation_id: int
+    name: str | None
+    mime: str | None
+    byte_size: int | None
+    line_count: int | None
+    storage_uri: str
+    exploration_summary: str | None
+    created_at: datetime

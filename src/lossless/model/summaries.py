@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from datetime import datetime
 
-Kind = Literal["leaf", "condensed"]
+SummaryKind = Literal["leaf", "condensed"]
 
 #: `model` of a summary that no language model wrote and that one may write better later.
 EXTRACTIVE_MODEL = "lossless-extractive"
@@ -37,7 +37,7 @@ class Summary:
     source_ids: tuple[str, ...] = ()
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> SummaryKind:
         return "leaf" if self.depth == 0 else "condensed"
 
 

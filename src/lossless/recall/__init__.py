@@ -1,1 +1,1 @@
-"""Getting words back: what a question asks for, where it is, and which answer comes first."""
+"""Recall: search, evidence, describe, expand and answer over an archive, read only."""

@@ -1,4 +1,6 @@
-"""`answer` (lcm_expand_query): a question, read for in the archive by somebody else, answered with citations."""
+"""`answer` (lcm_expand_query): find candidate conversations, have each one read, check the citations and merge the
+answers.
+"""
 
 from __future__ import annotations
 
@@ -8,28 +10,318 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from uuid import uuid4
 
 from lossless.errors import ModelError
-from lossless.recall import candidates, grants, loop, pack
-from lossless.recall.answered import Answer, Part, merged, no_answer
-from lossless.recall.candidates import MAX_BUCKETS, shares
-from lossless.recall.citations import settled
-from lossless.recall.delegate import Failure, Reply, Task, ask_host, failed
-from lossless.recall.scope import Scope
+from lossless.recall import delegate
+from lossless.recall import scope as recall_scope
+from lossless.recall.delegate import DelegateFailure, DelegateReply, DelegateTask, ask_delegate, phase_failure
+from lossless.recall.results import Reference, find_references, parse_reference
+from lossless.recall.scope import GrepRequest, Scope, not_in_scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from lossless.recall.candidates import Bucket
-    from lossless.recall.delegate import Delegate, Model, Use
-    from lossless.recall.scope import Caller, Grep
+    from lossless.recall.delegate import Delegate, ReaderModel, UseTool
+    from lossless.recall.scope import Caller, Grep, SearchIn
     from lossless.store.archive import Archive
+
+_HINT = "lcm_recall finds evidence without a model; lcm_describe opens what it names."
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerPart:
+    """What became of one conversation."""
+
+    conversation_id: int
+    status: Literal["success", "failed", "skipped"]
+    #: Where its reader was to begin.
+    seed_ids: tuple[str, ...]
+    reply: DelegateReply | None = None
+    failure: DelegateFailure | None = None
+    elapsed_ms: int | None = None
+    strategy: str | None = None
+    #: Ids that the reader made up.
+    dropped: tuple[str, ...] = ()
+
+    @property
+    def details(self) -> dict[str, Any]:
+        reply, failure = self.reply or DelegateReply(""), self.failure
+        found: dict[str, Any] = {
+            "conversationId": self.conversation_id,
+            "status": self.status,
+            "expandedSummaryCount": reply.expanded_summary_count,
+            "citedIds": list(reply.cited_ids),
+            "totalSourceTokens": reply.total_source_tokens,
+            "truncated": reply.truncated or self.status != "success",
+            "summaryIds": list(self.seed_ids),
+        }
+        if failure is not None:
+            found |= {"error": failure.text, "errorCode": failure.code, "phase": failure.phase}
+        if self.elapsed_ms is not None:
+            found["elapsedMs"] = self.elapsed_ms
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer with the ids that carry it; `error` says why there is none."""
+
+    text: str
+    cited_ids: tuple[str, ...] = ()
+    conversation_ids: tuple[int, ...] = ()
+    expanded_summary_count: int = 0
+    total_source_tokens: int = 0
+    truncated: bool = False
+    parts: tuple[AnswerPart, ...] = ()
+    #: Whether more than one conversation was asked for.
+    several: bool = False
+    #: Conversations of the same session that match, too, and were not read.
+    others: tuple[int, ...] = ()
+    error: str | None = None
+    error_code: str | None = None
+    reason: str | None = None
+
+    def __str__(self) -> str:
+        return self.text if self.error is None else self.error
+
+    @property
+    def strategy(self) -> str | None:
+        """How it was found: `loop`, `pack`, `delegate`, or `evidence` when no model was there."""
+        return next((part.strategy for part in self.parts if part.status == "success"), None)
+
+    @property
+    def dropped_ids(self) -> tuple[str, ...]:
+        """Ids that a reader cited and that are not in the archive."""
+        return tuple(dict.fromkeys(chain.from_iterable(part.dropped for part in self.parts)))
+
+    @property
+    def details(self) -> dict[str, Any]:
+        found: dict[str, Any] = {} if self.error is None else {"error": self.error}
+        if self.error is None:
+            found["answer"] = self.text
+        if self.error_code is not None:
+            found["errorCode"] = self.error_code
+        if self.reason is not None:
+            found["reason"] = self.reason
+        if self.error is not None and self.parts:
+            found["hint"] = _HINT
+        found |= {
+            "citedIds": list(self.cited_ids),
+            "sourceConversationIds": list(self.conversation_ids),
+            "expandedSummaryCount": self.expanded_summary_count,
+            "totalSourceTokens": self.total_source_tokens,
+            "truncated": self.truncated,
+        }
+        if len(self.conversation_ids) == 1:
+            found["sourceConversationId"] = self.conversation_ids[0]
+        if self.several or any(part.status == "failed" for part in self.parts):
+            found["conversationBreakdown"] = [part.details for part in self.parts]
+        optional = {
+            "strategy": self.strategy,
+            "droppedIds": list(self.dropped_ids),
+            "otherConversationIds": list(self.others),
+        }
+        return found | {name: value for name, value in optional.items() if value}
+
+
+def no_answer(text: str, code: str | None, *, reason: str | None = None) -> Answer:
+    """The answer to a question that was not read for."""
+    return Answer("", truncated=True, error=text, error_code=code, reason=reason)
+
+
+def merge_parts(parts: Sequence[AnswerPart], *, others: tuple[int, ...] = (), several: bool = False) -> Answer:
+    """One answer from all parts; an error only when every conversation that was read failed."""
+    good = [part for part in parts if part.reply is not None]
+    if not good:
+        failures = [part.failure for part in parts if part.failure is not None]
+        text = "; ".join(dict.fromkeys(failure.text for failure in failures)) or "nothing was read"
+        code = failures[0].code if failures else None
+        return replace(no_answer(text, code), parts=tuple(parts), several=several, others=others)
+    replies = [part.reply for part in good if part.reply is not None]
+    return Answer(
+        replies[0].answer if len(parts) == 1 else _merged_text(parts),
+        tuple(dict.fromkeys(chain.from_iterable(reply.cited_ids for reply in replies))),
+        tuple(sorted(part.conversation_id for part in good)),
+        sum(reply.expanded_summary_count for reply in replies),
+        sum(reply.total_source_tokens for reply in replies),
+        any(reply.truncated for reply in replies) or len(good) < len(parts),
+        tuple(parts),
+        several,
+        others,
+    )
+
+
+def _merged_text(parts: Sequence[AnswerPart]) -> str:
+    good = [(part, part.reply) for part in parts if part.reply is not None]
+    lines = [f"Merged findings across {len(good)} conversation{'s' if len(good) != 1 else ''}"]
+    lines += [f"### Conversation {part.conversation_id}\n{reply.answer}" for part, reply in good]
+    missing = [f"{part.conversation_id} ({part.status})" for part in parts if part.reply is None]
+    if missing:
+        lines.append(f"Partial coverage: not read were {', '.join(missing)}.")
+    return "\n\n".join(lines)
+
+
+MAX_CONVERSATIONS = 3
+#: How many hits of a search are looked at.
+_HITS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerCandidate:
+    """Something to open: a summary, or a message that no summary covers yet."""
+
+    id: str
+    conversation_id: int
+    matched_at: datetime
+    #: Whether the caller named it.
+    is_explicit: bool = False
+    #: Whether it is here because of a message below it.
+    is_message_backed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationCandidates:
+    """The candidates of one conversation, in the order in which they were found."""
+
+    conversation_id: int
+    candidates: tuple[AnswerCandidate, ...]
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(candidate.id for candidate in self.candidates)
+
+    @property
+    def message_backed_ids(self) -> tuple[str, ...]:
+        return tuple(candidate.id for candidate in self.candidates if candidate.is_message_backed)
+
+    @property
+    def explicit_ids(self) -> tuple[str, ...]:
+        return tuple(candidate.id for candidate in self.candidates if candidate.is_explicit)
+
+
+def find_candidates(
+    archive: Archive, grep: Grep, scope: Scope, summary_ids: Sequence[str], query: str | None, now: datetime
+) -> list[AnswerCandidate]:
+    """What the caller named, then what its query finds.
+
+    Summaries are searched; where none is found, messages, each for the leaf above it or, when it is not
+    folded yet, for itself. `NotFound` for a named summary that is not in scope.
+    """
+    found = {candidate.id: candidate for candidate in _named(archive, scope, summary_ids)}
+    if query and query.strip():
+        hits = grep(archive, scope, _search(query, "summaries"), now).hits
+        searched = [AnswerCandidate(str(hit.id), hit.conversation_id, hit.created_at) for hit in hits]
+        for candidate in searched or _message_backed(archive, grep, scope, query, now):
+            found.setdefault(candidate.id, candidate)
+    return list(found.values())
+
+
+def _search(query: str, search_in: SearchIn) -> GrepRequest:
+    return GrepRequest(query, "full_text", search_in, limit=_HITS, sort="relevance")
+
+
+def _named(archive: Archive, scope: Scope, summary_ids: Sequence[str]) -> Iterable[AnswerCandidate]:
+    nodes = {node.id: node for node in archive.summaries.many(summary_ids)}
+    for id_ in summary_ids:
+        summary = nodes.get(id_)
+        if summary is None or not scope.allows(summary.conversation_id):
+            raise not_in_scope(scope, id_)
+        yield AnswerCandidate(id_, summary.conversation_id, summary.latest_at or summary.created_at, is_explicit=True)
+
+
+def _message_backed(archive: Archive, grep: Grep, scope: Scope, query: str, now: datetime) -> list[AnswerCandidate]:
+    hits = grep(archive, scope, _search(query, "messages"), now).hits
+    echoes = archive.search.echoes(hit.id for hit in hits if isinstance(hit.id, int))
+    message_ids = [hit.id for hit in hits if isinstance(hit.id, int) and hit.id not in echoes]
+    leaves = archive.summaries.covering(message_ids)
+    return [
+        AnswerCandidate(
+            leaves.get(hit.id, f"msg#{hit.id}"),
+            hit.conversation_id,
+            hit.created_at,
+            is_message_backed=hit.id in leaves,
+        )
+        for hit in hits
+        if isinstance(hit.id, int) and hit.id not in echoes
+    ]
+
+
+def group_candidates(candidates: Iterable[AnswerCandidate]) -> list[ConversationCandidates]:
+    """The candidates by conversation, the likeliest conversation first.
+
+    More named ones win, then more candidates, then the newest match, then more that messages back, then
+    the older conversation.
+    """
+    by_conversation: dict[int, list[AnswerCandidate]] = {}
+    for candidate in candidates:
+        by_conversation.setdefault(candidate.conversation_id, []).append(candidate)
+    found = [ConversationCandidates(id_, tuple(members)) for id_, members in by_conversation.items()]
+    return sorted(found, key=_rank)
+
+
+def _rank(bucket: ConversationCandidates) -> tuple[int, int, float, int, int]:
+    newest = max(candidate.matched_at.timestamp() for candidate in bucket.candidates)
+    return (
+        -len(bucket.explicit_ids),
+        -len(bucket.candidates),
+        -newest,
+        -len(bucket.message_backed_ids),
+        bucket.conversation_id,
+    )
+
+
+def split_tokens(token_cap: int, count: int) -> list[int]:
+    """A cap split evenly; the first ones get what does not divide.
+
+    >>> split_tokens(4000, 3)
+    [1334, 1333, 1333]
+    """
+    share, rest = divmod(max(0, token_cap), count)
+    return [share + (1 if n < rest else 0) for n in range(count)]
+
+
+MISSING_ID_MARK = " [no such id]"
+
+
+def check_citations(archive: Archive, scope: Scope, reply: DelegateReply) -> tuple[DelegateReply, tuple[str, ...]]:
+    """The reply with citations that are in scope only, in the text, too; and the ids that were made up.
+
+    An id that stands in the text counts as cited.
+    """
+    spots = find_references(reply.answer)
+    named = [parse_reference(id_) for id_ in reply.cited_ids] + [reference for _, _, reference in spots]
+    there = existing_ids(archive, scope, named)
+    pieces: list[str] = []
+    at = 0
+    for _, end, reference in spots:
+        if reference.id not in there:
+            pieces += [reply.answer[at:end], MISSING_ID_MARK]
+            at = end
+    answer = "".join([*pieces, reply.answer[at:]])
+    ids = list(dict.fromkeys(reference.id for reference in named))
+    cited = tuple(id_ for id_ in ids if id_ in there)
+    return replace(reply, answer=answer, cited_ids=cited), tuple(id_ for id_ in ids if id_ not in there)
+
+
+def existing_ids(archive: Archive, scope: Scope, references: Iterable[Reference]) -> set[str]:
+    """The ids among them that are in the archive and in scope."""
+    named = list(references)
+    homes: dict[str, int] = {}
+    summaries = archive.lineage.nodes(known.id for known in named if known.kind == "summary")
+    homes |= {node.id: node.conversation_id for node in summaries.values()}
+    places = archive.lineage.places(known.message_id for known in named if known.kind == "message")
+    homes |= {f"msg#{id_}": place[0] for id_, place in places.items()}
+    files = archive.files.many(known.id for known in named if known.kind == "file")
+    homes |= {stored.id: stored.conversation_id for stored in files.values()}
+    return {id_ for id_, conversation_id in homes.items() if scope.allows(conversation_id)}
+
 
 Strategy: TypeAlias = Literal["auto", "loop", "pack"]
 
-NOTHING_FOUND = "No matching summaries found for this scope."
+NO_CANDIDATES = "No matching summaries found for this scope."
 #: What of the whole time is kept for cleaning up, at most.
 _RESERVE_SECONDS = 30.0
 _RESERVE_SHARE = 4
@@ -45,21 +337,21 @@ class Question:
     summary_ids: tuple[str, ...] = ()
     #: How long the answer should be at most; stated, not enforced.
     max_tokens: int = 2000
-    token_cap: int = grants.TOKEN_CAP
+    token_cap: int = recall_scope.GRANT_TOKEN_CAP
     timeout_seconds: float = 150.0
     work_seconds: float = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class AnswerSetup:
     """What answering works with. Without a model and a delegate, the answer is the evidence itself."""
 
     archive: Archive
     grep: Grep
     #: Gives the tools to a reader, within its task's grant.
-    tools: Callable[[Task], Use]
+    tools: Callable[[DelegateTask], UseTool]
     #: The model to ask, and the one to ask when it refuses.
-    models: tuple[Model, ...] = ()
+    models: tuple[ReaderModel, ...] = ()
     #: The host's own sub-agents; they go before models.
     delegate: Delegate | None = None
     strategy: Strategy = "auto"
@@ -69,49 +361,49 @@ class Means:
     asking: frozenset[int] = frozenset()
 
 
-def answer(means: Means, question: Question, scope: Scope, caller: Caller) -> Answer:
+def answer(means: AnswerSetup, question: Question, scope: Scope, caller: Caller) -> Answer:
     """An answer with citations that exist, or the reason why there is none. One deadline holds for all of it.
 
     `NotFound` for a named summary that is not in scope. Grants are revoked on every exit.
     """
     if caller.is_delegated or scope.grant is not None:
         request = f"{question.prompt}\0{question.query}\0{question.summary_ids}"
-        return _blocked(grants.recursion_block(means.archive, caller.name, request, means.clock()))
+        return _blocked(recall_scope.recursion_block(means.archive, caller.name, request, means.clock()))
     if caller.session is None:
-        return _answer(means, question, scope, caller)
+        return _answer_in_scope(means, question, scope, caller)
     length = timedelta(seconds=question.timeout_seconds)
-    with grants.one_at_a_time(means.archive, caller.name, means.clock, length) as is_free:
+    with recall_scope.answer_slot(means.archive, caller.name, means.clock, length) as is_free:
         if not is_free:
-            return _blocked(grants.concurrency_block())
-        return _answer(means, question, scope, caller)
+            return _blocked(recall_scope.concurrency_block())
+        return _answer_in_scope(means, question, scope, caller)
 
 
-def _blocked(block: grants.Blocked) -> Answer:
+def _blocked(block: recall_scope.AnswerBlocked) -> Answer:
     return no_answer(block.text, block.code, reason=block.reason)
 
 
-def _answer(means: Means, question: Question, scope: Scope, caller: Caller) -> Answer:
+def _answer_in_scope(means: AnswerSetup, question: Question, scope: Scope, caller: Caller) -> Answer:
     started = means.monotonic()
-    found = candidates.find(means.archive, means.grep, scope, question.summary_ids, question.query, means.clock())
+    found = find_candidates(means.archive, means.grep, scope, question.summary_ids, question.query, means.clock())
     if not found:
         if scope.kind == "all":
             return no_answer("No matching summaries found in any conversation.", None)
-        return Answer(NOTHING_FOUND)
-    ranked = candidates.buckets(found)
+        return Answer(NO_CANDIDATES)
+    ranked = group_candidates(found)
     if scope.kind == "all":
-        chosen, skipped = ranked[:MAX_BUCKETS], ranked[MAX_BUCKETS:]
-        others: list[Bucket] = []
+        chosen, skipped = ranked[:MAX_CONVERSATIONS], ranked[MAX_CONVERSATIONS:]
+        others: list[ConversationCandidates] = []
     else:
         first = found[0].conversation_id
         chosen = [bucket for bucket in ranked if bucket.conversation_id == first]
         skipped, others = [], [bucket for bucket in ranked if bucket.conversation_id != first]
     until = started + _work_seconds(question)
     work = [
-        _Work(means, question, bucket, cap, started, until, caller.name)
-        for bucket, cap in zip(chosen, shares(question.token_cap, len(chosen)), strict=True)
+        _ConversationTask(means, question, bucket, cap, started, until, caller.name)
+        for bucket, cap in zip(chosen, split_tokens(question.token_cap, len(chosen)), strict=True)
     ]
-    parts = [*_run_all(work), *(Part(bucket.conversation_id, "skipped", bucket.ids) for bucket in skipped)]
-    return merged(parts, others=tuple(bucket.conversation_id for bucket in others), several=scope.kind == "all")
+    parts = [*_run_all(work), *(AnswerPart(bucket.conversation_id, "skipped", bucket.ids) for bucket in skipped)]
+    return merge_parts(parts, others=tuple(bucket.conversation_id for bucket in others), several=scope.kind == "all")
 
 
 def _work_seconds(question: Question) -> float:
@@ -120,19 +412,19 @@ def _work_seconds(question: Question) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _ConversationTask:
     """One conversation to be read for one question."""
 
-    means: Means
+    means: AnswerSetup
     question: Question
-    bucket: Bucket
+    bucket: ConversationCandidates
     token_cap: int
     started: float
     until: float
     issuer: str
 
 
-def _run_all(work: list[_Work]) -> list[Part]:
+def _run_all(work: list[_ConversationTask]) -> list[AnswerPart]:
     """Each conversation's part; several are read at the same time."""
     if len(work) == 1:
         return [_part(work[0])]
@@ -141,41 +433,41 @@ def _run_all(work: list[_Work]) -> list[Part]:
         return [part.result() for part in parts]
 
 
-def _part(work: _Work) -> Part:
+def _part(work: _ConversationTask) -> AnswerPart:
     """What one conversation says, its citations checked."""
     begun = work.means.monotonic()
-    outcome, strategy = _read(work)
+    outcome, strategy = _read_conversation(work)
     elapsed = int(1000 * (work.means.monotonic() - begun))
     id_, ids = work.bucket.conversation_id, work.bucket.ids
-    if isinstance(outcome, Failure):
-        return Part(id_, "failed", ids, failure=outcome, elapsed_ms=elapsed, strategy=strategy)
-    reply, dropped = settled(work.means.archive, _scope(work), outcome)
+    if isinstance(outcome, DelegateFailure):
+        return AnswerPart(id_, "failed", ids, failure=outcome, elapsed_ms=elapsed, strategy=strategy)
+    reply, dropped = check_citations(work.means.archive, _scope(work), outcome)
     asking = {f"msg#{message_id}" for message_id in work.means.asking}
     reply = replace(reply, cited_ids=tuple(cited for cited in reply.cited_ids if cited not in asking))
-    return Part(id_, "success", ids, reply, elapsed_ms=elapsed, strategy=strategy, dropped=dropped)
+    return AnswerPart(id_, "success", ids, reply, elapsed_ms=elapsed, strategy=strategy, dropped=dropped)
 
 
-def _read(work: _Work) -> tuple[Reply | Failure, str]:
+def _read_conversation(work: _ConversationTask) -> tuple[DelegateReply | DelegateFailure, str]:
     means, question = work.means, work.question
     if means.delegate is not None and not means.archive.read_only:
         with _granted(work) as task:
-            outcome = ask_host(means.delegate, task)
+            outcome = ask_delegate(means.delegate, task)
             grant = means.archive.grants.get(task.grant_id)
-        if isinstance(outcome, Reply) and grant is not None:
+        if isinstance(outcome, DelegateReply) and grant is not None:
             outcome = replace(outcome, total_source_tokens=max(outcome.total_source_tokens, grant.tokens_used))
         return outcome, "delegate"
     if not means.models:
-        return pack.without_model(_gather(work, min(work.token_cap, question.max_tokens))), "evidence"
+        return delegate.reply_with_evidence(_gather(work, min(work.token_cap, question.max_tokens))), "evidence"
     refusal = ""
     for model in means.models[:2]:
         try:
-            return _ask(work, model)
+            return _ask_reader(work, model)
         except ModelError as error:
             refusal = str(error)
-    return failed("spawn", refusal), "none"
+    return phase_failure("spawn", refusal), "none"
 
 
-def _ask(work: _Work, model: Model) -> tuple[Reply | Failure, str]:
+def _ask_reader(work: _ConversationTask, model: ReaderModel) -> tuple[DelegateReply | DelegateFailure, str]:
     """A model's answer, by the strategy that is set, that it is known to manage, or that did not fail."""
     means = work.means
     wanted = means.strategy
@@ -185,41 +477,45 @@ def _ask(work: _Work, model: Model) -> tuple[Reply | Failure, str]:
         wanted = "pack"
     if wanted != "pack":
         with _granted(work) as task:
-            outcome = loop.run(model, task, means.tools(task), work.until, means.monotonic)
-        is_clumsy = isinstance(outcome, Failure) and outcome.phase in ("read_reply", "parse_reply")
+            outcome = delegate.run_tool_loop(model, task, means.tools(task), work.until, means.monotonic)
+        is_clumsy = isinstance(outcome, DelegateFailure) and outcome.phase in ("read_reply", "parse_reply")
         if wanted == "loop" or not is_clumsy:
             return outcome, "loop"
     packed = _gather(work, work.token_cap)
     question = work.question
-    outcome = pack.run(model, question.prompt, packed, question.max_tokens, work.until, means.monotonic)
-    if wanted == "auto" and isinstance(outcome, Reply):
+    outcome = delegate.ask_with_evidence(
+        model, question.prompt, packed, question.max_tokens, work.until, means.monotonic
+    )
+    if wanted == "auto" and isinstance(outcome, DelegateReply):
         with means.archive.writing():
             means.archive.grants.remember(_MEMORY + model.name, "pack")
     return outcome, "pack"
 
 
-def _gather(work: _Work, token_cap: int) -> pack.Packed:
+def _gather(work: _ConversationTask, token_cap: int) -> delegate.PackedEvidence:
     question = work.question
     words = question.query if question.query and question.query.strip() else question.prompt
     means = work.means
-    return pack.gather(means.archive, means.grep, _scope(work), work.bucket, words, token_cap, means.clock())
+    return delegate.gather_evidence(
+        means.archive, means.grep, _scope(work), work.bucket, words, token_cap, means.clock()
+    )
 
 
-def _scope(work: _Work) -> Scope:
+def _scope(work: _ConversationTask) -> Scope:
     return Scope("conversation", (work.bucket.conversation_id,))
 
 
 @contextmanager
-def _granted(work: _Work) -> Iterator[Task]:
+def _granted(work: _ConversationTask) -> Iterator[DelegateTask]:
     """A task with a grant of its own, which ends with the block, whatever happens in it."""
     means, question, bucket = work.means, work.question, work.bucket
     now = means.monotonic()
     left = max(0.0, work.started + question.timeout_seconds - now)
     key = f"agent:{_agent(work.issuer)}:subagent:{uuid4()}"
-    terms = grants.Terms((bucket.conversation_id,), work.token_cap, ttl=timedelta(seconds=left))
-    grant = grants.issue(means.archive, work.issuer, key, terms, means.clock())
+    terms = recall_scope.GrantTerms((bucket.conversation_id,), work.token_cap, ttl=timedelta(seconds=left))
+    grant = recall_scope.issue_grant(means.archive, work.issuer, key, terms, means.clock())
     try:
-        yield Task(
+        yield DelegateTask(
             question.prompt,
             question.query,
             bucket.conversation_id,
@@ -232,7 +528,7 @@ def _granted(work: _Work) -> Iterator[Task]:
             bucket.message_backed_ids,
         )
     finally:
-        grants.end_child(means.archive, key, means.clock(), deleted=True)
+        recall_scope.end_child_grants(means.archive, key, means.clock(), deleted=True)
 
 
 def _agent(session: str) -> str:

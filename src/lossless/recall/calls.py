@@ -1,4 +1,4 @@
-"""What each tool does when it is called: arguments in, a text to read and details for programs out."""
+"""What each tool does when it is called: checked arguments in, a text for the agent and details for programs out."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from typing import TYPE_CHECKING, Any
 from lossless.errors import BadInput, GrantError, LosslessError, NotFound
 from lossless.model.conversations import Session
 from lossless.model.times import state_time
+from lossless.recall import answer
 from lossless.recall import answer as answering
-from lossless.recall import candidates
-from lossless.recall.asker import asking_messages
-from lossless.recall.delegate import Used
+from lossless.recall.delegate import ToolUse
 from lossless.recall.describe import DescribeRequest, describe
+from lossless.recall.evidence import question_messages, recall
 from lossless.recall.expand import ExpandRequest, expand
-from lossless.recall.recall import recall
-from lossless.recall.references import parse, parse_all
-from lossless.recall.room import MAX_CHARS
-from lossless.recall.scope import OUT_OF_SCOPE, Caller, GrepRequest, Scope, resolve
+from lossless.recall.results import MAX_RESULT_CHARS, parse_reference, parse_references
+from lossless.recall.scope import OUT_OF_SCOPE, Caller, GrepRequest, Scope, resolve_scope
 
 if TYPE_CHECKING:
-    from lossless.recall.answered import Answer
-    from lossless.recall.arguments import Arguments
-    from lossless.recall.delegate import Task, Use
-    from lossless.recall.found import Finding
-    from lossless.recall.tools import Toolbox
+    from datetime import datetime
+
+    from lossless.model.records import ConversationRow, IngestHealth
+    from lossless.recall.answer import Answer
+    from lossless.recall.delegate import DelegateTask, UseTool
+    from lossless.recall.results import SearchHit
+    from lossless.recall.tools import Arguments, Toolbox
+    from lossless.store.views import ArchiveTotals
 
 #: How many summaries a query opens.
 _QUERY_SUMMARIES = 8
@@ -35,7 +36,7 @@ _SUBAGENTS_HINT = "Call lcm_expand_query to have a sub-agent read, or lcm_descri
 
 
 @dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolCallResult:
     """What a tool returns: a text of bounded length that an agent reads, and details for programs."""
 
     text: str
@@ -44,9 +45,9 @@ class ToolResult:
 
     def __post_init__(self) -> None:
         text = self.text.encode("utf-8", "replace").decode()
-        if len(text) > MAX_CHARS:
+        if len(text) > MAX_RESULT_CHARS:
             note = "\n(truncated: the result is too long)"
-            text = text[: MAX_CHARS - len(note)] + note
+            text = text[: MAX_RESULT_CHARS - len(note)] + note
         object.__setattr__(self, "text", text)
 
     @property
@@ -55,13 +56,13 @@ class ToolResult:
         return [{"type": "text", "text": self.text}]
 
 
-def error_result(text: str, *, hint: str | None = None, code: str | None = None) -> ToolResult:
+def error_result(text: str, *, hint: str | None = None, code: str | None = None) -> ToolCallResult:
     """A refusal as JSON: `{error, hint?, errorCode?}`."""
     details = {name: value for name, value in (("error", text), ("hint", hint), ("errorCode", code)) if value}
-    return ToolResult(json.dumps(details, ensure_ascii=False), details, is_error=True)
+    return ToolCallResult(json.dumps(details, ensure_ascii=False), details, is_error=True)
 
 
-def refusal(error: LosslessError, caller: Caller) -> ToolResult:
+def error_to_result(error: LosslessError, caller: Caller) -> ToolCallResult:
     """One of our errors as a tool's result."""
     hint = None
     if isinstance(error, NotFound) and error.kind == OUT_OF_SCOPE and not caller.is_delegated:
@@ -70,7 +71,7 @@ def refusal(error: LosslessError, caller: Caller) -> ToolResult:
 
 
 def _scope(box: Toolbox, args: Arguments, caller: Caller) -> Scope:
-    return resolve(
+    return resolve_scope(
         box.archive,
         caller,
         box.clock(),
@@ -79,21 +80,21 @@ def _scope(box: Toolbox, args: Arguments, caller: Caller) -> Scope:
     )
 
 
-def _warned(scope: Scope, text: str, details: dict[str, Any]) -> ToolResult:
+def _with_scope_warning(scope: Scope, text: str, details: dict[str, Any]) -> ToolCallResult:
     """A result that begins with what the caller should know about its scope."""
     if scope.warning is None:
-        return ToolResult(text, details)
-    return ToolResult(f"Note: {scope.warning}\n\n{text}", details | {"warning": scope.warning})
+        return ToolCallResult(text, details)
+    return ToolCallResult(f"Note: {scope.warning}\n\n{text}", details | {"warning": scope.warning})
 
 
 # --- lcm_grep -------------------------------------------------------------------------------------
 
 
-def call_grep(box: Toolbox, args: Arguments, caller: Caller) -> ToolResult:
+def call_grep(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:
     since, before = args["since"], args["before"]
     if since is not None and before is not None and since >= before:
         raise BadInput(f"since must be earlier than before: {_SPAN_HINT}")
-    file_ids = tuple(named.id for named in parse_all(args["fileIds"], kinds=("file",)))
+    file_ids = tuple(named.id for named in parse_references(args["fileIds"], kinds=("file",)))
     if file_ids and args["scope"] != "files":
         raise BadInput('fileIds is only for scope="files"')
     scope = _scope(box, args, caller)
@@ -112,10 +113,10 @@ def call_grep(box: Toolbox, args: Arguments, caller: Caller) -> ToolResult:
         "matches": [_hit_details(hit) for hit in found.hits],
     }
     more = {"hint": found.hint, "warning": scope.warning}
-    return ToolResult(str(found), details | {name: text for name, text in more.items() if text})
+    return ToolCallResult(str(found), details | {name: text for name, text in more.items() if text})
 
 
-def _hit_details(hit: Finding) -> dict[str, Any]:
+def _hit_details(hit: SearchHit) -> dict[str, Any]:
     details: dict[str, Any] = {
         "id": hit.id,
         "type": hit.kind,
@@ -134,8 +135,8 @@ def _hit_details(hit: Finding) -> dict[str, Any]:
 # --- lcm_describe ---------------------------------------------------------------------------------
 
 
-def call_describe(box: Toolbox, args: Arguments, caller: Caller) -> ToolResult:
-    reference = parse(args["id"])
+def call_describe(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:
+    reference = parse_reference(args["id"])
     request = DescribeRequest(
         args["tokenCap"],
         box.settings.max_expand_tokens,
@@ -146,25 +147,27 @@ def call_describe(box: Toolbox, args: Arguments, caller: Caller) -> ToolResult:
     )
     scope = _scope(box, args, caller)
     found = describe(box.archive, reference, scope, box.clock(), request, box.open_file)
-    return _warned(scope, str(found), found.details)
+    return _with_scope_warning(scope, str(found), found.details)
 
 
 # --- lcm_expand -----------------------------------------------------------------------------------
 
 
-def call_expand(box: Toolbox, args: Arguments, caller: Caller) -> ToolResult:
+def call_expand(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:
     if not may_expand(box, caller):
         return error_result(_SUBAGENTS_ONLY, hint=_SUBAGENTS_HINT, code="SUBAGENTS_ONLY")
     scope = _scope(box, args, caller)
     ids, query = args["summaryIds"], args["query"]
-    references = parse_all(ids, kinds=("summary", "message"))
+    references = parse_references(ids, kinds=("summary", "message"))
     if query and not args["cursor"]:
-        found = candidates.find(box.archive, box.grep, scope, (), query, box.clock())
+        found = answer.find_candidates(box.archive, box.grep, scope, (), query, box.clock())
         if not found and not references:
-            return _warned(scope, "Nothing found for this query in this scope.", {"citedIds": [], "totalTokens": 0})
-        more = parse_all((candidate.id for candidate in found[:_QUERY_SUMMARIES]), kinds=("summary", "message"))
+            return _with_scope_warning(
+                scope, "Nothing found for this query in this scope.", {"citedIds": [], "totalTokens": 0}
+            )
+        more = parse_references((candidate.id for candidate in found[:_QUERY_SUMMARIES]), kinds=("summary", "message"))
         references = tuple(dict.fromkeys((*references, *more)))
-    around = parse(args["around"]) if args["around"] else None
+    around = parse_reference(args["around"]) if args["around"] else None
     if around is not None and around.kind != "message":
         raise BadInput(f"around must be a message, such as msg#12, not {around.id}")
     request = ExpandRequest(
@@ -175,7 +178,7 @@ def call_expand(box: Toolbox, args: Arguments, caller: Caller) -> ToolResult:
         around.message_id if around else None,
     )
     opened = expand(box.archive, request, scope, box.clock(), args["cursor"] or None)
-    return _warned(scope, str(opened), opened.details)
+    return _with_scope_warning(scope, str(opened), opened.details)
 
 
 def may_expand(box: Toolbox, caller: Caller) -> bool:
@@ -189,10 +192,10 @@ def may_expand(box: Toolbox, caller: Caller) -> bool:
 # --- lcm_expand_query -----------------------------------------------------------------------------
 
 
-def call_expand_query(box: Toolbox, args: Arguments, caller: Caller) -> ToolResult:
+def call_expand_query(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:
     if not args["query"] and not args["summaryIds"]:
         raise BadInput("pass query, summaryIds or both")
-    ids = tuple(named.id for named in parse_all(args["summaryIds"], kinds=("summary",)))
+    ids = tuple(named.id for named in parse_references(args["summaryIds"], kinds=("summary",)))
     settings = box.settings
     timeout = args["timeoutMs"] or min(600_000, settings.delegation_timeout_ms + 30_000)
     question = answering.Question(
@@ -211,36 +214,36 @@ def call_expand_query(box: Toolbox, args: Arguments, caller: Caller) -> ToolResu
             raise
         scope = Scope("grant", ())
     asks = (question.prompt, question.query or "")
-    found = answering.answer(_means(box, caller, asks), question, scope, caller)
+    found = answering.answer(_answer_setup(box, caller, asks), question, scope, caller)
     details = found.details | ({"warning": scope.warning} if scope.warning else {})
-    return ToolResult(_bounded_json(found, details), details, is_error=found.error is not None)
+    return ToolCallResult(_bounded_json(found, details), details, is_error=found.error is not None)
 
 
 def _bounded_json(found: Answer, details: dict[str, Any]) -> str:
     """The details as JSON; an answer that makes them too long is cut, so that they stay JSON."""
     text = json.dumps(details, ensure_ascii=False)
-    if len(text) <= MAX_CHARS or "answer" not in details:
+    if len(text) <= MAX_RESULT_CHARS or "answer" not in details:
         return text
     rest = details | {"answer": "", "truncated": True, "conversationBreakdown": []}
-    room = (MAX_CHARS - len(json.dumps(rest, ensure_ascii=False))) // 2
+    room = (MAX_RESULT_CHARS - len(json.dumps(rest, ensure_ascii=False))) // 2
     return json.dumps(rest | {"answer": found.text[: max(0, room)]}, ensure_ascii=False)
 
 
-def _means(box: Toolbox, caller: Caller, questions: tuple[str, ...]) -> answering.Means:
+def _answer_setup(box: Toolbox, caller: Caller, questions: tuple[str, ...]) -> answering.AnswerSetup:
     """What answering works with. Readers are not shown the message that asks."""
-    asking = _asking(box, caller)
+    asking = _question_ids(box, caller)
     box = replace(box, asking=asking, questions=questions)
 
-    def tools(task: Task) -> Use:
+    def tools(task: DelegateTask) -> UseTool:
         reader = Caller(Session(key=task.session_key), task.grant_id, caller.host_has_subagents)
 
-        def use(name: str, args: dict[str, Any]) -> Used:
+        def use(name: str, args: dict[str, Any]) -> ToolUse:
             result = box.call(name, args, reader)
-            return Used(result.text, result.details, result.is_error)
+            return ToolUse(result.text, result.details, result.is_error)
 
         return use
 
-    return answering.Means(
+    return answering.AnswerSetup(
         box.archive,
         box.grep,
         tools,
@@ -253,20 +256,113 @@ def _means(box: Toolbox, caller: Caller, questions: tuple[str, ...]) -> answerin
     )
 
 
-def _asking(box: Toolbox, caller: Caller) -> frozenset[int]:
-    return box.asking | (asking_messages(box.archive, caller.session) if caller.in_turn else frozenset())
+def _question_ids(box: Toolbox, caller: Caller) -> frozenset[int]:
+    return box.asking | (question_messages(box.archive, caller.session) if caller.in_turn else frozenset())
 
 
 # --- lcm_recall -----------------------------------------------------------------------------------
 
 
-def call_recall(box: Toolbox, args: Arguments, caller: Caller) -> ToolResult:
+def call_recall(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:
     scope = _scope(box, args, caller)
     most = args["maxTokens"] or box.settings.recall_max_tokens
-    found = recall(box.archive, scope, args["question"], most, box.clock(), _asking(box, caller))
+    found = recall(box.archive, scope, args["question"], most, box.clock(), _question_ids(box, caller))
     evidence = [
         {"id": item.reference, "conversationId": item.conversation_id, "seq": item.seq, "role": item.role,
          "createdAt": state_time(item.created_at), "text": item.text, "summaryId": item.summary_id}
         for item in found.evidence
     ]  # fmt: skip
-    return _warned(scope, str(found), {"evidence": evidence})
+    return _with_scope_warning(scope, str(found), {"evidence": evidence})
+
+
+#: A title or a session key is shown up to so many characters.
+_NAME_CHARS = 80
+
+
+def call_status(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:
+    """How much is kept, whether anything is held up, and the newest conversations with their numbers.
+
+    Raises GrantError for a sub-agent: it sees what its grant names, and this names everything.
+    """
+    if caller.is_delegated:
+        raise GrantError("the status of the archive is not for sub-agents")
+    archive, now = box.archive, box.clock()
+    with archive.reading():
+        totals, live = archive.care.totals(), archive.care.liveness()
+        held = len(archive.transcripts.held())
+        newest = archive.listings.conversations(args["limit"]).rows
+        own = None if caller.session is None else archive.conversations.find(caller.session)
+    details: dict[str, Any] = {
+        "conversations": totals.counts.conversations,
+        "messages": totals.counts.messages,
+        "messageTokens": totals.message_tokens,
+        "summaries": totals.counts.summaries,
+        "files": totals.counts.files,
+        "lastStoredAt": _time(live.last_stored_at),
+        "lastCompactedAt": _time(live.last_compacted_at),
+        "seen": live.seen,
+        "stored": live.stored,
+        "ambiguous": live.ambiguous,
+        "revised": live.revised,
+        "likely": live.likely,
+        "blocked": len(live.blocked),
+        "quarantined": len(live.quarantined),
+        "heldTranscripts": held,
+        "sweepsPutOff": totals.pending,
+        "conversationId": None if own is None else own.id,
+        "newest": [_row_details(row) for row in newest],
+    }
+    lines = [*_lines(totals, live, held, now)]
+    if own is not None:
+        lines.append(f"This session is conversation {own.id}.")
+    lines += ["", "Newest conversations (pass conversationId to look at one):"] if newest else []
+    lines += [_row(row) for row in newest]
+    return ToolCallResult("\n".join(lines), details)
+
+
+def _lines(totals: ArchiveTotals, live: IngestHealth, held: int, now: datetime) -> list[str]:
+    counts = totals.counts
+    return [
+        f"Kept: {counts.conversations:,} conversations, {counts.messages:,} messages "
+        f"({totals.message_tokens:,} tokens), {counts.summaries:,} summaries, {counts.files:,} files.",
+        f"Last stored: {_ago(live.last_stored_at, now)}. Last compacted: {_ago(live.last_compacted_at, now)}.",
+        f"Seen {live.seen:,}, stored {live.stored:,}, ambiguous {live.ambiguous:,}, revised {live.revised:,}, "
+        f"likely {live.likely:,}. Blocked conversations: "
+        f"{len(live.blocked)}. Transcripts held back: {held}. Quarantined conversations: {len(live.quarantined)}. "
+        f"Sweeps put off: {totals.pending}.",
+    ]
+
+
+def _row(row: ConversationRow) -> str:
+    name = (row.title or row.session_key or row.session_id)[:_NAME_CHARS]
+    name = " ".join(name.split())
+    span = _time(row.latest_message_at) or "undated"
+    return (
+        f"{row.conversation_id}: {name}; {row.message_count:,} messages, {row.summary_count:,} summaries, last {span}"
+    )
+
+
+def _row_details(row: ConversationRow) -> dict[str, Any]:
+    return {
+        "conversationId": row.conversation_id,
+        "sessionKey": row.session_key,
+        "title": row.title,
+        "messages": row.message_count,
+        "summaries": row.summary_count,
+        "latestAt": _time(row.latest_message_at),
+    }
+
+
+def _ago(at: datetime | None, now: datetime) -> str:
+    if at is None:
+        return "never"
+    seconds = max(0, int((now - at).total_seconds()))
+    for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if seconds >= size:
+            count = seconds // size
+            return f"{count:,} {unit}{'s' if count > 1 else ''} ago"
+    return "just now"
+
+
+def _time(at: datetime | None) -> str | None:
+    return None if at is None else state_time(at)

@@ -1,18 +1,31 @@
-"""Evidence: quotations that can be cited and opened, and the text that shows them."""
+"""`recall`: quotations that answer a question in plain words, best first, within a token budget. No model is asked."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lossless.model.tokens import cut_to_tokens
-from lossless.recall.dates import spoken_times
+from lossless.model.messages import sender_name
+from lossless.model.times import from_epoch
+from lossless.model.tokens import cut_to_tokens, estimate_tokens
+from lossless.recall import rank
+from lossless.recall.query import find_times, narrowest_time
+from lossless.recall.rank import ECHO_LIMIT, ELLIPSIS, RankTimeSpan, best_window
+from lossless.recall.scope import GrepRequest
+from lossless.recall.search import MAX_PATTERN_CHARS, grep
+from lossless.store.search.find import SearchScope
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from lossless.recall.scope import Scope
+    from lossless.model.conversations import Session
+    from lossless.recall.query import MentionedTime, TermFinder
+    from lossless.recall.results import SearchResult
+    from lossless.recall.scope import Grep, Scope
+    from lossless.store.archive import Archive
+    from lossless.store.search.find import MessageText
 
 #: Words that make a time relative to the day on which they were said.
 _RELATIVE = re.compile(
@@ -56,7 +69,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Recalled:
+class RecallResult:
     """Evidence for a question, best first; `str()` of it is the text that an agent reads."""
 
     question: str
@@ -78,8 +91,8 @@ class Recalled:
             groups.setdefault(item.place, []).append(item)
         lines = opening_lines(self.question, self.note)
         for place, items in groups.items():
-            lines.append(heading(place, self.scope))
-            lines += [line_of(item) for item in sorted(items, key=lambda item: item.seq)]
+            lines.append(day_heading(place, self.scope))
+            lines += [evidence_line(item) for item in sorted(items, key=lambda item: item.seq)]
         return [*lines, _OPENING] if self.evidence else lines
 
 
@@ -94,30 +107,30 @@ def closing_line() -> str:
     return _OPENING
 
 
-def heading(place: tuple[int, str, str], scope: Scope) -> str:
+def day_heading(place: tuple[int, str, str], scope: Scope) -> str:
     """The line above evidence of one day."""
     conversation_id, day, summary_id = place
     where = "" if scope.is_single else f", conversation {conversation_id}"
     return f"[{day}{where}{f', {summary_id}' if summary_id else ''}]"
 
 
-def line_of(item: Evidence) -> str:
+def evidence_line(item: Evidence) -> str:
     """A quotation with its id, its speaker, and the days that it speaks of."""
     who = f"{item.role} ({item.sender})" if item.sender else item.role
     return f"{item.reference} {who}: {item.text}{f' [{item.days}]' if item.days else ''}"
 
 
-def days_of(text: str, said_at: datetime) -> str:
+def mentioned_days(text: str, said_at: datetime) -> str:
     """What words such as "yesterday" and "two weeks ago" meant on the day they were said.
 
     >>> from datetime import UTC, datetime
-    >>> days_of("I went there last Friday", datetime(2023, 5, 8, tzinfo=UTC))
+    >>> mentioned_days("I went there last Friday", datetime(2023, 5, 8, tzinfo=UTC))
     'last Friday = 2023-05-05'
     """
     if not _RELATIVE.search(text):
         return ""
     known: list[str] = []
-    for spoken in spoken_times(text, said_at):
+    for spoken in find_times(text, said_at):
         words = text[spoken.start : spoken.end]
         if _RELATIVE.search(words) and len(known) < _MOST_DATES:
             last = spoken.before.toordinal() - 1
@@ -126,3 +139,161 @@ def days_of(text: str, said_at: datetime) -> str:
             until = "" if is_day else f"..{type(said_at).fromordinal(last):%Y-%m-%d}"
             known.append(f"{' '.join(words.split())} = {first}{until}")
     return "; ".join(known)
+
+
+def question_messages(archive: Archive, session: Session | None) -> frozenset[int]:
+    """The messages of a session that ask now: the newest user message, and the call that its turn waits for.
+
+    None when its newest message is an answer: then what asks is not stored yet.
+    """
+    conversation = None if session is None else archive.conversations.find(session)
+    newest = None if conversation is None else archive.messages.newest_said_id(conversation.id)
+    if conversation is None or newest is None:
+        return frozenset()
+    last = archive.messages.get(newest).message
+    if last.role == "assistant" and not last.tool_calls:
+        return frozenset()
+    user = archive.messages.newest_users([conversation.id])
+    return frozenset(user.values()) | (frozenset({newest}) if last.role == "assistant" else frozenset())
+
+
+def messages_that_ask(archive: Archive, questions: Iterable[str], found: Iterable[tuple[int, int]]) -> frozenset[int]:
+    """Of found messages with their conversations, those that ask: a newest user message with the same words.
+
+    The same question of an earlier turn is evidence like any other.
+    """
+    known = dict(found)
+    newest = archive.messages.newest_users(set(known.values())).values()
+    asked = {_normalised(question) for question in questions}
+    stored = archive.messages.many([id_ for id_ in newest if id_ in known], exact=False)
+    return frozenset(one.id for one in stored if _normalised(one.message.content) in asked)
+
+
+def grep_without_question(grep: Grep, asking: frozenset[int], questions: tuple[str, ...]) -> Grep:
+    """A search that leaves out the messages that ask."""
+
+    def search(
+        archive: Archive, scope: Scope, request: GrepRequest, now: datetime, /, *, cursor: str | None = None
+    ) -> SearchResult:
+        found = grep(archive, scope, request, now, cursor=cursor)
+        messages = [(hit.id, hit.conversation_id) for hit in found.hits if isinstance(hit.id, int)]
+        gone = asking | messages_that_ask(archive, questions, messages)
+        return replace(found, hits=tuple(hit for hit in found.hits if hit.id not in gone)) if gone else found
+
+    return search
+
+
+def _normalised(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+#: A text up to this long is quoted whole; of longer ones the best piece, a larger one of the first few.
+WHOLE_MESSAGE_CHARS = 480
+PIECE_CHARS = 320
+BEST_CHARS = 800
+_BEST = 4
+_MOST = 200
+_POOL = 300
+#: Less room than this is left empty.
+_LEAST_TOKENS = 24
+_NO_EVIDENCE = "Nothing in scope holds any of this."
+
+
+def recall(
+    archive: Archive, scope: Scope, question: str, max_tokens: int, now: datetime, asking: frozenset[int] = frozenset()
+) -> RecallResult:
+    """The evidence for a question within so many tokens: short quotations from many messages, best first.
+
+    Times in the question are read against `now`, those in the evidence against the day they were said. The message
+    that asks is no evidence: one of `asking`, and the newest of its conversation when it says the same.
+    """
+    spoken = narrowest_time(question[:MAX_PATTERN_CHARS], now)
+    ranking = _rank_messages(archive, scope, question, spoken, now, asking)
+    note = _note(question, spoken) if ranking.texts else _NO_EVIDENCE
+    leaves = archive.summaries.covering([text.id for text, _ in ranking.texts])
+    packed = _EvidencePacker(question, note, scope, max_tokens)
+    for number, (text, score) in enumerate(ranking.texts):
+        whole = " ".join(text.indexed.split())
+        sizes = (WHOLE_MESSAGE_CHARS, BEST_CHARS if number < _BEST else PIECE_CHARS)
+        for quote in _quotes(whole, ranking.finder, ranking.weights, *sizes, packed.room):
+            said_at = from_epoch(text.at / 1000).astimezone(now.tzinfo)
+            item = Evidence(
+                text.id, text.conversation_id, text.seq, score, text.role, said_at, quote,
+                leaves.get(text.id), sender_name(text.sender), mentioned_days(quote, said_at),
+            )  # fmt: skip
+            if packed.take(item):
+                break
+        if packed.room < _LEAST_TOKENS:
+            break
+    return RecallResult(question, scope, tuple(packed.items), note, max_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranking:
+    """Messages, best first, with their scores, and what finds the words in them."""
+
+    texts: Sequence[tuple[MessageText, float]]
+    finder: TermFinder
+    weights: Sequence[float]
+
+
+def _rank_messages(
+    archive: Archive, scope: Scope, question: str, spoken: MentionedTime | None, now: datetime, asking: frozenset[int]
+) -> _Ranking:
+    texts = archive.search.texts
+    span = None if spoken is None else RankTimeSpan(spoken.since.timestamp(), spoken.before.timestamp())
+    words = rank.word_search(archive, question, SearchScope(scope.conversation_ids), "messages")
+    found = rank.ranked_hits(words, _POOL, "relevance", now.timestamp(), span)
+    scores = {hit.id: hit.score for hit in found.hits[:_MOST] if isinstance(hit.id, int) and hit.tier < ECHO_LIMIT}
+    if not scores:
+        hits = grep(archive, scope, GrepRequest(question, search_in="messages", limit=_MOST), now).hits
+        echoes = archive.search.echoes(hit.id for hit in hits if isinstance(hit.id, int))
+        scores = {hit.id: hit.score for hit in hits if isinstance(hit.id, int) and hit.id not in echoes}
+    found_texts = texts.messages(scores)
+    gone = asking | messages_that_ask(archive, (question,), ((text.id, text.conversation_id) for text in found_texts))
+    ranked = [(text, scores[text.id]) for text in found_texts if text.id not in gone]
+    return _Ranking(ranked, words.finder, found.weights or (1.0,) * len(words.query.terms))
+
+
+def _quotes(
+    whole: str, finder: TermFinder, weights: Sequence[float], longest: int, size: int, room: int
+) -> Iterator[str]:
+    """What may be quoted of a text, the most first: all of it, its best piece, as much of that as there is room for."""
+    if len(whole) <= longest:
+        yield whole
+    for chars in (size, 4 * room - 80):
+        if 40 <= chars < len(whole):
+            window = best_window(whole, finder, chars, weights)
+            before = ELLIPSIS if window.start > 0 else ""
+            after = ELLIPSIS if window.end < len(whole) else ""
+            yield f"{before}{whole[window.start : window.end].strip()}{after}"
+
+
+class _EvidencePacker:
+    """Evidence that fits: what each line costs is taken from the room."""
+
+    def __init__(self, question: str, note: str, scope: Scope, max_tokens: int) -> None:
+        around = [*opening_lines(question, note), closing_line()]
+        self.room = max_tokens - sum(estimate_tokens(f"{line}\n") for line in around)
+        self.items: list[Evidence] = []
+        self._scope, self._places = scope, set[tuple[int, str, str]]()
+
+    def take(self, item: Evidence) -> bool:
+        """Take a quotation if there is room for it."""
+        cost = estimate_tokens(f"{evidence_line(item)}\n")
+        if item.place not in self._places:
+            cost += estimate_tokens(f"{day_heading(item.place, self._scope)}\n")
+        if cost > self.room:
+            return False
+        self.room -= cost
+        self.items.append(item)
+        self._places.add(item.place)
+        return True
+
+
+def _note(question: str, spoken: MentionedTime | None) -> str:
+    """The time that the question speaks of, as it was understood."""
+    if spoken is None:
+        return ""
+    words = " ".join(question[spoken.start : spoken.end].split())
+    return f'"{words}" was read as {spoken.since:%Y-%m-%d} up to, without, {spoken.before:%Y-%m-%d}.'

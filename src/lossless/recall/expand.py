@@ -1,21 +1,26 @@
-"""`expand`: the words behind a summary. Text in order, within a cap, with cursors to what is left."""
+"""`expand`: the messages and sources below summaries, in order, within a token cap, with cursors in both directions."""
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, replace
-from itertools import islice
-from typing import TYPE_CHECKING, Literal
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless.errors import BadInput
 from lossless.model.tokens import estimate_tokens
-from lossless.recall import cursors, grants, trail
-from lossless.recall.expanded import Expansion, Piece
-from lossless.recall.references import Reference, message_reference, parse_all
-from lossless.recall.room import Room
-from lossless.recall.said import header, said, span
-from lossless.recall.scope import must_see, not_in_scope
-from lossless.recall.trail import Step, Stop, Trail
+from lossless.recall import results
+from lossless.recall import scope as recall_scope
+from lossless.recall.results import (
+    Reference,
+    TextBudget,
+    format_span,
+    message_header,
+    message_reference,
+    message_text,
+    parse_references,
+)
+from lossless.recall.scope import not_in_scope, require_in_scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,7 +28,221 @@ if TYPE_CHECKING:
 
     from lossless.recall.scope import Scope
     from lossless.store.archive import Archive
-    from lossless.store.lineage import Node
+    from lossless.store.summaries import LineageNode
+
+
+@dataclass(frozen=True, slots=True)
+class ExpandedPiece:
+    """A summary or a message, or a part of one: its characters from `start` up to, without, `end`."""
+
+    kind: Literal["summary", "message"]
+    id: str
+    text: str
+    start: int
+    end: int
+    total: int
+    level: int
+    #: For a message the leaf over it, for a summary what it is a source of.
+    under: str | None
+    #: The piece as it is returned, its title over it, and what that takes.
+    block: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """What was opened; `tokens` is what it takes and what a grant is charged."""
+
+    opened: tuple[str, ...]
+    pieces: tuple[ExpandedPiece, ...]
+    #: Where it goes on, when it does.
+    cursor: str | None = None
+    #: What stands before it, when it was centred on a message.
+    previous: str | None = None
+    token_cap: int = 0
+
+    @property
+    def tokens(self) -> int:
+        return sum(piece.tokens for piece in self.pieces)
+
+    @property
+    def text(self) -> str:
+        return "".join(piece.block for piece in self.pieces)
+
+    @property
+    def truncated(self) -> bool:
+        return self.cursor is not None or self.previous is not None
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """What can be cited from it."""
+        return tuple(dict.fromkeys(piece.id for piece in self.pieces))
+
+    def __str__(self) -> str:
+        lines = [self.text.rstrip("\n")] if self.pieces else []
+        if not self.pieces:
+            too_small = f"The token cap of {self.token_cap:,} is too small for the next piece; ask for more."
+            lines.append(too_small if self.cursor else "There is nothing below.")
+        if self.previous:
+            lines.append(f'(there is more before; cursor="{self.previous}")')
+        if self.cursor:
+            lines.append(f'(truncated at {self.tokens:,} tokens; go on with cursor="{self.cursor}")')
+        return "\n\n".join(lines)
+
+    @property
+    def details(self) -> dict[str, Any]:
+        return {
+            "expandedIds": list(self.opened),
+            "citedIds": list(self.ids),
+            "summaryCount": sum(piece.kind == "summary" for piece in self.pieces),
+            "messageCount": sum(piece.kind == "message" for piece in self.pieces),
+            "totalTokens": self.tokens,
+            "tokenCap": self.token_cap,
+            "truncated": self.truncated,
+            "cursor": self.cursor,
+            "previousCursor": self.previous,
+            "pieces": [
+                {"id": piece.id, "type": piece.kind, "level": piece.level, "under": piece.under,
+                 "tokens": piece.tokens, "start": piece.start, "end": piece.end, "total": piece.total}
+                for piece in self.pieces
+            ],
+        }  # fmt: skip
+
+
+#: How many messages before and after a message belong to its surroundings.
+NEIGHBOUR_COUNT = 100
+#: The most summaries that one expansion walks.
+_MOST = 20_000
+_AHEAD = 8
+
+
+@dataclass(frozen=True, slots=True)
+class WalkStop:
+    """One thing on the way: the text of a summary, or messages in a row."""
+
+    kind: Literal["summary", "messages"]
+    #: The summary; for messages, the leaf that they were folded into, or empty.
+    id: str
+    level: int
+    #: What a summary is a source of.
+    source_of: str | None = None
+    message_ids: tuple[int, ...] = ()
+
+
+#: Where one is: the index of the stop, and of the message in it.
+WalkPlace: TypeAlias = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class WalkStep:
+    """A summary or a message on the way."""
+
+    place: WalkPlace
+    stop: WalkStop
+    message_id: int | None
+
+    @property
+    def name(self) -> str:
+        return self.stop.id if self.message_id is None else f"msg#{self.message_id}"
+
+
+class ExpansionWalk:
+    """The stops of an expansion. The messages of leaves are looked up when they are come to."""
+
+    def __init__(self, archive: Archive, stops: Sequence[WalkStop]) -> None:
+        self._archive, self.stops = archive, stops
+        self._messages: dict[str, tuple[int, ...]] = {}
+
+    def forward(self, start: WalkPlace) -> Iterator[WalkStep]:
+        """From a place on."""
+        for index in range(start[0], len(self.stops)):
+            ids = self._ids(index)
+            for place in range(start[1] if index == start[0] else 0, len(ids)):
+                yield WalkStep((index, place), self.stops[index], ids[place])
+
+    def backward(self, end: WalkPlace) -> Iterator[WalkStep]:
+        """From just before a place back to the beginning."""
+        for index in range(min(end[0], len(self.stops) - 1), -1, -1):
+            ids = self._ids(index)
+            for place in range((end[1] if index == end[0] else len(ids)) - 1, -1, -1):
+                yield WalkStep((index, place), self.stops[index], ids[place])
+
+    def find(self, name: str, leaf: str) -> WalkPlace | None:
+        """Where a summary stands, or a message (`msg#…`) of a leaf."""
+        for index, stop in enumerate(self.stops):
+            if stop.kind == "summary":
+                if stop.id == name:
+                    return index, 0
+            elif stop.id == leaf:
+                places = (place for place, id_ in enumerate(self._ids(index)) if f"msg#{id_}" == name)
+                if (found := next(places, None)) is not None:
+                    return index, found
+        return None
+
+    def _ids(self, index: int) -> tuple[int | None, ...]:
+        stop = self.stops[index]
+        if stop.kind == "summary":
+            return (None,)
+        if stop.message_ids:
+            return stop.message_ids
+        if stop.id not in self._messages:
+            near = self.stops[max(0, index - _AHEAD) : index + _AHEAD]
+            leaves = [other.id for other in near if other.kind == "messages" and not other.message_ids]
+            found = self._archive.lineage.leaf_messages(leaves)
+            self._messages |= {leaf: tuple(found.get(leaf, ())) for leaf in leaves}
+        return self._messages[stop.id]
+
+
+def walk_below(
+    archive: Archive, scope: Scope, roots: Sequence[LineageNode], depth: int, *, messages: bool
+) -> list[WalkStop]:
+    """The stops below some summaries, `depth` layers down, sources right behind what they were folded into.
+
+    Messages are a layer. A leaf that is a root itself is opened; others only with `messages`.
+    """
+    sources = _sources(archive, scope, roots, depth)
+    stops: list[WalkStop] = []
+    shown: set[str] = set()
+    opened: set[str] = set()
+    todo: list[tuple[LineageNode, int, str | None]] = [(root, 0, None) for root in reversed(roots)]
+    while todo:
+        node, level, source_of = todo.pop()
+        if level and node.id not in shown:
+            shown.add(node.id)
+            stops.append(WalkStop("summary", node.id, level, source_of))
+        if node.id in opened or level >= depth or not (node.source_count or messages or not level):
+            continue
+        opened.add(node.id)
+        if node.source_count:
+            todo += [(source, level + 1, node.id) for source in reversed(sources.get(node.id, []))]
+        else:
+            stops.append(WalkStop("messages", node.id, level + 1))
+    return stops
+
+
+def _sources(archive: Archive, scope: Scope, roots: Sequence[LineageNode], depth: int) -> dict[str, list[LineageNode]]:
+    """The sources of every summary on the way, read layer by layer; what is out of scope is left out."""
+    found: dict[str, list[LineageNode]] = {}
+    layer = [root.id for root in roots if root.source_count]
+    for _ in range(depth):
+        if not layer:
+            break
+        if len(found) + len(layer) > _MOST:
+            raise BadInput("there are too many summaries below; expand a branch of it, or fewer layers")
+        read = archive.lineage.sources(layer)
+        got = {id_: [node for node in nodes if scope.allows(node.conversation_id)] for id_, nodes in read.items()}
+        found |= got
+        nodes = chain.from_iterable(got.values())
+        layer = list(dict.fromkeys(node.id for node in nodes if node.source_count and node.id not in found))
+    return found
+
+
+def walk_around(archive: Archive, message_id: int, conversation_id: int, seq: int) -> list[WalkStop]:
+    """A message among its neighbours in the conversation."""
+    before = archive.lineage.before(conversation_id, seq, NEIGHBOUR_COUNT)
+    after = archive.lineage.after(conversation_id, seq, NEIGHBOUR_COUNT)
+    return [WalkStop("messages", "", 0, message_ids=(*before, message_id, *after))]
+
 
 _MOST_IDS = 64
 _BATCH, _LARGEST_BATCH = 4, 64
@@ -35,7 +254,7 @@ class ExpandRequest:
 
     references: tuple[Reference, ...] = ()
     max_depth: int = 1
-    token_cap: int = grants.TOKEN_CAP
+    token_cap: int = recall_scope.GRANT_TOKEN_CAP
     #: Whether to go down to the messages of leaves that are not named themselves.
     include_messages: bool = False
     #: A message to be in the middle, with what was said before and after it.
@@ -49,14 +268,14 @@ def expand(
 
     `NotFound` for an id that is not there or not in scope, `GrantError` beyond the grant.
     """
-    start: _Start | None = None
+    start: _ExpandStart | None = None
     if cursor is not None:
         request, start = _from_cursor(cursor, request)
     grant = scope.grant
     if grant is not None:
-        grants.check(grant, now)
+        recall_scope.check_grant(grant, now)
         if grant.max_depth < 1:
-            raise grants.refused("the grant allows no expansion below what is named")
+            raise recall_scope.grant_refused("the grant allows no expansion below what is named")
         request = replace(request, max_depth=min(request.max_depth, grant.max_depth))
 
     def read(left: int | None) -> Expansion:
@@ -65,13 +284,13 @@ def expand(
             walk, centre = _plan(archive, scope, request)
             return _page(archive, scope, replace(request, token_cap=cap), walk, start, centre)
 
-    return grants.charged(archive, grant, now, read, lambda found: found.tokens)
+    return recall_scope.read_and_charge(archive, grant, now, read, lambda found: found.tokens)
 
 
 # --- what is opened -------------------------------------------------------------------------------
 
 
-def _plan(archive: Archive, scope: Scope, request: ExpandRequest) -> tuple[Trail, trail.Place | None]:
+def _plan(archive: Archive, scope: Scope, request: ExpandRequest) -> tuple[ExpansionWalk, WalkPlace | None]:
     """The way through what was asked for, and the place to be centred on."""
     references = request.references
     if not references and request.around is None:
@@ -84,13 +303,13 @@ def _plan(archive: Archive, scope: Scope, request: ExpandRequest) -> tuple[Trail
         around, message_ids = message_ids[0], []
     if around is not None:
         return _centred(archive, scope, around, roots)
-    stops = trail.below(archive, scope, roots, request.max_depth, messages=request.include_messages)
+    stops = walk_below(archive, scope, roots, request.max_depth, messages=request.include_messages)
     if message_ids:
-        stops.append(Stop("messages", "", 0, message_ids=tuple(message_ids)))
-    return Trail(archive, stops), None
+        stops.append(WalkStop("messages", "", 0, message_ids=tuple(message_ids)))
+    return ExpansionWalk(archive, stops), None
 
 
-def _roots(archive: Archive, scope: Scope, references: Sequence[Reference]) -> tuple[list[Node], list[int]]:
+def _roots(archive: Archive, scope: Scope, references: Sequence[Reference]) -> tuple[list[LineageNode], list[int]]:
     """The named summaries and messages, each checked against scope and grant."""
     nodes = archive.lineage.nodes(named.id for named in references if named.kind == "summary")
     message_ids = [named.message_id for named in references if named.kind == "message"]
@@ -99,31 +318,33 @@ def _roots(archive: Archive, scope: Scope, references: Sequence[Reference]) -> t
         node, place = nodes.get(named.id), places.get(named.message_id)
         if node is None and place is None:
             raise not_in_scope(scope, named.id)
-        must_see(scope, node.conversation_id if node else place[0] if place else 0, named.id)
+        require_in_scope(scope, node.conversation_id if node else place[0] if place else 0, named.id)
         if scope.grant is not None:
             if node is not None:
-                grants.check_summary(archive, scope.grant, node.id)
+                recall_scope.check_grant_summary(archive, scope.grant, node.id)
             else:
-                grants.check_message(archive, scope.grant, named.message_id)
+                recall_scope.check_grant_message(archive, scope.grant, named.message_id)
     return [nodes[named.id] for named in references if named.kind == "summary"], message_ids
 
 
-def _centred(archive: Archive, scope: Scope, message_id: int, roots: Sequence[Node]) -> tuple[Trail, trail.Place]:
+def _centred(
+    archive: Archive, scope: Scope, message_id: int, roots: Sequence[LineageNode]
+) -> tuple[ExpansionWalk, WalkPlace]:
     """A message in its leaf when that is below what was named, else among its neighbours."""
     place = archive.lineage.places([message_id]).get(message_id)
     name = message_reference(message_id).id
     if place is None:
         raise not_in_scope(scope, name)
-    must_see(scope, place[0], name)
+    require_in_scope(scope, place[0], name)
     if scope.grant is not None:
-        grants.check_message(archive, scope.grant, message_id)
+        recall_scope.check_grant_message(archive, scope.grant, message_id)
     leaf = archive.summaries.covering([message_id]).get(message_id)
     if roots and (leaf is None or not archive.lineage.is_below(leaf, [root.id for root in roots])):
         raise BadInput(f"{name} is not below {', '.join(root.id for root in roots[:3])}")
     if leaf is not None and (roots or (scope.grant is not None and scope.grant.summary_ids)):
-        walk = Trail(archive, [Stop("messages", leaf, 1)])
+        walk = ExpansionWalk(archive, [WalkStop("messages", leaf, 1)])
     else:
-        leaf, walk = "", Trail(archive, trail.around(archive, message_id, *place))
+        leaf, walk = "", ExpansionWalk(archive, walk_around(archive, message_id, *place))
     found = walk.find(name, leaf)
     assert found is not None
     return walk, found
@@ -133,7 +354,7 @@ def _centred(archive: Archive, scope: Scope, message_id: int, roots: Sequence[No
 
 
 @dataclass(frozen=True, slots=True)
-class _Start:
+class _ExpandStart:
     """Where a page begins, or ends when it is read backwards: a name on the way and an offset in its text."""
 
     name: str
@@ -143,14 +364,14 @@ class _Start:
 
 
 @dataclass(frozen=True, slots=True)
-class _Loaded:
+class _LoadedStep:
     """A step with its text."""
 
-    step: Step
+    step: WalkStep
     title: str
     text: str
 
-    def piece(self, start: int = 0, end: int | None = None) -> Piece:
+    def piece(self, start: int = 0, end: int | None = None) -> ExpandedPiece:
         stop, total = self.step.stop, len(self.text)
         end = total if end is None else end
         kind: Literal["summary", "message"] = "summary" if self.step.message_id is None else "message"
@@ -158,26 +379,26 @@ class _Loaded:
         text = self.text[start:end]
         block = f"[{self.title}{_part(start, end, total) if end - start < total else ''}]\n{text}\n\n"
         tokens = estimate_tokens(block)
-        return Piece(kind, self.step.name, text, start, end, total, stop.level, under, block, tokens)
+        return ExpandedPiece(kind, self.step.name, text, start, end, total, stop.level, under, block, tokens)
 
-    def head(self, start: int, room: Room) -> Piece | None:
+    def head(self, start: int, room: TextBudget) -> ExpandedPiece | None:
         """As much as fits from `start` on; None when nothing does."""
         text = self._inside(room).head(self.text[start:])
         return self.piece(start, start + len(text)) if text else None
 
-    def tail(self, end: int, room: Room) -> Piece | None:
+    def tail(self, end: int, room: TextBudget) -> ExpandedPiece | None:
         """As much as fits up to `end`; None when nothing does."""
         text = self._inside(room).tail(self.text[:end])
         return self.piece(end - len(text), end) if text else None
 
-    def _inside(self, room: Room) -> Room:
+    def _inside(self, room: TextBudget) -> TextBudget:
         """The room that is left for a part of the text when its title is there."""
         total = len(self.text)
         frame = f"[{self.title}{_part(total, total, total)}]\n\n\n"
         return room.less(len(frame), estimate_tokens(frame))
 
 
-def _load(archive: Archive, scope: Scope, steps: Iterator[Step]) -> Iterator[_Loaded]:
+def _load(archive: Archive, scope: Scope, steps: Iterator[WalkStep]) -> Iterator[_LoadedStep]:
     """Steps with their texts, read some at a time; what is gone or out of scope is passed over."""
     size = _BATCH
     while batch := list(islice(steps, size)):
@@ -190,11 +411,11 @@ def _load(archive: Archive, scope: Scope, steps: Iterator[Step]) -> Iterator[_Lo
         for step in batch:
             if step.message_id is None:
                 if summary := summaries.get(step.stop.id):
-                    when = span(summary.earliest_at, summary.latest_at)
+                    when = format_span(summary.earliest_at, summary.latest_at)
                     title = f"{summary.id} | {summary.kind}, depth {summary.depth} | {when}"
-                    yield _Loaded(step, title, summary.content)
+                    yield _LoadedStep(step, title, summary.content)
             elif (stored := messages.get(step.message_id)) and scope.allows(stored.conversation_id):
-                yield _Loaded(step, header(stored)[1:-1], said(stored.message))
+                yield _LoadedStep(step, message_header(stored)[1:-1], message_text(stored.message))
         size = min(2 * size, _LARGEST_BATCH)
 
 
@@ -202,21 +423,23 @@ def _page(
     archive: Archive,
     scope: Scope,
     request: ExpandRequest,
-    walk: Trail,
-    start: _Start | None,
-    centre: trail.Place | None,
+    walk: ExpansionWalk,
+    start: _ExpandStart | None,
+    centre: WalkPlace | None,
 ) -> Expansion:
-    room = Room(request.token_cap)
+    room = TextBudget(request.token_cap)
     opened = tuple(named.id for named in request.references) or (f"msg#{request.around}",)
 
-    def result(pieces: Sequence[Piece], after: _Start | None, before: _Start | None = None) -> Expansion:
+    def result(
+        pieces: Sequence[ExpandedPiece], after: _ExpandStart | None, before: _ExpandStart | None = None
+    ) -> Expansion:
         words = [None if place is None else _to_cursor(request, place) for place in (after, before)]
         return Expansion(opened, tuple(pieces), words[0], words[1], request.token_cap)
 
     if start is not None:
         place = walk.find(start.name, start.leaf)
         if place is None:
-            raise cursors.spoilt()
+            raise results.bad_cursor()
         if start.backwards:
             pieces, before = _backward(archive, scope, walk, place, start, room)
             return result(pieces, None, before)
@@ -228,9 +451,11 @@ def _page(
     return result(pieces, after)
 
 
-def _forward(items: Iterator[_Loaded], room: Room, offset: int) -> tuple[list[Piece], _Start | None]:
+def _forward(
+    items: Iterator[_LoadedStep], room: TextBudget, offset: int
+) -> tuple[list[ExpandedPiece], _ExpandStart | None]:
     """Pieces in order as long as there is room; only the first may be cut."""
-    pieces: list[Piece] = []
+    pieces: list[ExpandedPiece] = []
     for item in items:
         start, offset = min(offset, len(item.text)), 0
         if start == len(item.text) and start:
@@ -245,10 +470,10 @@ def _forward(items: Iterator[_Loaded], room: Room, offset: int) -> tuple[list[Pi
 
 
 def _backward(
-    archive: Archive, scope: Scope, walk: Trail, place: trail.Place, edge: _Start, room: Room
-) -> tuple[list[Piece], _Start | None]:
+    archive: Archive, scope: Scope, walk: ExpansionWalk, place: WalkPlace, edge: _ExpandStart, room: TextBudget
+) -> tuple[list[ExpandedPiece], _ExpandStart | None]:
     """Pieces before an edge, the nearest taken first, given in order; only the nearest may be cut."""
-    pieces: deque[Piece] = deque()
+    pieces: deque[ExpandedPiece] = deque()
     cut: int | None = edge.offset or None
     for item in _load(archive, scope, walk.backward((place[0], place[1] + 1) if cut else place)):
         piece = item.piece(0, None if cut is None else min(cut, len(item.text)))
@@ -262,13 +487,13 @@ def _backward(
 
 
 def _both_ways(
-    archive: Archive, scope: Scope, walk: Trail, centre: trail.Place, room: Room
-) -> tuple[list[Piece], _Start | None, _Start | None]:
+    archive: Archive, scope: Scope, walk: ExpansionWalk, centre: WalkPlace, room: TextBudget
+) -> tuple[list[ExpandedPiece], _ExpandStart | None, _ExpandStart | None]:
     """The piece in the middle, then one after and one before it in turns, as long as there is room."""
     index, place = centre
     middle = next(_load(archive, scope, walk.forward(centre)), None)
     if middle is None:
-        raise cursors.spoilt()
+        raise results.bad_cursor()
     edge, piece = _at(middle.step, 0, backwards=True), middle.piece()
     if not _fits(piece, room):
         pieces, after = _forward(iter([middle]), room, 0)
@@ -297,35 +522,35 @@ def _both_ways(
     return list(found), after, before
 
 
-def _fits(piece: Piece, room: Room) -> bool:
+def _fits(piece: ExpandedPiece, room: TextBudget) -> bool:
     return room.holds(len(piece.block), piece.tokens)
 
 
-def _after(piece: Piece, room: Room) -> Room:
+def _after(piece: ExpandedPiece, room: TextBudget) -> TextBudget:
     return room.less(len(piece.block), piece.tokens)
 
 
-def _at(step: Step, offset: int, *, backwards: bool = False) -> _Start:
+def _at(step: WalkStep, offset: int, *, backwards: bool = False) -> _ExpandStart:
     leaf = "" if step.message_id is None else step.stop.id
-    return _Start(step.name, leaf, offset, backwards)
+    return _ExpandStart(step.name, leaf, offset, backwards)
 
 
-def _to_cursor(request: ExpandRequest, start: _Start) -> str:
+def _to_cursor(request: ExpandRequest, start: _ExpandStart) -> str:
     ids = [named.id for named in request.references]
     fields = {"ids": ids, "d": request.max_depth, "m": int(request.include_messages), "a": request.around or 0}
     place = {"at": start.name, "in": start.leaf, "o": start.offset, "b": int(start.backwards)}
-    return cursors.encode("expand", fields | place)
+    return results.encode_cursor("expand", fields | place)
 
 
-def _from_cursor(cursor: str, request: ExpandRequest) -> tuple[ExpandRequest, _Start]:
+def _from_cursor(cursor: str, request: ExpandRequest) -> tuple[ExpandRequest, _ExpandStart]:
     kinds: dict[str, type] = {"ids": list, "d": int, "m": int, "a": int, "at": str, "in": str, "o": int, "b": int}
-    fields = cursors.decode("expand", cursor, kinds)
+    fields = results.decode_cursor("expand", cursor, kinds)
     if not all(isinstance(id_, str) for id_ in fields["ids"]) or fields["o"] < 0 or not 0 <= fields["a"] < 1 << 62:
-        raise cursors.spoilt()
+        raise results.bad_cursor()
     around = fields["a"] or None
-    references = parse_all(fields["ids"], kinds=("summary", "message"))
+    references = parse_references(fields["ids"], kinds=("summary", "message"))
     known = ExpandRequest(references, max(0, fields["d"]), request.token_cap, bool(fields["m"]), around)
-    return known, _Start(fields["at"], fields["in"], fields["o"], bool(fields["b"]))
+    return known, _ExpandStart(fields["at"], fields["in"], fields["o"], bool(fields["b"]))
 
 
 def _part(start: int, end: int, total: int) -> str:

@@ -1,24 +1,194 @@
-"""What a question asks for: any text in, terms and valid FTS5 expressions out.
-
-Words that say nothing are dropped unless there are no others. What stays is looked for with OR, so
-that one missing word never hides everything; ranking puts first what has all of them.
+"""Understand a question: its terms, valid FTS5 expressions, the dates it mentions, and where its terms occur in a
+text.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from lossless.model.stopwords import ENGLISH, stop_words
-from lossless.model.words import WORD, fold, stem
-from lossless.recall.terms import Term, chunk_terms, row_term, wide_terms
+from lossless.model.search_text import (
+    ENGLISH,
+    FRENCH,
+    WORD,
+    camel_parts,
+    emoji_tokens,
+    fold_offsets,
+    fold_text,
+    letter_pairs,
+    sign_words,
+    stem,
+    stop_words,
+    strip_marks,
+    unspaced_runs,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+#: The shortest beginning by which longer words are found, in Latin letters and in others.
+MIN_PREFIX = 4
+MIN_PREFIX_OTHER = 3
+#: The longest run of a script without blanks that is taken for one word.
+MAX_RUN = 4
+#: The same for katakana and Korean, where a run is a word.
+MAX_SPACED_RUN = 12
+_MAX_ROW = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One thing that a question asks for."""
+
+    #: As people write it.
+    text: str
+    #: FTS5: the term itself, inflected forms included.
+    match: str
+    #: FTS5: also longer words that begin like it.
+    loose: str
+    #: Ways to write it, each a row of folded words.
+    forms: tuple[tuple[str, ...], ...] = ()
+    #: What the longer words begin with.
+    prefixes: tuple[str, ...] = ()
+    #: Folded letters or signs that are looked for as they are, also inside of words.
+    literal: str = ""
+    #: Whether hits that have it come first: quoted phrases and identifiers.
+    required: bool = False
+    #: The expression of the identifier or run that this is a piece of.
+    piece_of: str = ""
+
+
+def word_term(word: str, *, is_english: bool = True) -> Term:
+    """A folded word: its inflected forms, and the longer words that begin like it.
+
+    >>> word_term("deploy").loose, word_term("to").loose
+    ('"deploy" OR "deplo"*', '"to"')
+    """
+    match, root = _quote((word,)), stem(word)
+    prefixes = (word, root) if word.startswith(root) and word != root else (word,)
+    if not is_english and root == word:
+        root = word[: max(MIN_PREFIX + 1, len(word) - 3)]
+        prefixes = (word, root)
+    elif root.endswith(("i", "e", "y")):
+        root = root[:-1]
+    shortest = MIN_PREFIX if word.isascii() else MIN_PREFIX_OTHER
+    while len(root) > shortest and stem(root) != root:
+        root = root[:-1]
+    if len(root) < shortest or stem(root) != root or any(char.isdigit() for char in word):
+        return Term(word, match, match, ((word,),))
+    return Term(word, match, f'{match} OR "{root}"*', ((word,),), prefixes)
+
+
+def row_term(text: str, words: tuple[str, ...], *, required: bool) -> Term:
+    """Words in a row: a quoted phrase, a path, a compound."""
+    match = _quote(words[:_MAX_ROW])
+    return Term(text, match, match, (words[:_MAX_ROW],), required=required)
+
+
+def chunk_terms(chunk: str, *, is_english: bool = True) -> list[Term]:
+    """The terms of a piece of text without blanks: a word, an identifier and its pieces, runs, emoji.
+
+    >>> [term.match for term in chunk_terms("src/getUser")]
+    ['"src getuser"', '"src"', '"getuser" OR "get user"', '"get"', '"user"']
+    """
+    terms = wide_terms(chunk) + sign_terms(chunk)
+    if terms:
+        chunk = _WIDE.sub(" ", chunk) if chunk != terms[-1].text else ""
+    bare = strip_marks(chunk).strip(_EDGES)
+    raw = WORD.findall(bare)
+    whole = None
+    if len(raw) > 1 and not terms:
+        required = bool(_IDENTIFIER.search(bare))
+        whole = row_term(bare, tuple(WORD.findall(fold_text(bare))), required=required)
+        terms.append(whole)
+    for word in raw:
+        found = _camel_terms(word, is_english=is_english)
+        terms += [replace(term, piece_of=term.piece_of or whole.match) for term in found] if whole else found
+    return terms
+
+
+def _camel_terms(word: str, *, is_english: bool) -> list[Term]:
+    pieces = camel_parts(word)
+    folded = fold_text(word)
+    if not pieces:
+        return [word_term(part, is_english=is_english) for part in WORD.findall(folded)]
+    match = f"{_quote((folded,))} OR {_quote(pieces)}"
+    whole = Term(word, match, match, ((folded,), tuple(pieces)))
+    return [whole, *(replace(word_term(piece), piece_of=match) for piece in pieces)]
+
+
+def sign_terms(chunk: str) -> list[Term]:
+    """`C++` and its kind."""
+    return [
+        Term(chunk, _quote((token,)), _quote((token,)), ((token,),), literal=fold_text(chunk).strip(_EDGES_OF_SIGNS))
+        for token in sign_words(chunk)[:1]
+    ]
+
+
+def wide_terms(text: str, *, whole: bool = False) -> list[Term]:
+    """Terms of scripts without blanks, and of emoji. `whole` keeps each run as one word."""
+    terms: list[Term] = []
+    for run in unspaced_runs(text):
+        for segment in [run] if whole else _segments(run):
+            terms += _run_terms(segment, whole=whole)
+    for emoji in _EMOJI_RUN.findall(text):
+        tokens = emoji_tokens(emoji)
+        if tokens:
+            terms.append(Term(emoji, _quote(tokens), _quote(tokens), literal=fold_text(emoji)))
+    return terms
+
+
+def _run_terms(run: str, *, whole: bool) -> list[Term]:
+    """A short run is a word with its pairs as pieces, a long one only its pairs, a letter a beginning."""
+    pairs = letter_pairs(run)[:-1]
+    letters = fold_text(run)
+    if not pairs:
+        return [Term(run, f"{_quote((letters,))}*", f"{_quote((letters,))}*", literal=letters)]
+    match = _quote(pairs)
+    word = Term(run, match, match, literal=letters)
+    if whole or len(pairs) == 1:
+        return [word]
+    is_word = len(pairs) < (MAX_SPACED_RUN if _ONE_WORD.fullmatch(letters) else MAX_RUN)
+    rest = [
+        Term(pair, _quote((pair,)), _quote((pair,)), literal=pair, piece_of=match if is_word else "") for pair in pairs
+    ]
+    return [word, *rest] if is_word else rest
+
+
+def _segments(run: str) -> list[str]:
+    """The likely words of a run: Japanese by its scripts, Chinese between its function words."""
+    if _HIRAGANA.search(run):
+        return _KANJI_OR_KATAKANA.findall(run) or [run]
+    if len(run) <= MAX_RUN:
+        return [run]
+    return [segment for segment in _CHINESE_FUNCTION.split(run) if segment] or [run]
+
+
+def _quote(words: Iterable[str]) -> str:
+    return '"' + " ".join(words) + '"'
+
+
+_EDGES = "_./\\-:@#+&="
+_EDGES_OF_SIGNS = "_./\\-:@&="
+_IDENTIFIER = re.compile(r"[_/\\@#]|[^\W\d_]\W*\d|\d\W*[^\W\d_]|\d[.:-]\d|[^\W\d_][.:][^\W\d_]")
+_WIDE = re.compile(
+    "[\u0e00-\u0eff\u1000-\u11ff\u1780-\u17ff\u200d\u2190-\u2bff\u3000-\ud7ff\uf900-\ufaff\ufe0f\U0001f000-\U000323af]+"
+)
+_EMOJI_RUN = re.compile("[\u200d\u2190-\u2bff\ufe0f\U0001f000-\U0001faff]+")
+_HIRAGANA = re.compile("[\u3041-\u309f]")
+_KANJI_OR_KATAKANA = re.compile("[\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufad9]+|[\u30a0-\u30ff]+")
+_ONE_WORD = re.compile("[\u30a0-\u30ff]+|[\uac00-\ud7a3]+")
+_CHINESE_FUNCTION = re.compile(
+    "为什么|為什麼|什么|什麼|怎么样|怎么|怎麼|怎样|如何|哪里|哪裡|哪个|哪些|多少|是否|是不是|有没有|請問|请问|我们|你们|他们|我們|你們|他們"
+    "|这个|那个|[的了吗嗎呢吧是在和与與我你他她它这那這]"
+)
+
 
 #: A longer question is cut: what it asks for stands at its beginning, or it is a pasted text.
-MAX_CHARS = 8_000
+MAX_QUESTION_CHARS = 8_000
 MAX_TERMS = 32
 REGEX_HINT = 'Searched as plain words. For a regular expression use mode="regex".'
 #: How many index rows may be scored to find the candidates; more frequent terms only weigh in afterwards.
@@ -60,28 +230,28 @@ def all_of(terms: Iterable[Term]) -> str:
     return " AND ".join(dict.fromkeys(f"({term.loose})" for term in terms)) or '""'
 
 
-def understand(question: str) -> Query:
+def parse_query(question: str) -> Query:
     """Read a question. Any string will do; the expressions of the result are always valid.
 
-    >>> [term.text for term in understand('When did the "retry queue" fail in src/worker.py?').terms]
+    >>> [term.text for term in parse_query('When did the "retry queue" fail in src/worker.py?').terms]
     ['retry queue', 'fail', 'src/worker.py', 'src', 'worker', 'py']
     """
-    text = _UNPRINTABLE.sub(" ", question[:MAX_CHARS])
+    text = _UNPRINTABLE.sub(" ", question[:MAX_QUESTION_CHARS])
     is_regex = bool(_REGEX.search(_QUOTED.sub(" ", text)))
     if is_regex:
         text = _REGEX_CLASS.sub(" ", text)
     phrases = [next(filter(None, groups), "") for groups in _QUOTED.findall(text)]
     rest = _QUOTED.sub(" ", text)
-    stop = stop_words(WORD.findall(fold(rest)))
+    stop = stop_words(WORD.findall(fold_text(rest)))
     found = [term for phrase in phrases for term in _phrase_terms(phrase)]
     for chunk in _CHUNK.findall(rest):
         found += chunk_terms(chunk, is_english=stop is ENGLISH)
-    terms = _distinct([term for term in found if not _is_idle(term, stop)] or found)
+    terms = _distinct([term for term in found if not _is_stop_term(term, stop)] or found)
     hint = REGEX_HINT if is_regex else None if terms else EMPTY_HINT
     return Query(terms, hint)
 
 
-def candidate_matches(query: Query, counts: Sequence[int], pool: int) -> list[str]:
+def candidate_expressions(query: Query, counts: Sequence[int], pool: int) -> list[str]:
     """The FTS5 expressions whose best rows are the candidates, given how many rows have each term.
 
     First any of the terms, rarest first as far as the budget goes. When that finds more rows than the
@@ -118,13 +288,13 @@ _REGEX_CLASS = re.compile(r"\\[bBdDsSwW]")
 
 def _phrase_terms(phrase: str) -> list[Term]:
     terms = wide_terms(phrase, whole=True)
-    words = tuple(WORD.findall(fold(phrase)))
+    words = tuple(WORD.findall(fold_text(phrase)))
     if words and not terms:
         terms = [row_term(phrase.strip(), words, required=True)]
     return [replace(term, required=True) for term in terms or chunk_terms(phrase)]
 
 
-def _is_idle(term: Term, stop: frozenset[str]) -> bool:
+def _is_stop_term(term: Term, stop: frozenset[str]) -> bool:
     """Whether a term says nothing: a stop word, or one Latin letter."""
     if term.required or term.literal or len(term.forms) != 1 or len(term.forms[0]) != 1:
         return False
@@ -141,3 +311,401 @@ def _distinct(terms: Iterable[Term]) -> tuple[Term, ...]:
         if known is None or (known.piece_of and not term.piece_of):
             found[key] = term
     return tuple(found.values())[:MAX_TERMS]
+
+
+#: What a longer word that begins like the term counts.
+PREFIX_STRENGTH = 0.5
+#: Signs that may stand between two words of a row.
+_MAX_GAP = 8
+
+
+class TermMatch(NamedTuple):
+    """One occurrence: its place in the text, the index of the term, and how well it fits (1 or less)."""
+
+    start: int
+    end: int
+    term: int
+    strength: float
+
+
+class TermFinder:
+    """Finds the terms of one question in many texts, in time linear in each text.
+
+    Words are sought by the letters that all their inflected forms begin with, then compared by stem.
+    """
+
+    def __init__(self, terms: Sequence[Term]) -> None:
+        self._literals = [(index, term.literal) for index, term in enumerate(terms) if term.literal]
+        forms = [(index, form, term.prefixes) for index, term in enumerate(terms) for form in term.forms]
+        self._words = [
+            (index, _root(form[0], prefixes), form[0], stem(form[0]), prefixes)
+            for index, form, prefixes in forms
+            if len(form) == 1
+        ]
+        self._rows = [
+            (index, _root(form[0], ()), [stem(word) for word in form]) for index, form, _ in forms if len(form) > 1
+        ]
+
+    def find(self, text: str, most: int | None = None) -> list[TermMatch]:
+        """The places in `text` where the terms stand, in order; of each form of a term the first `most`."""
+        folded = fold_text(text)
+        found: list[TermMatch] = []
+        for index, literal in self._literals:
+            if literal in folded:
+                found += [TermMatch(*place, index, 1.0) for place in islice(_literals(folded, literal), most)]
+        for index, root, word, asked, prefixes in self._words:
+            if root in folded:
+                places = islice(_words(text, folded, root, word, asked, prefixes), most)
+                found += [TermMatch(start, end, index, strength) for start, end, strength in places]
+        for index, root, stems in self._rows:
+            if root in folded:
+                found += [TermMatch(*place, index, 1.0) for place in islice(_rows(folded, root, stems), most)]
+        found.sort()
+        offsets = fold_offsets(text, folded)
+        if offsets is None:
+            return found
+        return [TermMatch(offsets[start], offsets[end], term, strength) for start, end, term, strength in found]
+
+
+def _literals(folded: str, literal: str) -> Iterator[tuple[int, int]]:
+    at = folded.find(literal)
+    while at >= 0:
+        end = at + len(literal)
+        if not (literal[0].isascii() and at and folded[at - 1].isalnum()):
+            yield at, end
+        at = folded.find(literal, end)
+
+
+def _words(
+    text: str, folded: str, root: str, word: str, asked: str, prefixes: tuple[str, ...]
+) -> Iterator[tuple[int, int, float]]:
+    at = folded.find(root)
+    while at >= 0:
+        end = at + len(root)
+        if at == 0 or not folded[at - 1].isalnum() or _is_hump(text, folded, at):
+            match = WORD.match(folded, at)
+            end = match.end() if match else end
+            seen = folded[at:end]
+            if seen == word or stem(seen) == asked:
+                yield at, end, 1.0
+            elif seen.startswith(word) and _is_hump(text, folded, at + len(word)):
+                end = at + len(word)
+                yield at, end, 1.0
+            elif prefixes and seen.startswith(prefixes):
+                yield at, end, PREFIX_STRENGTH
+        at = folded.find(root, end)
+
+
+def _rows(folded: str, root: str, stems: list[str]) -> Iterator[tuple[int, int]]:
+    at = folded.find(root)
+    while at >= 0:
+        end = at + len(root)
+        if at == 0 or not folded[at - 1].isalnum():
+            row_end = _row_end(folded, at, stems)
+            if row_end:
+                yield at, row_end
+                end = row_end
+        at = folded.find(root, end)
+
+
+def _row_end(folded: str, at: int, stems: list[str]) -> int:
+    """Where the row of words that begins at `at` ends; 0 when the words are others."""
+    end = at
+    for wanted in stems:
+        match = WORD.search(folded, end, end + _MAX_GAP + 1)
+        match = match and WORD.match(folded, match.start())
+        if match is None or stem(match.group()) != wanted:
+            return 0
+        end = match.end()
+    return end
+
+
+def _root(word: str, prefixes: tuple[str, ...]) -> str:
+    """What all words with this stem, and the longer ones, begin with."""
+    root = min((word, stem(word), *prefixes), key=len)
+    if root.isascii() and len(root) > 2 and root.endswith(("i", "e", "y")):
+        root = root[:-1]
+    return root
+
+
+def _is_hump(text: str, folded: str, at: int) -> bool:
+    """Whether a piece of a camelCase word begins at `at`."""
+    return len(text) == len(folded) and 0 < at < len(text) and text[at].isupper() and text[at - 1].islower()
+
+
+_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY = timedelta(days=1)
+_Span: TypeAlias = tuple[datetime, datetime]
+_Meaning: TypeAlias = "Callable[[re.Match[str], datetime], _Span | None]"
+
+
+@dataclass(frozen=True, slots=True)
+class MentionedTime:
+    """Words about a time and what they mean: from `since` up to, without, `before`."""
+
+    start: int
+    end: int
+    since: datetime
+    before: datetime
+
+
+def narrowest_time(question: str, now: datetime) -> MentionedTime | None:
+    """The narrowest time that a question speaks of, None when it speaks of none."""
+    return min(find_times(question, now), key=lambda spoken: spoken.before - spoken.since, default=None)
+
+
+def find_times(text: str, now: datetime) -> list[MentionedTime]:
+    """All times that `text` speaks of, in order and without overlaps. Any text will do.
+
+    >>> friday = datetime(2026, 1, 9, 12, tzinfo=UTC)
+    >>> [str(spoken.since.date()) for spoken in find_times("from last Monday until yesterday", friday)]
+    ['2026-01-05', '1970-01-01']
+    """
+    folded = fold_text(text)
+    if len(folded) != len(text):
+        folded = text.lower()
+    if len(folded) != len(text):
+        return []
+    is_french = stop_words(WORD.findall(folded)) is FRENCH
+    found: list[MentionedTime] = []
+    for pattern, meaning in _PATTERNS:
+        for match in pattern.finditer(folded):
+            if match.group() == "hier" and not is_french:
+                continue
+            if any(match.start() < other.end and other.start < match.end() for other in found):
+                continue
+            span = _try_meaning(meaning, match, now)
+            if span is not None:
+                found.append(
+                    MentionedTime(match.start(), match.end(), *_apply_preposition(folded, match.start(), span, now))
+                )
+    return sorted(found, key=lambda spoken: spoken.start)
+
+
+def _try_meaning(meaning: _Meaning, match: re.Match[str], now: datetime) -> _Span | None:
+    """What a match means; None for a day that does not exist, or a time beyond the calendar."""
+    try:
+        return meaning(match, now)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _apply_preposition(folded: str, start: int, span: _Span, now: datetime) -> _Span:
+    """A span after "since", "after" or "before"."""
+    word = _PREPOSITION.search(folded, max(0, start - 24), start)
+    if word is None:
+        return span
+    end_of_today = _midnight(now) + _DAY
+    if word.group(1) in _SINCE_WORDS:
+        return span[0], max(end_of_today, span[1])
+    if word.group(1) in _AFTER_WORDS:
+        return span[1], max(end_of_today, span[1] + _DAY)
+    return min(_BEGINNING.astimezone(now.tzinfo), span[0]), span[0]
+
+
+# --- words --------------------------------------------------------------------------------------
+
+
+def _table(*rows: str) -> dict[str, int]:
+    """Each word of a row by the row's number, from 1."""
+    return {word: number for number, row in enumerate(rows, 1) for word in row.split()}
+
+
+def _choice(words: dict[str, int]) -> str:
+    return "(?:" + "|".join(sorted(words, key=len, reverse=True)) + ")"
+
+
+_MONTHS = _table(
+    *("january jan januar janvier enero", "february feb februar fevrier febrero", "march mar marz mars marzo"),
+    *("april apr avril abril", "may mai mayo", "june jun juni juin junio", "july jul juli juillet julio"),
+    *("august aug aout agosto", "september sept sep septembre septiembre", "october oct oktober octobre octubre"),
+    *("november nov novembre noviembre", "december dec dezember decembre diciembre"),
+)
+#: Months that are other words too: they count after a word like "in".
+_AMBIGUOUS_MONTHS = {"may", "march", "mar", "mars", "mai", "jan", "jun", "jul", "sep", "dec"}
+_WEEKDAYS = _table(
+    *("monday montag lundi lunes", "tuesday dienstag mardi martes", "wednesday mittwoch mercredi miercoles"),
+    *("thursday donnerstag jeudi jueves", "friday freitag vendredi viernes", "saturday samstag samedi sabado"),
+    "sunday sonntag dimanche domingo",
+)
+_NUMBERS = _table(
+    *("a an one ein eine einem einer einen un une una", "two couple zwei deux dos", "three few drei trois tres"),
+    *("four vier quatre cuatro", "five funf cinq cinco", "six sechs seis", "seven sieben sept siete"),
+    *("eight acht huit ocho", "nine neun neuf nueve", "ten zehn dix diez"),
+)
+#: Days, weeks, months, years, hours.
+_UNITS = _table(
+    *("day days tag tage tagen jour jours dia dias", "week weeks woche wochen semaine semaines semana semanas"),
+    *("month months monat monate monaten mois mes meses", "year years jahr jahre jahren an ans annee ano anos"),
+    "hour hours stunde stunden heure heures hora horas",
+)
+_DAY_WORDS = {
+    **dict.fromkeys(("today", "tonight", "this morning", "this afternoon", "this evening"), 0),
+    **dict.fromkeys(("heute", "aujourd'hui", "aujourd’hui", "hoy"), 0),
+    **dict.fromkeys(("yesterday", "last night", "gestern", "hier", "ayer"), 1),
+    **dict.fromkeys(("the day before yesterday", "day before yesterday", "vorgestern", "avant-hier", "anteayer"), 2),
+}
+_SINCE_WORDS = {"since", "from", "seit", "depuis", "desde"}
+_AFTER_WORDS = {"after", "nach", "apres", "despues de", "despues del"}
+_BEFORE_WORDS = {"before", "until", "till", "bis", "avant", "antes de", "antes del", "hasta"}
+_PREPOSITION = re.compile(
+    r"\b("
+    + "|".join(sorted(_SINCE_WORDS | _AFTER_WORDS | _BEFORE_WORDS, key=len, reverse=True))
+    + r")(?: the| le| el| dem)? $"
+)
+_NUMBER = rf"(\d{{1,3}}|{_choice(_NUMBERS)})(?: of)?"
+_UNIT, _WEEKDAY, _MONTH = f"({_choice(_UNITS)})", f"({_choice(_WEEKDAYS)})", f"({_choice(_MONTHS)})"
+_LAST = r"(?:last|past|previous|letzte[nrsm]?|vergangene[nrsm]?|vorige[nrsm]?)"
+_LATIN_LAST = r"(?:dernier|derniere|passee?|pasad[oa])"
+
+
+# --- meanings -----------------------------------------------------------------------------------
+
+
+def _midnight(moment: datetime) -> datetime:
+    return moment.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def _days(first: datetime, count: int = 1) -> _Span:
+    return first, first + count * _DAY
+
+
+def _month(year: int, month: int, now: datetime) -> _Span:
+    first = _midnight(now).replace(year=year, month=month, day=1)
+    return first, first.replace(year=year + month // 12, month=month % 12 + 1)
+
+
+def _recent_year(month: int, day: int, now: datetime) -> int:
+    """The year of the latest such date that is not ahead."""
+    return now.year if (month, day) <= (now.month, now.day) else now.year - 1
+
+
+def _date(year: str | None, month: int, day: int, now: datetime) -> _Span:
+    chosen = int(year) if year else _recent_year(month, day, now)
+    return _days(_midnight(now).replace(year=chosen, month=month, day=day))
+
+
+def _iso(match: re.Match[str], now: datetime) -> _Span:
+    year, month, day = match.groups()
+    return _date(year, int(month), int(day), now) if day else _month(int(year), int(month), now)
+
+
+def _day_month(match: re.Match[str], now: datetime) -> _Span:
+    return _date(match.group(3), _MONTHS[match.group(2)], int(match.group(1)), now)
+
+
+def _month_day(match: re.Match[str], now: datetime) -> _Span:
+    return _date(match.group(3), _MONTHS[match.group(1)], int(match.group(2)), now)
+
+
+def _named_month(match: re.Match[str], now: datetime) -> _Span:
+    month = _MONTHS[match.group(1)]
+    year = match.group(2)
+    return _month(int(year) if year else _recent_year(month, 1, now), month, now)
+
+
+def _year(match: re.Match[str], now: datetime) -> _Span:
+    first = _midnight(now).replace(year=int(match.group(1)), month=1, day=1)
+    return first, first.replace(year=first.year + 1)
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdigit() else _NUMBERS[text]
+
+
+def _ago(match: re.Match[str], now: datetime) -> _Span:
+    """A unit ago, give or take half of one."""
+    count, unit = _number(match.group(1)), _UNITS[match.group(2)]
+    today = _midnight(now)
+    if unit == 5:
+        hour = now - timedelta(hours=count)
+        return hour - timedelta(hours=1), hour + timedelta(hours=1)
+    if unit == 1:
+        return _days(today - count * _DAY)
+    length, slack = {2: (7, 3), 3: (30, 15), 4: (365, 183)}[unit]
+    middle = today - count * length * _DAY
+    return middle - slack * _DAY, min(middle + (slack + 1) * _DAY, today + _DAY)
+
+
+def _last_few(match: re.Match[str], now: datetime) -> _Span:
+    count, unit = _number(match.group(1)), _UNITS[match.group(2)]
+    back = {1: 1, 2: 7, 3: 30, 4: 365, 5: 1}[unit] * count
+    return _midnight(now) - back * _DAY, _midnight(now) + _DAY
+
+
+def _last_unit(match: re.Match[str], now: datetime) -> _Span | None:
+    return _unit_back(_UNITS[match.group(1)], 1, now)
+
+
+def _this_unit(match: re.Match[str], now: datetime) -> _Span | None:
+    return _unit_back(_UNITS[match.group(1)], 0, now)
+
+
+def _unit_back(unit: int, back: int, now: datetime) -> _Span | None:
+    """The calendar's week, month or year, so many back from the one that holds `now`."""
+    today = _midnight(now)
+    if unit == 2:
+        return _days(today - today.weekday() * _DAY - 7 * back * _DAY, 7)
+    if unit == 3:
+        months = today.year * 12 + today.month - 1 - back
+        return _month(months // 12, months % 12 + 1, now)
+    if unit == 4:
+        first = today.replace(year=today.year - back, month=1, day=1)
+        return first, first.replace(year=first.year + 1)
+    return _days(today - back * _DAY) if unit == 1 else None
+
+
+def _weekend(match: re.Match[str], now: datetime) -> _Span:
+    """The latest weekend that has begun; "last" is one that is over."""
+    today = _midnight(now)
+    saturday = today - (today.weekday() - 5) % 7 * _DAY
+    over = match.group(1) != "this" and saturday + 2 * _DAY > today
+    return _days(saturday - (7 * _DAY if over else timedelta()), 2)
+
+
+def _weekday(match: re.Match[str], now: datetime) -> _Span:
+    """The latest such day before today."""
+    today = _midnight(now)
+    return _days(today - ((today.weekday() + 1 - _WEEKDAYS[match.group(1)] - 1) % 7 + 1) * _DAY)
+
+
+def _weekdays_ago(match: re.Match[str], now: datetime) -> _Span:
+    today = _midnight(now)
+    latest = (today.weekday() + 1 - _WEEKDAYS[match.group(2)] - 1) % 7 + 1
+    return _days(today - (latest + 7 * (_number(match.group(1)) - 1)) * _DAY)
+
+
+def _day_word(match: re.Match[str], now: datetime) -> _Span:
+    return _days(_midnight(now) - _DAY_WORDS[match.group()] * _DAY)
+
+
+def _after(*words: str) -> str:
+    """A place right after one of `words`."""
+    return "(?:" + "|".join(rf"(?<=\b{word} )" for word in words) + ")"
+
+
+_IN_TIME = ("in", "of", "during", "last", "this", "by", "im", "letzten", "en", "fin", "de")
+_PREPOSITIONS = tuple(word for word in _SINCE_WORDS | _AFTER_WORDS | _BEFORE_WORDS)
+_CLEAR_MONTH = f"({_choice({word: 0 for word in _MONTHS if word not in _AMBIGUOUS_MONTHS})})"
+_PATTERNS: tuple[tuple[re.Pattern[str], _Meaning], ...] = tuple(
+    (re.compile(rule), meaning)
+    for rule, meaning in (
+        (r"\b(\d{4})-(\d{2})(?:-(\d{2}))?(?!\d)", _iso),
+        (rf"\b(\d{{1,2}})(?:st|nd|rd|th|\.)? (?:of |de )?{_MONTH}\b(?:,? (?:de )?(\d{{4}})\b)?", _day_month),
+        (rf"\b{_MONTH}\.? (\d{{1,2}})(?:st|nd|rd|th)?\b(?!:)(?:,? (\d{{4}})\b)?", _month_day),
+        (rf"\b{_MONTH},? (?:of |de )?(\d{{4}})\b", _named_month),
+        (rf"\b{_NUMBER} {_WEEKDAY}s? ago\b", _weekdays_ago),
+        (rf"\b{_NUMBER} {_UNIT} ago\b", _ago),
+        (rf"\b(?:vor|il y a|hace) {_NUMBER} {_UNIT}\b", _ago),
+        (rf"\b{_LAST} {_NUMBER} {_UNIT}\b", _last_few),
+        (r"\b(last|past|this|previous) weekend\b", _weekend),
+        (rf"\b{_LAST} {_UNIT}\b", _last_unit),
+        (rf"\b(?:la |le |el )?{_UNIT} {_LATIN_LAST}\b", _last_unit),
+        (rf"\b(?:this|diese[nrsm]?|cette|ce|esta|este) {_UNIT}\b", _this_unit),
+        (rf"\b(?:{_LAST} |on |this |am |le |el )?{_WEEKDAY}(?: {_LATIN_LAST})?\b", _weekday),
+        (r"\b(?:" + "|".join(sorted(map(re.escape, _DAY_WORDS), key=len, reverse=True)) + r")\b", _day_word),
+        (rf"\b{_CLEAR_MONTH}\b()", _named_month),
+        (rf"{_after(*_IN_TIME, *_PREPOSITIONS)}{_MONTH}\b()", _named_month),
+        (rf"{_after('in', 'during', 'year', 'jahr', 'en', *_PREPOSITIONS)}((?:19|20)\d{{2}})\b", _year),
+    )
+)

@@ -1,25 +1,34 @@
-"""The order of hits: what a message is worth among its neighbours, its session and its time.
-
-A message borrows the terms that it lacks from the messages around it, because an answer rarely
-repeats the question's words; and a session that holds one good hit lifts its other messages.
+"""Ranked search by words: the index proposes candidates, BM25 weighs them, neighbours, sessions and dates set the
+order, and a snippet shows why a text was found.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from lossless.model.search_text import PASSAGE_CHARS_DENSE, passages
+from lossless.model.tokens import estimate_tokens
+from lossless.recall.query import TermFinder, TermMatch, candidate_expressions, parse_query
+from lossless.store.search.find import MessageText, index_new_rows, is_behind, is_stale, newest_first, reindex_stale
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from lossless.recall.weigh import Weighed, WeighedText
+    from lossless.model.records import SearchPlace, TextKind
+    from lossless.recall.query import Query
+    from lossless.recall.scope import SearchIn
+    from lossless.store.archive import Archive
+    from lossless.store.search.find import AnyText, SearchScope
 
-Sort = Literal["relevance", "recency", "hybrid"]
+RankOrder = Literal["relevance", "recency", "hybrid"]
 #: Where a message stands: conversation and seq.
-Place: TypeAlias = tuple[int, int]
+SeqPlace: TypeAlias = tuple[int, int]
 
 #: What a term counts that stands one, two, three messages (or passages) away.
-BORROWED = (0.5, 0.3, 0.1)
+NEIGHBOUR_SHARES = (0.5, 0.3, 0.1)
 #: Texts of more tokens than this borrow less, in proportion.
 SHORT_TOKENS = 80
 #: The part of its best score that a session adds to all of its messages.
@@ -32,7 +41,7 @@ SESSION_GAP_SECONDS = 3600
 SESSION_PACE_SECONDS = 600
 HYBRID_DECAY_PER_HOUR = 0.001
 #: The tier of messages that repeat what was found before: questions to recall tools, and their results.
-ECHO = 3
+ECHO_LIMIT = 3
 #: Around how many of the best messages neighbours are looked at.
 NEIGHBOURS_OF = 60
 
@@ -49,7 +58,7 @@ class Neighbour:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class RankTimeSpan:
     """A stretch of time in seconds since 1970: from `since` up to, without, `before`."""
 
     since: float
@@ -75,7 +84,7 @@ class Hit:
 
 
 @dataclass(slots=True)
-class _Spot:
+class _RankedMessage:
     """A message while it is being ranked."""
 
     id: int | str
@@ -83,7 +92,7 @@ class _Spot:
     seq: int | None
     at: float
     tokens: int
-    texts: list[WeighedText]
+    texts: list[WeighedPassage]
     #: The best value of each term over its passages, and what it may borrow from around it.
     own: dict[int, float]
     borrowed: dict[int, float]
@@ -92,29 +101,29 @@ class _Spot:
     passage: int | None = None
 
 
-def missing_places(weighed: Weighed) -> list[Place]:
+def missing_places(weighed: WeighedPassages) -> list[SeqPlace]:
     """The places around the best candidates that are no candidates themselves: fetch them as neighbours."""
     known = {(text.candidate.conversation_id, text.candidate.seq) for text in weighed.texts}
     best = sorted(weighed.texts, key=lambda text: -weighed.worth(text.values))[:NEIGHBOURS_OF]
-    wanted: dict[Place, None] = {}
+    wanted: dict[SeqPlace, None] = {}
     for text in best:
         conversation, seq = text.candidate.conversation_id, text.candidate.seq
         if seq is not None:
-            steps = range(-len(BORROWED), len(BORROWED) + 1)
+            steps = range(-len(NEIGHBOUR_SHARES), len(NEIGHBOUR_SHARES) + 1)
             wanted.update(dict.fromkeys((conversation, seq + step) for step in steps if seq + step >= 0))
     return [place for place in wanted if place not in known]
 
 
 def rank(
-    weighed: Weighed,
+    weighed: WeighedPassages,
     neighbours: Iterable[Neighbour] = (),
     *,
-    sort: Sort = "relevance",
+    sort: RankOrder = "relevance",
     now: float = 0.0,
-    span: Span | None = None,
+    span: RankTimeSpan | None = None,
 ) -> list[Hit]:
     """All hits, best first. `span` is the time that the question speaks of; it lifts, it never excludes."""
-    spots = _spots(weighed, neighbours)
+    spots = _ranked_messages(weighed, neighbours)
     by_place = {(spot.conversation_id, spot.seq): spot for spot in spots if spot.seq is not None}
     _mark_sessions(by_place)
     _borrow(by_place)
@@ -125,24 +134,24 @@ def rank(
     return _sorted(hits, sort, now)
 
 
-def _spots(weighed: Weighed, neighbours: Iterable[Neighbour]) -> list[_Spot]:
-    spots: dict[int | str, _Spot] = {}
+def _ranked_messages(weighed: WeighedPassages, neighbours: Iterable[Neighbour]) -> list[_RankedMessage]:
+    spots: dict[int | str, _RankedMessage] = {}
     for text in weighed.texts:
         row = text.candidate
         spot = spots.get(row.id)
         if spot is None:
-            spot = _Spot(row.id, row.conversation_id, row.seq, row.at, text.tokens, [], {}, {})
+            spot = _RankedMessage(row.id, row.conversation_id, row.seq, row.at, text.tokens, [], {}, {})
             spots[row.id] = spot
         spot.texts.append(text)
         for term, value in text.values.items():
             spot.own[term] = max(spot.own.get(term, 0.0), value)
     for near in neighbours:
         if near.id not in spots:
-            spots[near.id] = _Spot(near.id, near.conversation_id, near.seq, near.at, near.tokens, [], {}, {})
+            spots[near.id] = _RankedMessage(near.id, near.conversation_id, near.seq, near.at, near.tokens, [], {}, {})
     return list(spots.values())
 
 
-def _mark_sessions(by_place: dict[Place, _Spot]) -> None:
+def _mark_sessions(by_place: dict[SeqPlace, _RankedMessage]) -> None:
     """Number the sessions: runs of messages without an hour's pause between them."""
     session = 0
     before: tuple[int, int, float] | None = None
@@ -157,11 +166,11 @@ def _goes_on(steps: int, seconds: float) -> bool:
     return abs(seconds) < max(SESSION_GAP_SECONDS, SESSION_PACE_SECONDS * (steps - 1))
 
 
-def _borrow(by_place: dict[Place, _Spot]) -> None:
+def _borrow(by_place: dict[SeqPlace, _RankedMessage]) -> None:
     for (conversation, seq), spot in by_place.items():
         if not spot.own:
             continue
-        for step, share in enumerate(BORROWED, 1):
+        for step, share in enumerate(NEIGHBOUR_SHARES, 1):
             for place in ((conversation, seq - step), (conversation, seq + step)):
                 other = by_place.get(place)
                 if other is not None and other.session == spot.session:
@@ -174,7 +183,7 @@ def _lend(values: dict[int, float], borrowed: dict[int, float], share: float) ->
             borrowed[term] = share * value
 
 
-def _score(spot: _Spot, weighed: Weighed) -> None:
+def _score(spot: _RankedMessage, weighed: WeighedPassages) -> None:
     """The worth of the best passage, with what it borrows from around the message and from inside it."""
     if not spot.texts:
         spot.score = weighed.worth(spot.borrowed)
@@ -183,15 +192,15 @@ def _score(spot: _Spot, weighed: Weighed) -> None:
         values = dict(spot.borrowed)
         for other in spot.texts:
             apart = abs(other.candidate.passage - text.candidate.passage)
-            if 0 < apart <= len(BORROWED):
-                _lend(other.values, values, BORROWED[apart - 1] * min(1.0, SHORT_TOKENS / max(1, text.tokens)))
+            if 0 < apart <= len(NEIGHBOUR_SHARES):
+                _lend(other.values, values, NEIGHBOUR_SHARES[apart - 1] * min(1.0, SHORT_TOKENS / max(1, text.tokens)))
         _lend(text.values, values, 1.0)
         score = weighed.worth(values) + text.closeness
         if spot.passage is None or score > spot.score:
             spot.score, spot.passage = score, text.candidate.passage
 
 
-def _lift_sessions(spots: Sequence[_Spot]) -> None:
+def _lift_sessions(spots: Sequence[_RankedMessage]) -> None:
     best: dict[int, float] = {}
     for spot in spots:
         best[spot.session] = max(best.get(spot.session, 0.0), spot.score)
@@ -200,7 +209,7 @@ def _lift_sessions(spots: Sequence[_Spot]) -> None:
             spot.score += SESSION_PRIOR * best[spot.session]
 
 
-def _hits(spots: Iterable[_Spot], weighed: Weighed, span: Span | None) -> list[Hit]:
+def _hits(spots: Iterable[_RankedMessage], weighed: WeighedPassages, span: RankTimeSpan | None) -> list[Hit]:
     terms = weighed.query.terms
     asked = [index for index, term in enumerate(terms) if not term.piece_of and weighed.weights[index]]
     needed, required = set(asked), {index for index in asked if terms[index].required}
@@ -215,7 +224,7 @@ def _hits(spots: Iterable[_Spot], weighed: Weighed, span: Span | None) -> list[H
     return hits
 
 
-def _sorted(hits: list[Hit], sort: Sort, now: float) -> list[Hit]:
+def _sorted(hits: list[Hit], sort: RankOrder, now: float) -> list[Hit]:
     if sort == "recency":
         own = [hit for hit in hits if hit.matched]
         full = [hit for hit in own if hit.tier == 0]
@@ -225,3 +234,402 @@ def _sorted(hits: list[Hit], sort: Sort, now: float) -> list[Hit]:
         worth = {hit.id: hit.score / (1 + ages[hit.id] * HYBRID_DECAY_PER_HOUR) for hit in hits}
         return sorted(hits, key=lambda hit: (hit.tier, -worth[hit.id], -hit.at, -(hit.seq or 0)))
     return sorted(hits, key=lambda hit: (hit.tier, -hit.score, -hit.at, -(hit.seq or 0)))
+
+
+#: bm25: how soon repeats stop counting, and how much long texts are held back.
+BM25_K1, BM25_B = 0.9, 0.4
+#: What a piece of an identifier counts when the whole is there to be found.
+PIECE_WEIGHT = 0.4
+#: The part of a score that is given in proportion to how much of the question a text covers.
+COVERAGE = 0.3
+#: What two terms side by side add, in parts of the lesser one; it shrinks with the words between them.
+CLOSENESS = 0.5
+CLOSE_CHARS = 24
+_WORD_CHARS = 6
+#: More occurrences of a term in one passage than this make no difference.
+_MOST = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A passage that may share a term with the question. A summary has no `seq`: it has no neighbours."""
+
+    id: int | str
+    conversation_id: int
+    seq: int | None
+    #: When it was said, in seconds since 1970.
+    at: float
+    text: str
+    passage: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TermCounts:
+    """How many index rows the scope has, and how many of them match each term of the query."""
+
+    rows: int
+    terms: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WeighedPassage:
+    """A candidate with the worth of each term in it, before the term's weight."""
+
+    candidate: Passage
+    tokens: int
+    values: dict[int, float]
+    #: What its terms' being close together adds.
+    closeness: float
+
+
+@dataclass(frozen=True, slots=True)
+class WeighedPassages:
+    """All candidates that have a term, and the weight of each term (its idf)."""
+
+    query: Query
+    weights: tuple[float, ...]
+    texts: tuple[WeighedPassage, ...]
+
+    def worth(self, values: dict[int, float]) -> float:
+        """The score of these term values: their weighted sum, less for what they do not cover."""
+        whole, covered, score = sum(self.weights), 0.0, 0.0
+        for term, value in values.items():
+            weight = self.weights[term]
+            score += weight * value
+            covered += weight * min(1.0, value)
+        return score * (1 - COVERAGE + COVERAGE * covered / whole) if whole else 0.0
+
+
+def weigh(query: Query, candidates: Iterable[Passage], counts: TermCounts) -> WeighedPassages:
+    """Look for the terms in each candidate, and weigh them by how rare they are in the scope."""
+    finder = TermFinder(query.terms)
+    found = [(candidate, finder.find(candidate.text, _MOST)) for candidate in candidates]
+    tokens = [estimate_tokens(candidate.text) for candidate, _ in found]
+    average = max(1.0, sum(tokens) / len(tokens)) if tokens else 1.0
+    weights = _weights(query, counts, [hits for _, hits in found])
+    texts = tuple(
+        WeighedPassage(candidate, length, _values(hits, length / average), _closeness(hits, weights))
+        for (candidate, hits), length in zip(found, tokens, strict=True)
+        if hits
+    )
+    return WeighedPassages(query, weights, texts)
+
+
+def _weights(query: Query, counts: TermCounts, found: Sequence[list[TermMatch]]) -> tuple[float, ...]:
+    """The idf of each term: 0 when it is nowhere, less when it is a piece of what is there whole."""
+    seen = [0] * len(query.terms)
+    for hits in found:
+        for term in {hit.term for hit in hits}:
+            seen[term] += 1
+    rows = max(counts.rows, len(found))
+    having = [max(pair) for pair in zip(counts.terms, seen, strict=True)]
+    whole = {term.match for term, count in zip(query.terms, having, strict=True) if count}
+    return tuple(
+        math.log1p((rows - count + 0.5) / (count + 0.5)) * (PIECE_WEIGHT if term.piece_of in whole else 1.0)
+        if count
+        else 0.0
+        for term, count in zip(query.terms, having, strict=True)
+    )
+
+
+def _values(hits: list[TermMatch], length: float) -> dict[int, float]:
+    times: dict[int, int] = {}
+    best: dict[int, float] = {}
+    for hit in hits:
+        times[hit.term] = times.get(hit.term, 0) + 1
+        best[hit.term] = max(best.get(hit.term, 0.0), hit.strength)
+    held = BM25_K1 * (1 - BM25_B + BM25_B * length)
+    return {term: best[term] * count * (BM25_K1 + 1) / (count + held) for term, count in times.items()}
+
+
+def _closeness(hits: list[TermMatch], weights: Sequence[float]) -> float:
+    best: dict[tuple[int, int], float] = {}
+    for one, two in pairwise(hits):
+        gap = two.start - one.end
+        if one.term != two.term and 0 <= gap <= CLOSE_CHARS:
+            pair = (min(one.term, two.term), max(one.term, two.term))
+            lesser = min(weights[one.term] * one.strength, weights[two.term] * two.strength)
+            best[pair] = max(best.get(pair, 0.0), lesser / (1 + gap // _WORD_CHARS))
+    return CLOSENESS * sum(best.values())
+
+
+#: Candidates beyond what is shown.
+CANDIDATE_POOL = 200
+#: What a summary counts beside a message: it repeats what messages say, and it is longer.
+SUMMARY_WEIGHT = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class WordSearch:
+    """A question, where it may look, and what the index does not hold yet."""
+
+    archive: Archive
+    query: Query
+    finder: TermFinder
+    where: SearchScope
+    search_in: SearchIn
+    unread_messages: Sequence[int] = ()
+    unread_summaries: Sequence[str] = ()
+
+    @property
+    def looks_at(self) -> list[TextKind]:
+        if self.search_in == "both":
+            return ["message", "summary"]
+        return ["summary"] if self.search_in == "summaries" else ["message"]
+
+
+def word_search(archive: Archive, question: str, where: SearchScope, search_in: SearchIn) -> WordSearch:
+    """A question, after the index was brought up to date as far as that is cheap."""
+    query = parse_query(question)
+    words = WordSearch(archive, query, TermFinder(query.terms), where, search_in)
+    if index_new_rows(archive):
+        return words
+    messages = archive.search.unread(where) if "message" in words.looks_at else ()
+    summaries = archive.search.unread_summaries(where) if "summary" in words.looks_at else ()
+    return replace(words, unread_messages=messages, unread_summaries=summaries)
+
+
+@dataclass(frozen=True, slots=True)
+class RankedHits:
+    """Hits, best first, with the texts that are known already and the weight of each term."""
+
+    hits: tuple[Hit, ...]
+    texts: dict[int | str, AnyText]
+    weights: tuple[float, ...]
+
+
+# --- best first -------------------------------------------------------------------------------------
+
+
+def ranked_hits(words: WordSearch, pool: int, sort: RankOrder, now: float, span: RankTimeSpan | None) -> RankedHits:
+    """All hits among the best candidates, messages and summaries in one order."""
+    found = [_rank_kind(words, what, pool, sort, now, span) for what in words.looks_at if words.query.terms]
+    if not found:
+        return RankedHits((), {}, ())
+    if len(found) == 1:
+        return found[0]
+    messages, summaries = found
+
+    def place(hit: Hit) -> tuple[int, float]:
+        """A summary never comes first for having all words: it is long, and messages say more exactly what was said."""
+        is_summary = hit.seq is None
+        worth = hit.score * (SUMMARY_WEIGHT if is_summary else 1.0)
+        age = max(0.0, now - hit.at) / 3600 if sort == "hybrid" else 0.0
+        return max(hit.tier, 1 if is_summary else 0), -worth / (1 + age * HYBRID_DECAY_PER_HOUR)
+
+    hits = sorted((*messages.hits, *summaries.hits), key=place)
+    return RankedHits(tuple(hits), messages.texts | summaries.texts, messages.weights)
+
+
+def _rank_kind(
+    words: WordSearch, what: TextKind, pool: int, sort: RankOrder, now: float, span: RankTimeSpan | None
+) -> RankedHits:
+    search, query, where = words.archive.search, words.query, words.where
+    counts = search.counts([term.loose for term in query.terms], where, what)
+    texts: list[AnyText]
+    starts: dict[int, list[int | None]] = {}
+    matches = [
+        (match, pool if n == 0 else pool // 2) for n, match in enumerate(candidate_expressions(query, counts, pool))
+    ]
+    if what == "message":
+        for match, limit in matches:
+            for id_, start in search.candidates(match, where, limit):
+                known = starts.setdefault(id_, [])
+                if start not in known:
+                    known.append(start)
+        texts = [*search.texts.messages(starts), *_unindexed_texts(words, what)]
+    else:
+        ids = dict.fromkeys(id_ for match, limit in matches for id_ in search.candidate_summaries(match, where, limit))
+        texts = [*search.texts.summaries(ids), *_unindexed_texts(words, what)]
+    fresh = _current_texts(words.archive, texts)
+    candidates = [one for text, whole in fresh for one in _candidates(text, whole, starts.get(text.id, [None]))]  # type: ignore[arg-type]
+    echoes = search.echoes(text.id for text, _ in fresh if isinstance(text.id, int))
+    said = [one for one in candidates if one.id not in echoes]
+    rows = TermCounts(search.size(where, what)[0], tuple(counts))
+    weighed = weigh(query, said, rows)
+    near = [
+        Neighbour(id_, conversation_id, seq, (at or 0) / 1000, tokens)
+        for id_, conversation_id, seq, at, tokens in search.neighbours(missing_places(weighed), where)
+    ]
+    hits = [hit for hit in rank(weighed, near, sort=sort, now=now, span=span) if hit.id not in echoes]
+    if echoes:
+        repeated = weigh(query, [one for one in candidates if one.id in echoes], rows)
+        hits += [replace(hit, tier=ECHO_LIMIT) for hit in rank(repeated, sort=sort, now=now, span=span)]
+    return RankedHits(tuple(hits), {text.id: text for text, _ in fresh}, weighed.weights)
+
+
+def _candidates(text: AnyText, whole: str, starts: Iterable[int | None]) -> list[Passage]:
+    """The passages of a text that were proposed."""
+    seq = text.seq if isinstance(text, MessageText) else None
+    spans = passages(whole) if seq is not None and len(whole) > PASSAGE_CHARS_DENSE and text.digest else []
+    if len(spans) < 2:
+        return [Passage(text.id, text.conversation_id, seq, text.at / 1000, whole)]
+    numbers = {start: number for number, (start, _) in enumerate(spans)}
+    chosen = sorted({numbers.get(start or 0, 0) for start in starts})
+    return [
+        Passage(text.id, text.conversation_id, seq, text.at / 1000, whole[spans[number][0] : spans[number][1]], number)
+        for number in chosen
+    ]
+
+
+def _current_texts(archive: Archive, texts: Iterable[AnyText]) -> list[tuple[AnyText, str]]:
+    """Texts that say what the index says, with what it holds of them; the others are indexed anew."""
+    known = list(texts)
+    stale = [text for text in known if is_stale(text)]
+    reindex_stale(archive, stale)
+    gone = {text.id for text in stale}
+    return [(text, text.indexed) for text in known if text.id not in gone]
+
+
+def texts_in_scope(texts: Iterable[AnyText], where: SearchScope) -> list[AnyText]:
+    """Those that are in the scope."""
+    ids = where.conversation_ids
+    return [
+        text
+        for text in texts
+        if (ids is None or text.conversation_id in ids)
+        and (where.since is None or text.at >= where.since)
+        and (where.before is None or text.at < where.before)
+    ]
+
+
+# --- newest first -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NewestTexts:
+    """Texts, newest first; how many there are, None when unknown; and whether one word was enough."""
+
+    texts: tuple[AnyText, ...] = ()
+    total: int | None = 0
+    is_any: bool = False
+
+
+def newest_texts(words: WordSearch, most: int, start: SearchPlace | None, *, is_any: bool) -> NewestTexts:
+    """The newest texts behind a place that have all words; on the first page, else one of them."""
+    if not words.query.terms:
+        return NewestTexts()
+    if not is_any:
+        found = _newest_of(words, words.query.match_all, most, start, len(words.query.asked))
+        if found.texts or start is not None:
+            return found
+    found = _newest_of(words, words.query.match_any, most, start, 1)
+    return NewestTexts(found.texts, found.total, True)
+
+
+def _newest_of(words: WordSearch, match: str, most: int, start: SearchPlace | None, needed: int) -> NewestTexts:
+    search, where = words.archive.search, words.where
+    texts: list[AnyText] = []
+    totals: list[int | None] = []
+    if "message" in words.looks_at:
+        ids, count = search.newest(match, where, most, start)
+        texts += search.texts.messages(ids)
+        totals.append(count)
+    if "summary" in words.looks_at:
+        names, number = search.newest_summaries(match, where, most, start)
+        texts += search.texts.summaries(names)
+        totals.append(number)
+    texts = [text for text, _ in _current_texts(words.archive, texts)]
+    unread = [text for what in words.looks_at for text in _unindexed_texts(words, what, needed)]
+    texts += [text for text in unread if start is None or is_behind(text.place, start)]
+    texts.sort(key=lambda text: newest_first(text.place))
+    total = None if None in totals else sum(count or 0 for count in totals)
+    return NewestTexts(tuple(texts[:most]), None if total is None else max(total, len(texts)))
+
+
+def _unindexed_texts(words: WordSearch, what: TextKind, needed: int = 1) -> Iterator[AnyText]:
+    """What the index does not hold yet, looked at as it is: the texts with so many of the words."""
+    texts = words.archive.search.texts
+    asked = {at for at, term in enumerate(words.query.terms) if not term.piece_of}
+    unread: Iterable[AnyText]
+    unread = texts.read(words.unread_messages) if what == "message" else texts.summaries(words.unread_summaries)
+    for text in unread:
+        found = {spot.term for spot in words.finder.find(text.indexed, 1)}
+        if found and (needed == 1 or len(found & asked) >= needed):
+            yield text
+
+
+SNIPPET_CHARS = 400
+ELLIPSIS = "…"
+#: How far an end of the window may move to stand between words or sentences.
+_SLACK = 40
+_SNIPPET_MOST = 200
+#: What another occurrence of a term adds; a different term adds its weight.
+_REPEAT = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class SnippetWindow:
+    """A piece of a text, `text[start:end]`, and the matches inside of it as offsets into the whole text."""
+
+    start: int
+    end: int
+    matches: tuple[tuple[int, int], ...]
+
+
+def best_window(
+    text: str, finder: TermFinder, size: int = SNIPPET_CHARS, weights: Sequence[float] | None = None
+) -> SnippetWindow:
+    """The window of at most `size` characters with the most different terms (by weight), then the most matches.
+
+    Without any match, the beginning. Linear in the text.
+    """
+    found = finder.find(text, _SNIPPET_MOST)
+    first, last = _densest(found, size, weights)
+    matches = found[first : last + 1]
+    if matches:
+        middle = (matches[0].start + max(hit.end for hit in matches)) // 2
+        start = max(0, min(middle - size // 2, len(text) - size, matches[0].start))
+    else:
+        start = max(0, len(text) - len(text.lstrip()))
+    start, end = _settle(text, start, size, matches)
+    inside = dict.fromkeys((hit.start, hit.end) for hit in found if start <= hit.start and hit.end <= end)
+    return SnippetWindow(start, end, tuple(inside))
+
+
+def make_snippet(
+    text: str, finder: TermFinder, size: int = SNIPPET_CHARS, weights: Sequence[float] | None = None
+) -> str:
+    """The best window on one line, with an ellipsis where text was left out."""
+    window = best_window(text, finder, size, weights)
+    shown = " ".join(text[window.start : window.end].split())
+    before = ELLIPSIS if text[: window.start].strip() else ""
+    after = ELLIPSIS if text[window.end :].strip() else ""
+    return f"{before}{shown}{after}"
+
+
+def _densest(found: Sequence[TermMatch], size: int, weights: Sequence[float] | None) -> tuple[int, int]:
+    """The first and last index of the best run of matches that fits into `size` characters."""
+    best, best_value = (0, -1), 0.0
+    times: dict[int, int] = {}
+    value, first = 0.0, 0
+    for last, hit in enumerate(found):
+        times[hit.term] = times.get(hit.term, 0) + 1
+        value += (weights[hit.term] if weights else 1.0) if times[hit.term] == 1 else _REPEAT
+        while first < last and found[first].start < hit.end - size:
+            gone = found[first].term
+            times[gone] -= 1
+            value -= _REPEAT if times[gone] else weights[gone] if weights else 1.0
+            first += 1
+        if value > best_value + _REPEAT / 2:
+            best, best_value = (first, last), value
+    return best
+
+
+def _settle(text: str, start: int, size: int, matches: Sequence[TermMatch]) -> tuple[int, int]:
+    """Move the ends of a window to places between words, without losing what it shows."""
+    if len(text) <= size:
+        return 0, len(text)
+    latest = matches[0].start if matches else start
+    for mark in ("\n", ". ", " "):
+        at = text.find(mark, max(0, start - 1), min(start + _SLACK, latest))
+        if start > 0 and at >= 0:
+            start = at + len(mark)
+            break
+    start = min(start, latest)
+    end = min(len(text), start + size)
+    earliest = max((hit.end for hit in matches), default=start)
+    if end < len(text) and not text[end].isspace():
+        at = text.rfind(" ", max(earliest, end - _SLACK), end)
+        end = at if at >= 0 else end
+    return start, end

@@ -1,24 +1,38 @@
-"""Scans: every text of a scope, newest first, until enough is found or the time is over."""
+"""Scan every text in scope for a pattern within a time limit: regular expressions that cannot hang, a fast
+prefilter, and masking by the user's own patterns.
+"""
 
 from __future__ import annotations
 
+import re
 import time
+import warnings
+from bisect import bisect_right
 from dataclasses import dataclass
-from itertools import islice
-from typing import TYPE_CHECKING, Protocol
+from importlib import import_module
+from itertools import accumulate, islice
+from re import _constants as sre  # type: ignore[attr-defined]
+from re import _parser  # type: ignore[attr-defined]
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from lossless.store.texts import is_behind, newest_first
+import regex  # type: ignore[import-untyped]
+
+from lossless.errors import BadPattern
+from lossless.model.masking import MASK_PREFIX, mask_for, mask_secrets
+from lossless.store.search.find import is_behind, newest_first
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from lossless.model.masking import CutText
+    from lossless.model.records import SearchPlace
     from lossless.recall.scope import SearchIn
-    from lossless.recall.sieve import Sieve
+    from lossless.settings import Settings
     from lossless.store.archive import Archive
-    from lossless.store.texts import AnyText, Place, Texts, Where
+    from lossless.store.search.find import AnyText, SearchScope, SearchTexts
 
 #: The part of the time that one text may take.
-SHARE = 0.2
+TEXT_TIME_SHARE = 0.2
 #: So many messages are narrowed down at a time.
 _STEP = 4000
 #: So many whole texts are sifted at a time.
@@ -28,15 +42,15 @@ _A_PAGE = 51
 
 
 @dataclass(frozen=True, slots=True)
-class Time:
+class ScanTime:
     """How long a scan may take, by which clock, and the part of it that one text may take."""
 
     seconds: float
-    share: float = SHARE
+    share: float = TEXT_TIME_SHARE
     clock: Callable[[], float] = time.monotonic
 
 
-class Pattern(Protocol):
+class ScanPattern(Protocol):
     """Something to look for in texts."""
 
     @property
@@ -49,7 +63,7 @@ class Pattern(Protocol):
         """Whether what is needed is in lower case, and upper case will do."""
         ...
 
-    def sieve(self) -> Sieve | None:
+    def sieve(self) -> RegexPrefilter | None:
         """What passes many texts at once that may hold it; None where that is not known."""
         ...
 
@@ -59,7 +73,7 @@ class Pattern(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class ScanMatch:
     """A text that holds what was looked for: the piece of it that matched, and where in the piece."""
 
     source: AnyText
@@ -69,79 +83,79 @@ class Spot:
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class ScanResult:
     """What a scan found."""
 
-    spots: tuple[Spot, ...] = ()
+    spots: tuple[ScanMatch, ...] = ()
     #: Behind which place the scan goes on, when it was broken off.
-    stopped: Place | None = None
+    stopped: SearchPlace | None = None
     #: Whether it was the time that broke it off.
     is_late: bool = False
     #: Texts that took too long and were passed over.
     slow: int = 0
 
 
-def scan(
+def scan_scope(
     archive: Archive,
-    where: Where,
+    where: SearchScope,
     search_in: SearchIn,
-    pattern: Pattern,
+    pattern: ScanPattern,
     most: int,
-    within: Time,
-    start: Place | None = None,
-) -> Scan:
+    within: ScanTime,
+    start: SearchPlace | None = None,
+) -> ScanResult:
     """Look through all texts behind a place, until `most` are found and one more is seen, or the time is over.
 
     At least one message and one summary are looked at, however short the time.
     """
     end = within.clock() + within.seconds
-    found = Scan()
+    found = ScanResult()
     if search_in != "summaries":
         found = _scanned(_messages(archive, where, pattern, start, within, end), pattern, most, within, end)
     if search_in != "messages":
         summaries = archive.search.texts.all_summaries(where, start)
-        found = merged(found, _scanned(iter(summaries), pattern, most, within, end), most)
+        found = merge_scans(found, _scanned(iter(summaries), pattern, most, within, end), most)
     return found
 
 
-def look_at(texts: Iterable[AnyText], pattern: Pattern, most: int) -> list[Spot]:
+def scan_texts(texts: Iterable[AnyText], pattern: ScanPattern, most: int) -> list[ScanMatch]:
     """Of these texts the ones that hold the pattern, newest first."""
-    spots = [spot for source in texts if (spot := _spot(source, pattern, 1.0)) is not None]
+    spots = [spot for source in texts if (spot := _match_in(source, pattern, 1.0)) is not None]
     return sorted(spots, key=_newest_first)[:most]
 
 
-class _Late(Exception):
+class _OutOfTime(Exception):
     """The time was over between two texts; all up to the place were looked at."""
 
-    def __init__(self, place: Place | None) -> None:
+    def __init__(self, place: SearchPlace | None) -> None:
         self.place = place
 
 
-def _scanned(texts: Iterator[AnyText], pattern: Pattern, most: int, within: Time, end: float) -> Scan:
+def _scanned(texts: Iterator[AnyText], pattern: ScanPattern, most: int, within: ScanTime, end: float) -> ScanResult:
     longest = within.seconds * within.share
-    spots: list[Spot] = []
+    spots: list[ScanMatch] = []
     slow = 0
     last: AnyText | None = None
     try:
         for source in texts:
             left = end - within.clock()
             if left <= 0 and last is not None:
-                raise _Late(last.place)
+                raise _OutOfTime(last.place)
             try:  # one text in any case: whoever goes on gets ahead
-                spot = _spot(source, pattern, longest if last is None else min(left, longest))
+                spot = _match_in(source, pattern, longest if last is None else min(left, longest))
             except TimeoutError:
                 spot, slow = None, slow + 1
             if spot is not None:
                 spots.append(spot)
                 if len(spots) > most:
-                    return Scan(tuple(spots[:most]), spots[most - 1].source.place, False, slow)
+                    return ScanResult(tuple(spots[:most]), spots[most - 1].source.place, False, slow)
             last = source
-    except _Late as late:
-        return Scan(tuple(spots), late.place, True, slow)
-    return Scan(tuple(spots), slow=slow)
+    except _OutOfTime as late:
+        return ScanResult(tuple(spots), late.place, True, slow)
+    return ScanResult(tuple(spots), slow=slow)
 
 
-def merged(messages: Scan, summaries: Scan, most: int) -> Scan:
+def merge_scans(messages: ScanResult, summaries: ScanResult, most: int) -> ScanResult:
     """Both in one order; of summaries only those that come before the place where the messages broke off."""
     spots = sorted((*messages.spots, *summaries.spots), key=_newest_first)
     stops = [part.stopped for part in (messages, summaries) if part.stopped is not None]
@@ -150,25 +164,25 @@ def merged(messages: Scan, summaries: Scan, most: int) -> Scan:
         spots = [spot for spot in spots if spot.source.place == stopped or not is_behind(spot.source.place, stopped)]
     slow, is_late = messages.slow + summaries.slow, messages.is_late or summaries.is_late
     if len(spots) > most:
-        return Scan(tuple(spots[:most]), spots[most - 1].source.place, False, slow)
-    return Scan(tuple(spots), stopped, is_late, slow)
+        return ScanResult(tuple(spots[:most]), spots[most - 1].source.place, False, slow)
+    return ScanResult(tuple(spots), stopped, is_late, slow)
 
 
-def _newest_first(spot: Spot) -> tuple[int, str, tuple[int, ...]]:
+def _newest_first(spot: ScanMatch) -> tuple[int, str, tuple[int, ...]]:
     return newest_first(spot.source.place)
 
 
-def _spot(source: AnyText, pattern: Pattern, seconds: float) -> Spot | None:
+def _match_in(source: AnyText, pattern: ScanPattern, seconds: float) -> ScanMatch | None:
     found = pattern.find(source.content, seconds)
     if found is not None:
-        return Spot(source, source.content, *found)
+        return ScanMatch(source, source.content, *found)
     called = source.called
     found = pattern.find(called, seconds) if called else None
-    return None if found is None else Spot(source, called, *found)
+    return None if found is None else ScanMatch(source, called, *found)
 
 
 def _messages(
-    archive: Archive, where: Where, pattern: Pattern, start: Place | None, within: Time, end: float
+    archive: Archive, where: SearchScope, pattern: ScanPattern, start: SearchPlace | None, within: ScanTime, end: float
 ) -> Iterator[AnyText]:
     """The messages that can hold the pattern; those that cannot are passed over without reading all of them."""
     texts, trigrams = archive.search.texts, archive.search.trigrams
@@ -181,7 +195,7 @@ def _messages(
     size = _STEP if needed else _SIFTED
     for first in range(0, len(ids), size):
         if first and within.clock() > end:
-            raise _Late(next((text.place for text in texts.messages(ids[first - 1 : first])), start))
+            raise _OutOfTime(next((text.place for text in texts.messages(ids[first - 1 : first])), start))
         step = ids[first : first + size]
         if needed:
             step = texts.holding(step, needed, ignore_case=pattern.ignores_case)
@@ -191,9 +205,339 @@ def _messages(
             yield from _sifted(texts, step, sieve)
 
 
-def _sifted(texts: Texts, ids: list[int], sieve: Sieve) -> Iterator[AnyText]:
+def _sifted(texts: SearchTexts, ids: list[int], sieve: RegexPrefilter) -> Iterator[AnyText]:
     """Of these messages those that pass; read a few at a time, as it may be that no more are wanted."""
     bodies = texts.bodies(ids)
     passing = (bodies[index][0] for index in sieve.passing([body for _, body in bodies]))
     while some := list(islice(passing, _A_PAGE)):
         yield from texts.messages(some)
+
+
+#: What one search of all may take before each text is looked at on its own.
+_SECONDS = 0.1
+_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
+#: Among the letters of ASCII these mean the same, and are tried much faster.
+_IN_ASCII = {r"\d": "[0-9]", r"\w": "[0-9A-Z_a-z]", r"\s": r"[\t-\r ]"}
+
+
+class RegexPrefilter:
+    """Passes the texts that a pattern can match, and some more; for patterns whose matches depend on themselves alone.
+
+    `harmless_chars` is how long a text may be for a search that nobody watches.
+    """
+
+    def __init__(self, pattern: str, compiled: Any, harmless_chars: int) -> None:
+        self._any, self._ascii = compiled, _for_ascii(pattern, compiled)
+        self._harmless = harmless_chars
+        #: Whether it took so long that looking at each text is better.
+        self.is_slow = False
+
+    def passing(self, texts: Sequence[str]) -> Iterator[int]:
+        """The indexes of the texts that can match, in order. Goes only as far as it is asked to."""
+        joined = "\n".join(texts)
+        starts = [0, *accumulate(len(text) + 1 for text in texts)]
+        compiled = self._ascii if joined.isascii() else self._any
+        row = 0
+        while row < len(texts):
+            try:
+                found = self._search(compiled, joined, starts[row])
+            except TimeoutError:
+                self.is_slow = True
+                yield from range(row, len(texts))
+                return
+            if found is None:
+                return
+            row = bisect_right(starts, found.start(), row) - 1
+            if row < len(texts):
+                yield row
+            row += 1
+
+    def _search(self, compiled: Any, joined: str, start: int) -> Any:
+        if len(joined) <= self._harmless:
+            return compiled.search(joined, start)
+        began = time.monotonic()
+        found = compiled.search(joined, start, timeout=_SECONDS, concurrent=True)
+        self.is_slow |= time.monotonic() - began > _SECONDS
+        return found
+
+
+def _for_ascii(pattern: str, compiled: Any) -> Any:
+    """The pattern with digits, word letters and blanks written out."""
+    written = "".join(_IN_ASCII.get(token, token) for token in _TOKEN.findall(pattern))
+    return compiled if written == pattern else regex.compile(written)
+
+
+MAX_REGEX_CHARS = 4000
+#: Compiling writes a repeat out as often as it must match at least: so many letters and sets take about 20 MB.
+MAX_EXPANDED_SIZE = 20_000
+#: A pattern that calls itself, or a part of it, fills the memory before the time is over.
+_RECURSION = re.compile(r"\(\?(?:R|[+-]?\d+|&\w+|P>\w+)\)")
+_MIN_NEEDED = 3
+#: As many steps as a search may take unwatched.
+_STEPS = 4_000_000
+_REPEATS = (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT)
+_ONE_LETTER = (sre.LITERAL, sre.NOT_LITERAL, sre.IN, sre.ANY)
+_WILD = (sre.GROUPREF, sre.GROUPREF_EXISTS, sre.ASSERT, sre.ASSERT_NOT, sre.ATOMIC_GROUP)
+_LEAST = re.compile(r"\{\s*(\d+)")
+#: What only the `regex` library gives a meaning: fuzzy matches in braces, and classes with names.
+_FOREIGN = re.compile(r"\{(?!\d*(?:,\d*)?\})|\[:")
+
+
+class Regex:
+    """A compiled pattern; `BadPattern` says what is wrong with one that cannot be used."""
+
+    def __init__(self, pattern: str, engine: Literal["regex", "re2"] = "regex") -> None:
+        if not pattern:
+            raise BadPattern(pattern, "it is empty")
+        if len(pattern) > MAX_REGEX_CHARS:
+            raise BadPattern(f"{pattern[:40]}…", f"it is longer than {MAX_REGEX_CHARS} characters")
+        if _RECURSION.search(pattern):
+            raise BadPattern(pattern, "patterns that call themselves are not supported")
+        self.pattern = pattern
+        if engine != "re2" and expanded_size(pattern) > MAX_EXPANDED_SIZE:
+            raise BadPattern(pattern, f"its repeats must match more than {MAX_EXPANDED_SIZE:,} letters; ask for fewer")
+        self._linear: Any = _re2(pattern) if engine == "re2" else None
+        self._compiled = None if engine == "re2" else _compile(pattern)
+        self.shape = regex_traits(pattern)
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """Texts that everything it matches holds; none when that is not certain."""
+        return self.shape.needed
+
+    @property
+    def ignores_case(self) -> bool:
+        """Whether those texts are in lower case and stand for any."""
+        return self.shape.ignores_case
+
+    def sieve(self) -> RegexPrefilter | None:
+        """What passes texts that it can match; None where each has to be looked at on its own."""
+        is_possible = self._compiled is not None and self.shape.is_local
+        return RegexPrefilter(self.pattern, self._compiled, self.shape.harmless_chars) if is_possible else None
+
+    def find(self, text: str, seconds: float) -> tuple[int, int] | None:
+        """Where it matches first, or None; `TimeoutError` when that cannot be said in time.
+
+        A watched search costs more than a short text does, so harmless ones go without.
+        """
+        if self._compiled is None:
+            found = self._linear.search(text)
+        elif len(text) <= self.shape.harmless_chars:
+            found = self._compiled.search(text)
+        else:
+            found = self._compiled.search(text, timeout=max(seconds, 0.001), concurrent=True)
+        return None if found is None else found.span()
+
+    def spans(self, text: str, seconds: float) -> list[tuple[int, int]]:
+        """Everywhere it matches; `TimeoutError` when that cannot be said in time."""
+        if self._compiled is None:
+            return [found.span() for found in self._linear.finditer(text)]
+        found = self._compiled.finditer(text, timeout=max(seconds, 0.001), concurrent=True)
+        return [one.span() for one in found]
+
+
+def _compile(pattern: str) -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return regex.compile(pattern)
+    except regex.error as error:
+        raise BadPattern(pattern, error.msg, error.pos) from None
+    except (RecursionError, OverflowError, MemoryError, ValueError, KeyError, IndexError, TypeError, AttributeError):
+        raise BadPattern(pattern, "it is too complex, or not a regular expression") from None
+
+
+def _re2(pattern: str) -> Any:
+    try:
+        re2 = import_module("re2")
+    except ImportError:
+        raise BadPattern(pattern, "the setting regexEngine asks for re2, which is not installed") from None
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options=options)
+    except re2.error as error:
+        reason = error.args[0] if error.args else "it is not a regular expression"
+        raise BadPattern(
+            pattern, reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+        ) from None
+
+
+# --- what can be known of a pattern without running it --------------------------------------------
+
+
+def expanded_size(pattern: str) -> int:
+    """At most how many letters and sets a pattern has once its repeats are written out.
+
+    >>> expanded_size("(?:ab{3}){9000}"), expanded_size("(?:a{1000}){1000}"), expanded_size("a{30000000}")
+    (36000, 1000000, 30000000)
+    """
+    most = len(pattern)
+    for least in _LEAST.finditer(pattern):
+        most *= max(1, int(least[1][:12]))
+    if most <= MAX_EXPANDED_SIZE or _FOREIGN.search(pattern):
+        return most
+    parsed = _parsed(pattern)
+    return most if parsed is None or parsed.state.flags & re.VERBOSE else _size(parsed)
+
+
+def _size(parsed: Any) -> int:
+    total = 0
+    for kind, value in parsed:
+        if kind in _REPEATS:
+            total += max(1, value[0]) * _size(value[2])
+        elif kind is sre.BRANCH:
+            total += 1 + sum(map(_size, value[1]))
+        elif kind is sre.IN:
+            total += len(value)
+        else:  # a group, a look around, a condition: what is inside of it
+            inside = value if isinstance(value, tuple) else (value,)
+            total += 1 + sum(_size(part) for part in inside if isinstance(part, _parser.SubPattern))
+    return total
+
+
+def _parsed(pattern: str) -> Any:
+    """The pattern as the standard library reads it; None when it cannot."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return _parser.parse(pattern)
+    except (re.error, RecursionError, OverflowError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class RegexTraits:
+    """What everything that a pattern matches holds, and how long a text it cannot get lost in."""
+
+    needed: tuple[str, ...] = ()
+    ignores_case: bool = False
+    harmless_chars: int = 0
+    #: Whether a match depends on nothing around it, and other texts may stand there.
+    is_local: bool = False
+
+
+def regex_traits(pattern: str) -> RegexTraits:
+    """Texts of three letters and more that stand in all matches, and the length up to which no text takes long.
+
+    >>> regex_traits(r"ERR-\\d+ (?:in|at) worker").needed, regex_traits("(?i)Kick it off").needed
+    (('ERR-', ' worker'), ('t off',))
+    >>> regex_traits("(a+)+b").harmless_chars
+    0
+    """
+    if _FOREIGN.search(pattern):
+        return RegexTraits()
+    parsed = _parsed(pattern)
+    if parsed is None:
+        return RegexTraits()
+    walk = _RegexWalk(bool(parsed.state.flags & re.IGNORECASE))
+    walk.through(parsed)
+    needed = tuple(run for run in walk.runs if len(run) >= _MIN_NEEDED)
+    is_local = walk.is_local and not parsed.state.flags & re.VERBOSE
+    return RegexTraits(needed, walk.ignores_case, walk.harmless_chars, is_local)
+
+
+class _RegexWalk:
+    """Gathers letters that must stand there, and counts what makes a search try again."""
+
+    def __init__(self, ignores_case: bool) -> None:
+        self.runs, self.ignores_case = [""], ignores_case
+        #: Places where a search may try another way: each multiplies its steps by the length of the text.
+        self.choices, self.is_wild = 0, False
+        #: Whether nothing in it looks at what stands around a match, but for ends of words.
+        self.is_local = True
+
+    @property
+    def harmless_chars(self) -> int:
+        if self.is_wild:
+            return 0
+        return int(_STEPS ** (1 / (self.choices + 1))) if self.choices else _STEPS
+
+    def through(self, parsed: Any) -> None:
+        for kind, value in parsed:
+            if kind is sre.LITERAL:
+                self._letter(chr(value))
+            elif kind is sre.SUBPATTERN:
+                self._group(value[1], value[2], value[3])
+            elif kind in _REPEATS:
+                self.is_local &= kind is not sre.POSSESSIVE_REPEAT
+                self._repeat(value[0], value[1], value[2])
+            elif kind is sre.BRANCH:
+                self.choices += 1
+                self._aside(value[1])
+            else:
+                self.is_wild |= kind in _WILD
+                self.is_local &= kind not in _WILD and (kind is not sre.AT or value is sre.AT_BOUNDARY)
+                self.runs += [""] if kind is not sre.AT else []
+
+    def _group(self, added: int, removed: int, inner: Any) -> None:
+        """A group, unless it reads case in its own way."""
+        self.is_local &= not added | removed
+        if (added | removed) & re.IGNORECASE:
+            self.is_wild = True
+            self.runs.append("")
+        else:
+            self.through(inner)
+
+    def _letter(self, letter: str) -> None:
+        """A few letters have odd relatives in the other case, such as K and the sign for kelvin."""
+        is_sure = letter != "\0" and (not self.ignores_case or (letter.isascii() and letter.lower() not in "ksi"))
+        if is_sure:
+            self.runs[-1] += letter.lower() if self.ignores_case else letter
+        else:
+            self.runs.append("")
+
+    def _repeat(self, least: int, most: int, inner: Any) -> None:
+        """A repeat of one letter or one set is a choice; of anything more, possibly of endless ones."""
+        self.choices += 1 if least != most else 0
+        self.is_wild |= [kind in _ONE_LETTER for kind, _ in inner] != [True]
+        self.runs.append("")
+        if least:
+            self.through(inner)
+            self.runs.append("")
+        else:
+            self._aside([inner])
+
+    def _aside(self, branches: Any) -> None:
+        """What may stand there, or not: nothing of it is needed."""
+        runs, self.runs = self.runs, [""]
+        for branch in branches:
+            self.through(branch)
+        self.runs = [*runs, ""]
+
+
+_KIND = "pattern"
+_MASKED = re.compile(re.escape(MASK_PREFIX) + r"[a-z0-9-]+\]")
+
+
+def make_redactor(settings: Settings) -> CutText | None:
+    """What the settings ask to mask, None for nothing; `BadPattern` names a pattern that cannot be used."""
+    own = [Regex(pattern, settings.regex_engine) for pattern in settings.redact_patterns]
+    seconds = settings.regex_timeout_ms / 1000
+    if not own and not settings.redact_secrets:
+        return None
+
+    def redact(text: str) -> str:
+        text = mask_secrets(text) if settings.redact_secrets else text
+        for pattern in own:
+            text = _mask_matches(pattern, text, seconds)
+        return text
+
+    return redact
+
+
+def _mask_matches(pattern: Regex, text: str, seconds: float) -> str:
+    """A text with all that a pattern matches masked. One that takes too long is refused: nothing is stored unmasked."""
+    try:
+        spans = pattern.spans(text, seconds)
+    except TimeoutError:
+        why = f"of redactPatterns takes more than {seconds:g} s for a message; nothing was stored"
+        raise BadPattern(pattern.pattern, why) from None
+    masks = [found.span() for found in _MASKED.finditer(text)] if MASK_PREFIX in text else []
+    pieces: list[str] = []
+    end = 0
+    for start, stop in spans:
+        if stop > start and not any(start < last and first < stop for first, last in masks):
+            pieces += [text[end:start], mask_for(_KIND)]
+            end = stop
+    return "".join([*pieces, text[end:]]) if pieces else text

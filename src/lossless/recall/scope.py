@@ -1,22 +1,227 @@
-"""Who may see what: the conversations of a caller, and the small values that recall's verbs share."""
+"""Who may read what: the conversations a caller can see, and the grants that give sub-agents limited access."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from datetime import timedelta
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeVar
+from uuid import uuid4
 
 from lossless.errors import BadInput, GrantError, NotFound
 from lossless.model.conversations import Session
-from lossless.recall.grants import check, held_grant
+from lossless.store.state import Grant
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
     from lossless.model.conversations import Conversation
-    from lossless.recall.found import Findings
+    from lossless.recall.results import SearchResult
     from lossless.store.archive import Archive
-    from lossless.store.grants import Grant
+
+GRANT_MAX_DEPTH = 3
+GRANT_TOKEN_CAP = 4000
+GRANT_TTL = timedelta(minutes=5)
+#: How long an ended grant stays readable, so that its holder learns why it is refused.
+ENDED_GRANT_TTL = timedelta(hours=1)
+
+RECURSION_BLOCKED = "EXPANSION_RECURSION_BLOCKED"
+CONCURRENCY_BLOCKED = "EXPANSION_CONCURRENCY_BLOCKED"
+_MARKS = "expand_query:"
+_TRIES = 3
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class GrantTerms:
+    """What a grant is to allow."""
+
+    conversation_ids: tuple[int, ...]
+    token_cap: int = GRANT_TOKEN_CAP
+    max_depth: int = GRANT_MAX_DEPTH
+    ttl: timedelta = GRANT_TTL
+    #: Only these summaries and what is below them; empty means all.
+    summary_ids: tuple[str, ...] = ()
+
+
+def issue_grant(archive: Archive, issuer: str, holder: str, terms: GrantTerms, now: datetime) -> Grant:
+    """Give a session leave to read; what ended long ago is swept on the way."""
+    grant = Grant(
+        f"grant_{uuid4().hex[:12]}",
+        issuer,
+        holder,
+        terms.conversation_ids,
+        terms.summary_ids,
+        max(0, terms.token_cap),
+        0,
+        max(0, terms.max_depth),
+        now,
+        now + max(terms.ttl, timedelta()),
+    )
+    with archive.writing():
+        archive.grants.sweep(now - ENDED_GRANT_TTL, now, _MARKS)
+        archive.grants.issue(grant)
+    return grant
+
+
+def issue_for_child(
+    archive: Archive, parent: str, child: str, conversation_ids: Sequence[int], max_tokens: int, now: datetime
+) -> Grant:
+    """The grant of a sub-agent that a host is about to start: never more than its parent has.
+
+    A parent that reads under a grant itself hands on its conversations and summaries, the tokens that are
+    left, and one layer less; `GrantError` when its own grant is over.
+    """
+    above = held_grant(archive, parent, None, now)
+    if above is None:
+        return issue_grant(archive, parent, child, GrantTerms(tuple(conversation_ids), max_tokens), now)
+    check_grant(above, now)
+    terms = GrantTerms(
+        above.conversation_ids,
+        min(above.remaining, max_tokens),
+        above.max_depth - 1,
+        above.expires_at - now,
+        above.summary_ids,
+    )
+    return issue_grant(archive, parent, child, terms, now)
+
+
+def end_child_grants(archive: Archive, child: str, now: datetime, *, deleted: bool = False) -> None:
+    """A sub-agent has ended: its grants are revoked, and taken off it when its session is gone, too."""
+    with archive.writing():
+        archive.grants.revoke_held_by(child, now)
+        if deleted:
+            archive.grants.unbind(child)
+
+
+def held_grant(archive: Archive, holder: str | None, grant_id: str | None, now: datetime) -> Grant | None:
+    """The grant that a session reads under, valid or not; None when it has none."""
+    if grant_id is not None:
+        grant = archive.grants.get(grant_id)
+        if grant is None:
+            raise grant_refused("unknown grant")
+        return grant
+    return archive.grants.held_by(holder, now) if holder else None
+
+
+def check_grant(grant: Grant | None, now: datetime) -> Grant:
+    """The grant itself while it is valid; `GrantError` says why it is not."""
+    if grant is None:
+        raise grant_refused("this delegated session has no grant")
+    if grant.revoked_at is not None:
+        raise grant_refused("the grant was revoked")
+    if grant.expires_at <= now:
+        raise grant_refused("the grant has expired")
+    return grant
+
+
+def check_grant_summary(archive: Archive, grant: Grant, summary_id: str) -> None:
+    """Raises unless a summary is one of the grant's, or below one; a grant that names none covers all."""
+    if grant.summary_ids and not archive.lineage.is_below(summary_id, grant.summary_ids):
+        raise grant_refused(f"summary {summary_id} is not in the grant")
+
+
+def check_grant_message(archive: Archive, grant: Grant, message_id: int) -> None:
+    """Raises unless a message is below one of the grant's summaries; a grant that names none covers all."""
+    if grant.summary_ids:
+        leaf = archive.summaries.covering([message_id]).get(message_id)
+        if leaf is None or not archive.lineage.is_below(leaf, grant.summary_ids):
+            raise grant_refused(f"message msg#{message_id} is not in the grant")
+
+
+def read_and_charge(
+    archive: Archive,
+    grant: Grant | None,
+    now: datetime,
+    read: Callable[[int | None], T],
+    tokens_of: Callable[[T], int],
+) -> T:
+    """What `read` returns for the tokens that are left, charged for what it returned; without a grant, uncharged.
+
+    Somebody else may use the same grant meanwhile: then it is read once more, for what is left by then.
+    """
+    if grant is None:
+        return read(None)
+    for _ in range(_TRIES):
+        left = check_grant(archive.grants.get(grant.id), now).remaining
+        if left <= 0:
+            raise grant_refused(f"the token budget of {grant.token_cap:,} is used up")
+        found = read(left)
+        tokens = tokens_of(found)
+        if not tokens:
+            return found
+        with archive.writing():
+            if archive.grants.charge(grant.id, tokens, now):
+                return found
+    raise grant_refused("the grant ended, or others use it at the same time")
+
+
+def grant_refused(reason: str) -> GrantError:
+    """The error for a read that no grant allows."""
+    return GrantError(f"Expansion authorization failed: {reason}")
+
+
+# --- not in circles, not twice at once ------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerBlocked:
+    """Why a question is not taken: a code and a reason for programs, a sentence for the agent."""
+
+    code: str
+    reason: str
+    text: str
+
+
+def recursion_block(archive: Archive, session: str, request: str, now: datetime) -> AnswerBlocked:
+    """The refusal for a delegated session that asks a question in turn.
+
+    The same request again is told apart (`idempotent_reentry`), across processes, because it means that
+    the agent did not read the first refusal.
+    """
+    mark = f"{_MARKS}again:{_digest(session, request)}"
+    seen = False
+    if not archive.read_only:
+        with archive.writing():
+            seen = not archive.guards.take_lease(mark, uuid4().hex, now, GRANT_TTL)
+    text = (
+        "A delegated session cannot call lcm_expand_query. Use lcm_describe, lcm_grep and lcm_expand, "
+        "and answer with what they return."
+    )
+    return AnswerBlocked(RECURSION_BLOCKED, "idempotent_reentry" if seen else "depth_cap", text)
+
+
+@contextmanager
+def answer_slot(archive: Archive, session: str, now: Callable[[], datetime], length: timedelta) -> Iterator[bool]:
+    """Whether this is the only question of a session that is being answered; the mark goes on every exit.
+
+    A mark that a dead process left behind runs out after `length`.
+    """
+    if archive.read_only:
+        yield True
+        return
+    name, owner = f"{_MARKS}origin:{_digest(session)}", uuid4().hex
+    with archive.writing():
+        free = archive.guards.take_lease(name, owner, now(), length)
+    try:
+        yield free
+    finally:
+        if free:
+            with archive.writing():
+                archive.guards.drop_lease(name, owner)
+
+
+def concurrency_block() -> AnswerBlocked:
+    """The refusal while another question of the same session is being answered."""
+    text = "Another lcm_expand_query of this session is still running. Wait for its answer, then ask again."
+    return AnswerBlocked(CONCURRENCY_BLOCKED, "origin_session_in_flight", text)
+
+
+def _digest(*texts: str) -> str:
+    return blake2b("\0".join(texts).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
 
 NO_CONVERSATION = "No LCM conversation found for this session. Provide conversationId or set allConversations=true."
 
@@ -76,7 +281,7 @@ class Scope:
         return f"{words.get(self.kind, 'conversations')} {ids}{more}"
 
 
-def everything() -> Scope:
+def whole_archive() -> Scope:
     """The whole archive, for the person who owns it."""
     return Scope("all", None)
 
@@ -91,7 +296,7 @@ def is_subagent_key(key: str | None) -> bool:
     return len(segments) >= 4 and segments[0] == "agent" and segments[2] == "subagent"
 
 
-def resolve(
+def resolve_scope(
     archive: Archive,
     caller: Caller,
     now: datetime,
@@ -107,12 +312,12 @@ def resolve(
     holder = caller.session.name if caller.session else None
     grant = held_grant(archive, holder, caller.grant_id, now)
     if caller.is_delegated or grant is not None:
-        return _granted(check(grant, now), conversation_id)
+        return _granted(check_grant(grant, now), conversation_id)
     if conversation_id is not None:
         archive.conversations.get(conversation_id)
         return Scope("conversation", (conversation_id,))
     if all_conversations:
-        return everything()
+        return whole_archive()
     family, warning = _family(archive, caller.session)
     if not family:
         raise BadInput(NO_CONVERSATION)
@@ -143,7 +348,7 @@ def _family(archive: Archive, session: Session | None) -> tuple[Sequence[Convers
     return archive.conversations.family(running.session), warning if family else None
 
 
-def must_see(scope: Scope, conversation_id: int, name: str) -> None:
+def require_in_scope(scope: Scope, conversation_id: int, name: str) -> None:
     """Raises `NotFound` unless the conversation is in scope; what is outside is as if it were not there."""
     if not scope.allows(conversation_id):
         raise not_in_scope(scope, name)
@@ -161,7 +366,7 @@ def not_in_scope(scope: Scope, name: str) -> NotFound:
 
 GrepMode: TypeAlias = Literal["regex", "full_text"]
 SearchIn: TypeAlias = Literal["messages", "summaries", "both", "files"]
-Sort: TypeAlias = Literal["recency", "relevance", "hybrid"]
+SortOrder: TypeAlias = Literal["recency", "relevance", "hybrid"]
 HitKind: TypeAlias = Literal["message", "summary", "file"]
 
 
@@ -176,7 +381,7 @@ class GrepRequest:
     since: datetime | None = None
     before: datetime | None = None
     limit: int = 50
-    sort: Sort = "relevance"
+    sort: SortOrder = "relevance"
 
 
 class Grep(Protocol):
@@ -184,4 +389,4 @@ class Grep(Protocol):
 
     def __call__(
         self, archive: Archive, scope: Scope, request: GrepRequest, now: datetime, /, *, cursor: str | None = None
-    ) -> Findings: ...
+    ) -> SearchResult: ...

@@ -1,36 +1,222 @@
-"""The tools that agents get, declared once: MCP, OpenAI and Anthropic schemas, hosts and the page follow from here."""
+"""The tools for agents, declared once: parameters, JSON schemas, argument checks, the toolbox and the documentation
+page.
+
+`python -m lossless.recall.tools docs/reference/tools.md` writes the page; with `--check` it only reports whether
+the page is current.
+"""
 
 from __future__ import annotations
 
+import json
+import re
+import sys
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from lossless.errors import LosslessError
+from lossless.errors import BadInput, LosslessError
 from lossless.model.conversations import Session, as_session
+from lossless.model.times import parse_time
 from lossless.recall import calls
-from lossless.recall.arguments import Parameter, read_arguments, schema_of
-from lossless.recall.asker import without_asking
-from lossless.recall.calls import ToolResult, error_result, refusal
-from lossless.recall.file_page import DEFAULT_BYTES, MAX_BYTES, MIN_BYTES, from_vault
-from lossless.recall.grep import Means, grep
+from lossless.recall.calls import ToolCallResult, call_status, error_result, error_to_result
+from lossless.recall.describe import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAGE_BYTES, vault_opener
+from lossless.recall.evidence import grep_without_question
 from lossless.recall.scope import Caller
-from lossless.recall.status import call_status
+from lossless.recall.search import SearchLimits, grep
 from lossless.settings import Settings
+from lossless.settings.page import write_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lossless.files.vault import Vault
-    from lossless.recall.arguments import Arguments
-    from lossless.recall.delegate import Delegate, Model
-    from lossless.recall.file_page import OpenFile
+    from lossless.recall.delegate import Delegate, ReaderModel
+    from lossless.recall.describe import OpenFile
     from lossless.recall.scope import Grep
     from lossless.store.archive import Archive
 
-Function: TypeAlias = "Callable[[Toolbox, Arguments, Caller], ToolResult]"
+ParameterKind: TypeAlias = Literal["string", "integer", "boolean", "strings", "time"]
+Arguments: TypeAlias = Mapping[str, Any]
+
+#: The largest id and number that is understood; beyond it nothing is stored.
+_LARGEST = 2**53
+_WHOLE = re.compile(r"[+-]?\d{1,18}")
+_HUMP = re.compile(r"_([a-z])")
+_TYPES: dict[ParameterKind, dict[str, Any]] = {
+    "string": {"type": "string"},
+    "integer": {"type": "integer"},
+    "boolean": {"type": "boolean"},
+    "strings": {"type": "array", "items": {"type": "string"}},
+    "time": {"type": "string"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One argument of a tool."""
+
+    name: str
+    kind: ParameterKind
+    help: str
+    default: Any = None
+    #: Whether a call without it makes no sense.
+    required: bool = False
+    #: Whether the schema asks models for it although there is a default.
+    asked_for: bool = False
+    choices: tuple[str, ...] = ()
+    minimum: int | None = None
+    maximum: int | None = None
+    #: Whether a number out of bounds is moved to the bound instead of being an error.
+    clamps: bool = False
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        found: dict[str, Any] = dict(_TYPES[self.kind]) | {"description": self.help}
+        if self.choices:
+            found["enum"] = list(self.choices)
+        if self.minimum is not None:
+            found["minimum"] = self.minimum
+        if self.maximum is not None:
+            found["maximum"] = self.maximum
+        if self.default not in (None, ()):
+            found["default"] = self.default
+        return found
+
+    def read(self, value: object) -> Any:
+        """The value as the tool wants it; `BadInput` says what is wrong with it."""
+        if value is None:
+            if self.required:
+                raise BadInput(f"{self.name} is required")
+            return self.default
+        match self.kind:
+            case "integer":
+                return self._bounded(_integer(self.name, value))
+            case "boolean":
+                return _boolean(self.name, value)
+            case "strings":
+                return _string_list(self.name, value)
+            case "time":
+                return _time_text(self.name, value)
+            case "string":
+                return self._text(value)
+
+    def _text(self, value: object) -> str:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            value = str(value)
+        if not isinstance(value, str):
+            raise BadInput(f"{self.name} must be a text, not {_shown_value(value)}")
+        text = value.strip()
+        if self.required and not text:
+            raise BadInput(f"{self.name} is required and must not be empty")
+        if self.choices and text not in self.choices:
+            raise BadInput(f"{self.name} must be one of {', '.join(self.choices)}, not {_shown_value(value)}")
+        return text
+
+    def _bounded(self, value: int) -> int:
+        low = -_LARGEST if self.minimum is None else self.minimum
+        high = _LARGEST if self.maximum is None else self.maximum
+        bounded = min(high, max(low, value))
+        if bounded != value and not self.clamps:
+            raise BadInput(f"{self.name} must be {_range(self.minimum, self.maximum)}, not {value}")
+        return bounded
+
+
+def parameters_schema(parameters: Sequence[Parameter]) -> dict[str, Any]:
+    """The JSON schema of a tool's arguments."""
+    return {
+        "type": "object",
+        "properties": {parameter.name: parameter.schema for parameter in parameters},
+        "required": [parameter.name for parameter in parameters if parameter.required or parameter.asked_for],
+        "additionalProperties": False,
+    }
+
+
+def read_arguments(parameters: Sequence[Parameter], given: object) -> dict[str, Any]:
+    """All arguments by name, defaults filled in; `BadInput` for anything that no call should have.
+
+    Names in snake case, numbers and lists as text, and JSON text instead of an object are understood.
+    """
+    fields = _fields(given)
+    known = {parameter.name for parameter in parameters}
+    spelled = {name if name in known else _HUMP.sub(lambda hump: hump[1].upper(), name): name for name in fields}
+    if unknown := sorted(spelled.keys() - known):
+        allowed = ", ".join(parameter.name for parameter in parameters)
+        raise BadInput(f"unknown argument {_shown_value(unknown[0])}; there are {allowed}")
+    return {
+        parameter.name: parameter.read(fields[spelled[parameter.name]] if parameter.name in spelled else None)
+        for parameter in parameters
+    }
+
+
+def _fields(given: object) -> Mapping[str, Any]:
+    if given is None:
+        return {}
+    if isinstance(given, str):
+        try:
+            given = json.loads(given) if given.strip() else {}
+        except (ValueError, RecursionError):
+            raise BadInput("the arguments are not JSON") from None
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise BadInput(f"the arguments must be an object, not {_shown_value(given)}")
+    return given
+
+
+def _integer(name: str, value: object) -> int:
+    if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
+        return int(value.strip())
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    raise BadInput(f"{name} must be a whole number, not {_shown_value(value)}")
+
+
+def _boolean(name: str, value: object) -> bool:
+    if isinstance(value, str):
+        value = {"true": True, "false": False}.get(value.strip().lower(), value)
+    if not isinstance(value, bool):
+        raise BadInput(f"{name} must be true or false, not {_shown_value(value)}")
+    return value
+
+
+def _string_list(name: str, value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        if value.strip().startswith("[") and value.strip().endswith("]"):
+            try:
+                value = json.loads(value)
+            except (ValueError, RecursionError):
+                value = [value]
+        else:
+            value = [value]
+    if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
+        raise BadInput(f"{name} must be a list of texts, not {_shown_value(value)}")
+    return tuple(item.strip() for item in value if item.strip())
+
+
+def _time_text(name: str, value: object) -> datetime:
+    try:
+        if isinstance(value, str):
+            return parse_time(value)
+    except (ValueError, OverflowError):
+        pass
+    raise BadInput(f"{name} must be a time such as 2026-01-05T09:00:00Z, not {_shown_value(value)}")
+
+
+def _shown_value(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _range(minimum: int | None, maximum: int | None) -> str:
+    if maximum is None:
+        return f"at least {minimum if minimum is not None else -_LARGEST}"
+    return f"between {minimum if minimum is not None else -_LARGEST} and {maximum}"
+
+
+ToolFunction: TypeAlias = "Callable[[Toolbox, Arguments, Caller], ToolCallResult]"
 
 _ANYONE = Caller()
 _WHERE = (
@@ -52,12 +238,12 @@ class Tool:
     name: str
     help: str
     parameters: tuple[Parameter, ...]
-    function: Function
+    function: ToolFunction
 
     @property
     def schema(self) -> dict[str, Any]:
         """The JSON schema of its arguments."""
-        return schema_of(self.parameters)
+        return parameters_schema(self.parameters)
 
 
 #: What a model gets beside its conversation, in every host.
@@ -118,9 +304,9 @@ TOOLS: tuple[Tool, ...] = (
                 "expandFileMaxBytes",
                 "integer",
                 "The most bytes of a file to show at once.",
-                default=DEFAULT_BYTES,
-                minimum=MIN_BYTES,
-                maximum=MAX_BYTES,
+                default=DEFAULT_PAGE_BYTES,
+                minimum=MIN_PAGE_BYTES,
+                maximum=MAX_PAGE_BYTES,
                 clamps=True,
             ),
             Parameter("startLine", "integer", "The first line of a file to show, counted from 1.", minimum=1),
@@ -200,15 +386,15 @@ TOOLS: tuple[Tool, ...] = (
     ),
 )
 #: For agents that stand outside of a conversation and have to find it first: those that ask over MCP.
-STATUS = Tool(
+STATUS_TOOL = Tool(
     "lcm_status",
     "How much is kept, when something was stored last, whether anything is held up, and the newest conversations "
     "with the numbers that the other tools take as conversationId.",
     (Parameter("limit", "integer", "How many conversations to list.", default=10, minimum=1, maximum=50, clamps=True),),
     call_status,
 )
-ALL_TOOLS = (*TOOLS, STATUS)
-BY_NAME = {tool.name: tool for tool in ALL_TOOLS}
+ALL_TOOLS = (*TOOLS, STATUS_TOOL)
+TOOLS_BY_NAME = {tool.name: tool for tool in ALL_TOOLS}
 
 
 def openai_tools() -> list[dict[str, Any]]:
@@ -234,7 +420,7 @@ class Toolbox:
     #: The bytes of stored files; without it their text comes from messages, where it still is there.
     vault: Vault | None = None
     #: The model that answers questions, and the one to ask when that refuses.
-    models: tuple[Model, ...] = ()
+    models: tuple[ReaderModel, ...] = ()
     #: The host's own sub-agents.
     delegate: Delegate | None = None
     monotonic: Callable[[], float] = time.monotonic
@@ -246,25 +432,94 @@ class Toolbox:
     def grep(self) -> Grep:
         """The search that the tools use, within the time that the settings give it."""
         settings = self.settings
-        means = Means(settings.regex_timeout_ms / 1000, settings.trigram_index, settings.regex_engine, self.vault)
+        means = SearchLimits(
+            settings.regex_timeout_ms / 1000, settings.trigram_index, settings.regex_engine, self.vault
+        )
         search = partial(grep, means=means)
-        return without_asking(search, self.asking, self.questions) if self.asking or self.questions else search
+        return grep_without_question(search, self.asking, self.questions) if self.asking or self.questions else search
 
     @property
     def open_file(self) -> OpenFile | None:
         """Opens stored files, when there is a vault."""
-        return None if self.vault is None else from_vault(self.vault)
+        return None if self.vault is None else vault_opener(self.vault)
 
-    def call(self, name: str, args: object = None, caller: Caller = _ANYONE) -> ToolResult:
+    def call(self, name: str, args: object = None, caller: Caller = _ANYONE) -> ToolCallResult:
         """Use a tool. Whatever the arguments are, the result is a text: an error is one, too, as JSON."""
-        tool = BY_NAME.get(name)
+        tool = TOOLS_BY_NAME.get(name)
         if tool is None:
-            return error_result(f"there is no tool {name!r:.60}", hint=f"There are {', '.join(BY_NAME)}.")
+            return error_result(f"there is no tool {name!r:.60}", hint=f"There are {', '.join(TOOLS_BY_NAME)}.")
         try:
             return tool.function(self, read_arguments(tool.parameters, args), caller)
         except LosslessError as error:
-            return refusal(error, caller)
+            return error_to_result(error, caller)
 
-    def run(self, name: str, args: object = None, *, session: Session | str | None = None) -> ToolResult:
+    def run(self, name: str, args: object = None, *, session: Session | str | None = None) -> ToolCallResult:
         """Use a tool as an agent of this session would."""
         return self.call(name, args, Caller(None if session is None else as_session(session)))
+
+
+_INTRO = """\
+# Tools
+
+This page is made from the table in `lossless.recall.tools`; `python -m lossless.recall.tools
+docs/reference/tools.md` writes it anew. [Recall](../recall.md) says how the tools work together.
+
+An agent gets the first five in every host, and over [MCP](../hosts/mcp.md) all six. Whatever it sends,
+the result is a text of at most 40,000 characters. A call that cannot be done returns JSON:
+`{"error": …, "hint": …, "errorCode": …}`. Names in snake case, numbers as text and a single text instead
+of a list are understood.
+
+Each of the five looks at the conversation of the calling session and its earlier ones. `conversationId` names
+another one, `allConversations` means all. A sub-agent sees what its grant names and nothing else.
+"""
+_ONLY_MCP = "Over [MCP](../hosts/mcp.md), and not for sub-agents. "
+_KINDS = {
+    "string": "text",
+    "integer": "whole number",
+    "boolean": "true or false",
+    "strings": "list of texts",
+    "time": "time",
+}
+
+
+def tools_page() -> str:
+    """The page as Markdown."""
+    return "\n".join([_INTRO, *(_section(tool) for tool in ALL_TOOLS)])
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page, or with `--check` say whether it is up to date."""
+    return write_page("lossless.recall.tools", tools_page, arguments)
+
+
+def _section(tool: Tool) -> str:
+    rows = ["| Argument | Type | Default | Allowed | Meaning |", "|---|---|---|---|---|"]
+    rows += [_row(parameter) for parameter in tool.parameters]
+    where = _ONLY_MCP if tool is STATUS_TOOL else ""
+    return f"## `{tool.name}`\n\n{where}{tool.help}\n\n" + "\n".join(rows) + "\n"
+
+
+def _row(parameter: Parameter) -> str:
+    default = "required" if parameter.required else _value(parameter.default)
+    cells = (f"`{parameter.name}`", _KINDS[parameter.kind], default, _allowed(parameter), parameter.help)
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _value(value: object) -> str:
+    if value in (None, ()):
+        return ""
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def _allowed(parameter: Parameter) -> str:
+    if parameter.choices:
+        return ", ".join(f"`{choice}`" for choice in parameter.choices)
+    if parameter.minimum is None:
+        return ""
+    if parameter.maximum is None:
+        return f"≥ {parameter.minimum}"
+    return f"{parameter.minimum} … {parameter.maximum}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

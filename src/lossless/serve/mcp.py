@@ -1,12 +1,15 @@
-"""The MCP server: the tool table, summaries, files and messages as resources, and the recall policy as a prompt.
+"""The MCP server: recall tools, resources `lcm://<kind>/<id>`, and the recall policy as a prompt.
 
 Nothing of the archive is touched before the first question, so that `initialize` is answered at once.
 """
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import unquote
 
 import anyio
 import anyio.to_thread
@@ -16,17 +19,100 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
 
 from lossless import __version__
-from lossless.errors import BadInput, LosslessError
-from lossless.serve.resources import TEMPLATES, listed, opened
-from lossless.serve.room import tools
+from lossless.errors import BadInput, LosslessError, NoArchive
+from lossless.model.conversations import Session
+from lossless.model.records import PageStart
+from lossless.model.times import state_time
+from lossless.recall.calls import error_result
+from lossless.serve.archive_tools import tool_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcp.server.context import ServerRequestContext
 
+    from lossless.model.records import SummaryRow
+    from lossless.recall.calls import ToolCallResult
     from lossless.recall.tools import Tool
-    from lossless.serve.room import ReadingRoom
+    from lossless.serve.archive_tools import ArchiveTools
+    from lossless.store.archive import Archive
+
+RESOURCE_TEMPLATES = {
+    "summary": "A summary by its id (sum_…), with what it was made of.",
+    "message": "A message by its number (12 for msg#12), in full, with its neighbours.",
+    "file": "A stored file by its id (file_…), with its content.",
+}
+_ADDRESS = re.compile(r"lcm://(summary|message|file)/([^/?#]{1,200})")
+_CURSOR = re.compile(r"([0-9T:.Z+-]{0,40})\|(sum_\w{1,80})", re.ASCII)
+_PAGE = 50
+_NAME_CHARS = 80
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceEntry:
+    """One thing that can be opened."""
+
+    uri: str
+    name: str
+    about: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResourcePage:
+    """Some of what can be opened, and where the rest begins."""
+
+    items: tuple[ResourceEntry, ...]
+    cursor: str | None
+
+
+def resource_page(room: ArchiveTools, cursor: str | None = None) -> ResourcePage:
+    """Summaries, newest first; a session's own when the room is for one. Messages and files are opened by id.
+
+    Where nothing is kept yet, nothing is listed.
+    """
+    start = None if cursor is None else _place(cursor)
+    try:
+        with room.engine() as engine:
+            return _shelf(engine.archive, room.session_key, start)
+    except NoArchive:
+        return ResourcePage((), None)
+
+
+def _shelf(archive: Archive, session_key: str | None, start: PageStart | None) -> ResourcePage:
+    conversation = None if session_key is None else archive.conversations.find(Session(key=session_key))
+    if session_key is not None and conversation is None:
+        return ResourcePage((), None)
+    page = archive.listings.summaries(_PAGE, start, conversation_id=None if conversation is None else conversation.id)
+    following = None if page.next is None else f"{page.next.at}|{page.next.id}"
+    return ResourcePage(tuple(_listed(row) for row in page.rows), following)
+
+
+def open_resource(room: ArchiveTools, uri: str) -> ToolCallResult:
+    """What an address leads to, as `lcm_describe` shows it; an address that leads nowhere is an error result."""
+    found = _ADDRESS.fullmatch(uri)
+    if found is None:
+        return error_result("this is no address here", hint="There are lcm://summary/…, lcm://message/…, lcm://file/….")
+    kind, name = found[1], unquote(found[2])
+    wanted = f"msg#{name.removeprefix('msg#')}" if kind == "message" else name
+    return room.call("lcm_describe", {"id": wanted})
+
+
+def _listed(row: SummaryRow) -> ResourceEntry:
+    about = " ".join(row.content.split())[:_NAME_CHARS]
+    span = " to ".join(state_time(at) for at in (row.earliest_at, row.latest_at) if at is not None)
+    return ResourceEntry(
+        f"lcm://summary/{row.summary_id}",
+        row.summary_id,
+        f"conversation {row.conversation_id}, depth {row.depth}, {span or 'undated'}: {about}",
+    )
+
+
+def _place(cursor: str) -> PageStart:
+    found = _CURSOR.fullmatch(cursor)
+    if found is None:
+        raise BadInput("this cursor is not from this list")
+    return PageStart(found[1], found[2])
+
 
 T = TypeVar("T")
 
@@ -46,7 +132,7 @@ _EVERYWHERE = " Here all conversations are looked at unless conversationId names
 _WITHIN = " Here that is the session {key}; allConversations=true looks further."
 
 
-def make_server(room: ReadingRoom) -> Server[Any]:
+def make_server(room: ArchiveTools) -> Server[Any]:
     """An MCP server over a reading room, for any transport."""
     limiter = anyio.CapacityLimiter(_AT_ONCE)
 
@@ -56,7 +142,7 @@ def make_server(room: ReadingRoom) -> Server[Any]:
     async def list_tools(
         _ctx: ServerRequestContext[Any], _params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[_tool(tool, room.session_key) for tool in tools().values()])
+        return types.ListToolsResult(tools=[_tool(tool, room.session_key) for tool in tool_table().values()])
 
     async def call_tool(_ctx: ServerRequestContext[Any], params: types.CallToolRequestParams) -> types.CallToolResult:
         result = await in_thread(partial(room.call, params.name, params.arguments))
@@ -95,7 +181,7 @@ def make_server(room: ReadingRoom) -> Server[Any]:
     )
 
 
-def serve_stdio(room: ReadingRoom) -> None:
+def serve_stdio(room: ArchiveTools) -> None:
     """Answer on standard input and output until the other side closes them."""
 
     async def serve() -> None:
@@ -123,9 +209,9 @@ def _tool(tool: Tool, session_key: str | None) -> types.Tool:
 # --- resources ------------------------------------------------------------------------------------
 
 
-def _resources(room: ReadingRoom, cursor: str | None) -> types.ListResourcesResult:
+def _resources(room: ArchiveTools, cursor: str | None) -> types.ListResourcesResult:
     try:
-        page = listed(room, cursor)
+        page = resource_page(room, cursor)
     except LosslessError as error:
         code = types.INVALID_PARAMS if isinstance(error, BadInput) else types.INTERNAL_ERROR
         raise MCPError(code, str(error)) from None
@@ -141,12 +227,12 @@ def _templates() -> list[types.ResourceTemplate]:
         types.ResourceTemplate(
             uri_template=f"lcm://{kind}/{{id}}", name=kind, description=about, mime_type="text/plain"
         )
-        for kind, about in TEMPLATES.items()
+        for kind, about in RESOURCE_TEMPLATES.items()
     ]
 
 
-def _read(room: ReadingRoom, uri: str) -> str:
-    result = opened(room, uri)
+def _read(room: ArchiveTools, uri: str) -> str:
+    result = open_resource(room, uri)
     if result.is_error:
         raise MCPError(types.INVALID_PARAMS, str(result.details.get("error", result.text)), {"uri": uri})
     return result.text
@@ -162,7 +248,7 @@ async def _list_prompts(
 
 
 async def _get_prompt(_ctx: ServerRequestContext[Any], params: types.GetPromptRequestParams) -> types.GetPromptResult:
-    from lossless.assembly.policy_text import RECALL_POLICY
+    from lossless.context.render import RECALL_POLICY
 
     if params.name != POLICY_PROMPT:
         raise MCPError(types.INVALID_PARAMS, f"there is no prompt {params.name!r:.60}; there is {POLICY_PROMPT}")

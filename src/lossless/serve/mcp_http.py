@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from lossless.serve.room import ReadingRoom
+    from lossless.serve.archive_tools import ArchiveTools
 
 HOST = "127.0.0.1"
 PORT = 4878
 PATH = "/mcp"
 
 
-class OnlyWithToken:
+class TokenRequired:
     """Lets requests through that carry the token; all others get 401 and nothing else."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
@@ -45,15 +45,15 @@ class OnlyWithToken:
         return len(given) == 1 and hmac.compare_digest(given[0], self._expected)
 
 
-def make_app(room: ReadingRoom, token: str, port: int) -> ASGIApp:
+def make_app(room: ArchiveTools, token: str, port: int) -> ASGIApp:
     """The application: `/mcp` for those who know the token and call this machine by one of its own names."""
     names = [f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")]
     security = TransportSecuritySettings(allowed_hosts=names, allowed_origins=[f"http://{name}" for name in names])
     app = make_server(room).streamable_http_app(streamable_http_path=PATH, transport_security=security)
-    return OnlyWithToken(app, token)
+    return TokenRequired(app, token)
 
 
-def serve_http(room: ReadingRoom, token: str, port: int = PORT, *, ready: Callable[[str], None]) -> None:
+def serve_http(room: ArchiveTools, token: str, port: int = PORT, *, ready: Callable[[str], None]) -> None:
     """Answer until interrupted; port 0 takes a free one. `ready` gets the address."""
     listener = _listen(port)
     number = int(listener.getsockname()[1])

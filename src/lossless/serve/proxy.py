@@ -1,54 +1,113 @@
-"""A provider's HTTP interface on the loopback address that keeps what passes and holds it inside the window."""
+"""The proxy: a provider's HTTP interface on the loopback address that records what passes and keeps it inside the
+window. Connections whose request never arrives whole are closed after a time.
+"""
 
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+import anyio
 import httpx2
 from anyio import to_thread
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
+from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from lossless.errors import BadInput, LosslessError
-from lossless.exchange.chat_completions import ChatCompletions
-from lossless.exchange.messages_api import MessagesApi
-from lossless.exchange.responses_api import ResponsesApi
-from lossless.exchange.turn import Keeping
-from lossless.serve.half_open import BODY_SECONDS, whole_body
-from lossless.serve.proxy_access import (
+from lossless.providers.chat_completions import ChatCompletions
+from lossless.providers.messages_api import MessagesApi
+from lossless.providers.responses_api import ResponsesApi
+from lossless.providers.turn import TurnRecorder
+from lossless.serve.access import (
     ANTHROPIC_URL,
     CLIENT_HEADERS,
     HISTORY_HEADER,
     OPENAI_URL,
     SESSION_HEADER,
     TOKEN_HEADER,
-    Refused,
+    AccessDenied,
 )
-from lossless.serve.proxy_bodies import read_body, rewritten
-from lossless.serve.proxy_json import Lists
-from lossless.serve.proxy_relay import NOT_KEPT_HEADER, OVER_HEADER, SHORTENED_HEADER, Relay, failure
-from lossless.serve.proxy_sessions import Sessions
+from lossless.serve.proxy_bodies import JsonListCache, read_body, rewrite_body
+from lossless.serve.proxy_relay import NOT_KEPT_HEADER, OVER_HEADER, SHORTENED_HEADER, RelayResponse, error_response
+from lossless.serve.proxy_sessions import SessionFinder
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import AsyncIterator, Mapping
 
     from starlette.requests import Request
     from starlette.responses import Response
 
     from lossless.engine import Engine
-    from lossless.exchange.appending import History
-    from lossless.exchange.dialect import Dialect
-    from lossless.exchange.turn import Tools, Turn
-    from lossless.serve.proxy_access import Access, Granted
-    from lossless.serve.proxy_bodies import Body
-    from lossless.serve.proxy_sessions import By
+    from lossless.providers.api import ProviderAPI
+    from lossless.providers.turn import History, RecallTools, Turn
+    from lossless.serve.access import Access, AccessGranted
+    from lossless.serve.proxy_bodies import RequestBody
+    from lossless.serve.proxy_sessions import IdentifyBy
 
-_DIALECTS: dict[tuple[str, str], Dialect] = {
+#: How long the head of a request may take, and how long its body may pause.
+HEAD_SECONDS = 30.0
+BODY_SECONDS = 60.0
+
+_Protocol: Any = AutoHTTPProtocol
+
+
+def http_protocol(seconds: float = HEAD_SECONDS) -> Any:
+    """The HTTP protocol for uvicorn, which closes a connection when the head of a request is not whole in time."""
+
+    class Patient(_Protocol):  # type: ignore[misc]
+        _timer: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:
+            super().connection_made(transport)
+            self._watch()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            self._watch()
+
+        def connection_lost(self, error: Exception | None) -> None:
+            self._stop()
+            super().connection_lost(error)
+
+        def _watch(self) -> None:
+            """While no request is served, time runs from the first byte, however many follow."""
+            if self.cycle is not None and not self.cycle.response_complete:
+                self._stop()
+            elif self._timer is None:
+                self._timer = self.loop.call_later(seconds, self._give_up)
+
+        def _stop(self) -> None:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+
+        def _give_up(self) -> None:
+            self._timer = None
+            if self.cycle is None or self.cycle.response_complete:
+                self.transport.close()
+
+    return Patient
+
+
+async def read_whole_body(request: Request, seconds: float) -> bytes:
+    """The body of a request; `TimeoutError` when it pauses for longer."""
+    chunks = []
+    stream = request.stream()
+    while True:
+        with anyio.fail_after(seconds):
+            try:
+                chunks.append(await anext(stream))
+            except StopAsyncIteration:
+                return b"".join(chunks)
+
+
+_DIALECTS: dict[tuple[str, str], ProviderAPI] = {
     ("openai", "/chat/completions"): ChatCompletions(),
     ("openai", "/responses"): ResponsesApi(),
     ("anthropic", "/v1/messages"): MessagesApi(),
@@ -72,16 +131,16 @@ _SHOWN += ["retry-after", "x-request-id", "request-id"]
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ProxyOptions:
     """How the proxy works: where the providers are, whose keys it has, how conversations are kept."""
 
     openai_url: str = OPENAI_URL
     anthropic_url: str = ANTHROPIC_URL
     #: Keys for clients that bring none, by provider.
     keys: Mapping[str, str] = field(default_factory=dict, repr=False)
-    by: By = "prefix"
+    by: IdentifyBy = "prefix"
     window: int | None = None
-    tools: Tools = "auto"
+    tools: RecallTools = "auto"
     #: Seconds to wait for a provider to say anything.
     timeout: float = 600.0
     #: Seconds that the body of a request may pause.
@@ -91,20 +150,20 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class _Target:
+class _ProviderTarget:
     """Where a request goes."""
 
     provider: str
     url: str
-    dialect: Dialect | None
+    dialect: ProviderAPI | None
 
 
 class Proxy:
     """Serves requests over one engine."""
 
-    def __init__(self, engine: Engine, access: Access, options: Options) -> None:
+    def __init__(self, engine: Engine, access: Access, options: ProxyOptions) -> None:
         self._engine, self._access, self._options = engine, access, options
-        self._sessions, self._lists = Sessions(engine, options.by), Lists()
+        self._sessions, self._lists = SessionFinder(engine, options.by), JsonListCache()
         self._client = httpx2.AsyncClient(
             timeout=httpx2.Timeout(options.timeout, connect=15.0),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
@@ -119,13 +178,13 @@ class Proxy:
         """One request: kept and made to fit when it is a conversation, passed on as it is when not."""
         provider = _provider(request)
         granted = self._access.check(request.headers, str(request.url))
-        if isinstance(granted, Refused):
-            return failure(provider, granted.status, granted.reason)
+        if isinstance(granted, AccessDenied):
+            return error_response(provider, granted.status, granted.reason)
         target = self._target(request, provider)
         try:
-            content = await whole_body(request, self._options.body_seconds)
+            content = await read_whole_body(request, self._options.body_seconds)
         except TimeoutError:
-            answer = failure(provider, 408, f"the request paused for more than {self._options.body_seconds:g} s")
+            answer = error_response(provider, 408, f"the request paused for more than {self._options.body_seconds:g} s")
             answer.headers["connection"] = "close"
             return answer
         if target.dialect is None or request.method != "POST":
@@ -136,21 +195,28 @@ class Proxy:
                 return self._passed(request, target, granted, content, "it is no JSON object")
             turn = await to_thread.run_sync(self._turn, target, body, granted, request.headers)
         except BadInput as error:
-            return failure(provider, 400, str(error))
+            return error_response(provider, 400, str(error))
         except LosslessError as error:  # what cannot be kept is refused: it would be lost without a word
-            return failure(provider, 503, f"the archive cannot keep this: {error}")
+            return error_response(provider, 503, f"the archive cannot keep this: {error}")
         is_same = turn.body is body.raw
-        sent = self._request(request, target, granted, content if is_same else rewritten(body, turn.body), is_same)
-        return Relay(self._client, provider, sent, turn, self._sessions, body, turn.not_kept)
+        sent = self._request(request, target, granted, content if is_same else rewrite_body(body, turn.body), is_same)
+        return RelayResponse(self._client, provider, sent, turn, self._sessions, body, turn.not_kept)
 
     def _passed(
-        self, request: Request, target: _Target, granted: Granted, content: bytes, not_kept: str | None = None
+        self,
+        request: Request,
+        target: _ProviderTarget,
+        granted: AccessGranted,
+        content: bytes,
+        not_kept: str | None = None,
     ) -> Response:
         """A request that goes on as it is, and of which nothing is kept."""
         sent = self._request(request, target, granted, content)
-        return Relay(self._client, target.provider, sent, None, self._sessions, not_kept=not_kept)
+        return RelayResponse(self._client, target.provider, sent, None, self._sessions, not_kept=not_kept)
 
-    def _turn(self, target: _Target, given: Body, granted: Granted, headers: Mapping[str, str]) -> Turn:
+    def _turn(
+        self, target: _ProviderTarget, given: RequestBody, granted: AccessGranted, headers: Mapping[str, str]
+    ) -> Turn:
         assert target.dialect is not None
         header = headers.get(SESSION_HEADER) or _told_by_client(headers, granted.key_name)
         body = given.raw
@@ -163,7 +229,7 @@ class Proxy:
         session = self._sessions.of(target.dialect.window(body), granted.key_name, header, goes_on, as_named=alone)
         if isinstance(stored, str) and (real := self._sessions.real_id(stored)) != stored:
             body = body | {"previous_response_id": real}
-        keeping = Keeping(
+        keeping = TurnRecorder(
             self._engine, session, target.dialect, target.provider, options.window, options.tools, history
         )
         try:
@@ -172,17 +238,17 @@ class Proxy:
             self._sessions.release(session)
             raise
 
-    def _target(self, request: Request, provider: str) -> _Target:
+    def _target(self, request: Request, provider: str) -> _ProviderTarget:
         base = self._options.openai_url if provider == "openai" else self._options.anthropic_url
         query = f"?{request.url.query}" if request.url.query else ""
         path = _at_provider(_plain(_path(request)), provider)
         dialect = _DIALECTS.get((provider, path.rstrip("/")))
         if dialect is None:
             path = _at_provider(_path(request), provider)
-        return _Target(provider, f"{base.rstrip('/')}{path}{query}", dialect)
+        return _ProviderTarget(provider, f"{base.rstrip('/')}{path}{query}", dialect)
 
     def _request(
-        self, request: Request, target: _Target, granted: Granted, content: bytes, is_same: bool = True
+        self, request: Request, target: _ProviderTarget, granted: AccessGranted, content: bytes, is_same: bool = True
     ) -> httpx2.Request:
         """The request as the provider gets it: the client's headers, without what is meant for us."""
         gone = _OURS if is_same else _OURS | {"content-encoding"}
@@ -200,7 +266,7 @@ def _told_by_client(headers: Mapping[str, str], key_name: str) -> str | None:
     return next((f"proxy:{key_name}:{client}:{id_}" for client, id_ in told if id_), None)
 
 
-def _history(given: str | None, options: Options, *, is_named: bool) -> History:
+def _history(given: str | None, options: ProxyOptions, *, is_named: bool) -> History:
     """What a request brings, by its header, else as the proxy was told."""
     history = options.history if given is None else given.strip().lower()
     if history == "window":
@@ -255,12 +321,12 @@ def _provider(request: Request) -> str:
     return "anthropic" if is_anthropic else "openai"
 
 
-def proxy_app(engine: Engine, access: Access, options: Options | None = None) -> Starlette:
+def proxy_app(engine: Engine, access: Access, options: ProxyOptions | None = None) -> Starlette:
     """The proxy as an ASGI application over an open engine, which stays the caller's to close.
 
     Pages that are let in get what browsers ask for before they let a page read an answer.
     """
-    proxy = Proxy(engine, access, options or Options())
+    proxy = Proxy(engine, access, options or ProxyOptions())
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

@@ -1,8 +1,12 @@
-"""Passing a request on and its answer back, event by event; recall calls are answered on the way."""
+"""Pass a request on to its provider and the answer back, event by event (server-sent events); recall calls are
+answered on the way.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -11,15 +15,83 @@ from anyio import to_thread
 from starlette.responses import JSONResponse, Response
 
 from lossless.errors import LosslessError
-from lossless.serve.proxy_bodies import PACKED, rewritten
-from lossless.serve.proxy_sse import Event, Reader, written
+from lossless.serve.proxy_bodies import COMPRESSED_ENCODINGS, rewrite_body
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from starlette.types import Receive, Scope, Send
 
-    from lossless.exchange.turn import Turn
-    from lossless.serve.proxy_bodies import Body
-    from lossless.serve.proxy_sessions import Sessions
+    from lossless.providers.turn import Turn
+    from lossless.serve.proxy_bodies import RequestBody
+    from lossless.serve.proxy_sessions import SessionFinder
+
+_BLANK = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+#: So many bytes at the end of what came may be the beginning of a blank line.
+_OPEN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSentEvent:
+    """One event: its bytes as they came, and its data when that is a JSON object."""
+
+    raw: bytes
+    data: dict[str, Any] | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it is the mark at the end of OpenAI's streams."""
+        return self.data is None and b"[DONE]" in self.raw
+
+
+class SSEReader:
+    """Bytes in, whole events out, wherever the bytes were cut. No byte is searched or moved again and again."""
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+        self._searched = 0
+
+    def feed(self, chunk: bytes) -> Iterator[ServerSentEvent]:
+        """The events that are complete now."""
+        return map(_event, self._complete(chunk))
+
+    def rest(self) -> bytes:
+        """What came after the last whole event."""
+        rest, self._held, self._searched = bytes(self._held), bytearray(), 0
+        return rest
+
+    def _complete(self, chunk: bytes) -> list[bytes]:
+        self._held += chunk
+        whole, start = [], 0
+        while found := _BLANK.search(self._held, max(start, self._searched)):
+            whole.append(bytes(self._held[start : found.end()]))
+            start = found.end()
+        del self._held[:start]
+        self._searched = max(0, len(self._held) - _OPEN)
+        return whole
+
+
+def encode_sse(data: dict[str, Any], *, named: bool) -> bytes:
+    """An event as bytes; where events are `named`, with its type on a line before."""
+    name = f"event: {data.get('type')}\n" if named else ""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return f"{name}data: {text}\n\n".encode("utf-8", "backslashreplace")
+
+
+def _event(raw: bytes) -> ServerSentEvent:
+    return ServerSentEvent(raw, _data(raw))
+
+
+def _data(raw: bytes) -> dict[str, Any] | None:
+    lines = [line[5:].lstrip() for line in raw.splitlines() if line.startswith(b"data:")]
+    if not lines:
+        return None
+    try:
+        data = json.loads(b"\n".join(lines))
+    except (ValueError, RecursionError):
+        return None
+    return data if isinstance(data, dict) else None
+
 
 #: Says why nothing is kept of a request, or not its reply.
 NOT_KEPT_HEADER = "x-lossless-not-kept"
@@ -29,7 +101,7 @@ SHORTENED_HEADER, OVER_HEADER = "x-lossless-shortened", "x-lossless-over"
 _HOPS = frozenset(("connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "proxy-authenticate"))
 
 
-def failure(provider: str, status: int, reason: str, not_kept: str | None = None) -> JSONResponse:
+def error_response(provider: str, status: int, reason: str, not_kept: str | None = None) -> JSONResponse:
     """An error of the proxy's own, in the shape that the provider's clients read."""
     told = {} if not_kept is None else {NOT_KEPT_HEADER: _word(not_kept).decode()}
     return JSONResponse(_error(provider, reason), status, {"x-lossless-error": "1"} | told)
@@ -40,7 +112,7 @@ def _passed_headers(answer: httpx2.Response) -> list[tuple[bytes, bytes]]:
     return [(name.lower(), value) for name, value in answer.headers.raw if name.lower().decode() not in _HOPS]
 
 
-class Relay(Response):
+class RelayResponse(Response):
     """Sends a request to its provider and gives the client what comes, as it comes."""
 
     def __init__(
@@ -49,8 +121,8 @@ class Relay(Response):
         provider: str,
         request: httpx2.Request,
         turn: Turn | None,
-        sessions: Sessions,
-        body: Body | None = None,
+        sessions: SessionFinder,
+        body: RequestBody | None = None,
         not_kept: str | None = None,
     ) -> None:
         super().__init__()
@@ -152,8 +224,8 @@ class Relay(Response):
     async def _stream(self, turn: Turn, answer: httpx2.Response, send: Send) -> bool:
         """A reply in events; false when there is another round, which goes on in the same answer."""
         await self._start(answer, send, is_read=True)
-        reader, done, named = Reader(), b"", turn.keeping.dialect.names_events
-        held: dict[int, Event] = {}
+        reader, done, named = SSEReader(), b"", turn.keeping.dialect.names_events
+        held: dict[int, ServerSentEvent] = {}
         async for chunk in answer.aiter_bytes():
             shown = b""
             for event in reader.feed(chunk):
@@ -201,13 +273,13 @@ class Relay(Response):
         status, reason = _what_broke(error, self._request)
         if not self._begun:
             fate = "nothing of it is kept" if not_kept else "what was said is kept"
-            await failure(self._provider, status, f"{reason}; {fate}", not_kept)(scope, receive, send)
+            await error_response(self._provider, status, f"{reason}; {fate}", not_kept)(scope, receive, send)
             return
         await self._send_error(send, reason if not_kept else f"{reason}; what had come is kept")
 
     async def _send_error(self, send: Send, reason: str) -> None:
         named = self._provider == "anthropic"
-        await _body(send, written(_error(self._provider, reason), named=named), more=False)
+        await _body(send, encode_sse(_error(self._provider, reason), named=named), more=False)
 
     async def _keep_rest(self, not_kept: str | None = None) -> None:
         turn, self._turn = self._turn, None
@@ -221,7 +293,7 @@ class Relay(Response):
         old = ("content-length", "content-encoding")
         headers = [(name, value) for name, value in self._request.headers.items() if name not in old]
         assert self._asked is not None
-        content = rewritten(self._asked, turn.body)
+        content = rewrite_body(self._asked, turn.body)
         return self._client.build_request(self._request.method, self._request.url, headers=headers, content=content)
 
 
@@ -233,7 +305,7 @@ def _fitted_headers(turn: Turn) -> list[tuple[bytes, bytes]]:
 
 def _is_readable(answer: httpx2.Response) -> bool:
     encoding = answer.headers.get("content-encoding", "identity").strip().lower()
-    return encoding in ("", "identity") or encoding in PACKED
+    return encoding in ("", "identity") or encoding in COMPRESSED_ENCODINGS
 
 
 def _word(text: str) -> bytes:
@@ -265,10 +337,10 @@ def _ended(turn: Turn) -> list[dict[str, Any]] | None:
         return turn.stream.ending()
 
 
-def _bytes(data: dict[str, Any], held: dict[int, Event], *, named: bool) -> bytes:
+def _bytes(data: dict[str, Any], held: dict[int, ServerSentEvent], *, named: bool) -> bytes:
     """An event's own bytes when nothing changed, else new ones."""
     event = held.get(id(data))
-    return written(data, named=named) if event is None else event.raw
+    return encode_sse(data, named=named) if event is None else event.raw
 
 
 def _error(provider: str, reason: str) -> dict[str, Any]:

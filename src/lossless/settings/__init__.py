@@ -5,21 +5,20 @@
 """
 
 from lossless.settings.declared import SETTINGS, Settings
-from lossless.settings.load import Loaded, Notice, Source, load, to_config
-from lossless.settings.overrides import ContextThresholdOverride, Route
-from lossless.settings.prices import ModelPrice
+from lossless.settings.load import LoadedSettings, SettingNotice, SettingSource, load, to_config
+from lossless.settings.model_rules import ContextThresholdOverride, ModelPrice, Route
 from lossless.settings.setting import Setting
 
 __all__ = [
     "SETTINGS",
     "ContextThresholdOverride",
-    "Loaded",
+    "LoadedSettings",
     "ModelPrice",
-    "Notice",
     "Route",
     "Setting",
+    "SettingNotice",
+    "SettingSource",
     "Settings",
-    "Source",
     "load",
     "to_config",
 ]

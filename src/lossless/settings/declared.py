@@ -9,19 +9,25 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Final, Literal
 
-from lossless.settings.kinds import OFF, ON, Choice, Number, Place, Text, Texts, Whole, Zone
-from lossless.settings.overrides import ContextThresholdOverride, Overrides, Route, Routes
-from lossless.settings.prices import ModelPrice, Prices
-from lossless.settings.setting import Alias, Section, Setting, without_passwords
+from lossless.settings.kinds import OFF, ON, FreeText, Number, OneOf, PathValue, TextList, TimeZoneName, WholeNumber
+from lossless.settings.model_rules import (
+    ContextThresholdOverride,
+    ModelPrice,
+    OverrideList,
+    PriceTable,
+    Route,
+    RouteList,
+)
+from lossless.settings.setting import Setting, SettingAlias, SettingSection, mask_passwords
 
-storage = Section("Storage", "Where the archive and its files are.")
-sessions = Section("Sessions", "Which conversations are kept, and what a host's session commands do.")
-tail = Section("Context", "What stays verbatim in front of the model, and how much fits.")
-compaction = Section("Compaction", "When older history is folded into summaries, and how far.")
-summaries = Section("Summaries", "Who writes summaries, how long they are, and what they may cost.")
-recall = Section("Recall", "How the agent gets details back.")
-files = Section("Transcripts and logs", "Files beside the archive.")
-terminal = Section("Terminal", "Only for the terminal browser; only from the environment.")
+storage = SettingSection("Storage", "Where the archive and its files are.")
+sessions = SettingSection("Sessions", "Which conversations are kept, and what a host's session commands do.")
+tail = SettingSection("Context", "What stays verbatim in front of the model, and how much fits.")
+compaction = SettingSection("Compaction", "When older history is folded into summaries, and how far.")
+summaries = SettingSection("Summaries", "Who writes summaries, how long they are, and what they may cost.")
+recall = SettingSection("Recall", "How the agent gets details back.")
+files = SettingSection("Transcripts and logs", "Files beside the archive.")
+terminal = SettingSection("Terminal", "Only for the terminal browser; only from the environment.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -35,25 +41,25 @@ class Settings:
     database_path: str | None = storage(
         "databasePath",
         None,
-        Place(),
+        PathValue(),
         "The archive: a file.",
-        aliases=(Alias("dbPath", wins=True),),
+        aliases=(SettingAlias("dbPath", wins=True),),
         derived="`<state>/lcm.db`",
     )
     large_files_dir: str | None = storage(
         "largeFilesDir",
         None,
-        Place(blank_counts=True),
+        PathValue(blank_counts=True),
         "The folder for large payloads that left their messages.",
         derived="beside the archive, named after it: `lcm-files` for `lcm.db`",
     )
     large_file_threshold_tokens: int = storage(
         "largeFileThresholdTokens",
         25_000,
-        Whole(1000),
+        WholeNumber(1000),
         "Payloads of this many tokens or more are stored as files.",
         env="LCM_LARGE_FILE_TOKEN_THRESHOLD",
-        aliases=(Alias("largeFileTokenThreshold"),),
+        aliases=(SettingAlias("largeFileTokenThreshold"),),
     )
     payloads_in_files: bool = storage(
         "payloadsInFiles",
@@ -73,22 +79,27 @@ class Settings:
     redact_patterns: tuple[str, ...] = storage(
         "redactPatterns",
         (),
-        Texts(),
+        TextList(),
         "Regular expressions; what they match is stored as `[redacted:pattern]` only.",
         ours=True,
     )
     timezone: str | None = storage(
-        "timezone", None, Zone(), "The zone in which times are shown.", env="TZ", derived="the machine's zone, else UTC"
+        "timezone",
+        None,
+        TimeZoneName(),
+        "The zone in which times are shown.",
+        env="TZ",
+        derived="the machine's zone, else UTC",
     )
 
     ignore_session_patterns: tuple[str, ...] = sessions(
         "ignoreSessionPatterns",
         (),
-        Texts(),
+        TextList(),
         "Sessions that are never touched: `*` stops at `:`, `**` does not.",
     )
     stateless_session_patterns: tuple[str, ...] = sessions(
-        "statelessSessionPatterns", (), Texts(), "Sessions that may read the archive but never write to it."
+        "statelessSessionPatterns", (), TextList(), "Sessions that may read the archive but never write to it."
     )
     skip_stateless_sessions: bool = sessions(
         "skipStatelessSessions", True, ON, "Whether `statelessSessionPatterns` is enforced."
@@ -96,19 +107,19 @@ class Settings:
     host_fallback_mode: Literal["error", "capture-only"] = sessions(
         "hostFallbackMode",
         "error",
-        Choice("error", "capture-only"),
+        OneOf("error", "capture-only"),
         "What to do on a host that lacks a needed capability: refuse, or only store what is said.",
     )
     new_session_retain_depth: int = sessions(
         "newSessionRetainDepth",
         2,
-        Whole(-1),
+        WholeNumber(-1),
         "`/new` keeps summaries of this depth and deeper; -1 keeps all.",
     )
     bootstrap_max_tokens: int = sessions(
         "bootstrapMaxTokens",
         0,
-        Whole(1),
+        WholeNumber(1),
         "How much of a first import stays verbatim in the context, in tokens.",
         derived="0.3 × `leafChunkTokens`, at least 6000",
     )
@@ -117,22 +128,26 @@ class Settings:
     )
 
     fresh_tail_count: int = tail(
-        "freshTailCount", 64, Whole(1), "How many of the newest messages always stay verbatim."
+        "freshTailCount", 64, WholeNumber(1), "How many of the newest messages always stay verbatim."
     )
     fresh_tail_max_tokens: int | None = tail(
         "freshTailMaxTokens",
         None,
-        Whole(-1),
+        WholeNumber(-1),
         "A cap on the fresh tail, -1 for none; the newest user message and what follows it stay in any case.",
         derived="30 % of the history budget",
     )
     default_token_budget: int = tail(
-        "defaultTokenBudget", 128_000, Whole(1000), "The budget where neither host nor caller gives one.", ours=True
+        "defaultTokenBudget",
+        128_000,
+        WholeNumber(1000),
+        "The budget where neither host nor caller gives one.",
+        ours=True,
     )
     max_assembly_token_budget: int | None = tail(
         "maxAssemblyTokenBudget",
         None,
-        Whole(1000),
+        WholeNumber(1000),
         "A cap on every budget that a host gives.",
         derived="no cap",
     )
@@ -149,7 +164,7 @@ class Settings:
     strip_injected_context_tags: tuple[str, ...] = tail(
         "stripInjectedContextTags",
         ("active_memory_plugin", "relevant-memories", "relevant_memories", "hindsight_memories"),
-        Texts(),
+        TextList(),
         "XML blocks that other plugins inject, left out of what is summarised; empty keeps them.",
     )
 
@@ -159,20 +174,20 @@ class Settings:
     context_threshold_overrides: tuple[ContextThresholdOverride, ...] = compaction(
         "contextThresholdOverrides",
         (),
-        Overrides(),
+        OverrideList(),
         "Other thresholds for some models, context sizes or sessions; the most specific rule applies.",
         env=None,
     )
     proactive_threshold_compaction_mode: Literal["deferred", "inline"] = compaction(
         "proactiveThresholdCompactionMode",
         "deferred",
-        Choice("deferred", "inline"),
+        OneOf("deferred", "inline"),
         "Whether the sweep above the threshold runs later or within the turn.",
     )
     hard_limit_summariser: Literal["extractive", "model"] = compaction(
         "hardLimitSummariser",
         "extractive",
-        Choice("extractive", "model"),
+        OneOf("extractive", "model"),
         "Who folds when a turn reaches the hard limit: the built-in summariser at once, or the model.",
         ours=True,
     )
@@ -187,74 +202,74 @@ class Settings:
         ours=True,
     )
     leaf_chunk_tokens: int = compaction(
-        "leafChunkTokens", 20_000, Whole(1), "The most source tokens that one summary is made of."
+        "leafChunkTokens", 20_000, WholeNumber(1), "The most source tokens that one summary is made of."
     )
     leaf_min_fanout: int = compaction(
-        "leafMinFanout", 8, Whole(2), "The fewest leaves that are condensed into one summary."
+        "leafMinFanout", 8, WholeNumber(2), "The fewest leaves that are condensed into one summary."
     )
     condensed_min_fanout: int = compaction(
         "condensedMinFanout",
         4,
-        Whole(2),
+        WholeNumber(2),
         "The fewest condensed summaries of one depth that are condensed again.",
     )
     condensed_min_fanout_hard: int = compaction(
-        "condensedMinFanoutHard", 2, Whole(2), "The fewest summaries that are condensed when space is short."
+        "condensedMinFanoutHard", 2, WholeNumber(2), "The fewest summaries that are condensed when space is short."
     )
     sweep_max_depth: int = compaction(
         "sweepMaxDepth",
         1,
-        Whole(-1),
+        WholeNumber(-1),
         "How deep an ordinary sweep condenses: 0 only makes leaves, -1 has no limit.",
-        aliases=(Alias("incrementalMaxDepth", env="LCM_INCREMENTAL_MAX_DEPTH", deprecated=True),),
+        aliases=(SettingAlias("incrementalMaxDepth", env="LCM_INCREMENTAL_MAX_DEPTH", deprecated=True),),
     )
     summary_prefix_target_tokens: int | None = compaction(
         "summaryPrefixTargetTokens",
         None,
-        Whole(1),
+        WholeNumber(1),
         "How many tokens of summaries a sweep aims to leave in the context.",
         derived="half the threshold, at most `leafChunkTokens`, at least `condensedTargetTokens`",
     )
     max_sweep_iterations: int = compaction(
-        "maxSweepIterations", 12, Whole(1), "The most passes of one sweep, and the most sweeps of one chain."
+        "maxSweepIterations", 12, WholeNumber(1), "The most passes of one sweep, and the most sweeps of one chain."
     )
-    sweep_deadline_ms: int = compaction("sweepDeadlineMs", 120_000, Whole(1), "The longest one sweep may take.")
+    sweep_deadline_ms: int = compaction("sweepDeadlineMs", 120_000, WholeNumber(1), "The longest one sweep may take.")
     compact_until_under_deadline_ms: int = compaction(
-        "compactUntilUnderDeadlineMs", 300_000, Whole(1), "The longest that getting below a budget may take."
+        "compactUntilUnderDeadlineMs", 300_000, WholeNumber(1), "The longest that getting below a budget may take."
     )
 
     summary_model: str = summaries(
         "summaryModel",
         "",
-        Text(blank_counts=True),
+        FreeText(blank_counts=True),
         "The model that writes summaries: `model` or `provider/model`.",
     )
     summary_provider: str = summaries(
-        "summaryProvider", "", Text(blank_counts=True), "Who offers `summaryModel` when it is a bare name."
+        "summaryProvider", "", FreeText(blank_counts=True), "Who offers `summaryModel` when it is a bare name."
     )
     summary_base_url: str = summaries(
-        "summaryBaseUrl", "", Text(), "Another address for the provider's API.", env_only=True
+        "summaryBaseUrl", "", FreeText(), "Another address for the provider's API.", env_only=True
     )
     fallback_providers: tuple[Route, ...] = summaries(
-        "fallbackProviders", (), Routes(), "Models that are tried in this order when the first one fails."
+        "fallbackProviders", (), RouteList(), "Models that are tried in this order when the first one fails."
     )
-    leaf_target_tokens: int = summaries("leafTargetTokens", 2400, Whole(1), "The length that a leaf aims at.")
+    leaf_target_tokens: int = summaries("leafTargetTokens", 2400, WholeNumber(1), "The length that a leaf aims at.")
     condensed_target_tokens: int = summaries(
-        "condensedTargetTokens", 2000, Whole(1), "The length that a condensed summary aims at."
+        "condensedTargetTokens", 2000, WholeNumber(1), "The length that a condensed summary aims at."
     )
     summary_max_overage_factor: float = summaries(
         "summaryMaxOverageFactor", 3.0, Number(1), "A summary longer than its target times this is cut."
     )
     fallback_max_tokens: int = summaries(
-        "fallbackMaxTokens", 512, Whole(64, outside="ignore"), "The longest summary made without a model."
+        "fallbackMaxTokens", 512, WholeNumber(64, outside="ignore"), "The longest summary made without a model."
     )
     custom_instructions: str = summaries(
-        "customInstructions", "", Text(blank_counts=True), "A text that is added to every summary prompt."
+        "customInstructions", "", FreeText(blank_counts=True), "A text that is added to every summary prompt."
     )
     prompt_dir: str | None = summaries(
         "promptDir",
         None,
-        Place(blank_counts=True),
+        PathValue(blank_counts=True),
         "A folder with prompt templates of your own; `lcm prompts export` writes the built-in ones into one.",
         derived="none: the built-in ones",
         ours=True,
@@ -265,102 +280,106 @@ class Settings:
     summary_parallelism: int = summaries(
         "summaryParallelism",
         1,
-        Whole(1, 64),
+        WholeNumber(1, 64),
         "Model calls at the same time; above 1 a leaf is written without the one before it.",
         ours=True,
     )
     summary_processes: int = summaries(
         "summaryProcesses",
         0,
-        Whole(0, 64),
+        WholeNumber(0, 64),
         "Processes that extract a long backlog side by side; 1 starts none.",
         derived="one for each core",
         ours=True,
     )
-    summary_timeout_ms: int = summaries("summaryTimeoutMs", 60_000, Whole(1), "The longest one model call may take.")
+    summary_timeout_ms: int = summaries(
+        "summaryTimeoutMs", 60_000, WholeNumber(1), "The longest one model call may take."
+    )
     summary_call_window_ms: int = summaries(
-        "summaryCallWindowMs", 600_000, Whole(1), "The span over which model calls are counted."
+        "summaryCallWindowMs", 600_000, WholeNumber(1), "The span over which model calls are counted."
     )
     summary_max_calls_per_window: int = summaries(
-        "summaryMaxCallsPerWindow", 24, Whole(1), "The most model calls for one conversation in that span."
+        "summaryMaxCallsPerWindow", 24, WholeNumber(1), "The most model calls for one conversation in that span."
     )
     summary_spend_backoff_ms: int = summaries(
-        "summarySpendBackoffMs", 1_800_000, Whole(1), "How long model calls rest when there were too many."
+        "summarySpendBackoffMs", 1_800_000, WholeNumber(1), "How long model calls rest when there were too many."
     )
     model_prices: tuple[ModelPrice, ...] = summaries(
         "modelPrices",
         (),
-        Prices(),
+        PriceTable(),
         "What models cost, in US dollars for a million tokens, where their provider does not say; for `lcm cost`.",
         ours=True,
     )
     circuit_breaker_threshold: int = summaries(
         "circuitBreakerThreshold",
         5,
-        Whole(1),
+        WholeNumber(1),
         "Refused credentials in a row after which a model is not called.",
     )
     circuit_breaker_cooldown_ms: int = summaries(
-        "circuitBreakerCooldownMs", 1_800_000, Whole(1), "How long it is not called then."
+        "circuitBreakerCooldownMs", 1_800_000, WholeNumber(1), "How long it is not called then."
     )
     large_file_summary_model: str = summaries(
-        "largeFileSummaryModel", "", Text(blank_counts=True), "The model that describes stored files."
+        "largeFileSummaryModel", "", FreeText(blank_counts=True), "The model that describes stored files."
     )
     large_file_summary_provider: str = summaries(
         "largeFileSummaryProvider",
         "",
-        Text(blank_counts=True),
+        FreeText(blank_counts=True),
         "Its provider; without both no model is asked.",
     )
 
-    max_expand_tokens: int = recall("maxExpandTokens", 4000, Whole(1), "How much an expansion returns by default.")
+    max_expand_tokens: int = recall(
+        "maxExpandTokens", 4000, WholeNumber(1), "How much an expansion returns by default."
+    )
     recall_max_tokens: int = recall(
-        "recallMaxTokens", 2000, Whole(1), "How much `lcm_recall` returns by default.", ours=True
+        "recallMaxTokens", 2000, WholeNumber(1), "How much `lcm_recall` returns by default.", ours=True
     )
     expansion_model: str = recall(
-        "expansionModel", "", Text(blank_counts=True), "The model that answers `lcm_expand_query`."
+        "expansionModel", "", FreeText(blank_counts=True), "The model that answers `lcm_expand_query`."
     )
     expansion_provider: str = recall(
         "expansionProvider",
         "",
-        Text(blank_counts=True),
+        FreeText(blank_counts=True),
         "Who offers `expansionModel` when it is a bare name.",
     )
     delegation_timeout_ms: int = recall(
-        "delegationTimeoutMs", 120_000, Whole(1), "The longest that the work for `lcm_expand_query` may take."
+        "delegationTimeoutMs", 120_000, WholeNumber(1), "The longest that the work for `lcm_expand_query` may take."
     )
     expand_for_main_agents: Literal["auto", "allow", "refuse"] = recall(
         "expandForMainAgents",
         "auto",
-        Choice("auto", "allow", "refuse"),
+        OneOf("auto", "allow", "refuse"),
         "Whether a main agent may call `lcm_expand`; auto refuses it only where the host has sub-agents.",
         ours=True,
     )
     expand_query_strategy: Literal["auto", "loop", "pack"] = recall(
         "expandQueryStrategy",
         "auto",
-        Choice("auto", "loop", "pack"),
+        OneOf("auto", "loop", "pack"),
         "How a question is answered: loop lets the model call tools, pack gives it the evidence at once.",
         ours=True,
     )
     regex_engine: Literal["regex", "re2"] = recall(
         "regexEngine",
         "regex",
-        Choice("regex", "re2"),
+        OneOf("regex", "re2"),
         "re2 is linear in time but knows no look-around; it must be installed.",
         ours=True,
     )
     regex_timeout_ms: int = recall(
         "regexTimeoutMs",
         2000,
-        Whole(1, 60_000),
+        WholeNumber(1, 60_000),
         "The longest one regular-expression search may take.",
         ours=True,
     )
     trigram_index: Literal["auto", "on", "off"] = recall(
         "trigramIndex",
         "auto",
-        Choice("auto", "on", "off"),
+        OneOf("auto", "on", "off"),
         "An index for substrings; auto builds it once a scan was too slow.",
         ours=True,
     )
@@ -375,15 +394,15 @@ class Settings:
         "autoRotateSessionFiles.createBackups", False, OFF, "Back up the archive before such a rotation."
     )
     auto_rotate_session_files_size_bytes: int = files(
-        "autoRotateSessionFiles.sizeBytes", 2_097_152, Whole(1), "A transcript above this size is too large."
+        "autoRotateSessionFiles.sizeBytes", 2_097_152, WholeNumber(1), "A transcript above this size is too large."
     )
     auto_rotate_session_files_startup: Literal["rotate", "warn", "off"] = files(
-        "autoRotateSessionFiles.startup", "rotate", Choice("rotate", "warn", "off"), "What happens at start."
+        "autoRotateSessionFiles.startup", "rotate", OneOf("rotate", "warn", "off"), "What happens at start."
     )
     auto_rotate_session_files_runtime: Literal["rotate", "warn", "off"] = files(
         "autoRotateSessionFiles.runtime",
         "rotate",
-        Choice("rotate", "warn", "off"),
+        OneOf("rotate", "warn", "off"),
         "What happens between turns.",
     )
     independent_log_file_enabled: bool = files(
@@ -392,7 +411,7 @@ class Settings:
     independent_log_file_file: str | None = files(
         "independentLogFile.file",
         None,
-        Place(),
+        PathValue(),
         "Its file; a name with a date begins anew every day.",
         env="LCM_LOG_FILE",
         derived="`<temp>/lossless/lossless-<date>.log`",
@@ -400,7 +419,7 @@ class Settings:
     independent_log_file_max_file_bytes: int = files(
         "independentLogFile.maxFileBytes",
         104_857_600,
-        Whole(1),
+        WholeNumber(1),
         "A log of this size is put aside and a new one begun.",
         env="LCM_LOG_MAX_FILE_BYTES",
     )
@@ -408,18 +427,18 @@ class Settings:
     tui_conversation_window_size: int = terminal(
         "tui.conversationWindowSize",
         200,
-        Whole(1, 10_000, outside="clamp"),
+        WholeNumber(1, 10_000, outside="clamp"),
         "Messages on one page.",
         env_only=True,
     )
     tui_summary_model: str = terminal(
-        "tui.summaryModel", "", Text(), "The model for rewriting; else `summaryModel`.", env_only=True
+        "tui.summaryModel", "", FreeText(), "The model for rewriting; else `summaryModel`.", env_only=True
     )
     tui_summary_provider: str = terminal(
-        "tui.summaryProvider", "", Text(), "Its provider; else `summaryProvider`.", env_only=True
+        "tui.summaryProvider", "", FreeText(), "Its provider; else `summaryProvider`.", env_only=True
     )
     tui_summary_base_url: str = terminal(
-        "tui.summaryBaseUrl", "", Text(), "Its address; else `summaryBaseUrl`.", env_only=True
+        "tui.summaryBaseUrl", "", FreeText(), "Its address; else `summaryBaseUrl`.", env_only=True
     )
 
     def __post_init__(self) -> None:
@@ -434,7 +453,7 @@ class Settings:
     def __repr__(self) -> str:
         given = ((setting, getattr(self, setting.attribute)) for setting in SETTINGS)
         differing = [f"{setting.attribute}={value!r}" for setting, value in given if value != setting.default]
-        return without_passwords(f"Settings({', '.join(differing)})")
+        return mask_passwords(f"Settings({', '.join(differing)})")
 
 
 #: Every setting in the order of the page.

@@ -1,13 +1,14 @@
-"""Reading JSON5, in which hosts let people write their config: comments, trailing commas, bare names, single quotes.
-
-Each value knows where it stands, so that a file can be edited without touching the rest of it.
-"""
+"""JSON5 text: parsing it, and changing values in it so that comments, order, quotes and indentation stay."""
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _SPACE: Final = re.compile(r"(?:\s|\ufeff|//[^\n\r\u2028\u2029]*|/\*.*?\*/)*", re.DOTALL)
 _NAME: Final = re.compile(r"(?:[$_\w]|\\u[0-9a-fA-F]{4})+")
@@ -25,28 +26,28 @@ class NotJson5(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class Json5Node:
     """A value and where its text stands; members of an object or of a list, in the order of the text."""
 
     value: Any
     start: int
     end: int
-    members: tuple[Member, ...] = ()
+    members: tuple[Json5Member, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class Json5Member:
     """What an object or a list holds: where it begins (with its name, if it has one) and where its comma is."""
 
     key: str | None
     start: int
-    node: Node
+    node: Json5Node
     comma: int | None = None
 
 
-def parse(text: str) -> Node:
+def parse_json5(text: str) -> Json5Node:
     """The value of a text; raises `NotJson5`."""
-    reader = _Reader(text)
+    reader = _Json5Reader(text)
     found = reader.value(reader.space(0), 0)
     end = reader.space(found.end)
     if end != len(text):
@@ -54,7 +55,7 @@ def parse(text: str) -> Node:
     return found
 
 
-class _Reader:
+class _Json5Reader:
     """Reads one text; each method takes a place and gives back what stands there."""
 
     def __init__(self, text: str) -> None:
@@ -68,7 +69,7 @@ class _Reader:
         found = _SPACE.match(self.text, at)
         return at if found is None else found.end()
 
-    def value(self, at: int, depth: int) -> Node:
+    def value(self, at: int, depth: int) -> Json5Node:
         if depth > _DEEPEST:
             raise self.wrong(at, "this is nested too deeply")
         first = self.text[at : at + 1]
@@ -77,43 +78,43 @@ class _Reader:
         if first in ("'", '"'):
             return self._string(at)
         if (found := _NAME.match(self.text, at)) and found[0] in _WORDS:
-            return Node(_WORDS[found[0]], at, found.end())
+            return Json5Node(_WORDS[found[0]], at, found.end())
         if found := _NUMBER.match(self.text, at):
-            return Node(_number(found[1], found[2]), at, found.end())
+            return Json5Node(_number(found[1], found[2]), at, found.end())
         raise self.wrong(at, "a value is missing")
 
-    def _held(self, start: int, depth: int) -> Node:
+    def _held(self, start: int, depth: int) -> Json5Node:
         """An object or a list."""
         is_object = self.text[start] == "{"
         close = "}" if is_object else "]"
-        members: list[Member] = []
+        members: list[Json5Member] = []
         at = self.space(start + 1)
         while self.text[at : at + 1] != close:
             if members and members[-1].comma is None:
                 raise self.wrong(at, f"a comma or {close} is missing")
-            members.append(self._member(at, depth) if is_object else Member(None, at, self.value(at, depth + 1)))
+            members.append(self._member(at, depth) if is_object else Json5Member(None, at, self.value(at, depth + 1)))
             at = self.space(members[-1].node.end)
             if self.text[at : at + 1] == ",":
-                members[-1] = Member(members[-1].key, members[-1].start, members[-1].node, at)
+                members[-1] = Json5Member(members[-1].key, members[-1].start, members[-1].node, at)
                 at = self.space(at + 1)
         made: Any = [one.node.value for one in members]
         if is_object:
             made = {one.key: one.node.value for one in members}
-        return Node(made, start, at + 1, tuple(members))
+        return Json5Node(made, start, at + 1, tuple(members))
 
-    def _member(self, start: int, depth: int) -> Member:
+    def _member(self, start: int, depth: int) -> Json5Member:
         if self.text[start : start + 1] in ("'", '"'):
             name = self._string(start)
         elif (found := _NAME.match(self.text, start)) and not found[0][0].isdigit():
-            name = Node(re.sub(r"\\u(.{4})", lambda one: chr(int(one[1], 16)), found[0]), start, found.end())
+            name = Json5Node(re.sub(r"\\u(.{4})", lambda one: chr(int(one[1], 16)), found[0]), start, found.end())
         else:
             raise self.wrong(start, "a name is missing")
         colon = self.space(name.end)
         if self.text[colon : colon + 1] != ":":
             raise self.wrong(colon, "a colon is missing")
-        return Member(str(name.value), start, self.value(self.space(colon + 1), depth + 1))
+        return Json5Member(str(name.value), start, self.value(self.space(colon + 1), depth + 1))
 
-    def _string(self, start: int) -> Node:
+    def _string(self, start: int) -> Json5Node:
         quote, at, pieces = self.text[start], start + 1, []
         while (char := self.text[at : at + 1]) != quote:
             if found := _PLAIN.match(self.text, at):
@@ -130,7 +131,7 @@ class _Reader:
         made = "".join(pieces)
         if _HALF.search(made):  # two escapes may be one character
             made = made.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
-        return Node(made, start, at + 1)
+        return Json5Node(made, start, at + 1)
 
     def _escape(self, at: int) -> tuple[str, int]:
         """What stands behind a backslash, and where it ends."""
@@ -155,3 +156,182 @@ def _number(sign: str, digits: str) -> int | float:
     else:
         found = float(digits.replace("Infinity", "inf"))
     return -found if sign == "-" else found
+
+
+_JSON5_EDIT_HALF = re.compile("[\ud800-\udfff]")
+_LINE_REST = re.compile(r"(?:[ \t]|/\*[^\n]*?\*/)*(?://[^\n\r]*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class _TextEdit:
+    """A piece of the text and what takes its place."""
+
+    start: int
+    end: int
+    text: str
+
+
+def edit_json5(text: str, after: object) -> str:
+    """The text with as little changed as possible so that it holds `after`; raises `NotJson5` where that fails."""
+    cuts = sorted(_changes(text, parse_json5(text), after), key=lambda cut: (cut.start, cut.end))
+    end, pieces, at = line_ending(text), [], 0
+    for cut in cuts:
+        pieces += [text[at : cut.start], cut.text.replace("\n", end)]
+        at = cut.end
+    made = "".join([*pieces, text[at:]])
+    if not _same(parse_json5(made).value, after):
+        raise NotJson5("the text cannot be changed safely")
+    return made
+
+
+def repeated_key(node: Json5Node) -> str | None:
+    """A key that an object in a text has twice; None when there is none.
+
+    >>> [repeated_key(parse_json5(text)) for text in ("{a: 1, b: [{'c': 1, c: 2}]}", "{a: {a: 1}}")]
+    ['c', None]
+    """
+    keys = [one.key for one in node.members if one.key is not None]
+    found = [key for at, key in enumerate(keys) if key in keys[:at]]
+    return found[0] if found else next(filter(None, (repeated_key(one.node) for one in node.members)), None)
+
+
+def line_ending(text: str) -> str:
+    """What ends the lines of a text.
+
+    >>> [line_ending(text) for text in ("a\\r\\nb\\n", "a\\nb", "a")]
+    ['\\r\\n', '\\n', '\\n']
+    """
+    first = text.find("\n")
+    return "\r\n" if first > 0 and text[first - 1] == "\r" else "\n"
+
+
+def escape_lone_surrogates(text: str) -> str:
+    """JSON that any file can hold: the halves of characters that stand alone in it are escaped."""
+    return _JSON5_EDIT_HALF.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _same(one: object, other: object) -> bool:
+    """Equal, and of equal kinds: 1, 1.0 and true are three values."""
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
+def _changes(text: str, node: Json5Node, after: object) -> list[_TextEdit]:
+    if _same(node.value, after):
+        return []
+    if isinstance(node.value, dict) and isinstance(after, dict):
+        last = {one.key: one for one in node.members}
+        gone = [one for one in node.members if one.key not in after or last[one.key] is not one]
+        kept = [one for one in node.members if one not in gone]
+        inner = [cut for one in kept for cut in _changes(text, one.node, after[one.key])]
+        new = [(key, value) for key, value in after.items() if key not in last]
+        return inner + _edit_members(text, node, kept, gone, new)
+    if isinstance(node.value, list) and isinstance(after, list):
+        kept = _still_there(node.members, after)
+        if _same([one.node.value for one in kept], after[: len(kept)]):
+            gone = [one for one in node.members if one not in kept]
+            return _edit_members(text, node, kept, gone, [(None, value) for value in after[len(kept) :]])
+    return [_TextEdit(node.start, node.end, _written(after, _indent(text, node.start), _step(text)))]
+
+
+def _still_there(members: Sequence[Json5Member], after: list[Any]) -> list[Json5Member]:
+    """The items that stay, when the others go and all that is new stands behind them."""
+    kept: list[Json5Member] = []
+    for one in members:
+        if len(kept) < len(after) and _same(one.node.value, after[len(kept)]):
+            kept.append(one)
+    return kept
+
+
+def _edit_members(
+    text: str,
+    node: Json5Node,
+    kept: Sequence[Json5Member],
+    gone: Sequence[Json5Member],
+    new: Sequence[tuple[str | None, Any]],
+) -> list[_TextEdit]:
+    """What an object or a list loses and what is added behind the rest of it."""
+    cuts = [_without(text, one) for one in gone]
+    if gone and not kept and not new and not _remaining_text(text, node, cuts).strip():
+        return [_TextEdit(node.start + 1, node.end - 1, "")]
+    if not new:
+        if gone and kept and kept[-1].comma is not None and node.members[-1].comma is None:
+            cuts.append(_TextEdit(kept[-1].comma, kept[-1].comma + 1, ""))
+        return cuts
+    is_flat = "\n" not in text[node.start : node.end] and bool(kept)
+    outer = _indent(text, node.start)
+    inner = _indent(text, kept[0].start) if kept and not is_flat else outer + _step(text)
+    named = [
+        ("" if key is None else _written(key, None, "") + ": ")
+        + _written(value, None if is_flat else inner, _step(text))
+        for key, value in new
+    ]
+    if not kept:
+        return [*cuts, _into_empty(text, node, cuts, named, inner, outer)]
+    last = kept[-1]
+    at, comma = last.node.end, []
+    if last.comma is None:
+        comma = [_TextEdit(at, at, ",")]
+    else:
+        at = last.comma + 1
+    between, end = " " if is_flat else f"\n{inner}", "" if node.members[-1].comma is None else ","
+    if not is_flat:
+        at = max(at, _line_rest(text, at, node.end - 1))
+    return [*cuts, *comma, _TextEdit(at, at, "".join(between + one + "," for one in named)[:-1] + end)]
+
+
+def _remaining_text(text: str, node: Json5Node, cuts: Sequence[_TextEdit]) -> str:
+    """What is left between the brackets of an object or a list from which all that it holds is cut: space, remarks."""
+    pieces, at = [], node.start + 1
+    for cut in cuts:
+        pieces.append(text[at : max(at, cut.start)])
+        at = max(at, cut.end)
+    return "".join([*pieces, text[at : node.end - 1]])
+
+
+def _into_empty(
+    text: str, node: Json5Node, cuts: list[_TextEdit], named: list[str], inner: str, outer: str
+) -> _TextEdit:
+    """The first things in an object or a list that holds nothing, before its bracket; comments in it stay."""
+    start = node.end - 1
+    earliest = max((cut.end for cut in cuts), default=node.start + 1)
+    while start > earliest and text[start - 1].isspace():
+        start -= 1
+    return _TextEdit(start, node.end - 1, "".join(f"\n{inner}{one}," for one in named)[:-1] + f"\n{outer}")
+
+
+def _without(text: str, one: Json5Member) -> _TextEdit:
+    """A member with its comma, and with its line when nothing else stands there."""
+    start, end = one.start, one.node.end if one.comma is None else one.comma + 1
+    line = text.rfind("\n", 0, start)
+    rest = _line_rest(text, end, len(text))
+    is_first = line >= 0 and not text[line:start].strip()
+    if is_first and text[rest : rest + 1] in ("\n", "\r"):
+        return _TextEdit(line - 1 if text[line - 1 : line] == "\r" else line, rest, "")
+    if not is_first or one.comma is None:
+        start = len(text[:start].rstrip(" \t"))
+    return _TextEdit(start, end, "")
+
+
+def _line_rest(text: str, at: int, most: int) -> int:
+    """Where the comments end that stand behind a place on the same line; the place itself if more than that does."""
+    found = _LINE_REST.match(text, at, most)
+    end = at if found is None else found.end()
+    return end if text[end : end + 1] in ("\n", "\r", "") else at
+
+
+def _indent(text: str, at: int) -> str:
+    """What the line of a place begins with."""
+    line = text[text.rfind("\n", 0, at) + 1 : at]
+    return line[: len(line) - len(line.lstrip())]
+
+
+def _step(text: str) -> str:
+    found = re.search(r"\n([ \t]+)\S", text)
+    return "  " if found is None else found[1]
+
+
+def _written(value: object, indent: str | None, step: str) -> str:
+    """A value as JSON, which is JSON5, too; its lines stand behind `indent`, or it is one line."""
+    if indent is None:
+        return escape_lone_surrogates(json.dumps(value, ensure_ascii=False))
+    return escape_lone_surrogates(json.dumps(value, ensure_ascii=False, indent=step)).replace("\n", f"\n{indent}")

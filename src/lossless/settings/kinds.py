@@ -19,7 +19,7 @@ UNSET: Final = object()
 LARGEST: Final = 2**53 - 1
 
 
-class Refused(ValueError):
+class InvalidValue(ValueError):
     """A value that a kind does not take; `at` and `value` point inside it when only a part is wrong."""
 
     def __init__(self, allowed: str, at: str = "", value: object = UNSET) -> None:
@@ -27,14 +27,14 @@ class Refused(ValueError):
         self.allowed, self.at, self.value = allowed, at, value
 
 
-class Reading(NamedTuple):
+class EnvValue(NamedTuple):
     """What an environment variable says; `note` is for the person when it was read unusually."""
 
     value: object
     note: str = ""
 
 
-class Kind(ABC):
+class ValueKind(ABC):
     """The allowed values of a setting. `word` names them on the settings page."""
 
     __slots__ = ()
@@ -46,15 +46,15 @@ class Kind(ABC):
 
     @abstractmethod
     def check(self, value: object) -> object:
-        """The value in its one true form; raises `Refused`."""
+        """The value in its one true form; raises `InvalidValue`."""
 
     def read(self, value: object) -> object:
         """The value that a config file gives, or UNSET."""
         return self.check(value)
 
-    def parse(self, text: str) -> Reading:
+    def parse(self, text: str) -> EnvValue:
         """The value that an environment variable gives, or UNSET; a kind without a variable takes none."""
-        raise Refused(f"{text!r} cannot be given as a text")
+        raise InvalidValue(f"{text!r} cannot be given as a text")
 
     def dump(self, value: object) -> object:
         """The value as a config file holds it."""
@@ -65,7 +65,7 @@ class Kind(ABC):
         """The value as JSON Schema describes it."""
 
 
-class Flag(Kind):
+class Flag(ValueKind):
     """True or false. An environment variable is `default` unless it is literally the other word."""
 
     __slots__ = ("default",)
@@ -80,16 +80,16 @@ class Flag(Kind):
     def check(self, value: object) -> bool:
         if isinstance(value, bool):
             return value
-        raise Refused(self.allowed())
+        raise InvalidValue(self.allowed())
 
     def read(self, value: object) -> bool:
         words = {"true": True, "false": False}
         return self.check(words.get(value.strip(), value) if isinstance(value, str) else value)
 
-    def parse(self, text: str) -> Reading:
+    def parse(self, text: str) -> EnvValue:
         value = text != "false" if self.default else text == "true"
         odd = text not in ("true", "false")
-        return Reading(value, f"counts as {str(value).lower()}; write true or false" if odd else "")
+        return EnvValue(value, f"counts as {str(value).lower()}; write true or false" if odd else "")
 
     def schema(self) -> dict[str, object]:
         return {"type": "boolean"}
@@ -98,7 +98,7 @@ class Flag(Kind):
 ON, OFF = Flag(True), Flag(False)
 
 
-class Whole(Kind):
+class WholeNumber(ValueKind):
     """A whole number within bounds; `outside` says what an environment value out of them does."""
 
     __slots__ = ("high", "low", "outside")
@@ -117,37 +117,37 @@ class Whole(Kind):
     def check(self, value: object) -> int:
         if isinstance(value, int) and not isinstance(value, bool):
             if value > LARGEST and self.high is None:
-                raise Refused(f"{self.allowed()} and at most {LARGEST}")
+                raise InvalidValue(f"{self.allowed()} and at most {LARGEST}")
             if self.low <= value <= (LARGEST if self.high is None else self.high):
                 return int(value)
-        raise Refused(self.allowed())
+        raise InvalidValue(self.allowed())
 
     def read(self, value: object) -> int:
         number = as_number(value)
         if number is None or number != int(number):
-            raise Refused(self.allowed())
+            raise InvalidValue(self.allowed())
         return self.check(int(number))
 
-    def parse(self, text: str) -> Reading:
+    def parse(self, text: str) -> EnvValue:
         found = re.match(r"\s*([+-]?[0-9]+)", text)
         if not found:
             return _no_number(text, self.allowed())
         if len(found[1]) > 20:
-            raise Refused(self.allowed())
+            raise InvalidValue(self.allowed())
         number, note = int(found[1]), _prefix_note(text, found[1])
         within = min(max(number, self.low), LARGEST if self.high is None else self.high)
         if number != within and self.outside == "ignore":
-            return Reading(UNSET, f"is ignored; allowed is {self.allowed()}")
+            return EnvValue(UNSET, f"is ignored; allowed is {self.allowed()}")
         if number != within and self.outside == "clamp":
-            return Reading(within, f"counts as {within}; allowed is {self.allowed()}")
-        return Reading(self.check(number), note)
+            return EnvValue(within, f"counts as {within}; allowed is {self.allowed()}")
+        return EnvValue(self.check(number), note)
 
     def schema(self) -> dict[str, object]:
         bounds = {"minimum": self.low} if self.high is None else {"minimum": self.low, "maximum": self.high}
         return {"type": "integer", **bounds}
 
 
-class Number(Kind):
+class Number(ValueKind):
     """A finite number within bounds."""
 
     __slots__ = ("high", "low")
@@ -165,23 +165,23 @@ class Number(Kind):
         number = None if isinstance(value, str) else as_number(value)
         if number is not None and self.low <= number and (self.high is None or number <= self.high):
             return float(number)
-        raise Refused(self.allowed())
+        raise InvalidValue(self.allowed())
 
     def read(self, value: object) -> float:
         return self.check(as_number(value))
 
-    def parse(self, text: str) -> Reading:
+    def parse(self, text: str) -> EnvValue:
         found = re.match(r"\s*([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)", text)
         if not found:
             return _no_number(text, self.allowed())
-        return Reading(self.check(float(found[1])), _prefix_note(text, found[1]))
+        return EnvValue(self.check(float(found[1])), _prefix_note(text, found[1]))
 
     def schema(self) -> dict[str, object]:
         bounds = {"minimum": self.low} if self.high is None else {"minimum": self.low, "maximum": self.high}
         return {"type": "number", **bounds}
 
 
-class Text(Kind):
+class FreeText(ValueKind):
     """Any text. With `blank_counts`, a blank environment variable means "empty", not "not set"."""
 
     __slots__ = ("blank_counts",)
@@ -196,20 +196,20 @@ class Text(Kind):
     def check(self, value: object) -> str:
         if isinstance(value, str) and _is_utf8(value):
             return value
-        raise Refused(self.allowed())
+        raise InvalidValue(self.allowed())
 
     def read(self, value: object) -> object:
         return self.check(value).strip() or UNSET
 
-    def parse(self, text: str) -> Reading:
+    def parse(self, text: str) -> EnvValue:
         value = self.check(text).strip()
-        return Reading(value if value or self.blank_counts else UNSET)
+        return EnvValue(value if value or self.blank_counts else UNSET)
 
     def schema(self) -> dict[str, object]:
         return {"type": "string"}
 
 
-class Place(Kind):
+class PathValue(ValueKind):
     """A file, a folder or the address of a database. `~` stands for the home folder."""
 
     __slots__ = ("blank_counts",)
@@ -224,23 +224,23 @@ class Place(Kind):
     def check(self, value: object) -> str:
         if isinstance(value, str) and value.strip() and "\0" not in value:
             return value
-        raise Refused(self.allowed())
+        raise InvalidValue(self.allowed())
 
     def read(self, value: object) -> object:
         if isinstance(value, str) and not value.strip():
             return UNSET
         return self.check(value).strip()
 
-    def parse(self, text: str) -> Reading:
+    def parse(self, text: str) -> EnvValue:
         if not text.strip():
-            return Reading(None if self.blank_counts else UNSET)
-        return Reading(self.check(text).strip())
+            return EnvValue(None if self.blank_counts else UNSET)
+        return EnvValue(self.check(text).strip())
 
     def schema(self) -> dict[str, object]:
         return {"type": "string"}
 
 
-class Choice(Kind):
+class OneOf(ValueKind):
     """One of a few words."""
 
     __slots__ = ("words",)
@@ -255,19 +255,19 @@ class Choice(Kind):
     def check(self, value: object) -> str:
         if isinstance(value, str) and value in self.words:
             return value
-        raise Refused(self.allowed())
+        raise InvalidValue(self.allowed())
 
     def read(self, value: object) -> str:
         return self.check(value.strip().lower() if isinstance(value, str) else value)
 
-    def parse(self, text: str) -> Reading:
-        return Reading(self.read(text) if text.strip() else UNSET)
+    def parse(self, text: str) -> EnvValue:
+        return EnvValue(self.read(text) if text.strip() else UNSET)
 
     def schema(self) -> dict[str, object]:
         return {"type": "string", "enum": list(self.words)}
 
 
-class Texts(Kind):
+class TextList(ValueKind):
     """A list of texts; in the environment they stand with commas between, and blank means none."""
 
     __slots__ = ()
@@ -278,22 +278,22 @@ class Texts(Kind):
 
     def check(self, value: object) -> tuple[str, ...]:
         if not isinstance(value, (list, tuple)):
-            raise Refused(self.allowed())
+            raise InvalidValue(self.allowed())
         for place, item in enumerate(value):
             if not (isinstance(item, str) and item.strip() and _is_utf8(item)):
-                raise Refused("a text that is not blank", f"[{place}]", item)
+                raise InvalidValue("a text that is not blank", f"[{place}]", item)
         return tuple(value)
 
     def read(self, value: object) -> tuple[str, ...]:
         if isinstance(value, str):
             value = value.split(",")
         if not isinstance(value, (list, tuple)):
-            raise Refused(self.allowed())
+            raise InvalidValue(self.allowed())
         trimmed = [item.strip() if isinstance(item, str) else item for item in value]
         return self.check([item for item in trimmed if item != ""])
 
-    def parse(self, text: str) -> Reading:
-        return Reading(self.read(text))
+    def parse(self, text: str) -> EnvValue:
+        return EnvValue(self.read(text))
 
     def dump(self, value: object) -> object:
         return list(self.check(value))
@@ -302,7 +302,7 @@ class Texts(Kind):
         return {"type": "array", "items": {"type": "string"}}
 
 
-class Zone(Kind):
+class TimeZoneName(ValueKind):
     """The name of a time zone. `TZ` belongs to the system: a value we cannot use is passed over."""
 
     __slots__ = ()
@@ -314,18 +314,18 @@ class Zone(Kind):
     def check(self, value: object) -> str:
         if isinstance(value, str) and is_time_zone(value):
             return value
-        raise Refused(self.allowed())
+        raise InvalidValue(self.allowed())
 
     def read(self, value: object) -> object:
         if isinstance(value, str) and not value.strip():
             return UNSET
         return self.check(value.strip() if isinstance(value, str) else value)
 
-    def parse(self, text: str) -> Reading:
+    def parse(self, text: str) -> EnvValue:
         name = text.strip()
         if not name or is_time_zone(name):
-            return Reading(name or UNSET)
-        return Reading(UNSET, f"is ignored; allowed is {self.allowed()}")
+            return EnvValue(name or UNSET)
+        return EnvValue(UNSET, f"is ignored; allowed is {self.allowed()}")
 
     def schema(self) -> dict[str, object]:
         return {"type": "string"}
@@ -362,10 +362,10 @@ def _is_utf8(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text)
 
 
-def _no_number(text: str, allowed: str) -> Reading:
+def _no_number(text: str, allowed: str) -> EnvValue:
     if text.strip().lower() in ("", "nan"):
-        return Reading(UNSET)
-    raise Refused(allowed)
+        return EnvValue(UNSET)
+    raise InvalidValue(allowed)
 
 
 def _prefix_note(text: str, used: str) -> str:

@@ -1,20 +1,305 @@
-"""Settings from the environment, a config file and the defaults, in this order of precedence."""
+"""Finds and loads settings: where config files are, which keys and spellings they may use, and which value wins
+between environment, file and default.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from lossless.errors import BadSetting
-from lossless.paths import payload_folder
+from lossless.model.paths import payload_folder
 from lossless.settings.declared import SETTINGS, Settings
-from lossless.settings.files import read_config
-from lossless.settings.kinds import UNSET, Place
-from lossless.settings.names import RETIRED, closest, groups, retired_keys, spellings
-from lossless.settings.paths import Places
-from lossless.settings.setting import Setting, shown
+from lossless.settings.kinds import OFF, ON, UNSET, Number, PathValue, ValueKind, WholeNumber, is_time_zone
+from lossless.settings.setting import Setting, shorten_value, snake_case
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+CONFIG_NAME = "lossless.toml"
+HOST_CONFIG_NAME = "openclaw.json"
+#: A link to the file of the machine's time zone, on Linux and macOS.
+_LOCALTIME = Path("/etc/localtime")
+_UTC = frozenset(("UTC", "UCT", "Universal", "Zulu"))
+
+
+class ProcessEnvironment(NamedTuple):
+    """The outside world as far as paths depend on it; `openclaw_dir` is a person's explicit choice."""
+
+    env: Mapping[str, str]
+    cwd: Path | None
+    home: Path
+    openclaw_dir: Path | None = None
+    localtime: Path = _LOCALTIME
+
+    @staticmethod
+    def of(
+        env: Mapping[str, str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        home: str | os.PathLike[str] | None = None,
+        openclaw_dir: str | os.PathLike[str] | None = None,
+    ) -> ProcessEnvironment:
+        """The given places, the process's own where none is given."""
+        env = os.environ if env is None else env
+        found = Path(home) if home is not None else Path(env.get("HOME") or os.path.expanduser("~"))
+        chosen = None if openclaw_dir is None else Path(_expanded(os.fspath(openclaw_dir), found))
+        return ProcessEnvironment(env, Path(cwd) if cwd is not None else _working_folder(), found, chosen)
+
+    def expand(self, text: str) -> str:
+        """The path with a leading `~` replaced by the home folder."""
+        return _expanded(text, self.home)
+
+    def variable(self, name: str) -> str | None:
+        """The path in a variable, None when it is not set or blank."""
+        text = self.env.get(name, "").strip()
+        return _expanded(text, self.home) if text else None
+
+    @property
+    def time_zone(self) -> str | None:
+        """The name of the machine's time zone; None where it is UTC or cannot be told."""
+        name = os.path.realpath(self.localtime).rpartition("/zoneinfo/")[2]
+        return name if name.removeprefix("Etc/") not in _UTC and is_time_zone(name) else None
+
+    @property
+    def state_dir(self) -> Path:
+        """Shared with OpenClaw, so that both see one archive."""
+        if self.openclaw_dir is not None:
+            return self.openclaw_dir
+        chosen = self.variable("LCM_OPENCLAW_DIR") or self.variable("OPENCLAW_STATE_DIR")
+        if chosen:
+            return Path(chosen)
+        return Path(self.variable("OPENCLAW_HOME") or self.home) / ".openclaw"
+
+    @property
+    def host_config(self) -> Path:
+        """The host's config file, there or not."""
+        return Path(self.variable("OPENCLAW_CONFIG_PATH") or self.state_dir / HOST_CONFIG_NAME)
+
+    @property
+    def user_config(self) -> Path:
+        """The person's own config file, there or not. A relative XDG_CONFIG_HOME counts as not set."""
+        xdg = self.variable("XDG_CONFIG_HOME")
+        folder = Path(xdg) if xdg and os.path.isabs(xdg) else self.home / ".config"
+        return folder / "lossless" / CONFIG_NAME
+
+    def find_config(self) -> Path | None:
+        """The config file to read: the working folder's, the person's, else the host's."""
+        candidates = [self.user_config, self.home / ".config" / "lossless" / CONFIG_NAME, self.host_config]
+        if self.cwd is not None:
+            candidates.insert(0, self.cwd / CONFIG_NAME)
+        return next((path for path in candidates if _is_file(path)), None)
+
+
+def _working_folder() -> Path | None:
+    try:
+        return Path.cwd()
+    except OSError:
+        return None
+
+
+def _expanded(text: str, home: Path) -> str:
+    return os.path.join(home, text[2:]) if text == "~" or text.startswith("~/") else text
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+#: Where a host's file may hold our settings; the first that is there is used.
+HOST_CONFIG_BLOCKS: Final = (
+    ("plugins", "entries", "lossless", "config"),
+    ("plugins", "entries", "lossless-claw", "config"),
+    ("plugins", "config", "lossless"),
+    ("plugins", "config", "lossless-claw"),
+)
+
+
+class ConfigText(NamedTuple):
+    """A parsed config file: the whole document, our settings in it, and the path to them."""
+
+    document: Mapping[str, Any]
+    values: Mapping[str, Any]
+    block: tuple[str, ...] = ()
+
+    @property
+    def includes_others(self) -> bool:
+        """Whether a host's file takes parts from other files, which are not read here."""
+        todo: list[object] = [self.document]
+        while todo:
+            item = todo.pop()
+            if isinstance(item, dict):
+                if "$include" in item:
+                    return True
+                todo.extend(item.values())
+            elif isinstance(item, list):
+                todo.extend(item)
+        return False
+
+
+def is_toml(path: Path) -> bool:
+    """Whether the file is ours; everything else is a host's JSON."""
+    return path.suffix.lower() == ".toml"
+
+
+def unusable_config(path: Path, why: str) -> BadSetting:
+    """The error for a config file that cannot be used at all."""
+    return BadSetting("config", str(path), "the config file", why)
+
+
+def read_config(path: Path) -> ConfigText:
+    """The settings in a config file; raises `BadSetting` when it cannot be read or parsed."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise unusable_config(path, "the file must exist") from None
+    except (OSError, ValueError) as error:
+        raise unusable_config(path, f"the file must be readable ({error})") from error
+    return parse_config(path, data)
+
+
+def parse_config(path: Path, data: bytes) -> ConfigText:
+    """The settings in the bytes of a config file."""
+    return _parse_toml(path, data) if is_toml(path) else _parse_json(path, data)
+
+
+def _parse_toml(path: Path, data: bytes) -> ConfigText:
+    import tomllib
+
+    try:
+        document = tomllib.loads(data.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise unusable_config(path, f"the file must be TOML: {error}") from error
+    return ConfigText(document, document)
+
+
+def _parse_json(path: Path, data: bytes) -> ConfigText:
+    import json
+
+    try:
+        text = data.decode("utf-8-sig")
+        try:
+            document = json.loads(text) if text.strip() else {}
+        except (ValueError, RecursionError):  # people write comments and trailing commas, which hosts read
+            from lossless.settings.json5 import parse_json5
+
+            document = parse_json5(text).value
+    except ValueError as error:
+        raise unusable_config(
+            path, f"the file must be JSON or JSON5: {error}; or put the settings into a lossless.toml"
+        ) from error
+    if not isinstance(document, dict):
+        raise unusable_config(path, "the file must hold a JSON object")
+    for block in HOST_CONFIG_BLOCKS:
+        values = _inside(document, block)
+        if values is not None:
+            if not isinstance(values, dict):
+                raise unusable_config(path, f"{'.'.join(block)} must be an object")
+            return ConfigText(document, values, block)
+    return ConfigText(document, {})
+
+
+def _inside(document: object, block: tuple[str, ...]) -> object:
+    for name in block:
+        if not isinstance(document, dict):
+            return None
+        document = document.get(name)
+    return document
+
+
+class RetiredKey(NamedTuple):
+    """A key that is still accepted, so that old files load, and that changes nothing."""
+
+    key: str
+    env: str
+    kind: ValueKind
+    #: Why it changes nothing here.
+    why: str
+
+
+_CACHE = "the threshold alone decides when to fold"
+_CHUNKS = "chunks have one size"
+_REPLAYS = "replays are recognised message by message, and no batch is refused for their number"
+#: Every key of lossless-claw that is accepted and has no effect here.
+RETIRED_KEYS: Final = (
+    RetiredKey("cacheAwareCompaction.enabled", "LCM_CACHE_AWARE_COMPACTION_ENABLED", ON, _CACHE),
+    RetiredKey("cacheAwareCompaction.cacheTTLSeconds", "LCM_CACHE_TTL_SECONDS", WholeNumber(1), _CACHE),
+    RetiredKey(
+        "cacheAwareCompaction.maxColdCacheCatchupPasses", "LCM_MAX_COLD_CACHE_CATCHUP_PASSES", WholeNumber(1), _CACHE
+    ),
+    RetiredKey("cacheAwareCompaction.hotCachePressureFactor", "LCM_HOT_CACHE_PRESSURE_FACTOR", Number(1), _CACHE),
+    RetiredKey(
+        "cacheAwareCompaction.hotCacheBudgetHeadroomRatio",
+        "LCM_HOT_CACHE_BUDGET_HEADROOM_RATIO",
+        Number(0, 0.95),
+        _CACHE,
+    ),
+    RetiredKey(
+        "cacheAwareCompaction.coldCacheObservationThreshold",
+        "LCM_COLD_CACHE_OBSERVATION_THRESHOLD",
+        WholeNumber(1),
+        _CACHE,
+    ),
+    RetiredKey(
+        "cacheAwareCompaction.criticalBudgetPressureRatio",
+        "LCM_CRITICAL_BUDGET_PRESSURE_RATIO",
+        Number(0, 1),
+        _CACHE,
+    ),
+    RetiredKey("dynamicLeafChunkTokens.enabled", "LCM_DYNAMIC_LEAF_CHUNK_TOKENS_ENABLED", OFF, _CHUNKS),
+    RetiredKey("dynamicLeafChunkTokens.max", "LCM_DYNAMIC_LEAF_CHUNK_TOKENS_MAX", WholeNumber(1), _CHUNKS),
+    RetiredKey("replayFloodThresholdExternal", "LCM_REPLAY_FLOOD_THRESHOLD_EXTERNAL", WholeNumber(1), _REPLAYS),
+    RetiredKey("replayFloodThresholdInternal", "LCM_REPLAY_FLOOD_THRESHOLD_INTERNAL", WholeNumber(1), _REPLAYS),
+)
+
+#: Variables that say where things are; they are no settings.
+PATH_VARIABLES: Final[Mapping[str, str]] = {
+    "LCM_OPENCLAW_DIR": "The state folder, before all others.",
+    "OPENCLAW_STATE_DIR": "The state folder.",
+    "OPENCLAW_HOME": "The folder that holds the state folder `.openclaw`.",
+    "OPENCLAW_CONFIG_PATH": "The host's config file, else `openclaw.json` in the state folder.",
+    "XDG_CONFIG_HOME": "The folder that holds `lossless/lossless.toml`, else `~/.config`.",
+}
+
+
+@lru_cache(maxsize=1)
+def key_spellings() -> Mapping[str, str]:
+    """Every accepted spelling in a config file, and the key it stands for."""
+    keys = [name for setting in SETTINGS for name in setting.config_names]
+    keys += [retired.key for retired in RETIRED_KEYS]
+    return {form: key for key in keys for form in (snake_case(key).replace(".", "_"), snake_case(key), key)}
+
+
+@lru_cache(maxsize=1)
+def group_spellings() -> Mapping[str, str]:
+    """Every spelling of a key that holds other keys, such as `autoRotateSessionFiles`."""
+    dotted = {key.partition(".")[0] for key in key_spellings().values() if "." in key}
+    return {form: name for name in dotted for form in (name, snake_case(name))}
+
+
+@lru_cache(maxsize=1)
+def settings_by_key() -> Mapping[str, Setting]:
+    """The setting that a key or an alias names, in any spelling."""
+    owners = {name: setting for setting in SETTINGS for name in (*setting.config_names, setting.key)}
+    return owners | {form: owners[key] for form, key in key_spellings().items() if key in owners}
+
+
+def retired_keys() -> frozenset[str]:
+    """The keys that change nothing."""
+    return frozenset(retired.key for retired in RETIRED_KEYS)
+
+
+def closest_name(name: str, names: Iterable[str], cutoff: float = 0.7) -> str:
+    """The name that was probably meant, or an empty text."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(name, list(names), n=1, cutoff=cutoff)), "")
+
 
 AnyPath = str | os.PathLike[str]
 
@@ -23,7 +308,7 @@ AnyPath = str | os.PathLike[str]
 _OF_THE_PLUGIN = frozenset(("python",))
 
 
-class Source(NamedTuple):
+class SettingSource(NamedTuple):
     """Where a value came from: `name` is the option, the variable or the file."""
 
     kind: Literal["option", "env", "config", "default"]
@@ -33,27 +318,27 @@ class Source(NamedTuple):
         return f"environment variable {self.name}" if self.kind == "env" else self.name or self.kind
 
 
-class Notice(NamedTuple):
+class SettingNotice(NamedTuple):
     """Something that a person should know and that did not stop the loading."""
 
     kind: Literal["unknown", "deprecated", "retired", "odd", "ignored"]
     name: str
-    source: Source
+    source: SettingSource
     text: str
 
     def __str__(self) -> str:
         return f"{self.name} (from {self.source}) {self.text}"
 
 
-class Loaded(NamedTuple):
+class LoadedSettings(NamedTuple):
     """The settings, the source of each key, and what a person should know.
 
     `config_path` is the file that was read, `config` what it holds under the keys of the settings page.
     """
 
     settings: Settings
-    sources: Mapping[str, Source]
-    warnings: tuple[Notice, ...]
+    sources: Mapping[str, SettingSource]
+    warnings: tuple[SettingNotice, ...]
     config_path: Path | None
     config: Mapping[str, object]
 
@@ -66,39 +351,41 @@ def load(
     *,
     database: str | None = None,
     openclaw_dir: AnyPath | None = None,
-) -> Loaded:
+) -> LoadedSettings:
     """The settings that hold here; raises `BadSetting` for a value that cannot be used.
 
     `config` is a file, or the object that a host passes to its plugin; without it the usual files
     are looked for. `database` and `openclaw_dir` are a person's options and win over all else.
     """
-    return load_at(Places.of(env, cwd, home, openclaw_dir), config, database)
+    return load_at(ProcessEnvironment.of(env, cwd, home, openclaw_dir), config, database)
 
 
-def load_at(places: Places, config: AnyPath | Mapping[str, Any] | None = None, database: str | None = None) -> Loaded:
+def load_at(
+    places: ProcessEnvironment, config: AnyPath | Mapping[str, Any] | None = None, database: str | None = None
+) -> LoadedSettings:
     """The settings that hold at these places."""
-    notices: list[Notice] = []
+    notices: list[SettingNotice] = []
     path, raw, origin = _config(config, places, notices)
     given = flatten(raw, origin, notices)
     values: dict[str, Any] = {}
-    sources: dict[str, Source] = {}
+    sources: dict[str, SettingSource] = {}
     for setting in SETTINGS:
         value, source = _value(setting, places.env, given, origin, notices)
-        if isinstance(setting.kind, Place) and isinstance(value, str):
+        if isinstance(setting.kind, PathValue) and isinstance(value, str):
             value = places.expand(value)
         sources[setting.key] = source
         if value is not UNSET:
             values[setting.attribute] = value
     if database:
         values["database_path"] = places.expand(database)
-        sources["databasePath"] = Source("option", "--db")
+        sources["databasePath"] = SettingSource("option", "--db")
     values["database_path"] = values.get("database_path") or str(places.state_dir / "lcm.db")
     is_address = "://" in values["database_path"]
     values["timezone"] = values.get("timezone") or places.time_zone
     folder = payload_folder(places.state_dir / "lcm.db" if is_address else values["database_path"])
     values["large_files_dir"] = values.get("large_files_dir") or str(folder)
     _warn_of_variables(places.env, notices)
-    return Loaded(Settings(**values), sources, tuple(notices), path, given)
+    return LoadedSettings(Settings(**values), sources, tuple(notices), path, given)
 
 
 def to_config(settings: Settings) -> dict[str, object]:
@@ -111,51 +398,55 @@ def to_config(settings: Settings) -> dict[str, object]:
     return config
 
 
-def flatten(raw: Mapping[str, Any], origin: Source, notices: list[Notice]) -> dict[str, object]:
+def flatten(raw: Mapping[str, Any], origin: SettingSource, notices: list[SettingNotice]) -> dict[str, object]:
     """The values of a config by their keys; spellings are unified, unknown keys are noted."""
     given: dict[str, object] = {}
     for name, value in raw.items():
-        if name not in groups():
+        if name not in group_spellings():
             _take(name, value, given, origin, notices)
         elif isinstance(value, Mapping):
             for inner, item in value.items():
                 _take(f"{name}.{inner}", item, given, origin, notices)
         elif value is not None:
-            inner_names = sorted(key for key in spellings().values() if key.startswith(f"{groups()[name]}."))
+            inner_names = sorted(
+                key for key in key_spellings().values() if key.startswith(f"{group_spellings()[name]}.")
+            )
             allowed = "an object with " + ", ".join(dict.fromkeys(inner_names))
-            raise BadSetting(groups()[name], shown(value), str(origin), allowed)
+            raise BadSetting(group_spellings()[name], shorten_value(value), str(origin), allowed)
     return given
 
 
-def _take(name: str, value: object, given: dict[str, object], origin: Source, notices: list[Notice]) -> None:
-    key = spellings().get(name)
+def _take(
+    name: str, value: object, given: dict[str, object], origin: SettingSource, notices: list[SettingNotice]
+) -> None:
+    key = key_spellings().get(name)
     if key is None and name in _OF_THE_PLUGIN:
         return
     if key is None:
-        meant = closest(name, spellings())
+        meant = closest_name(name, key_spellings())
         hint = f"; did you mean {meant}?" if meant else ""
-        notices.append(Notice("unknown", name, origin, f"is not a setting{hint}"))
+        notices.append(SettingNotice("unknown", name, origin, f"is not a setting{hint}"))
     elif key in given:
-        raise BadSetting(key, shown(value), str(origin), "one value; it stands there in two spellings")
+        raise BadSetting(key, shorten_value(value), str(origin), "one value; it stands there in two spellings")
     else:
         given[key] = value
         if key in retired_keys():
-            notices.append(Notice("retired", key, origin, "has no effect any more"))
+            notices.append(SettingNotice("retired", key, origin, "has no effect any more"))
 
 
 def _value(
     setting: Setting,
     env: Mapping[str, str],
     given: Mapping[str, object],
-    origin: Source,
-    notices: list[Notice],
-) -> tuple[object, Source]:
+    origin: SettingSource,
+    notices: list[SettingNotice],
+) -> tuple[object, SettingSource]:
     for name in setting.env_names:
         if name in env:
-            source = Source("env", name)
+            source = SettingSource("env", name)
             value, note = setting.parse(env[name], str(source))
             if note:
-                notices.append(Notice("odd", f"{name}={shown(env[name])!r}", source, note))
+                notices.append(SettingNotice("odd", f"{name}={shorten_value(env[name])!r}", source, note))
             if value is not UNSET:
                 _note_alias(setting, name, source, notices)
                 return value, source
@@ -168,42 +459,42 @@ def _value(
         if chosen is UNSET:
             chosen = value
         elif chosen != value:
-            notices.append(Notice("ignored", name, origin, f"is ignored; {setting.config_names[0]} wins"))
-    return chosen, Source("default") if chosen is UNSET else origin
+            notices.append(SettingNotice("ignored", name, origin, f"is ignored; {setting.config_names[0]} wins"))
+    return chosen, SettingSource("default") if chosen is UNSET else origin
 
 
-def _note_alias(setting: Setting, name: str, source: Source, notices: list[Notice]) -> None:
+def _note_alias(setting: Setting, name: str, source: SettingSource, notices: list[SettingNotice]) -> None:
     if any(alias.deprecated and name in (alias.key, alias.env) for alias in setting.aliases):
         new = setting.env if source.kind == "env" else setting.key
-        notices.append(Notice("deprecated", name, source, f"is an old name; write {new}"))
+        notices.append(SettingNotice("deprecated", name, source, f"is an old name; write {new}"))
 
 
 def _config(
-    config: AnyPath | Mapping[str, Any] | None, places: Places, notices: list[Notice]
-) -> tuple[Path | None, Mapping[str, Any], Source]:
+    config: AnyPath | Mapping[str, Any] | None, places: ProcessEnvironment, notices: list[SettingNotice]
+) -> tuple[Path | None, Mapping[str, Any], SettingSource]:
     if isinstance(config, Mapping):
-        return None, config, Source("config", "the host's config")
+        return None, config, SettingSource("config", "the host's config")
     path = places.find_config() if config is None else Path(places.expand(os.fspath(config)))
     if path is None:
         if places.variable("OPENCLAW_CONFIG_PATH"):
-            source = Source("env", "OPENCLAW_CONFIG_PATH")
-            notices.append(Notice("ignored", str(places.host_config), source, "is not there"))
-        return None, {}, Source("config", "no config file")
-    origin, text = Source("config", str(path)), read_config(path)
+            source = SettingSource("env", "OPENCLAW_CONFIG_PATH")
+            notices.append(SettingNotice("ignored", str(places.host_config), source, "is not there"))
+        return None, {}, SettingSource("config", "no config file")
+    origin, text = SettingSource("config", str(path)), read_config(path)
     if text.includes_others:
-        notices.append(Notice("ignored", "$include", origin, "is not followed; settings there are not seen"))
+        notices.append(SettingNotice("ignored", "$include", origin, "is not followed; settings there are not seen"))
     return path, text.values, origin
 
 
-def _warn_of_variables(env: Mapping[str, str], notices: list[Notice]) -> None:
+def _warn_of_variables(env: Mapping[str, str], notices: list[SettingNotice]) -> None:
     ours = [name for name in env if name.startswith("LCM_")]
     if not ours:
         return
-    retired = {item.env for item in RETIRED}
+    retired = {item.env for item in RETIRED_KEYS}
     known = {name for setting in SETTINGS for name in setting.env_names} | retired | {"LCM_OPENCLAW_DIR"}
     for name in ours:
-        source = Source("env", name)
+        source = SettingSource("env", name)
         if name in retired:
-            notices.append(Notice("retired", name, source, "has no effect any more"))
-        elif name not in known and (meant := closest(name, known, cutoff=0.85)):
-            notices.append(Notice("unknown", name, source, f"is not a setting; did you mean {meant}?"))
+            notices.append(SettingNotice("retired", name, source, "has no effect any more"))
+        elif name not in known and (meant := closest_name(name, known, cutoff=0.85)):
+            notices.append(SettingNotice("unknown", name, source, f"is not a setting; did you mean {meant}?"))

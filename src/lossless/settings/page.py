@@ -1,23 +1,85 @@
-"""The settings page of the documentation, written from the declarations.
-
-`python -m lossless.settings.page docs/reference/settings.md` writes it; with `--check` nothing is
-written and the exit code is 1 when the page is out of date.
+"""The settings described for others: the documentation page (`python -m lossless.settings.page`), and the JSON
+Schema of a host plugin manifest.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from itertools import groupby
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from lossless.settings.declared import SETTINGS
-from lossless.settings.names import PATH_VARIABLES, RETIRED
-from lossless.settings.writing import write_page
+from lossless.settings.load import PATH_VARIABLES, RETIRED_KEYS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from lossless.settings.setting import Setting
+
+
+def write_page(module: str, page: Callable[[], str], arguments: list[str]) -> int:
+    """What `python -m MODULE [--check] FILE` does; returns its exit code."""
+    names = [argument for argument in arguments if argument != "--check"]
+    if len(names) != 1:
+        sys.stderr.write(f"usage: python -m {module} [--check] FILE\n")
+        return 2
+    path, text = Path(names[0]), page()
+    if "--check" not in arguments:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return 0
+    if path.exists() and path.read_text(encoding="utf-8") == text:
+        return 0
+    sys.stderr.write(f"{path} is out of date: python -m {module} {path}\n")
+    return 1
+
+
+def manifest_schema() -> dict[str, Any]:
+    """`configSchema` and `uiHints` of a plugin manifest, with every key that a config file may hold."""
+    schema: dict[str, Any] = {"type": "object", "additionalProperties": False, "properties": {}}
+    hints: dict[str, dict[str, Any]] = {}
+    for setting in SETTINGS:
+        if setting.env_only:
+            continue
+        _put(schema, setting.key, setting.kind.schema())
+        hints[setting.key] = {"label": form_label(setting.key), "help": setting.help}
+        for alias in setting.aliases:
+            state = {"deprecated": True} if alias.deprecated else {}
+            _put(schema, alias.key, {**setting.kind.schema(), **state})
+            hints[alias.key] = {
+                "label": form_label(alias.key),
+                "help": f"Another name of {setting.key}.",
+                "advanced": True,
+            }
+    for retired in RETIRED_KEYS:
+        _put(schema, retired.key, {**retired.kind.schema(), "deprecated": True})
+        hints[retired.key] = {
+            "label": form_label(retired.key),
+            "help": f"Accepted, without effect: {retired.why}.",
+            "advanced": True,
+        }
+    return {"configSchema": schema, "uiHints": hints}
+
+
+def form_label(key: str) -> str:
+    """A key as a form shows it.
+
+    >>> form_label("autoRotateSessionFiles.sizeBytes")
+    'Auto rotate session files: size bytes'
+    """
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", key.replace(".", ": "))
+    return words[:1].upper() + re.sub(r"\b[A-Z](?=[a-z])", lambda found: found[0].lower(), words[1:])
+
+
+def _put(schema: dict[str, Any], key: str, described: dict[str, object]) -> None:
+    *outer, name = key.split(".")
+    for step in outer:
+        empty = {"type": "object", "additionalProperties": False, "properties": {}}
+        schema = schema["properties"].setdefault(step, empty)
+    schema["properties"][name] = described
+
 
 _INTRO = """\
 # Settings
@@ -110,7 +172,7 @@ cacheWrite = 1.25                           # optional
 _COLUMNS = ("Key", "Type", "Default", "Allowed", "Environment", "Meaning")
 
 
-def page() -> str:
+def settings_page() -> str:
     """The page as Markdown."""
     parts = [_INTRO]
     for section, settings in groupby(SETTINGS, key=lambda setting: setting.section):
@@ -122,7 +184,7 @@ def page() -> str:
 
 def main(arguments: list[str]) -> int:
     """Write the page, or with `--check` say whether it is up to date."""
-    return write_page("lossless.settings.page", page, arguments)
+    return write_page("lossless.settings.page", settings_page, arguments)
 
 
 def _row(setting: Setting) -> tuple[str, ...]:
@@ -164,7 +226,7 @@ def _old_names() -> str:
         for setting in SETTINGS
         for alias in setting.aliases
     ]
-    rows += [(_code(item.key), _code(item.env), f"accepted, without effect: {item.why}") for item in RETIRED]
+    rows += [(_code(item.key), _code(item.env), f"accepted, without effect: {item.why}") for item in RETIRED_KEYS]
     return "## Other and old names\n\n" + _table(("Key", "Environment", "What it is"), rows)
 
 

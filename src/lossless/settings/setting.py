@@ -8,7 +8,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from lossless.errors import BadSetting
-from lossless.settings.kinds import UNSET, Kind, Reading, Refused
+from lossless.settings.kinds import UNSET, EnvValue, InvalidValue, ValueKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +17,7 @@ T = TypeVar("T")
 V = TypeVar("V")
 
 
-class Alias(NamedTuple):
+class SettingAlias(NamedTuple):
     """Another name of a setting. With `wins` it is preferred where a config file has both names."""
 
     key: str
@@ -31,12 +31,12 @@ class Setting(NamedTuple):
 
     key: str
     attribute: str
-    section: Section
-    kind: Kind
+    section: SettingSection
+    kind: ValueKind
     default: object
     help: str
     env: str | None
-    aliases: tuple[Alias, ...] = ()
+    aliases: tuple[SettingAlias, ...] = ()
     derived: str = ""
     ours: bool = False
     env_only: bool = False
@@ -65,7 +65,7 @@ class Setting(NamedTuple):
         """What a config file means by `value`, or UNSET; raises `BadSetting`."""
         return UNSET if value is None else self._ask(self.kind.read, value, source)
 
-    def parse(self, text: str, source: str) -> Reading:
+    def parse(self, text: str, source: str) -> EnvValue:
         """What an environment variable means by `text`; raises `BadSetting`."""
         return self._ask(self.kind.parse, text, source)
 
@@ -76,12 +76,12 @@ class Setting(NamedTuple):
     def _ask(self, question: Callable[[V], T], value: V, source: str) -> T:
         try:
             return question(value)
-        except Refused as refused:
+        except InvalidValue as refused:
             wrong = value if refused.value is UNSET else refused.value
-            raise BadSetting(self.key + refused.at, shown(wrong), source, refused.allowed) from None
+            raise BadSetting(self.key + refused.at, shorten_value(wrong), source, refused.allowed) from None
 
 
-class Section(NamedTuple):
+class SettingSection(NamedTuple):
     """A part of the settings page. Calling it declares a setting as a dataclass field."""
 
     title: str
@@ -91,17 +91,17 @@ class Section(NamedTuple):
         self,
         key: str,
         default: T,
-        kind: Kind,
+        kind: ValueKind,
         help: str,
         *,
         env: str | None = "",
-        aliases: tuple[Alias, ...] = (),
+        aliases: tuple[SettingAlias, ...] = (),
         derived: str = "",
         ours: bool = False,
         env_only: bool = False,
     ) -> T:
         """A field with this default. Its variable is `LCM_…` in capitals unless `env` is given."""
-        attribute = snake(key).replace(".", "_")
+        attribute = snake_case(key).replace(".", "_")
         declared = Setting(
             key,
             attribute,
@@ -118,28 +118,28 @@ class Section(NamedTuple):
         return field(default=default, metadata={"setting": declared})
 
 
-def snake(key: str) -> str:
+def snake_case(key: str) -> str:
     """The key as Python spells it.
 
-    >>> snake("cacheAwareCompaction.cacheTTLSeconds")
+    >>> snake_case("cacheAwareCompaction.cacheTTLSeconds")
     'cache_aware_compaction.cache_ttl_seconds'
     """
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", key).lower()
 
 
-def without_passwords(text: str) -> str:
+def mask_passwords(text: str) -> str:
     """The text with the password of every address in it blotted out.
 
-    >>> without_passwords("postgresql://me:secret@host/db")
+    >>> mask_passwords("postgresql://me:secret@host/db")
     'postgresql://me:***@host/db'
     """
     return re.sub(r"(://[^\s:/@]*):[^\s/@]*@", r"\1:***@", text)
 
 
-def shown(value: object) -> object:
+def shorten_value(value: object) -> object:
     """The value as an error may show it: itself when that is short, else a text cut in the middle."""
     if isinstance(value, str):
-        value = without_passwords(value)
+        value = mask_passwords(value)
     brief = reprlib.Repr()
     brief.maxstring = brief.maxother = brief.maxlong = 120
     try:

@@ -14,18 +14,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lossless.errors import BadSetting
-from lossless.settings.files import BLOCKS, ConfigText, is_toml, parse_config, unusable
 from lossless.settings.kinds import UNSET
-from lossless.settings.load import Source, flatten
-from lossless.settings.names import by_key, closest, groups, spellings
-from lossless.settings.setting import Setting, shown, snake
+from lossless.settings.load import (
+    HOST_CONFIG_BLOCKS,
+    ConfigText,
+    SettingSource,
+    closest_name,
+    flatten,
+    group_spellings,
+    is_toml,
+    key_spellings,
+    parse_config,
+    settings_by_key,
+    unusable_config,
+)
+from lossless.settings.setting import Setting, shorten_value, snake_case
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
 
-class Written(NamedTuple):
+class WrittenSetting(NamedTuple):
     """What was written: the old and the new value as the file holds them, and the copy of the old file."""
 
     path: Path
@@ -35,30 +45,30 @@ class Written(NamedTuple):
     after: object
 
 
-def set_value(path: str | os.PathLike[str], key: str, value: object, now: datetime | None = None) -> Written:
+def set_value(path: str | os.PathLike[str], key: str, value: object, now: datetime | None = None) -> WrittenSetting:
     """Set one key in a config file; where that cannot be done `BadSetting` is raised and the file stays."""
     path = Path(path)
     setting = _setting(key)
     wanted = setting.read(value, "config set")
     if wanted is UNSET:
-        raise BadSetting(setting.key, shown(value), "config set", setting.kind.allowed())
+        raise BadSetting(setting.key, shorten_value(value), "config set", setting.kind.allowed())
     old = _old_bytes(path)
     config = parse_config(path, old or b"")
-    before = flatten(config.values, Source("config", str(path)), [])
+    before = flatten(config.values, SettingSource("config", str(path)), [])
     preferred = setting.config_names[: setting.config_names.index(setting.key)]
     name = next((name for name in preferred if name in before), setting.key)
     text, after = (old or b"").decode("utf-8-sig"), setting.dump(wanted)
     new = _edit_toml(text, name, after) if is_toml(path) else _edit_json(path, text, config, name, after)
     _prove(path, config, new, name, setting, wanted)
     backup = _replace(path, old, new, now)
-    return Written(path, backup, setting.key, before.get(name), after)
+    return WrittenSetting(path, backup, setting.key, before.get(name), after)
 
 
 def _setting(key: str) -> Setting:
-    setting = by_key().get(key)
+    setting = settings_by_key().get(key)
     if setting is None:
-        meant = closest(key, spellings())
-        retired = key in spellings()
+        meant = closest_name(key, key_spellings())
+        retired = key in key_spellings()
         why = "a setting that still has an effect" if retired else "the name of a setting"
         raise BadSetting(key, key, "config set", f"{why}{f', such as {meant}' if meant and not retired else ''}")
     if setting.env_only:
@@ -69,27 +79,27 @@ def _setting(key: str) -> Setting:
 def _old_bytes(path: Path) -> bytes | None:
     """The file's bytes, None when a new TOML file may be made."""
     if path.is_symlink():
-        raise unusable(path, "the file must not be a link; name the file that it points to")
+        raise unusable_config(path, "the file must not be a link; name the file that it points to")
     try:
         return path.read_bytes()
     except FileNotFoundError:
         if is_toml(path):
             return None
-        raise unusable(path, "the host's file must exist") from None
+        raise unusable_config(path, "the host's file must exist") from None
     except (OSError, ValueError) as error:
-        raise unusable(path, f"the file must be readable ({error})") from error
+        raise unusable_config(path, f"the file must be readable ({error})") from error
 
 
 def _prove(path: Path, old: ConfigText, new: bytes, name: str, setting: Setting, wanted: object) -> None:
     """Refuse an edit that would change anything but the one value, however the text came about."""
-    origin = Source("config", str(path))
+    origin = SettingSource("config", str(path))
     try:
         config = parse_config(path, new)
         is_set = setting.read(flatten(config.values, origin, []).get(name), str(origin)) == wanted
     except BadSetting:
         is_set = False
     if not is_set or _rest(config.document, config.block, name) != _rest(old.document, config.block, name):
-        raise unusable(path, f"{name} stands there in a form that only a person can edit safely")
+        raise unusable_config(path, f"{name} stands there in a form that only a person can edit safely")
 
 
 def _rest(document: Mapping[str, Any], block: tuple[str, ...], name: str) -> object:
@@ -98,10 +108,10 @@ def _rest(document: Mapping[str, Any], block: tuple[str, ...], name: str) -> obj
     def kept(inside: Mapping[str, Any], block: tuple[str, ...], prefix: str) -> dict[str, Any]:
         found = {}
         for key, value in inside.items():
-            if not block and spellings().get(prefix + key) == name:
+            if not block and key_spellings().get(prefix + key) == name:
                 continue
             if isinstance(value, dict) and (not block or key == block[0]):
-                inner = groups().get(key, key) if not block else ""
+                inner = group_spellings().get(key, key) if not block else ""
                 value = kept(value, block[1:], f"{prefix}{inner}." if not block else "")
             if value is not None and value != {}:
                 found[key] = value
@@ -117,14 +127,14 @@ def _edit_toml(text: str, name: str, value: object) -> bytes:
     group, _, inner = name.rpartition(".")
     for number, line in enumerate(lines):
         found = re.match(r"(\s*)([A-Za-z0-9_.\s-]+?)(\s*=\s*)(.*?)(\s*)$", line)
-        if found and spellings().get(_dotted(tables[number], found[2])) == name:
+        if found and key_spellings().get(_dotted(tables[number], found[2])) == name:
             comment = _comment(found[4])
             lines[number] = f"{found[1]}{found[2]}{found[3]}{_toml(value)}{comment}{found[5] or ending}"
             return "".join(lines).encode()
     header = _end_of_top(lines, tables)
-    own = next((n for n, table in enumerate(tables) if group and groups().get(table) == group), None)
+    own = next((n for n, table in enumerate(tables) if group and group_spellings().get(table) == group), None)
     is_snake = own is not None and tables[own] != group
-    at, written = (header, name) if own is None else (own + 1, snake(inner) if is_snake else inner)
+    at, written = (header, name) if own is None else (own + 1, snake_case(inner) if is_snake else inner)
     if at and not lines[at - 1].endswith(("\n", "\r")):
         lines[at - 1] += ending
     lines.insert(at, f"{written} = {_toml(value)}{ending}")
@@ -189,28 +199,29 @@ def _toml_key(key: str) -> str:
 def _edit_json(path: Path, text: str, config: ConfigText, name: str, value: object) -> bytes:
     import copy
 
-    from lossless.settings.json5 import NotJson5
-    from lossless.settings.json5_edit import edited
+    from lossless.settings.json5 import NotJson5, edit_json5
 
     if config.includes_others:
-        raise unusable(path, "the file must not take parts from others ($include)")
+        raise unusable_config(path, "the file must not take parts from others ($include)")
     document = copy.deepcopy(dict(config.document))
     inside: dict[str, Any] = document
-    for step in config.block or BLOCKS[0]:
+    for step in config.block or HOST_CONFIG_BLOCKS[0]:
         inside = inside.setdefault(step, {})
         if not isinstance(inside, dict):
-            raise unusable(path, f"{step} must be an object")
+            raise unusable_config(path, f"{step} must be an object")
     *outer, last = name.split(".")
     for step in outer:
-        spelled = next((form for form in inside if groups().get(form) == step), step)
+        spelled = next((form for form in inside if group_spellings().get(form) == step), step)
         inside[spelled] = inside = inside.get(spelled) or {}
     here = ".".join((*outer, ""))
-    last = next((form for form in inside if spellings().get(f"{here}{form}") == name), last)
+    last = next((form for form in inside if key_spellings().get(f"{here}{form}") == name), last)
     inside[last] = value
     try:
-        return edited(text, document).encode("utf-8", "surrogatepass")
+        return edit_json5(text, document).encode("utf-8", "surrogatepass")
     except NotJson5 as error:
-        raise unusable(path, f"{name} stands there in a form that only a person can edit safely ({error})") from error
+        raise unusable_config(
+            path, f"{name} stands there in a form that only a person can edit safely ({error})"
+        ) from error
 
 
 def _replace(path: Path, old: bytes | None, new: bytes, now: datetime | None) -> Path | None:
@@ -228,14 +239,14 @@ def _replace(path: Path, old: bytes | None, new: bytes, now: datetime | None) ->
             if old is not None:
                 os.chmod(temporary, path.stat().st_mode & 0o7777)
             if _old_bytes(path) != old:
-                raise unusable(path, "the file must not change while it is being written")
+                raise unusable_config(path, "the file must not change while it is being written")
             backup = _backup(path, old, now)
             os.replace(temporary, path)
         finally:
             Path(temporary).unlink(missing_ok=True)
         _sync_folder(path.parent)
     except OSError as error:
-        raise unusable(path, f"the file must be writable ({error})") from error
+        raise unusable_config(path, f"the file must be writable ({error})") from error
     return backup
 
 

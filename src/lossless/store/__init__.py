@@ -1,1 +1,1 @@
-"""The archive on disk. All SQL of the package lives in this room."""
+"""The archive on disk. All SQL of the package is here."""

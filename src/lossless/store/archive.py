@@ -7,33 +7,22 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lossless import errors
-from lossless.paths import expanded, private_folder
-from lossless.settings.setting import without_passwords
+from lossless.model.paths import expand_path, make_private_folder
+from lossless.settings.setting import mask_passwords
 from lossless.store import migrate
-from lossless.store.beside import Beside
-from lossless.store.care import Care
-from lossless.store.checks import Checks
-from lossless.store.cleared import Cleared
-from lossless.store.context import Context
-from lossless.store.conversations import Conversations
-from lossless.store.debts import Debts
-from lossless.store.details import Details
-from lossless.store.files import Files
-from lossless.store.grants import Grants
-from lossless.store.guards import Guards
-from lossless.store.histories import Histories
-from lossless.store.index import MARK_STEP, SearchIndex
-from lossless.store.ingest_state import IngestMemory
-from lossless.store.lineage import Lineage
-from lossless.store.listings import Listings
-from lossless.store.messages import Messages
-from lossless.store.row_digests import RowDigests, triggers
-from lossless.store.search import UNWRITABLE, Search
+from lossless.store.context import ClearedContexts, ContextItems
+from lossless.store.conversations import ConversationHistories, Conversations, Pins, TranscriptRecords
+from lossless.store.maintenance.deletion import Tombstones
+from lossless.store.maintenance.digests import RowDigests, digest_triggers
+from lossless.store.maintenance.integrity import VerifyReads
+from lossless.store.messages import LargeFileRows, Messages
+from lossless.store.search.find import WRITE_ERRORS, FullTextSearch
+from lossless.store.search.index import MARK_STEP, SearchIndex
 from lossless.store.sqlite import SqliteDatabase
-from lossless.store.summaries import Summaries
-from lossless.store.tombstones import Tombstones
-from lossless.store.transcripts import Transcripts
+from lossless.store.state import Grants, Guards, IngestMemory, PendingCompactions
+from lossless.store.summaries import Summaries, SummaryLineage
 from lossless.store.versions import Versions
+from lossless.store.views import ArchiveStatistics, Listings, RecordDetails
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from lossless.model.masking import Cut
+    from lossless.model.masking import CutText
 
 #: Rows of other programs that opening indexes at once; the rest follows with searches and `catch_up`.
 _AT_OPEN = 5_000
@@ -60,27 +49,27 @@ class Archive:
         self.conversations = Conversations(database)
         self.messages = Messages(database, self.index)
         self.summaries = Summaries(database, self.index)
-        self.context = Context(database)
+        self.context = ContextItems(database)
         self.ingest = IngestMemory(database)
-        self.files = Files(database)
+        self.files = LargeFileRows(database)
         self.row_digests = RowDigests(database)
-        self.search = Search(database)
+        self.search = FullTextSearch(database)
         self.versions = Versions(database, self.index, self.search)
-        self.beside = Beside(database)
-        self.debts = Debts(database)
+        self.beside = Pins(database)
+        self.debts = PendingCompactions(database)
         self.guards = Guards(database)
-        self.lineage = Lineage(database)
+        self.lineage = SummaryLineage(database)
         self.grants = Grants(database)
-        self.care = Care(database)
-        self.checks = Checks(database)
-        self.cleared = Cleared(self)
+        self.care = ArchiveStatistics(database)
+        self.checks = VerifyReads(database)
+        self.cleared = ClearedContexts(self)
         self.listings = Listings(database)
-        self.details = Details(database)
-        self.transcripts = Transcripts(database)
-        self.histories = Histories(database, self.messages)
+        self.details = RecordDetails(database)
+        self.transcripts = TranscriptRecords(database)
+        self.histories = ConversationHistories(database, self.messages)
         self.tombstones = Tombstones(database)
         #: Masks secrets in what comes in, where that is switched on.
-        self.redact: Cut | None = None
+        self.redact: CutText | None = None
 
     @classmethod
     def open(cls, path: str | Path, *, read_only: bool = False, busy_timeout_ms: int = 30_000) -> Archive:
@@ -92,11 +81,11 @@ class Archive:
             if read_only:
                 if not migrate.check_is_archive(database):
                     raise errors.NotAnArchive(f"archive {database.path!r}: it is empty")
-                database.prepare = migrate.stand_ins(database)
+                database.prepare = migrate.temporary_views(database)
                 database.reconnect()
                 return cls(database)
             migrate.migrate(database)
-            database.prepare = list(triggers())
+            database.prepare = list(digest_triggers())
             database.reconnect()
             archive = cls(database)
             database.before_commit = archive.row_digests.settle
@@ -164,7 +153,7 @@ class Archive:
         """Remember that all is indexed, so that nobody has to look again; for many messages only, and if it can be."""
         unmarked, newest = self.search.unmarked()
         if unmarked > MARK_STEP:
-            with suppress(*UNWRITABLE), self.writing():
+            with suppress(*WRITE_ERRORS), self.writing():
                 self.index.mark_if_caught_up(newest)
 
     def close(self) -> None:
@@ -185,15 +174,15 @@ def _check_place(path: str, *, read_only: bool) -> None:
     if path == ":memory:":
         return
     if "://" in path:
-        raise errors.ArchiveDenied(f"archive {without_passwords(path)!r}: it is an address; name a file")
-    place = expanded(path)
+        raise errors.ArchiveDenied(f"archive {mask_passwords(path)!r}: it is an address; name a file")
+    place = expand_path(path)
     try:
         if place.is_dir():
             raise errors.ArchiveDenied(f"archive {path!r}: it is a folder; name a file in it, such as {path}/lcm.db")
         if read_only and not place.exists():
             raise errors.NoArchive(path)
         if not read_only:
-            private_folder(place.absolute().parent)
+            make_private_folder(place.absolute().parent)
     except OSError as error:
         raise errors.ArchiveDenied(f"archive {path!r}: {_why(place.absolute().parent, error)}") from error
 

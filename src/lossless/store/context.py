@@ -1,4 +1,6 @@
-"""The context on disk: what the model sees, and a log of every change to it."""
+"""The context on disk: the ordered items that the model sees, a log of every change, and what lossless-claw cleared
+with `/new`.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +8,26 @@ import json
 import sys
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from lossless.errors import Stale
 from lossless.model.budget import budget_tokens, message_budget_tokens
 from lossless.model.context import ContextItem, MessageItem, SummaryItem, budget_sum, token_sum
-from lossless.model.times import row_time, state_time
-from lossless.store.foreign import number, text
-from lossless.store.rows import PartRow, Sketch, sketch, time
-from lossless.store.sql import load
+from lossless.model.records import ContextChange, TokensSaved
+from lossless.model.times import parse_time, row_time, state_time
+from lossless.store.database import load_queries
+from lossless.store.rows import MessageSketch, PartRow, column_count, column_text, sketch_message, time_or_none
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-    from datetime import datetime
+    from collections.abc import Collection, Iterable, Sequence
 
     from lossless.model.messages import Role
+    from lossless.store.archive import Archive
     from lossless.store.database import Database, Row
 
-_QUERIES = load("context")
-_INGEST = load("ingest")
+_CONTEXT_QUERIES = load_queries("context")
+_INGEST = load_queries("ingest")
 _PAGE = 512
 #: The columns of an item's tokens, as the reference counts and for budgets.
 _TOKENS, _BUDGET = 4, 7
@@ -39,32 +42,7 @@ _MOST_PASSED = 1_024
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """One change of a context, for the log: ids and sizes, never text."""
-
-    action: str
-    actor: str
-    cause: str | None = None
-    removed: tuple[int | str, ...] = ()
-    added: tuple[int | str, ...] = ()
-    ordinal: int | None = None
-    tokens_before: int = 0
-    tokens_after: int = 0
-    detail: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Saved:
-    """What one model's summaries save in one conversation: each of its later turns is smaller by `tokens`."""
-
-    model: str
-    conversation_id: int
-    folds: int
-    tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class Preamble:
+class PreambleItem:
     """A system prompt, or a host's notice, at the head of a context."""
 
     ordinal: int
@@ -74,7 +52,7 @@ class Preamble:
 
 
 @dataclass(frozen=True, slots=True)
-class Newest:
+class NewestItems:
     """The newer part of a context, in order: what is never left out, then the rest from index `first` on."""
 
     items: list[ContextItem]
@@ -87,7 +65,7 @@ class Newest:
 
 
 @dataclass(frozen=True, slots=True)
-class _Passed:
+class _ItemsBefore:
     """What lies before an ordinal of a context: items that are never left out, and all its messages."""
 
     version: Row | None
@@ -110,49 +88,53 @@ def item_id(item: ContextItem) -> int | str:
     return item.message_id if isinstance(item, MessageItem) else item.summary_id
 
 
-class Context:
+class ContextItems:
     """Reads and changes the ordered items of a conversation."""
 
     def __init__(self, database: Database) -> None:
         self._db = database
-        self._passed: dict[int, _Passed] = {}
+        self._passed: dict[int, _ItemsBefore] = {}
         #: Estimates of rows that have none, worked out once and stored with the next fold.
         self._estimates: dict[int | str, int] = {}
 
     def items(self, conversation_id: int) -> list[ContextItem]:
         """The whole context in order."""
-        return self._items(self._db.rows(_QUERIES["items"], {"conversation_id": conversation_id}))
+        return self._items(self._db.rows(_CONTEXT_QUERIES["items"], {"conversation_id": conversation_id}))
 
-    def newest_items(self, conversation_id: int, most_tokens: int) -> Newest:
+    def newest_items(self, conversation_id: int, most_tokens: int) -> NewestItems:
         """The newest items that `most_tokens` can hold, at least back to the newest user message.
 
         System prompts at the head and all summaries come along. What is left unread are the oldest messages,
         so the cost follows the budget, not the history.
         """
         place = {"conversation_id": conversation_id}
-        (user,) = self._db.row(_QUERIES["newest_user"], place) or (sys.maxsize,)
+        (user,) = self._db.row(_CONTEXT_QUERIES["newest_user"], place) or (sys.maxsize,)
         rows: list[Row] = []
         tokens, is_whole, before = 0, False, sys.maxsize
         while not is_whole and (tokens <= most_tokens or before > user < sys.maxsize):
-            page = self._db.rows(_QUERIES["newest_items"], place | {"limit": _PAGE, "ordinal": before})
+            page = self._db.rows(_CONTEXT_QUERIES["newest_items"], place | {"limit": _PAGE, "ordinal": before})
             rows += page
-            tokens += sum([number(row[_TOKENS]) for row in page])
+            tokens += sum([column_count(row[_TOKENS]) for row in page])
             is_whole = len(page) < _PAGE
             before = page[-1][0] if page else before
-        while len(rows) > 1 and number(rows[-1][0]) < number(user) and tokens - number(rows[-1][_TOKENS]) > most_tokens:
-            tokens -= number(rows.pop()[_TOKENS])
+        while (
+            len(rows) > 1
+            and column_count(rows[-1][0]) < column_count(user)
+            and tokens - column_count(rows[-1][_TOKENS]) > most_tokens
+        ):
+            tokens -= column_count(rows.pop()[_TOKENS])
             is_whole = False
         newest = self._items(rows[::-1])
         if is_whole:
-            return Newest(newest, 0, 0, 0)
+            return NewestItems(newest, 0, 0, 0)
         passed = self._before(conversation_id, newest[0])
         older, head = passed.never_left_out, passed.prompts
         unread = passed.messages - len(head), passed.tokens - token_sum(head), passed.budget_tokens - budget_sum(head)
-        return Newest([*older, *newest], len(older), *unread)
+        return NewestItems([*older, *newest], len(older), *unread)
 
-    def _before(self, conversation_id: int, item: ContextItem) -> _Passed:
+    def _before(self, conversation_id: int, item: ContextItem) -> _ItemsBefore:
         """What lies before an item: from what lay before an earlier one, as long as nothing but appends came since."""
-        version = self._db.row(_QUERIES["version"], {"conversation_id": conversation_id})
+        version = self._db.row(_CONTEXT_QUERIES["version"], {"conversation_id": conversation_id})
         known = self._still_passed(conversation_id, version)
         if known is None or any(prompt.ordinal >= item.ordinal for prompt in known.prompts):
             passed = self._added_up(conversation_id, item, version)
@@ -164,31 +146,31 @@ class Context:
             self._passed[conversation_id] = passed
         return passed
 
-    def _still_passed(self, conversation_id: int, version: Row | None) -> _Passed | None:
+    def _still_passed(self, conversation_id: int, version: Row | None) -> _ItemsBefore | None:
         """What was remembered, if each item that it names stands where it stood."""
         known = self._passed.get(conversation_id)
         if known is None or known.version != version:
             return None
         ordinals = [*(item.ordinal for item in known.never_left_out), known.ordinal]
         place = {"conversation_id": conversation_id, "ordinals": json.dumps(ordinals)}
-        there = tuple(self._items(self._db.rows(_QUERIES["standing"], place)))
+        there = tuple(self._items(self._db.rows(_CONTEXT_QUERIES["standing"], place)))
         is_same = len(there) == len(ordinals) and there[:-1] == known.never_left_out
         return known if is_same and item_id(there[-1]) == known.item else None
 
-    def _added_up(self, conversation_id: int, item: ContextItem, version: Row | None) -> _Passed:
+    def _added_up(self, conversation_id: int, item: ContextItem, version: Row | None) -> _ItemsBefore:
         before = {"conversation_id": conversation_id, "first": -sys.maxsize, "ordinal": item.ordinal}
-        prompts = tuple(self._items(self._db.rows(_QUERIES["prompts_before"], before)))
-        summaries = tuple(self._items(self._db.rows(_QUERIES["summaries_between"], before)))
-        count, tokens, budget = self._db.row(_QUERIES["messages_between"], before) or (0, 0, 0)
-        return _Passed(version, item_id(item), item.ordinal, prompts, summaries, count, tokens, budget)
+        prompts = tuple(self._items(self._db.rows(_CONTEXT_QUERIES["prompts_before"], before)))
+        summaries = tuple(self._items(self._db.rows(_CONTEXT_QUERIES["summaries_between"], before)))
+        count, tokens, budget = self._db.row(_CONTEXT_QUERIES["messages_between"], before) or (0, 0, 0)
+        return _ItemsBefore(version, item_id(item), item.ordinal, prompts, summaries, count, tokens, budget)
 
-    def _moved(self, conversation_id: int, known: _Passed, item: ContextItem) -> _Passed:
+    def _moved(self, conversation_id: int, known: _ItemsBefore, item: ContextItem) -> _ItemsBefore:
         """What lies before another item: the work follows how far it is away."""
         low, high = sorted((known.ordinal, item.ordinal))
         between = {"conversation_id": conversation_id, "first": low, "ordinal": high}
-        count, tokens, budget = self._db.row(_QUERIES["messages_between"], between) or (0, 0, 0)
+        count, tokens, budget = self._db.row(_CONTEXT_QUERIES["messages_between"], between) or (0, 0, 0)
         if high == item.ordinal:
-            more = tuple(self._items(self._db.rows(_QUERIES["summaries_between"], between)))
+            more = tuple(self._items(self._db.rows(_CONTEXT_QUERIES["summaries_between"], between)))
             summaries = known.summaries + more
         else:
             count, tokens, budget = -count, -tokens, -budget
@@ -230,44 +212,47 @@ class Context:
         found = self.sketches([id_ for id_ in wanted if isinstance(id_, int)])
         self._estimates |= {id_: message_budget_tokens(known.message) for id_, known in found.items()}
         names = {"ids": json.dumps([id_ for id_ in wanted if isinstance(id_, str)])}
-        texts = self._db.rows(_QUERIES["summary_texts"], names)
+        texts = self._db.rows(_CONTEXT_QUERIES["summary_texts"], names)
         self._estimates |= {id_: budget_tokens(text) for id_, text in texts if isinstance(text, str)}
 
     def _keep_estimates(self) -> None:
         """Store what was worked out for rows of older versions, in the caller's transaction."""
         for id_, tokens in self._estimates.items():
             query = "keep_message_estimate" if isinstance(id_, int) else "keep_summary_estimate"
-            self._db.run(_QUERIES[query], {"id": id_, "tokens": tokens})
+            self._db.run(_CONTEXT_QUERIES[query], {"id": id_, "tokens": tokens})
         self._estimates.clear()
 
     def budget_tokens(self, conversation_id: int) -> int:
         """The tokens of all items together by the estimate for budgets; the stored count where there is none yet."""
-        row = self._db.row(_QUERIES["budget_tokens"], {"conversation_id": conversation_id})
+        row = self._db.row(_CONTEXT_QUERIES["budget_tokens"], {"conversation_id": conversation_id})
         return row[0] if row else 0
 
     def longer_than(self, conversation_id: int, tokens: int) -> list[tuple[Role, int]]:
         """Role and size, by the estimate for budgets, of each message in the context that is longer than that."""
         given = {"conversation_id": conversation_id, "tokens": tokens}
-        return [(role, size) for role, size in self._db.rows(_QUERIES["longer_than"], given)]
+        return [(role, size) for role, size in self._db.rows(_CONTEXT_QUERIES["longer_than"], given)]
 
-    def sketches(self, message_ids: Sequence[int]) -> dict[int, Sketch]:
+    def sketches(self, message_ids: Sequence[int]) -> dict[int, MessageSketch]:
         """Messages by id, their originals not yet rebuilt; unknown ids are left out."""
         if not message_ids:
             return {}
         ids = {"ids": json.dumps(list(message_ids))}
         parts: defaultdict[int, list[PartRow]] = defaultdict(list)
-        for row in self._db.rows(_QUERIES["parts"], ids):
+        for row in self._db.rows(_CONTEXT_QUERIES["parts"], ids):
             parts[row[0]].append(PartRow(*row[1:]))
-        return {row[0]: sketch(row, parts.get(row[0], ())) for row in self._db.rows(_QUERIES["sketches"], ids)}
+        return {
+            row[0]: sketch_message(row, parts.get(row[0], ()))
+            for row in self._db.rows(_CONTEXT_QUERIES["sketches"], ids)
+        }
 
     def tokens(self, conversation_id: int) -> int:
         """The tokens of all items together."""
-        row = self._db.row(_QUERIES["tokens"], {"conversation_id": conversation_id})
+        row = self._db.row(_CONTEXT_QUERIES["tokens"], {"conversation_id": conversation_id})
         return row[0] if row else 0
 
     def counts(self, conversation_id: int) -> tuple[int, int]:
         """How many items a context has, and how many of them are summaries."""
-        items, summaries = self._db.row(_QUERIES["counts"], {"conversation_id": conversation_id}) or (0, 0)
+        items, summaries = self._db.row(_CONTEXT_QUERIES["counts"], {"conversation_id": conversation_id}) or (0, 0)
         return items, summaries
 
     def replace(self, conversation_id: int, sources: Sequence[ContextItem], summary_id: str, now: datetime) -> int:
@@ -282,9 +267,11 @@ class Context:
         if place is None:
             raise Stale("the context changed while this summary was written")
         first, last = place
-        self._db.run(_QUERIES["remove_range"], {"conversation_id": conversation_id, "first": first, "last": last})
         self._db.run(
-            _QUERIES["put_summary"],
+            _CONTEXT_QUERIES["remove_range"], {"conversation_id": conversation_id, "first": first, "last": last}
+        )
+        self._db.run(
+            _CONTEXT_QUERIES["put_summary"],
             {
                 "conversation_id": conversation_id,
                 "ordinal": first,
@@ -302,17 +289,19 @@ class Context:
         lossless-claw 1.0 cannot compact across a gap.
         """
         place = {"conversation_id": conversation_id}
-        (before,) = self._db.row(_QUERIES["numbered_before"], place | {"most": _MOST_RENUMBERED}) or (-1,)
+        (before,) = self._db.row(_CONTEXT_QUERIES["numbered_before"], place | {"most": _MOST_RENUMBERED}) or (-1,)
         place["before"] = before
-        count, newest = self._db.row(_QUERIES["span"], place) or (0, before)
+        count, newest = self._db.row(_CONTEXT_QUERIES["span"], place) or (0, before)
         if newest - before == count:
             return False
-        self._db.run(_QUERIES["close_gaps"], place)
-        self._db.run(_QUERIES["shift_back"], {"conversation_id": conversation_id})
+        self._db.run(_CONTEXT_QUERIES["close_gaps"], place)
+        self._db.run(_CONTEXT_QUERIES["shift_back"], {"conversation_id": conversation_id})
         return True
 
     def _find_run(self, conversation_id: int, first: int, last: int, wanted: list[int | str]) -> tuple[int, int] | None:
-        there = self._db.rows(_QUERIES["range"], {"conversation_id": conversation_id, "first": first, "last": last})
+        there = self._db.rows(
+            _CONTEXT_QUERIES["range"], {"conversation_id": conversation_id, "first": first, "last": last}
+        )
         ids = [message_id if summary_id is None else summary_id for _, message_id, summary_id in there]
         return (first, last) if ids == wanted else None
 
@@ -329,16 +318,16 @@ class Context:
     def hide(self, conversation_id: int, items: Sequence[int | str], cause: str, now: datetime) -> None:
         """Take messages or summaries out of the context with a recorded cause; the archive keeps them."""
         place = {"conversation_id": conversation_id, "items": json.dumps(list(items))}
-        self._db.run(_QUERIES["remove_messages"], place)
-        self._db.run(_QUERIES["remove_summaries"], place)
+        self._db.run(_CONTEXT_QUERIES["remove_messages"], place)
+        self._db.run(_CONTEXT_QUERIES["remove_summaries"], place)
         values = {"conversation_id": conversation_id, "cause": cause, "at": state_time(now)}
-        self._db.run_many(_QUERIES["hide"], [values | {"item": item} for item in items])
+        self._db.run_many(_CONTEXT_QUERIES["hide"], [values | {"item": item} for item in items])
         self._forget_tokens(conversation_id)
 
     def take_out(self, conversation_id: int, message_ids: Sequence[int]) -> None:
         """Take messages out of the context that a summary in it covers from now on."""
         place = {"conversation_id": conversation_id, "items": json.dumps(list(message_ids))}
-        self._db.run(_QUERIES["remove_messages"], place)
+        self._db.run(_CONTEXT_QUERIES["remove_messages"], place)
         self._forget_tokens(conversation_id)
 
     def reveal(self, conversation_id: int, message_ids: Sequence[int], now: datetime) -> None:
@@ -348,10 +337,10 @@ class Context:
         """
         place = {"conversation_id": conversation_id, "items": json.dumps(list(message_ids))}
         covered = self.covered(conversation_id, message_ids)
-        found = self._db.rows(_QUERIES["revivable"], place)
+        found = self._db.rows(_CONTEXT_QUERIES["revivable"], place)
         ids = [id_ for id_, stands in found if stands or id_ not in covered]
-        self._db.run(_QUERIES["return_from_branch"], place)
-        self._db.run(_QUERIES["remove_messages"], place)
+        self._db.run(_CONTEXT_QUERIES["return_from_branch"], place)
+        self._db.run(_CONTEXT_QUERIES["remove_messages"], place)
         ordinal = self.next_ordinal(conversation_id)
         for n, id_ in enumerate(ids):
             self.put_message(conversation_id, ordinal + n, id_, now)
@@ -359,18 +348,18 @@ class Context:
     def covered(self, conversation_id: int, message_ids: Sequence[int]) -> frozenset[int]:
         """Those of some messages that are below a summary in the context."""
         place = {"conversation_id": conversation_id, "items": json.dumps(list(message_ids))}
-        return frozenset(row[0] for row in self._db.rows(_QUERIES["covered"], place))
+        return frozenset(row[0] for row in self._db.rows(_CONTEXT_QUERIES["covered"], place))
 
     def above(self, conversation_id: int, message_ids: Collection[int]) -> tuple[int, str] | None:
         """The first summary in the context that is above any of some messages: its ordinal and its id."""
         place = {"conversation_id": conversation_id, "items": json.dumps(list(message_ids))}
-        row = self._db.row(_QUERIES["above"], place)
+        row = self._db.row(_CONTEXT_QUERIES["above"], place)
         return None if row is None else (row[0], row[1])
 
     def put_message(self, conversation_id: int, ordinal: int, message_id: int, now: datetime) -> None:
         """Set a message at a free ordinal."""
         self._db.run(
-            _QUERIES["put_message"],
+            _CONTEXT_QUERIES["put_message"],
             {
                 "conversation_id": conversation_id,
                 "ordinal": ordinal,
@@ -379,69 +368,73 @@ class Context:
             },
         )
 
-    def preamble(self, conversation_id: int) -> tuple[list[Preamble], int | None]:
+    def preamble(self, conversation_id: int) -> tuple[list[PreambleItem], int | None]:
         """The system prompts and notices that the context begins with, and the ordinal of the item after them."""
-        head = self._db.rows(_QUERIES["head"], {"conversation_id": conversation_id, "limit": _MAX_PREAMBLE})
-        prompts: list[Preamble] = []
+        head = self._db.rows(_CONTEXT_QUERIES["head"], {"conversation_id": conversation_id, "limit": _MAX_PREAMBLE})
+        prompts: list[PreambleItem] = []
         for ordinal, message_id, role, fingerprint, is_preamble in head:
             if role != "system" and not is_preamble:
                 return prompts, ordinal
-            prompts.append(Preamble(ordinal, message_id, fingerprint, role != "system"))
+            prompts.append(PreambleItem(ordinal, message_id, fingerprint, role != "system"))
         return prompts, None
 
     def begin_with(self, conversation_id: int, message_ids: Sequence[int], now: datetime) -> None:
         """Let the context begin with these messages, in place of the system prompts that it began with."""
         prompts, first = self.preamble(conversation_id)
         place = {"conversation_id": conversation_id, "items": json.dumps([prompt.message_id for prompt in prompts])}
-        self._db.run(_QUERIES["remove_messages"], place)
+        self._db.run(_CONTEXT_QUERIES["remove_messages"], place)
         room = len(message_ids) if first is None else first
         if (lacking := len(message_ids) - room) > 0:
-            self._db.run(_QUERIES["shift"], {"conversation_id": conversation_id, "by": lacking, "first": 0})
-            self._db.run(_QUERIES["shift_back"], {"conversation_id": conversation_id})
+            self._db.run(_CONTEXT_QUERIES["shift"], {"conversation_id": conversation_id, "by": lacking, "first": 0})
+            self._db.run(_CONTEXT_QUERIES["shift_back"], {"conversation_id": conversation_id})
             room = len(message_ids)
         for n, id_ in enumerate(message_ids, room - len(message_ids)):
             self.put_message(conversation_id, n, id_, now)
 
     def ordinals(self, conversation_id: int, limit: int) -> dict[int, int]:
         """Where the newest messages of a context stand."""
-        return dict(self._db.rows(_QUERIES["ordinals"], {"conversation_id": conversation_id, "limit": limit}))
+        return dict(self._db.rows(_CONTEXT_QUERIES["ordinals"], {"conversation_id": conversation_id, "limit": limit}))
 
     def insert_before(
         self, conversation_id: int, message_ids: Sequence[int], before: Sequence[int], now: datetime
     ) -> None:
         """Move messages to before the first of some others that is in the context; where none is, they stay."""
         place = {"conversation_id": conversation_id, "items": json.dumps(list(before))}
-        found = self._db.row(_QUERIES["first_of"], place)
+        found = self._db.row(_CONTEXT_QUERIES["first_of"], place)
         if found is None or found[0] is None:
             return
-        self._db.run(_QUERIES["remove_messages"], place | {"items": json.dumps(list(message_ids))})
+        self._db.run(_CONTEXT_QUERIES["remove_messages"], place | {"items": json.dumps(list(message_ids))})
         ordinal: int = found[0]
-        row = self._db.row(_QUERIES["previous_ordinal"], {"conversation_id": conversation_id, "ordinal": ordinal})
+        row = self._db.row(
+            _CONTEXT_QUERIES["previous_ordinal"], {"conversation_id": conversation_id, "ordinal": ordinal}
+        )
         lacking = len(message_ids) - (ordinal - 1 - (row[0] if row else -1))
         if lacking > 0:
-            self._db.run(_QUERIES["shift"], {"conversation_id": conversation_id, "by": lacking, "first": ordinal})
-            self._db.run(_QUERIES["shift_back"], {"conversation_id": conversation_id})
+            self._db.run(
+                _CONTEXT_QUERIES["shift"], {"conversation_id": conversation_id, "by": lacking, "first": ordinal}
+            )
+            self._db.run(_CONTEXT_QUERIES["shift_back"], {"conversation_id": conversation_id})
             ordinal += lacking
         for n, id_ in enumerate(message_ids, ordinal - len(message_ids)):
             self.put_message(conversation_id, n, id_, now)
 
     def unhide(self, conversation_id: int, item: int | str) -> None:
         """Forget that an item was hidden; the caller puts it back into the context."""
-        self._db.run(_QUERIES["unhide"], {"conversation_id": conversation_id, "item": item})
+        self._db.run(_CONTEXT_QUERIES["unhide"], {"conversation_id": conversation_id, "item": item})
 
     def next_ordinal(self, conversation_id: int) -> int:
-        row = self._db.row(_QUERIES["next_ordinal"], {"conversation_id": conversation_id})
+        row = self._db.row(_CONTEXT_QUERIES["next_ordinal"], {"conversation_id": conversation_id})
         return row[0] if row else 0
 
     def last_fold_at(self, conversation_id: int) -> datetime | None:
         """When something was folded last."""
-        row = self._db.row(_QUERIES["last_fold"], {"conversation_id": conversation_id})
-        return None if row is None else time(row[0])
+        row = self._db.row(_CONTEXT_QUERIES["last_fold"], {"conversation_id": conversation_id})
+        return None if row is None else time_or_none(row[0])
 
-    def log(self, conversation_id: int, change: Change, now: datetime) -> None:
+    def log(self, conversation_id: int, change: ContextChange, now: datetime) -> None:
         """Write one line about a change, in the transaction of the change."""
         self._db.run(
-            _QUERIES["log"],
+            _CONTEXT_QUERIES["log"],
             {
                 "conversation_id": conversation_id, "at": state_time(now), "actor": change.actor,
                 "action": change.action, "cause": change.cause, "removed": json.dumps(change.removed),
@@ -454,21 +447,21 @@ class Context:
     def has_returned(self, conversation_id: int, *, left: Sequence[int], back: Sequence[int]) -> bool:
         """Whether a host has left some of the messages `back` before, for some of those that it leaves now."""
         values = {"conversation_id": conversation_id, "left": json.dumps(left), "back": json.dumps(back)}
-        return self._db.row(_QUERIES["has_returned"], values) is not None
+        return self._db.row(_CONTEXT_QUERIES["has_returned"], values) is not None
 
     def _forget_tokens(self, conversation_id: int) -> None:
         """The context is another one: what was counted along is no longer its size."""
         self._db.run(_INGEST["forget_context_tokens"], {"conversation_id": conversation_id})
 
-    def saved(self, since: datetime, conversation_id: int | None = None) -> list[Saved]:
+    def saved(self, since: datetime, conversation_id: int | None = None) -> list[TokensSaved]:
         """What folds since a moment save, by the model that wrote their summaries and by conversation."""
         place = {"since": state_time(since), "conversation_id": conversation_id}
-        return [Saved(*row) for row in self._db.rows(_QUERIES["saved"], place)]
+        return [TokensSaved(*row) for row in self._db.rows(_CONTEXT_QUERIES["saved"], place)]
 
     def call_ids(self, conversation_id: int) -> dict[int, frozenset[str]]:
         """The tool call ids of each message in the context that has some."""
         found: defaultdict[int, set[str]] = defaultdict(set)
-        for message_id, call_id in self._db.rows(_QUERIES["call_ids"], {"conversation_id": conversation_id}):
+        for message_id, call_id in self._db.rows(_CONTEXT_QUERIES["call_ids"], {"conversation_id": conversation_id}):
             found[message_id].add(call_id)
         return {message_id: frozenset(ids) for message_id, ids in found.items()}
 
@@ -477,5 +470,72 @@ def _item(row: Row) -> ContextItem:
     ordinal, message_id, summary_id, role, tokens, seq, depth, budget = row
     known = budget if isinstance(budget, int) else -1
     if summary_id is not None:
-        return SummaryItem(ordinal, text(summary_id), number(depth), number(tokens), known)
-    return MessageItem(ordinal, message_id, role or "user", number(tokens), number(seq), known)
+        return SummaryItem(ordinal, column_text(summary_id), column_count(depth), column_count(tokens), known)
+    return MessageItem(ordinal, message_id, role or "user", column_count(tokens), column_count(seq), known)
+
+
+_CLEARED_QUERIES, _REBUILDING = load_queries("cleared"), load_queries("rebuilding")
+CLAW_ACTOR = "lossless-claw"
+
+
+class ClearedContexts:
+    """Tells a context that lossless-claw has cleared from one that has lost its places."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive, self._db = archive, archive.database
+
+    def explains(self, conversation_id: int, unreachable: Sequence[int]) -> bool:
+        """Whether these messages, which nothing leads to, have left by `/new`.
+
+        Then nothing that was said before the last of them stands in the context, and lossless-claw says that it has
+        cleared it since: by a time that is no older than they are. lossless-claw 1.0 has no such time.
+        """
+        place = {"conversation_id": conversation_id, "ids": json.dumps(list(unreachable))}
+        if self._db.row(_CLEARED_QUERIES["standing_before"], place) is not None:
+            return False
+        at = self._stamp(conversation_id)
+        if at is None:
+            return self._db.row(_CLEARED_QUERIES["has_pending"]) is not None
+        return self._db.row(_CLEARED_QUERIES["said_later"], {"ids": place["ids"], "at": at}) is None
+
+    def unrecorded(self) -> list[int]:
+        """Conversations that lossless-claw has cleared since we last wrote about it."""
+        return [row[0] for row in self._db.rows(_CLEARED_QUERIES["stamped"])]
+
+    def written_in(self, message_ids: Sequence[int], summary_ids: Sequence[str]) -> list[int]:
+        """The conversations that some rows belong to; an id that is no text is nobody's."""
+        names = [id_ for id_ in summary_ids if isinstance(id_, str)]
+        values = {"message_ids": json.dumps(list(message_ids)), "summary_ids": json.dumps(names)}
+        return [row[0] for row in self._db.rows(_CLEARED_QUERIES["written_in"], values)]
+
+    def record(self, conversation_ids: Iterable[int]) -> int:
+        """Hide what has left these contexts by `/new`; returns how many items. Opens a transaction where needed."""
+        done = 0
+        for id_ in conversation_ids:
+            unreachable = self._archive.checks.unreachable(id_)
+            if not unreachable and self._stamp(id_) is None:
+                continue
+            with self._archive.writing():
+                unreachable = self._archive.checks.unreachable(id_)
+                if not unreachable or self.explains(id_, unreachable):
+                    done += self._hide(id_)
+        return done
+
+    def _hide(self, conversation_id: int) -> int:
+        """Hide summaries first, as what is below them is covered then."""
+        archive, place = self._archive, {"conversation_id": conversation_id}
+        at = self._stamp(conversation_id)
+        now = datetime.now(UTC) if at is None else parse_time(at)
+        after = archive.context.tokens(conversation_id)
+        summaries: list[int | str] = [row[0] for row in self._db.rows(_REBUILDING["lost_summaries"], place)]
+        archive.context.hide(conversation_id, summaries, "new", now)
+        messages = archive.checks.unreachable(conversation_id)
+        archive.context.hide(conversation_id, messages, "new", now)
+        gone = (*summaries, *messages)
+        archive.context.close_gaps(conversation_id)
+        archive.context.log(conversation_id, ContextChange("new", CLAW_ACTOR, None, gone, (), 0, after, after), now)
+        return len(gone)
+
+    def _stamp(self, conversation_id: int) -> str | None:
+        row = self._db.row(_CLEARED_QUERIES["stamp"], {"conversation_id": conversation_id})
+        return None if row is None else str(row[0])

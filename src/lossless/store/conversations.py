@@ -1,38 +1,37 @@
-"""Conversations on disk: one active record per session key."""
+"""Conversations on disk, and what belongs to one: pins, focus briefs, how far its transcripts were read, and what
+earlier conversations hold of them.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+import json
+import struct
+import zlib
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from lossless.errors import NotFound
 from lossless.model.conversations import Session
-from lossless.model.times import row_time
+from lossless.model.identity import fingerprint
+from lossless.model.messages import GENERATED_ID_PREFIX
+from lossless.model.records import QuarantinedConversation, StoredBrief, TranscriptDecision
+from lossless.model.times import parse_time, row_time
 from lossless.store import rows
-from lossless.store.rows import time
-from lossless.store.sql import load
+from lossless.store.database import load_queries
+from lossless.store.rows import column_text, time_or_epoch, time_or_none
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
     from lossless.model.conversations import Conversation
-    from lossless.store.database import Database, Params
+    from lossless.model.messages import Json, JsonObject
+    from lossless.store.database import Database, Params, Row
+    from lossless.store.messages import Messages
 
-_QUERIES = load("conversations")
-
-
-@dataclass(frozen=True, slots=True)
-class Quarantined:
-    """A conversation of what had nothing in common with its session, and what was decided about it."""
-
-    conversation_id: int
-    session: Session
-    decision: Literal["quarantined", "refused"]
-    at: datetime | None
-    messages: int
-    #: The active conversation of the session.
-    beside: int | None
+_CONVERSATION_QUERIES = load_queries("conversations")
 
 
 class Conversations:
@@ -42,8 +41,8 @@ class Conversations:
         self._db = database
 
     def _one(self, query: str, params: Params) -> Conversation | None:
-        row = self._db.row(_QUERIES[query], params)
-        return None if row is None else rows.conversation(row)
+        row = self._db.row(_CONVERSATION_QUERIES[query], params)
+        return None if row is None else rows.conversation_from_row(row)
 
     def get(self, conversation_id: int) -> Conversation:
         """One conversation, or `NotFound`."""
@@ -80,13 +79,13 @@ class Conversations:
             found = None
         if found is None:
             session_id = session.id or str(uuid4())
-            self._db.run(_QUERIES["insert"], {"session_id": session_id, "key": session.key, "now": at})
+            self._db.run(_CONVERSATION_QUERIES["insert"], {"session_id": session_id, "key": session.key, "now": at})
             return self.get(self._db.last_id())
         if session.id and session.id != found.session_id:
-            self._db.run(_QUERIES["rebind"], {"session_id": session.id, "now": at, "id": found.id})
+            self._db.run(_CONVERSATION_QUERIES["rebind"], {"session_id": session.id, "now": at, "id": found.id})
             return self.get(found.id)
         if session.key and found.session_key is None:
-            self._db.run(_QUERIES["adopt_key"], {"key": session.key, "now": at, "id": found.id})
+            self._db.run(_CONVERSATION_QUERIES["adopt_key"], {"key": session.key, "now": at, "id": found.id})
             return self.get(found.id)
         return found
 
@@ -108,7 +107,7 @@ class Conversations:
             query, params = "family_by_key", {"key": session.key}
         else:
             query, params = "family_by_session", {"session_id": session.id or ""}
-        members = [rows.conversation(row) for row in self._db.rows(_QUERIES[query], params)]
+        members = [rows.conversation_from_row(row) for row in self._db.rows(_CONVERSATION_QUERIES[query], params)]
         if members:
             return members
         found = self.find(session)
@@ -116,51 +115,546 @@ class Conversations:
 
     def archive(self, conversation_id: int, cause: str, now: datetime) -> None:
         """Close a conversation; the first cause stays."""
-        self._db.run(_QUERIES["archive"], {"id": conversation_id, "cause": cause, "now": row_time(now)})
+        self._db.run(_CONVERSATION_QUERIES["archive"], {"id": conversation_id, "cause": cause, "now": row_time(now)})
 
     def quarantine(self, beside: Conversation, now: datetime) -> Conversation:
         """A new conversation of the same session that is not its active one, for what has nothing in common with it."""
         values = {"session_id": beside.session_id, "key": beside.session_key, "now": row_time(now)}
-        self._db.run(_QUERIES["quarantine"], values)
+        self._db.run(_CONVERSATION_QUERIES["quarantine"], values)
         return self.get(self._db.last_id())
 
     def quarantined_of(self, conversation: Conversation) -> list[Conversation]:
         """What is quarantined beside a conversation, or was refused; the newest first."""
         values = {"session_id": conversation.session_id, "key": conversation.session_key}
-        return [rows.conversation(row) for row in self._db.rows(_QUERIES["quarantined_of"], values)]
+        return [
+            rows.conversation_from_row(row) for row in self._db.rows(_CONVERSATION_QUERIES["quarantined_of"], values)
+        ]
 
-    def quarantined(self) -> list[Quarantined]:
+    def quarantined(self) -> list[QuarantinedConversation]:
         """All that is quarantined, or was refused."""
         return [
-            Quarantined(id_, Session(key=key, id=run), decision, time(at), count, beside)
-            for id_, key, run, decision, at, count, beside in self._db.rows(_QUERIES["quarantined"])
+            QuarantinedConversation(id_, Session(key=key, id=run), decision, time_or_none(at), count, beside)
+            for id_, key, run, decision, at, count, beside in self._db.rows(_CONVERSATION_QUERIES["quarantined"])
         ]
 
     def accept(self, conversation_id: int, now: datetime) -> None:
         """Let a conversation be the active one of its session; who was it is closed already."""
-        self._db.run(_QUERIES["set_active"], {"id": conversation_id, "now": row_time(now)})
+        self._db.run(_CONVERSATION_QUERIES["set_active"], {"id": conversation_id, "now": row_time(now)})
 
     def refuse(self, conversation_id: int, now: datetime) -> None:
         """Note that nobody wants what is quarantined; it stays where it is."""
-        self._db.run(_QUERIES["set_cause"], {"id": conversation_id, "cause": "refused", "now": row_time(now)})
+        self._db.run(
+            _CONVERSATION_QUERIES["set_cause"], {"id": conversation_id, "cause": "refused", "now": row_time(now)}
+        )
 
     def closed_for(self, conversation: Conversation, cause: str, limit: int) -> list[Conversation]:
         """Conversations of the same session that were closed for a cause, the last one first."""
         values = {"key": conversation.session_key, "session_id": conversation.session_id}
-        found = self._db.rows(_QUERIES["closed_for"], values | {"cause": cause, "limit": limit})
-        return [rows.conversation(row) for row in found]
+        found = self._db.rows(_CONVERSATION_QUERIES["closed_for"], values | {"cause": cause, "limit": limit})
+        return [rows.conversation_from_row(row) for row in found]
 
     def reopen(self, conversation_id: int, now: datetime) -> None:
         """Let a closed conversation go on; the one of its session that is active has to be closed before."""
-        self._db.run(_QUERIES["reopen"], {"id": conversation_id, "now": row_time(now)})
+        self._db.run(_CONVERSATION_QUERIES["reopen"], {"id": conversation_id, "now": row_time(now)})
 
     def active_ids(self) -> list[int]:
         """The conversations that go on."""
-        return [id_ for (id_,) in self._db.rows(_QUERIES["active_ids"])]
+        return [id_ for (id_,) in self._db.rows(_CONVERSATION_QUERIES["active_ids"])]
 
     def give_title(self, conversation_id: int, title: str) -> None:
         """Name a conversation that has no name yet."""
-        self._db.run(_QUERIES["give_title"], {"id": conversation_id, "title": title})
+        self._db.run(_CONVERSATION_QUERIES["give_title"], {"id": conversation_id, "title": title})
 
     def mark_bootstrapped(self, conversation_id: int, now: datetime) -> None:
-        self._db.run(_QUERIES["mark_bootstrapped"], {"id": conversation_id, "now": row_time(now)})
+        self._db.run(_CONVERSATION_QUERIES["mark_bootstrapped"], {"id": conversation_id, "now": row_time(now)})
+
+
+_PIN_QUERIES = load_queries("extras")
+
+
+@dataclass(frozen=True, slots=True)
+class PinRow:
+    """A pinned text, of its own or a message's."""
+
+    id: int
+    message_id: int | None
+    content: str
+    at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveBrief:
+    """The active focus brief of a conversation."""
+
+    id: str
+    prompt: str
+    content: str
+    tokens: int
+    target_tokens: int
+    created_at: datetime | None
+    covered_latest_at: datetime | None
+    covered_message_seq: int | None
+
+
+class Pins:
+    """Reads and writes what is shown beside the context."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def pins(self, conversation_id: int) -> list[PinRow]:
+        """The pins of a conversation, oldest first."""
+        found = self._db.rows(_PIN_QUERIES["pins"], {"conversation_id": conversation_id})
+        return [
+            PinRow(id_, message_id, column_text(content), time_or_none(at)) for id_, message_id, content, at in found
+        ]
+
+    def pin(
+        self, conversation_id: int, now: datetime, *, text: str | None = None, message_id: int | None = None
+    ) -> int:
+        """Pin a text or a message; returns the pin's id."""
+        values = {"conversation_id": conversation_id, "message_id": message_id, "content": text, "now": row_time(now)}
+        self._db.run(_PIN_QUERIES["add_pin"], values)
+        return self._db.last_id()
+
+    def unpin(self, conversation_id: int, pin_id: int) -> None:
+        """Take a pin away, or `NotFound`."""
+        self._db.run(_PIN_QUERIES["drop_pin"], {"conversation_id": conversation_id, "pin_id": pin_id})
+        if not self._db.changes():
+            raise NotFound("pin", pin_id)
+
+    def active_brief(self, conversation_id: int) -> ActiveBrief | None:
+        """The focus brief that covers older summaries, if one is active."""
+        row = self._db.row(_PIN_QUERIES["active_brief"], {"conversation_id": conversation_id})
+        if row is None:
+            return None
+        id_, prompt, content, tokens, target, created, latest, seq = row
+        return ActiveBrief(
+            column_text(id_),
+            column_text(prompt),
+            column_text(content),
+            tokens,
+            target,
+            time_or_epoch(created),
+            time_or_none(latest),
+            seq,
+        )
+
+    def newest_seqs(self, conversation_id: int) -> dict[str, int]:
+        """The newest message below each summary of the context; reads the whole graph below it."""
+        return dict(self._db.rows(_PIN_QUERIES["newest_seqs"], {"conversation_id": conversation_id}))
+
+    def newcomers(self, conversation_id: int, brief_id: str) -> frozenset[str]:
+        """Summaries of the context that surgery brought before all that a brief was written from."""
+        place = {"conversation_id": conversation_id, "brief_id": brief_id}
+        return frozenset(row[0] for row in self._db.rows(_PIN_QUERIES["newcomers"], place))
+
+    def files(self, file_ids: Sequence[str]) -> dict[str, tuple[int, str]]:
+        """Size and exploration summary of stored files."""
+        found = self._db.rows(_PIN_QUERIES["files"], {"ids": json.dumps(list(file_ids))})
+        return {file_id: (size or 0, summary or "") for file_id, size, summary in found}
+
+
+_BRIEF_QUERIES = load_queries("briefs")
+
+
+class BriefRows:
+    """Reads and writes of focus briefs; what writes needs a transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def newest(self, conversation_id: int, limit: int = 1) -> list[StoredBrief]:
+        """The briefs of a conversation, newest first."""
+        found = self._db.rows(_BRIEF_QUERIES["newest"], {"conversation_id": conversation_id, "limit": limit})
+        return [_brief(row) for row in found]
+
+    def sources(self, brief_id: str) -> dict[str, tuple[str, ...]]:
+        """The summaries behind a brief by their role."""
+        found: dict[str, tuple[str, ...]] = {}
+        for summary_id, role in self._db.rows(_BRIEF_QUERIES["sources"], {"id": brief_id}):
+            found[role] = (*found.get(role, ()), summary_id)
+        return found
+
+    def add(
+        self, conversation: Conversation, brief: StoredBrief, sources: Mapping[str, Sequence[str]], now: datetime
+    ) -> None:
+        """Write a brief; an active one supersedes those before it."""
+        at = row_time(now)
+        latest = None if brief.covered_latest_at is None else row_time(brief.covered_latest_at)
+        self._db.run(
+            _BRIEF_QUERIES["insert"],
+            {
+                "id": brief.id,
+                "conversation_id": conversation.id,
+                "session_key": conversation.session_key,
+                "prompt": brief.prompt,
+                "content": brief.content,
+                "status": brief.status,
+                "tokens": brief.tokens,
+                "target": brief.target_tokens,
+                "latest": latest,
+                "seq": brief.covered_message_seq,
+                "hash": brief.context_hash,
+                "run": brief.id,
+                "raw": brief.raw,
+                "error": brief.error,
+                "now": at,
+            },
+        )
+        rows = [(brief.id, id_, n, role, at) for role, ids in sources.items() for n, id_ in enumerate(ids)]
+        if rows:
+            self._db.run_many(_BRIEF_QUERIES["add_source"], rows)
+        if brief.status == "active":
+            self._db.run(_BRIEF_QUERIES["supersede"], {"conversation_id": conversation.id, "id": brief.id, "now": at})
+
+    def deactivate(self, conversation_id: int, now: datetime) -> bool:
+        """Put the active brief away; False when there was none."""
+        self._db.run(_BRIEF_QUERIES["deactivate"], {"conversation_id": conversation_id, "now": row_time(now)})
+        return self._db.changes() > 0
+
+    def set_status(self, brief_id: str, status: str, now: datetime) -> None:
+        self._db.run(_BRIEF_QUERIES["set_status"], {"id": brief_id, "status": status, "now": row_time(now)})
+
+    def since(self, brief: StoredBrief) -> tuple[int, int, int]:
+        """What came after a brief: messages, their tokens, summaries."""
+        at = row_time(brief.created_at) if brief.created_at else "1970-01-01"
+        place = {"conversation_id": brief.conversation_id, "seq": _last_seq(brief), "at": at}
+        row = self._db.row(_BRIEF_QUERIES["since"], place)
+        return (row[0], row[1], row[2]) if row else (0, 0, 0)
+
+    def last_seq(self, conversation_id: int) -> int:
+        """The seq of the newest message, for a brief to remember."""
+        row = self._db.row(_BRIEF_QUERIES["last_seq"], {"conversation_id": conversation_id})
+        return row[0] if row else 0
+
+
+def _last_seq(brief: StoredBrief) -> int:
+    """The newest message when a brief was written; for one of another program, the newest that it covers."""
+    try:
+        found = json.loads(brief.raw or "{}")
+    except ValueError:
+        found = {}
+    last = found.get("lastSeq") if isinstance(found, dict) else None
+    return last if isinstance(last, int) else brief.covered_message_seq or 0
+
+
+def _brief(row: Row) -> StoredBrief:
+    id_, conversation_id, prompt, content, status, tokens, target, latest, seq, hash_, error, created, raw = row
+    return StoredBrief(
+        id_,
+        conversation_id,
+        prompt,
+        content,
+        status,
+        tokens,
+        target,
+        time_or_none(latest),
+        seq,
+        hash_,
+        error,
+        time_or_none(created),
+        raw,
+    )
+
+
+_TRANSCRIPT_QUERIES = load_queries("transcripts")
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """How far a transcript was read; everything before `offset` is stored."""
+
+    path: str
+    size: int
+    mtime_ms: int
+    offset: int
+    header_id: str | None = None
+    #: The last message's entry, and the hash under which upstream remembers it.
+    entry_id: str | None = None
+    entry_hash: str | None = None
+    fork_bounded: bool = False
+    lane: str | None = None
+    #: Lines up to the offset, the newest records there (JSON), a digest of the bytes there; None when another
+    #: program has moved the checkpoint.
+    lines: int | None = None
+    front: str | None = None
+    tail: bytes | None = None
+    #: The host's own mark of how far it was read.
+    cursor: str | None = None
+    #: What kind of transcript it is.
+    kind: str | None = None
+
+
+class TranscriptRecords:
+    """Reads and writes what is remembered of hosts' transcripts."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def checkpoint(self, conversation_id: int) -> Checkpoint | None:
+        row = self._db.row(_TRANSCRIPT_QUERIES["checkpoint"], {"conversation_id": conversation_id})
+        if row is None:
+            return None
+        return replace(Checkpoint(*row), fork_bounded=bool(row[7]))
+
+    def set_checkpoint(self, conversation_id: int, point: Checkpoint, now: datetime) -> None:
+        """Remember how far a transcript is stored; belongs into the transaction that stores it."""
+        values = {
+            "conversation_id": conversation_id,
+            "path": point.path,
+            "size": point.size,
+            "mtime_ms": point.mtime_ms,
+            "offset": point.offset,
+            "header_id": point.header_id,
+            "entry_id": point.entry_id,
+            "entry_hash": point.entry_hash,
+        }
+        self._db.run(_TRANSCRIPT_QUERIES["advance"], values)
+        if not self._db.changes():
+            self._db.run(_TRANSCRIPT_QUERIES["set_checkpoint"], {**values, "now": row_time(now)})
+        self._db.run(
+            _TRANSCRIPT_QUERIES["set_state"],
+            {
+                "conversation_id": conversation_id,
+                "lane": point.lane,
+                "offset": point.offset,
+                "lines": point.lines or 0,
+                "front": point.front,
+                "tail": point.tail,
+                "cursor": point.cursor,
+                "kind": point.kind,
+            },
+        )
+
+    def set_fork(self, conversation_id: int, count: int) -> None:
+        """Note that only the newest part of a fork's history is kept here, of so many messages."""
+        self._db.run(_TRANSCRIPT_QUERIES["set_fork"], {"conversation_id": conversation_id, "count": count})
+
+    def set_soft_reset(self, conversation_id: int, now: datetime) -> None:
+        """Note that the host began afresh in the same conversation."""
+        self._db.run(_TRANSCRIPT_QUERIES["set_soft_reset"], {"conversation_id": conversation_id, "now": row_time(now)})
+
+    def seen(self, path: str) -> dict[int, tuple[int, int]]:
+        """Size and time of change of a file when each of its conversations was read last, by conversation."""
+        return {
+            id_: (size, changed) for id_, size, changed in self._db.rows(_TRANSCRIPT_QUERIES["seen"], {"path": path})
+        }
+
+    def tracked(self) -> list[tuple[int, str, int]]:
+        """Active conversations with a transcript: conversation, path, size when last seen."""
+        return [(id_, path, size) for id_, path, size in self._db.rows(_TRANSCRIPT_QUERIES["tracked"])]
+
+    def decide(
+        self,
+        conversation_id: int,
+        point: Checkpoint,
+        decision: str,
+        reason: str,
+        messages: int,
+        now: datetime,
+    ) -> None:
+        """Record a decision about a transcript."""
+        self._db.run(
+            _TRANSCRIPT_QUERIES["add_epoch"],
+            {
+                "conversation_id": conversation_id,
+                "path": point.path,
+                "header_id": point.header_id,
+                "size": point.size,
+                "mtime_ms": point.mtime_ms,
+                "decision": decision,
+                "reason": reason,
+                "messages": messages,
+                "now": row_time(now),
+            },
+        )
+
+    def settle(self, epoch: TranscriptDecision, decision: str, reason: str, now: datetime) -> None:
+        """Record what a person decided about a transcript that was held back."""
+        point = Checkpoint(epoch.path, epoch.size, epoch.mtime_ms, 0, epoch.header_id)
+        self.decide(epoch.conversation_id, point, decision, reason, epoch.messages, now)
+
+    def last_decision(self, conversation_id: int, path: str) -> TranscriptDecision | None:
+        row = self._db.row(_TRANSCRIPT_QUERIES["last_epoch"], {"conversation_id": conversation_id, "path": path})
+        return None if row is None else _decision(row)
+
+    def decisions(self, conversation_id: int | None = None) -> list[TranscriptDecision]:
+        """All decisions, oldest first."""
+        return [
+            _decision(row) for row in self._db.rows(_TRANSCRIPT_QUERIES["epochs"], {"conversation_id": conversation_id})
+        ]
+
+    def held(self) -> list[TranscriptDecision]:
+        """Transcripts that wait for a person."""
+        return self._decided("held")
+
+    def refused(self) -> list[TranscriptDecision]:
+        """Transcripts that a person has refused, until somebody accepts them."""
+        return self._decided("refused")
+
+    def _decided(self, decision: str) -> list[TranscriptDecision]:
+        return [_decision(row) for row in self._db.rows(_TRANSCRIPT_QUERIES["decided"], {"decision": decision})]
+
+    def keep_records(self, conversation_id: int, records: Iterable[tuple[str | None, str, JsonObject]]) -> None:
+        """Keep records that are no messages (id, kind, record); one that is kept already is kept once."""
+        rows = []
+        for id_, kind, record in records:
+            packed, digest = pack_record(record)
+            key = id_ if id_ is not None and id_.isprintable() else digest
+            rows.append({"conversation_id": conversation_id, "key": key, "kind": kind, "record": packed})
+        self._db.run_many(_TRANSCRIPT_QUERIES["keep_record"], rows)
+
+    def records(self, conversation_id: int) -> list[tuple[int, str, JsonObject]]:
+        """What is kept beside the messages: the seq of the message before it, its kind, the record as it came."""
+        found = self._db.rows(_TRANSCRIPT_QUERIES["records"], {"conversation_id": conversation_id})
+        return [
+            (seq, kind, json.loads(zlib.decompress(blob).decode("utf-8", "surrogatepass"))) for seq, kind, blob in found
+        ]
+
+
+def pack_record(record: Json) -> tuple[bytes, str]:
+    """A record as it is stored, and the key of one that has no id."""
+    text = json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    return zlib.compress(text, 6), GENERATED_ID_PREFIX + blake2b(text, digest_size=16).hexdigest()
+
+
+def _decision(row: Row) -> TranscriptDecision:
+    return replace(TranscriptDecision(*row), at=time_or_none(row[9]))
+
+
+_HISTORY_QUERIES = load_queries("histories")
+#: Digests of an entry id and of words, and a second; zeros for what is not known.
+_MARK = struct.Struct(">8s8sI")
+#: How much of a fingerprint tells words apart here.
+PRINT_BYTES = 8
+_NONE = bytes(PRINT_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRef:
+    """A message that another conversation holds, or held."""
+
+    #: The beginning of its fingerprint; empty for one that left the context on a branch.
+    print: bytes
+    #: A digest of the host's entry id; empty where it has none.
+    id: bytes
+    #: The second in which it was said, 0 where that is not known.
+    at: int
+    #: Its row; 0 where it was deleted.
+    row: int = 0
+    #: Whether its second is that of a transcript; otherwise it may only be the one in which it arrived.
+    is_timed: bool = True
+    role: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationHistory:
+    """The messages of one other conversation in their order, and whether it followed the very same file."""
+
+    number: int
+    told: tuple[StoredRef, ...]
+    is_same_file: bool
+    #: The second in which it was closed; 0 where that is not known.
+    ended: int = 0
+
+
+def entry_id_digest(entry_id: str | None) -> bytes:
+    """What stands for a host's entry id; empty where there is none, or it was made up for a file."""
+    if entry_id is None or entry_id.startswith(GENERATED_ID_PREFIX):
+        return b""
+    return blake2b(entry_id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+class ConversationHistories:
+    """Reads what other conversations hold, and keeps what is left of those that are deleted."""
+
+    def __init__(self, database: Database, messages: Messages | None = None) -> None:
+        self._db, self._messages = database, messages
+
+    def former(self, conversation: Conversation) -> list[int]:
+        """The conversations that were closed under the same name before this one; runs of a cron job have none."""
+        if conversation.session.is_cron:
+            return []
+        name = {"key": conversation.session_key, "run": conversation.session_id, "id": conversation.id}
+        return [id_ for (id_,) in self._db.rows(_HISTORY_QUERIES["former"], name)]
+
+    def following(self, name: str) -> list[int]:
+        """The conversations that follow, or followed, the transcript with this path or header id."""
+        return [id_ for (id_,) in self._db.rows(_HISTORY_QUERIES["following"], {"name": name})]
+
+    def known(self, conversation_ids: Sequence[int], entry_ids: Sequence[str]) -> list[tuple[str, int, bytes, int]]:
+        """Which entry ids some conversations hold: id, conversation, the beginning of its fingerprint, row."""
+        place = {"ids": json.dumps(list(conversation_ids)), "entries": json.dumps(list(entry_ids))}
+        found = self._db.rows(_HISTORY_QUERIES["known"], place)
+        return [(entry_id, id_, (print_ or b"")[:PRINT_BYTES], row) for entry_id, id_, print_, row in found]
+
+    def history(self, conversation_id: int, path: str) -> ConversationHistory:
+        """All that a conversation holds, and whether it followed the file at `path`."""
+        rows = self._db.rows(_HISTORY_QUERIES["told"], {"conversation_id": conversation_id})
+        foreign = [row[0] for row in rows if row[1] is None]
+        prints: dict[int, bytes] = {}
+        if foreign and self._messages is not None:
+            prints = {one.id: fingerprint(one.message) for one in self._messages.many(foreign)}
+        followed, ended = self._db.row(_HISTORY_QUERIES["life"], {"conversation_id": conversation_id}) or (None, None)
+        told = tuple(_stored_ref(row, prints) for row in rows)
+        return ConversationHistory(
+            conversation_id, told, bool(path) and followed == path, _second(ended) if ended else 0
+        )
+
+    # --- what was deleted for good ---
+
+    def bury(self, conversation_ids: Sequence[int], now: datetime) -> None:
+        """Keep what tells the messages of conversations that are about to be deleted; belongs into that transaction."""
+        for id_ in conversation_ids:
+            row = self._db.row(_HISTORY_QUERIES["grave"], {"conversation_id": id_})
+            told = [_stored_ref(row, {}) for row in self._db.rows(_HISTORY_QUERIES["told"], {"conversation_id": id_})]
+            if row is None or not told:
+                continue
+            seconds = [one.at if one.is_timed else 0 for one in told]
+            named = zip(told, seconds, strict=True)
+            marks = b"".join(_MARK.pack(one.id or _NONE, one.print or _NONE, at) for one, at in named)
+            values = {"number": id_, "key": row[0], "path": row[1] or None, "header_id": row[2], "marks": marks}
+            self._db.run(_HISTORY_QUERIES["bury"], values | {"now": row_time(now)})
+
+    def pruned(self, key: str | None, path: str, header_id: str | None) -> list[ConversationHistory]:
+        """What was deleted of a session, or of a transcript."""
+        place = {"key": key, "path": path or None, "header_id": header_id}
+        return [
+            ConversationHistory(number, tuple(_unpacked(marks)), bool(path) and followed == path)
+            for number, followed, marks in self._db.rows(_HISTORY_QUERIES["pruned"], place)
+        ]
+
+    def forget(self, key: str | None, path: str, header_id: str | None) -> None:
+        """What was deleted of a session or a transcript may come back."""
+        self._db.run(_HISTORY_QUERIES["forget"], {"key": key, "path": path or None, "header_id": header_id})
+
+    # --- forks ---
+
+    def rely(self, conversation_id: int, sources: Iterable[int]) -> None:
+        """Note that a fork's older history is stored in these conversations alone."""
+        self._db.run_many(
+            _HISTORY_QUERIES["rely"], [{"conversation_id": conversation_id, "source": id_} for id_ in sources]
+        )
+
+
+def _stored_ref(row: Row, prints: dict[int, bytes]) -> StoredRef:
+    id_, print_, entry_id, created_at, claimed, is_hidden, role = row
+    seen = print_ or prints.get(id_, b"")
+    is_timed = not claimed and entry_id is not None
+    return StoredRef(
+        b"" if is_hidden else seen[:PRINT_BYTES], entry_id_digest(entry_id), _second(created_at), id_, is_timed, role
+    )
+
+
+def _unpacked(marks: bytes) -> Iterable[StoredRef]:
+    whole = len(marks) - len(marks) % _MARK.size
+    for id_, print_, at in _MARK.iter_unpack(marks[:whole]):
+        yield StoredRef(b"" if print_ == _NONE else print_, b"" if id_ == _NONE else id_, at)
+
+
+def _second(text: object) -> int:
+    try:
+        return max(0, int(parse_time(str(text)).timestamp()))
+    except ValueError:
+        return 0

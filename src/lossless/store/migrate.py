@@ -13,8 +13,8 @@ import apsw
 
 from lossless import errors
 from lossless.model.identity import identity_hash
-from lossless.store.row_digests import COMPLETE
-from lossless.store.sql import load, schema
+from lossless.store.database import load_queries, load_schema
+from lossless.store.maintenance.digests import COMPLETE_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -36,7 +36,7 @@ KNOWN_STEPS = {
 #: Seconds between two tries at a file that another process is making.
 _PAUSE = 0.01
 
-_QUERIES = load("migrate")
+_QUERIES = load_queries("migrate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class FileSchema:
     """The tables of a file: their columns and their CHECK rules, whitespace aside."""
 
     columns: dict[str, dict[str, Column]]
@@ -66,14 +66,14 @@ class Shape:
 
 
 @cache
-def _expected() -> Shape:
+def _expected() -> FileSchema:
     connection = apsw.Connection(":memory:")
-    connection.execute(schema("base"))
+    connection.execute(load_schema("base"))
     tables = [(str(name), str(sql)) for name, sql in connection.execute(_QUERIES["tables"])]
     columns = {
         name: _columns(connection.execute(_QUERIES["file_columns"], {"table": name}).fetchall()) for name, _ in tables
     }
-    return Shape(columns, {name: frozenset(_checks(sql)) for name, sql in tables})
+    return FileSchema(columns, {name: frozenset(_checks(sql)) for name, sql in tables})
 
 
 def _columns(rows: list[tuple[object, ...]]) -> dict[str, Column]:
@@ -83,11 +83,11 @@ def _columns(rows: list[tuple[object, ...]]) -> dict[str, Column]:
     }
 
 
-def read_shape(database: Database) -> Shape:
+def read_schema(database: Database) -> FileSchema:
     """What the file holds now, of the tables that we know."""
     tables = {str(name): str(sql) for name, sql in database.rows(_QUERIES["tables"]) if name in _expected().columns}
     columns = {name: _columns(database.rows(_QUERIES["file_columns"], {"table": name})) for name in tables}
-    return Shape(columns, {name: frozenset(_checks(sql)) for name, sql in tables.items()})
+    return FileSchema(columns, {name: frozenset(_checks(sql)) for name, sql in tables.items()})
 
 
 def _checks(sql: str) -> Iterator[str]:
@@ -100,7 +100,7 @@ def _checks(sql: str) -> Iterator[str]:
         yield re.sub(r"[\s\"]+", "", sql[match.end() : end - 1]).lower()
 
 
-def refusal(database: Database, shape: Shape) -> str | None:
+def why_refused(database: Database, shape: FileSchema) -> str | None:
     """Why this file must not be written, or None. Extra tables and nullable columns are fine."""
     expected = _expected()
     if reason := _other_ids(database.path, shape):
@@ -124,7 +124,7 @@ def refusal(database: Database, shape: Shape) -> str | None:
     return None
 
 
-def _other_ids(path: str, shape: Shape) -> str | None:
+def _other_ids(path: str, shape: FileSchema) -> str | None:
     """Ids that are texts: nothing of ours could be stored beside them, but they can be brought into an archive."""
     for table, columns in _expected().columns.items():
         for name, column in columns.items():
@@ -244,24 +244,24 @@ def migrate(database: SqliteDatabase) -> None:
 def _migrate(database: SqliteDatabase) -> None:
     is_new = not check_is_archive(database)
     _refuse_damaged(database)
-    _refuse_unknown(database, read_shape(database))
+    _refuse_unknown(database, read_schema(database))
     database.use_wal()
     if not _is_current(database):
         with database.transaction(exclusive=True):
-            shape = read_shape(database)
+            shape = read_schema(database)
             _refuse_unknown(database, shape)
-            _create(database, schema("base"))
+            _create(database, load_schema("base"))
             _add_columns(database, shape)
             database.run(_QUERIES["drop_old_key_index"])
-            _create(database, schema("indexes"))
-            _create(database, schema("additions"))
+            _create(database, load_schema("indexes"))
+            _create(database, load_schema("additions"))
             for table, columns in _lacking(database).items():
                 for column in columns:
                     database.run(f'ALTER TABLE "{table}" ADD COLUMN {column.ddl}')
             _backfill(database)
             database.run(_QUERIES["set_state"], {"name": "schema", "value": SCHEMA_VERSION})
             if is_new:  # nothing is in it yet, and whatever comes gets a digest
-                database.run(_QUERIES["set_state"], {"name": COMPLETE, "value": 1})
+                database.run(_QUERIES["set_state"], {"name": COMPLETE_KEY, "value": 1})
 
 
 _CREATED = re.compile(r"CREATE (?:VIRTUAL )?TABLE IF NOT EXISTS (\w+)")
@@ -270,7 +270,7 @@ _CREATED = re.compile(r"CREATE (?:VIRTUAL )?TABLE IF NOT EXISTS (\w+)")
 @cache
 def added_tables() -> frozenset[str]:
     """Names of the tables that are ours."""
-    return frozenset(_CREATED.findall(schema("additions")))
+    return frozenset(_CREATED.findall(load_schema("additions")))
 
 
 #: Those of our own tables that have had columns added to them since they were first made.
@@ -282,7 +282,7 @@ def _own_columns() -> dict[str, dict[str, Column]]:
     """The columns of our own tables, search indexes aside."""
     connection = apsw.Connection(":memory:")
     found = {}
-    for statement in split_script(schema("additions")):
+    for statement in split_script(load_schema("additions")):
         if (created := _CREATED.match(statement)) and "VIRTUAL" not in created[0]:
             connection.execute(statement)
             found[created[1]] = _columns(connection.execute(_QUERIES["file_columns"], {"table": created[1]}).fetchall())
@@ -306,7 +306,7 @@ def _is_current(database: SqliteDatabase) -> bool:
     if not (added_tables() | set(expected.columns)) <= tables:
         return False
     version = database.row(_QUERIES["state"], {"name": "schema"})
-    shape = read_shape(database)
+    shape = read_schema(database)
     steps: dict[str, int] = dict(database.rows(_QUERIES["steps"]))
     return (
         version is not None
@@ -318,8 +318,8 @@ def _is_current(database: SqliteDatabase) -> bool:
     )
 
 
-def _refuse_unknown(database: SqliteDatabase, shape: Shape) -> None:
-    if reason := refusal(database, shape):
+def _refuse_unknown(database: SqliteDatabase, shape: FileSchema) -> None:
+    if reason := why_refused(database, shape):
         raise errors.SchemaUnknown(
             f"archive {database.path!r}: {reason}; it can be read (open it read-only) but not written"
         )
@@ -345,7 +345,7 @@ def split_script(script: str) -> list[str]:
     return [statement.strip() for statement in bare.split(";") if statement.strip()]
 
 
-def _add_columns(database: SqliteDatabase, shape: Shape) -> None:
+def _add_columns(database: SqliteDatabase, shape: FileSchema) -> None:
     for table, there in shape.columns.items():
         for column in _expected().columns[table].values():
             if column.name not in there:
@@ -384,9 +384,9 @@ def _fill_identities(database: SqliteDatabase, query: str) -> None:
         after = rows[-1][0]
 
 
-def stand_ins(database: SqliteDatabase) -> list[str]:
+def temporary_views(database: SqliteDatabase) -> list[str]:
     """Temporary tables and views that let a file of an older shape be read without touching it."""
-    shape, expected = read_shape(database), _expected()
+    shape, expected = read_schema(database), _expected()
     tables = {name for name, _ in database.rows(_QUERIES["tables"])}
     statements = []
     for table, columns in expected.columns.items():
@@ -395,7 +395,7 @@ def stand_ins(database: SqliteDatabase) -> list[str]:
         elif missing := [column for column in columns.values() if column.name not in shape.columns[table]]:
             statements.append(_filled_up(table, missing))
     statements += [_filled_up(table, missing) for table, missing in _lacking(database).items()]
-    additions = split_script(schema("additions"))
+    additions = split_script(load_schema("additions"))
     for statement in additions:
         created = _CREATED.match(statement)
         if created and created[1] not in tables:

@@ -1,12 +1,17 @@
-"""Rows ⇄ values. Upstream's columns and metadata keys are translated here and nowhere else."""
+"""Rows ⇄ values.
+
+Upstream columns and metadata keys are translated here and nowhere else; the residual of a foreign message is what
+its columns do not hold; columns of other programs never make a read fail.
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+import zlib
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from lossless.errors import ArchiveCorrupt
 from lossless.model.conversations import Conversation
@@ -25,19 +30,203 @@ from lossless.model.messages import (
     ToolResult,
 )
 from lossless.model.summaries import Summary
-from lossless.store import foreign
-from lossless.store.foreign import number, words
-from lossless.store.skeleton import Kept, restore, squeeze, storable, strip, to_json, unsqueeze
+from lossless.model.times import parse_time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from _typeshed import DataclassInstance
 
     from lossless.model.messages import Json
     from lossless.store.database import Row
 
+D = TypeVar("D", bound="DataclassInstance")
+
+
+def column_text(raw: object) -> str:
+    """A text; bytes that are no UTF-8 are marked."""
+    return raw.decode("utf-8", "replace") if isinstance(raw, bytes) else "" if raw is None else str(raw)
+
+
+def column_time(raw: object) -> datetime | None:
+    """A time, None for what is none."""
+    try:
+        return parse_time(column_text(raw))
+    except (ValueError, OverflowError):
+        return None
+
+
+def column_texts(raw: object) -> tuple[str, ...]:
+    """The texts of a list, or of the JSON of one; none for anything else."""
+    if not isinstance(raw, tuple):
+        try:
+            raw = json.loads(column_text(raw))
+        except (ValueError, RecursionError):
+            return ()
+    return tuple(item for item in raw if isinstance(item, str)) if isinstance(raw, list | tuple) else ()
+
+
+def _maybe_text(raw: object) -> str | None:
+    return None if raw is None else column_text(raw)
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "str": column_text,
+    "str | None": _maybe_text,
+    "bool": bool,
+    "datetime | None": column_time,
+    "tuple[str, ...]": column_texts,
+}
+
+
+def record_from_row(kind: type[D], row: Sequence[object]) -> D:
+    """A value whose fields are the columns of a row, in order; each is read as its type says."""
+    columns = zip(fields(kind), row, strict=True)
+    return kind(*[_READERS[field.type](raw) if field.type in _READERS else raw for field, raw in columns])
+
+
+def column_count(value: object) -> int:
+    """A count from a column; what is none counts nothing, and `lcm verify` names it."""
+    return value if isinstance(value, int) else 0
+
+
+#: Shorter texts stay in the skeleton: a reference would not be smaller.
+_SHORT = 16
+
+#: What skeletons are made of, most frequent last. Part of the file format: it never changes; a better one
+#: would get another first byte.
+_COMMON = (
+    b'"cache_control":{"type":"ephemeral"}"signature":""redacted_thinking"input_text"output_text"function_call_output"'
+    b'"function_call""call_id":""image_url""annotations":[]"refusal":null"audio":null"type":"function","function":{"name":"'
+    b'","arguments":{"$":["i",0]}}]"tool_calls":[{"id":"call_"tool_call_id":"call_"stop_sequence":null"responseId":"'
+    b'"thinkingSignature":""details":{"exitCode":0,"durationMs":"truncation":null"diff":"patch":"path":"error":"aborted"'
+    b'"stopReason":"error"{"type":"thinking","thinking":{"$":["t",0]},{"type":"tool_use","id":"toolu_01","name":"","input":'
+    b'{"type":"tool_result","tool_use_id":"toolu_01","content":"is_error":false{"type":"toolCall","id":"call_toolu_01","name":"'
+    b'","arguments":{"$":["i",1]}}],"api":"openai-completions","anthropic-messages","openai-responses","provider":"anthropic",'
+    b'"openai","model":"claude-opus-4-sonnet-4-5gpt-5","usage":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"totalTokens":0,'
+    b'"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0}},"stopReason":"toolUse","stopReason":"stop","timestamp":17'
+    b'{"role":"toolResult","toolCallId":"call_toolu_01","toolName":"exec","content":[{"type":"text","text":{"$":"c"}}],"isError":false,'
+    b'"timestamp":17{"role":"assistant","content":[{"type":"text","text":{"$":["t",1]}},{"role":"user","content":[{"type":"text",'
+    b'"text":{"$":"c"}}],"timestamp":17'
+)
+_FIRST_BYTE = b"1"
+
+
+def compress_residual(skeleton: str) -> bytes:
+    """A skeleton as it is stored; `decompress_residual` gives it back."""
+    squeezer = zlib.compressobj(6, zlib.DEFLATED, -13, 6, zdict=_COMMON)
+    return _FIRST_BYTE + squeezer.compress(skeleton.encode()) + squeezer.flush()
+
+
+def decompress_residual(stored: bytes) -> str:
+    """The skeleton that `compress_residual` was given; ValueError when it is damaged."""
+    if not isinstance(stored, bytes) or stored[:1] != _FIRST_BYTE:
+        raise ValueError("a skeleton in a form that this version does not know")
+    try:
+        return zlib.decompressobj(-15, zdict=_COMMON).decompress(stored[1:]).decode()
+    except (zlib.error, UnicodeDecodeError) as error:
+        raise ValueError(f"a damaged skeleton: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class StoredColumns:
+    """What is stored beside the skeleton: the content, and per part its text, input or raw block."""
+
+    content: str
+    texts: Mapping[int, str] = field(default_factory=dict)
+    inputs: Mapping[int, Any] = field(default_factory=dict)
+    raws: Mapping[int, Any] = field(default_factory=dict)
+    signatures: Mapping[int, str] = field(default_factory=dict)
+
+
+def storable_text(text: str) -> str:
+    """`text` as SQLite can hold it: a surrogate without its other half becomes U+FFFD."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def storable_json(value: object) -> str:
+    """Compact JSON that SQLite can hold: lone surrogates are written as escapes."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return text
+
+
+def strip_residual(body: Mapping[str, Any], kept: StoredColumns) -> str:
+    """The skeleton of `body`: everything that `kept` does not hold, and where the rest belongs."""
+    by_text = {text: ["s", ordinal] for ordinal, text in kept.signatures.items() if len(text) >= _SHORT}
+    by_text |= {text: ["t", ordinal] for ordinal, text in kept.texts.items() if len(text) >= _SHORT}
+    by_identity = {id(value): ["i", ordinal] for ordinal, value in kept.inputs.items()}
+    by_identity |= {id(value): ["r", ordinal] for ordinal, value in kept.raws.items()}
+    content, cursor = kept.content, 0
+
+    def walk(value: Any) -> Any:
+        nonlocal cursor
+        if isinstance(value, str):
+            if len(value) < _SHORT:
+                return {"$": by_identity[id(value)]} if id(value) in by_identity and len(value) > 8 else value
+            if value == content:
+                return {"$": "c"}
+            if value in by_text:
+                return {"$": by_text[value]}
+            if id(value) in by_identity:
+                return {"$": by_identity[id(value)]}
+            start = content.find(value, cursor)
+            if start < 0:
+                return value
+            cursor = start + len(value)
+            return {"$": [start, len(value)]}
+        if isinstance(value, dict):
+            if id(value) in by_identity:
+                return {"$": by_identity[id(value)]}
+            if "$" in value:
+                return {"$": ["=", [[key, walk(item)] for key, item in value.items()]]}
+            return {key: walk(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return {"$": by_identity[id(value)]} if id(value) in by_identity else [walk(item) for item in value]
+        return value
+
+    return storable_json(walk(dict(body)))
+
+
+def restore_original(skeleton: str, kept: StoredColumns) -> dict[str, Any]:
+    """The original that `strip_residual` was given; ValueError when something that it refers to is not there."""
+
+    def resolve(value: dict[str, Any]) -> Any:
+        if len(value) != 1 or "$" not in value:
+            return value
+        reference = value["$"]
+        if reference == "c":
+            return kept.content
+        head, tail = reference
+        if head == "=":
+            return dict(tail)
+        if isinstance(head, int):
+            return kept.content[head : head + tail]
+        return {"t": kept.texts, "i": kept.inputs, "r": kept.raws, "s": kept.signatures}[head][tail]
+
+    try:
+        body: dict[str, Any] = json.loads(skeleton, object_hook=resolve)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"a skeleton without the part that it refers to: {error}") from error
+    if not isinstance(body, dict):
+        raise ValueError("a skeleton of no message")
+    return body
+
+
 _NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 #: What to do about damage.
-DAMAGED = "restore a backup (`lcm backups` lists them)"
+RESTORE_ADVICE = "restore a backup (`lcm backups` lists them)"
 
 #: A part with this mark has its text in `messages.content`; upstream reads it from there, too.
 _IN_CONTENT = "topLevelReasoningOnly"
@@ -79,9 +268,9 @@ class PackedMessage:
     skeleton: bytes | None
 
 
-def pack(message: Message) -> PackedMessage:
-    """Columns from which `unpack` rebuilds the message, its original included."""
-    content = storable(message.content)
+def pack_message(message: Message) -> PackedMessage:
+    """Columns from which `unpack_message` rebuilds the message, its original included."""
+    content = storable_text(message.content)
     rows = _part_rows(message, content)
     body = message.body
     if body is None and content != message.content:
@@ -93,7 +282,9 @@ def pack(message: Message) -> PackedMessage:
     raws = {n: part.raw for n, part in enumerate(message.parts) if isinstance(part, File | Opaque)}
     signatures = {n: part.signature for n, part in enumerate(message.parts) if isinstance(part, Reasoning)}
     signed = {n: signature for n, signature in signatures.items() if signature is not None}
-    return PackedMessage(content, rows, squeeze(strip(body, Kept(content, texts, inputs, raws, signed))))
+    return PackedMessage(
+        content, rows, compress_residual(strip_residual(body, StoredColumns(content, texts, inputs, raws, signed)))
+    )
 
 
 def _part_rows(message: Message, content: str) -> tuple[PartRow, ...]:
@@ -124,7 +315,7 @@ def _row(ordinal: int, part_type: str, metadata: dict[str, Any], **columns: str 
         columns.get("name"),
         columns.get("input"),
         columns.get("output"),
-        to_json(metadata),
+        storable_json(metadata),
     )
 
 
@@ -147,7 +338,7 @@ def _block(message: Message, ordinal: int) -> dict[str, Any]:
 
 
 def _signed_text(ordinal: int, text: str, signature: str, head: dict[str, Any]) -> PartRow:
-    raw = {"type": "text", "text": storable(text), "textSignature": signature}
+    raw = {"type": "text", "text": storable_text(text), "textSignature": signature}
     return _row(ordinal, "text", head | {"rawType": "text", "raw": raw})
 
 
@@ -157,16 +348,16 @@ def _part_row(ordinal: int, part: Part, head: dict[str, Any], message: Message, 
         case Text(text):
             if isinstance(signature := _block(message, ordinal).get("textSignature"), str):
                 return _signed_text(ordinal, text, signature, head)
-            if len(message.parts) == 1 and storable(text) == content:
+            if len(message.parts) == 1 and storable_text(text) == content:
                 return _row(ordinal, "text", head | {_IN_CONTENT: True})
-            return _row(ordinal, "text", head, text=storable(text))
+            return _row(ordinal, "text", head, text=storable_text(text))
         case Reasoning(text, signature):
             if signature is None:
-                return _row(ordinal, "reasoning", head | {"rawType": thinking}, text=storable(text))
+                return _row(ordinal, "reasoning", head | {"rawType": thinking}, text=storable_text(text))
             # lossless-claw gives this block back as it is, so the words are in it, and only there
             block = _block(message, ordinal)
             is_redacted = block.get("redacted") is True or block.get("type") == "redacted_thinking"
-            kept = {"type": thinking, "thinking": storable(text), "thinkingSignature": signature}
+            kept = {"type": thinking, "thinking": storable_text(text), "thinkingSignature": signature}
             told = head | {"rawType": thinking, "raw": kept | ({"redacted": True} if is_redacted else {})}
             return _row(ordinal, "reasoning", told)
         case ToolCall(id_, name, input_):
@@ -175,16 +366,16 @@ def _part_row(ordinal: int, part: Part, head: dict[str, Any], message: Message, 
                 "tool",
                 head | {"rawType": call},
                 call_id=id_,
-                name=storable(name),
-                input=to_json(input_),
+                name=storable_text(name),
+                input=storable_json(input_),
             )
         case ToolResult(call_id, name, text, is_error):
             failed = {"isError": True} if is_error else {}
             metadata = head | failed | {"rawType": result}
-            if storable(text) == content:
+            if storable_text(text) == content:
                 told = head | failed if message.role == "tool" else metadata
                 return _row(ordinal, "text", told | {_IN_CONTENT: True}, call_id=call_id, name=name)
-            return _row(ordinal, "tool", metadata, call_id=call_id, name=name, output=to_json(text))
+            return _row(ordinal, "tool", metadata, call_id=call_id, name=name, output=storable_json(text))
         case File(raw, mime, name):
             known = {key: value for key, value in (("mime", mime), ("name", name)) if value is not None}
             return _row(ordinal, "file", head | {"rawType": str(raw.get("type", "file")), "raw": raw} | known)
@@ -201,7 +392,7 @@ def part_values(message_id: int, parts: Sequence[PartRow]) -> list[tuple[object,
     ]  # fmt: skip
 
 
-def noted(parts: tuple[PartRow, ...], role: Role, notes: Mapping[int, Mapping[str, Json]]) -> tuple[PartRow, ...]:
+def with_notes(parts: tuple[PartRow, ...], role: Role, notes: Mapping[int, Mapping[str, Json]]) -> tuple[PartRow, ...]:
     """Parts with more in their metadata, by ordinal; a message without parts gets one for it."""
     if not parts:
         together: dict[str, Any] = {"originalRole": _ORIGINAL_ROLES.get(role, role), _IN_CONTENT: True}
@@ -211,7 +402,7 @@ def noted(parts: tuple[PartRow, ...], role: Role, notes: Mapping[int, Mapping[st
     metadata = {part.ordinal: json.loads(part.metadata) for part in parts}
     for ordinal, more in notes.items():
         metadata[ordinal if ordinal in metadata else min(metadata)] |= more
-    return tuple(replace(part, metadata=to_json(metadata[part.ordinal])) for part in parts)
+    return tuple(replace(part, metadata=storable_json(metadata[part.ordinal])) for part in parts)
 
 
 def unpack_part(row: PartRow, metadata: dict[str, Any], content: str) -> Part:
@@ -281,7 +472,7 @@ def _json(text: str | None) -> Any:
         return text
 
 
-def unpack(
+def unpack_message(
     role: Role,
     content: str,
     tokens: int,
@@ -290,7 +481,7 @@ def unpack(
     format: str | None,
     event_key: str | None,
 ) -> Message:
-    """The message that `pack` was given; for rows of other programs, as much as they kept.
+    """The message that `pack_message` was given; for rows of other programs, as much as they kept.
 
     ValueError for what no program writes there: bytes where text belongs, or an original that cannot be rebuilt.
     """
@@ -300,7 +491,7 @@ def unpack(
     identity = _identity(metadata[0]) if rows and "modelProvider" in metadata[0] else None
     if len(parts) == 1 and isinstance(parts[0], Text) and rows[0].text_content is None and parts[0].text == content:
         parts = ()
-    body = None if skeleton is None else restore(unsqueeze(skeleton), _kept(content, rows, parts))
+    body = None if skeleton is None else restore_original(decompress_residual(skeleton), _kept(content, rows, parts))
     size = tokens if isinstance(tokens, int) else -1
     return Message(role, content, parts, format or "plain", body, tokens=size, event_key=event_key, identity=identity)
 
@@ -316,7 +507,7 @@ def _check_texts(content: object, rows: Sequence[PartRow]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Sketch:
+class MessageSketch:
     """A stored message as it can be read and counted; its original is only rebuilt when it is asked for."""
 
     id: int
@@ -331,36 +522,38 @@ class Sketch:
         if self.skeleton is None:
             return message
         try:
-            body = restore(unsqueeze(self.skeleton), _kept(message.content, self.parts, message.parts))
+            body = restore_original(
+                decompress_residual(self.skeleton), _kept(message.content, self.parts, message.parts)
+            )
         except ValueError:
             return message
         return replace(message, body=body)
 
 
-def sketch(row: Row, parts: Sequence[PartRow]) -> Sketch:
+def sketch_message(row: Row, parts: Sequence[PartRow]) -> MessageSketch:
     """A message from the columns of `sketches` in `context.sql`, and its parts."""
     id_, role, content, tokens, event_key, file_id, format_, skeleton = row
     if not parts and isinstance(content, str):
-        plain = Message(role, content, (), format_ or "plain", None, number(tokens), event_key)
-        return Sketch(id_, plain, file_id, (), skeleton)
+        plain = Message(role, content, (), format_ or "plain", None, column_count(tokens), event_key)
+        return MessageSketch(id_, plain, file_id, (), skeleton)
     try:
-        message = unpack(role, content, tokens, parts, None, format_, event_key)
+        message = unpack_message(role, content, tokens, parts, None, format_, event_key)
     except ValueError as error:
-        raise unreadable(id_, error) from error
-    return Sketch(id_, message, file_id, parts, skeleton)
+        raise unreadable_message(id_, error) from error
+    return MessageSketch(id_, message, file_id, parts, skeleton)
 
 
-def unreadable(message_id: int, error: ValueError) -> ArchiveCorrupt:
-    return ArchiveCorrupt(f"message {message_id} cannot be read back: {error}; {DAMAGED}")
+def unreadable_message(message_id: int, error: ValueError) -> ArchiveCorrupt:
+    return ArchiveCorrupt(f"message {message_id} cannot be read back: {error}; {RESTORE_ADVICE}")
 
 
-def _kept(content: str, rows: Sequence[PartRow], parts: tuple[Part, ...]) -> Kept:
+def _kept(content: str, rows: Sequence[PartRow], parts: tuple[Part, ...]) -> StoredColumns:
     texts = _texts(rows)
     inputs = {row.ordinal: part.input for row, part in zip(rows, parts, strict=False) if isinstance(part, ToolCall)}
     raws = {row.ordinal: part.raw for row, part in zip(rows, parts, strict=False) if isinstance(part, File | Opaque)}
     thoughts = ((row.ordinal, part) for row, part in zip(rows, parts, strict=False) if isinstance(part, Reasoning))
     signed = {ordinal: part.signature for ordinal, part in thoughts if part.signature is not None}
-    return Kept(content, texts, inputs, raws, signed)
+    return StoredColumns(content, texts, inputs, raws, signed)
 
 
 def _identity(metadata: dict[str, Any]) -> ModelIdentity | None:
@@ -372,7 +565,7 @@ def _identity(metadata: dict[str, Any]) -> ModelIdentity | None:
     return ModelIdentity(provider, api, model, response if isinstance(response, str) else None)
 
 
-def conversation(row: Row) -> Conversation:
+def conversation_from_row(row: Row) -> Conversation:
     """A conversation from `conversations.sql`'s columns."""
     id_, session_id, key, active, created, updated, archived, cause, title, bootstrapped = row
     return Conversation(
@@ -380,16 +573,16 @@ def conversation(row: Row) -> Conversation:
         session_id,
         key,
         bool(active),
-        moment(created),
-        moment(updated),
-        time(archived),
+        time_or_epoch(created),
+        time_or_epoch(updated),
+        time_or_none(archived),
         cause,
         title,
-        time(bootstrapped),
+        time_or_none(bootstrapped),
     )
 
 
-def summary(row: Row, source_ids: tuple[str, ...] = ()) -> Summary:
+def summary_from_row(row: Row, source_ids: tuple[str, ...] = ()) -> Summary:
     """A summary from `summaries.sql`'s columns."""
     (
         id_,
@@ -407,36 +600,36 @@ def summary(row: Row, source_ids: tuple[str, ...] = ()) -> Summary:
         model,
     ) = row
     if not isinstance(content, str):
-        raise ArchiveCorrupt(f"summary {id_} cannot be read back: its content is no text; {DAMAGED}")
+        raise ArchiveCorrupt(f"summary {id_} cannot be read back: its content is no text; {RESTORE_ADVICE}")
     return Summary(
         id_,
         conversation_id,
-        foreign.number(depth),
+        column_count(depth),
         content,
-        foreign.number(tokens),
-        time(earliest),
-        time(latest),
-        foreign.number(count),
-        foreign.number(below),
-        foreign.number(source),
-        moment(created),
-        words(files),
+        column_count(tokens),
+        time_or_none(earliest),
+        time_or_none(latest),
+        column_count(count),
+        column_count(below),
+        column_count(source),
+        time_or_epoch(created),
+        column_texts(files),
         model,
         source_ids,
     )
 
 
-def stored_message(row: Row, message: Message) -> StoredMessage:
+def stored_message_from_row(row: Row, message: Message) -> StoredMessage:
     """A stored message from `messages.sql`'s columns and its rebuilt value."""
     id_, conversation_id, seq, created, entry_id, file_id, sender = row
-    return StoredMessage(id_, conversation_id, seq, message, moment(created), entry_id, file_id, sender)
+    return StoredMessage(id_, conversation_id, seq, message, time_or_epoch(created), entry_id, file_id, sender)
 
 
-def time(text: str | None) -> datetime | None:
+def time_or_none(text: str | None) -> datetime | None:
     """A time from a column; None for what is none, which `lcm verify` names."""
-    return foreign.moment(text) if text else None
+    return column_time(text) if text else None
 
 
-def moment(text: str) -> datetime:
+def time_or_epoch(text: str) -> datetime:
     """A time that a row must have; the first second of 1970 for what is none, which `lcm verify` names."""
-    return foreign.moment(text) or _NO_TIME
+    return column_time(text) or _NO_TIME

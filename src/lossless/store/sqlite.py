@@ -1,27 +1,79 @@
-"""SQLite behind the `Database` protocol: WAL, full durability, one connection a thread, one writer a process."""
+"""SQLite behind the `Database` protocol: connections by thread, one writer a process, copies of live databases,
+read-only queries of the archive's owner; Python's own `sqlite3` is kept away from open archives.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
+import time
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 from weakref import WeakSet, WeakValueDictionary
 
 import apsw
 
 from lossless import errors
-from lossless.paths import expanded, new_private_file
-from lossless.store.second_library import guard
+from lossless.errors import ArchiveError, ArchiveFull, BadInput
+from lossless.model.paths import create_private_file, expand_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from lossless.store.database import Params, Row
+
+_REASON = (
+    "archive {!r}: it is open in this process, and Python's sqlite3 is a second SQLite library, which would take away "
+    'the locks that protect it; use engine.sql("SELECT …"), or close the engine first, or look from another process'
+)
+
+
+def guard_sqlite3(open_paths: Callable[[], Iterable[str]]) -> None:
+    """Refuse `sqlite3.connect` for these paths, from now on. A hook stays, so this is called once in a process."""
+
+    def hook(event: str, arguments: tuple[object, ...]) -> None:
+        if event == "sqlite3.connect" and arguments and (path := _same_file(arguments[0], open_paths())) is not None:
+            raise errors.ArchiveDenied(_REASON.format(path))
+
+    sys.addaudithook(hook)
+
+
+def _same_file(database: object, paths: Iterable[str]) -> str | None:
+    """The path among them that is the file that is about to be opened, by whatever name."""
+    try:
+        name = os.fsdecode(database)  # type: ignore[arg-type]
+    except TypeError:
+        return None
+    wanted = {identity for spelling in _spellings(name) if (identity := _identity(spelling)) is not None}
+    return next((path for path in paths if _identity(path) in wanted), None) if wanted else None
+
+
+def _spellings(name: str) -> Iterator[str]:
+    """What a name can mean to SQLite: a path, or a URI with one.
+
+    >>> list(_spellings("file:///a/b%20c.db?mode=ro"))
+    ['file:///a/b%20c.db?mode=ro', '/a/b c.db']
+    """
+    yield name
+    if name[:5] == "file:":
+        path = name[5:].partition("#")[0].partition("?")[0]
+        if path.startswith("//"):
+            path = path[2:][path[2:].find("/") :]
+        yield unquote(path)
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    with suppress(OSError, ValueError):
+        found = os.stat(path)
+        return found.st_dev, found.st_ino
+    return None
+
 
 BUSY_TIMEOUT_MS = 30_000
 
@@ -115,7 +167,7 @@ class SqliteDatabase:
     """One SQLite file. Threads get connections of their own; a fork gets new ones; memory has one for all."""
 
     def __init__(self, path: str, *, read_only: bool = False, busy_timeout_ms: int = BUSY_TIMEOUT_MS) -> None:
-        self.path = path if path == ":memory:" else str(expanded(path).absolute())
+        self.path = path if path == ":memory:" else str(expand_path(path).absolute())
         self.read_only = read_only
         self.busy_timeout_ms = busy_timeout_ms
         self._is_memory = path == ":memory:"
@@ -185,7 +237,7 @@ class SqliteDatabase:
         """The file; one to be read in a folder where nothing can be made beside it is taken as it lies."""
         if flags & apsw.SQLITE_OPEN_CREATE and not self._is_memory:
             with suppress(OSError):  # it is there, or SQLite says what is wrong; the log beside it gets the same mode
-                new_private_file(self.path)
+                create_private_file(self.path)
         connection = apsw.Connection(self.path, flags=flags, statementcachesize=256)
         if self.read_only and not self._is_memory:
             try:
@@ -369,7 +421,7 @@ class SqliteDatabase:
     def backup_to(self, target: str) -> None:
         """Copy the live database into a new file through SQLite's own backup."""
         with suppress(OSError):
-            new_private_file(target)
+            create_private_file(target)
         destination = apsw.Connection(target)
         try:
             with destination.backup("main", self.connection(), "main") as copy:
@@ -410,7 +462,7 @@ _databases: WeakSet[SqliteDatabase] = WeakSet()
 
 @cache
 def _keep_second_library_out() -> None:
-    guard(lambda: [database.path for database in list(_databases) if database.is_in_use])
+    guard_sqlite3(lambda: [database.path for database in list(_databases) if database.is_in_use])
 
 
 #: Busy during a fork. The parent goes on with them; the child must not even close them.
@@ -433,3 +485,154 @@ def _after_fork_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_parent=_left_open.clear, after_in_child=_after_fork_in_child)
+
+
+#: Pages between two reports of progress.
+_STEP = 4096
+
+
+def open_any_database(path: str, busy_timeout_ms: int) -> SqliteDatabase:
+    """A database that SQLite can read, whatever it holds, as it is; `NotAnArchive` for what is none."""
+    database = SqliteDatabase(path, busy_timeout_ms=busy_timeout_ms)
+    try:
+        database.row("PRAGMA schema_version")
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def copy_database(
+    database: SqliteDatabase, target: str, progress: Callable[[int], None] | None = None, *, name: str | None = None
+) -> None:
+    """Copy one state of a live database into `target`, which becomes a file that needs no log beside it.
+
+    Others may write meanwhile. `progress` hears how many more bytes were copied. What goes wrong with the copy is
+    told of `name`, where that is not yet the name of the file.
+    """
+    shown = name or target
+    try:
+        copy = apsw.Connection(target)
+    except apsw.Error as error:
+        raise _no_copy(error, shown) from error
+    try:
+        with database.snapshot():
+            size = database.row("PRAGMA page_size") or (0,)
+            database.row("SELECT count(*) FROM sqlite_master")
+            try:
+                _copy(copy, database.connection(), size[0], progress)
+            except apsw.Error as error:
+                raise _no_copy(error, shown) from error
+        copy.execute("PRAGMA journal_mode = DELETE").fetchall()
+    except apsw.Error as error:
+        raise _no_copy(error, shown) from error
+    finally:
+        copy.close()
+
+
+def drop_wal(database: SqliteDatabase) -> None:
+    """Make a file one that needs no log beside it."""
+    database.row("PRAGMA journal_mode = DELETE")
+
+
+def _no_copy(error: apsw.Error, target: str) -> ArchiveError:
+    """Why a copy could not be written, in our words."""
+    if isinstance(error, apsw.FullError):
+        return ArchiveFull(f"no copy can be made at {target!r}: the disk is full; free some room and repeat")
+    if isinstance(error, apsw.IOError):
+        return ArchiveError(
+            f"no copy can be made at {target!r}: it could not be written; "
+            "is there room for it, and may a file be that large?"
+        )
+    return refused(error, target)
+
+
+def replace_database(database: SqliteDatabase, source: str, progress: Callable[[int], None] | None = None) -> None:
+    """Make a database equal to the one in `source`, in one transaction: all of it or nothing.
+
+    The caller holds the file (`adopt.alone`).
+    """
+    original = apsw.Connection(source, flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        size = int(str(original.pragma("page_size")))
+        _copy(database.connection(), original, size, progress)
+    except apsw.Error as error:
+        raise refused(error, database.path) from error
+    finally:
+        original.close()
+
+
+def _copy(
+    target: apsw.Connection, source: apsw.Connection, page_size: int, progress: Callable[[int], None] | None
+) -> None:
+    with target.backup("main", source, "main") as copy:
+        left: int | None = None
+        while not copy.done:
+            copy.step(_STEP)
+            if progress:
+                done = copy.page_count if left is None else left
+                progress((done - copy.remaining) * page_size)
+            left = copy.remaining
+
+
+#: Virtual-machine steps between two looks at the clock.
+_STEPS = 10_000
+#: The longest text or blob that a query may make, in bytes.
+_MAX_BYTES = 256 << 20
+_READS = frozenset((apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_RECURSIVE))
+_SELECT_PRAGMAS = frozenset(("table_info", "table_xinfo", "table_list", "index_list", "index_info", "data_version"))
+
+
+def run_owner_query(
+    database: SqliteDatabase, query: str, params: Params, limit: int, seconds: float
+) -> list[dict[str, Any]]:
+    """The rows of a query; `BadInput` for one that writes, is wrong, takes too long or has too many rows."""
+    if limit < 1 or seconds <= 0:
+        raise BadInput("limit must be 1 or more, and seconds more than 0")
+    until = time.monotonic() + seconds
+    with database.aside() as connection:
+        longest = connection.limit(apsw.SQLITE_LIMIT_LENGTH, _MAX_BYTES)
+        connection.authorizer = _authorize_read
+        connection.set_progress_handler(lambda: time.monotonic() > until, _STEPS)
+        try:
+            cursor = connection.execute(query, params or None)
+            rows: list[dict[str, Any]] = []
+            names: list[str] = []
+            for row in cursor:
+                if len(rows) == limit:
+                    raise BadInput(f"the query has more than {limit:,} rows: narrow it, or pass a higher limit")
+                names = names or _names(cursor)
+                rows.append(dict(zip(names, row, strict=True)))
+            return rows
+        except apsw.InterruptError:
+            raise BadInput(f"the query took longer than {seconds:g} s: narrow it, or pass more seconds") from None
+        except (apsw.AuthError, apsw.ReadOnlyError) as error:
+            raise BadInput("the query may only read; it is no plain SELECT") from error
+        except (apsw.SQLError, apsw.BindingsError, apsw.TooBigError) as error:
+            raise BadInput(f"the query cannot be run: {error}") from error
+        except apsw.Error as error:
+            raise refused(error, database.path) from error
+        finally:
+            connection.authorizer = None
+            connection.set_progress_handler(None)
+            connection.limit(apsw.SQLITE_LIMIT_LENGTH, longest)
+
+
+def _authorize_read(
+    operation: int, name: str | None, _second: str | None, _base: str | None, _inside: str | None
+) -> int:
+    is_allowed = operation in _READS
+    if operation == apsw.SQLITE_PRAGMA:
+        is_allowed = name in _SELECT_PRAGMAS
+    elif operation == apsw.SQLITE_FUNCTION:
+        is_allowed = _second != "load_extension"
+    return apsw.SQLITE_OK if is_allowed else apsw.SQLITE_DENY
+
+
+def _names(cursor: apsw.Cursor) -> list[str]:
+    """The names of the columns; of equal ones the later get a number."""
+    names: list[str] = []
+    for name, *_ in cursor.get_description():
+        count = sum(known == name or known.startswith(f"{name}:") for known in names)
+        names.append(f"{name}:{count}" if count else name)
+    return names

@@ -1,29 +1,23 @@
-"""Versions: what messages said before, and what hosts made of them. No wording is lost, none is stored twice.
-
-The row of a message has its current words. A version whose text is the beginning of another wording, as when a message
-is streamed, is kept as its length; any other as the columns from which its message is rebuilt.
-"""
+"""Versions of messages: earlier wordings and host reductions. No wording is lost, none is stored twice."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 from lossless.errors import ArchiveCorrupt, NotFound
 from lossless.model.budget import message_budget_tokens
 from lossless.model.identity import words_digest
-from lossless.model.index_text import extra_tokens
+from lossless.model.search_text import extra_tokens
 from lossless.store import rows
-from lossless.store.bundles import VERSION
-from lossless.store.index import digest as index_digest
-from lossless.store.index import index_pieces, indexed_text
-from lossless.store.rows import PartRow
-from lossless.store.sql import load
-from lossless.store.wording import Wording
+from lossless.store.bundles import VERSION_COLUMNS
+from lossless.store.database import load_queries
+from lossless.store.rows import PartRow, compress_residual, decompress_residual, storable_json
+from lossless.store.search.index import index_digest, index_pieces, indexed_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,19 +25,113 @@ if TYPE_CHECKING:
     from lossless.model.conversations import Conversation
     from lossless.model.messages import Json, Message, Role
     from lossless.store.database import Database, Row
-    from lossless.store.index import SearchIndex
     from lossless.store.messages import NewMessage
-    from lossless.store.search import Search
-    from lossless.store.texts import Where
+    from lossless.store.search.find import FullTextSearch, SearchScope
+    from lossless.store.search.index import SearchIndex
 
-_QUERIES = load("versions")
-_INSERT_PART = load("messages")["insert_part"]
+
+@dataclass(frozen=True, slots=True)
+class StoredWording:
+    """A message as columns, its role aside."""
+
+    content: str
+    parts: tuple[PartRow, ...]
+    skeleton: bytes | None
+    format: str | None
+    event_key: str | None
+    tokens: int
+
+    @classmethod
+    def of(cls, message: Message, notes: Mapping[int, Mapping[str, Json]] | None = None) -> StoredWording:
+        """The columns of a message, with what is noted about the payloads that have left it."""
+        packed = rows.pack_message(message)
+        parts = rows.with_notes(packed.parts, message.role, notes) if notes else packed.parts
+        format_ = None if message.format == "plain" else message.format
+        return cls(packed.content, parts, packed.skeleton, format_, message.event_key, message.tokens)
+
+    def message(self, role: Role) -> Message:
+        """The message; ValueError when it cannot be rebuilt."""
+        return rows.unpack_message(
+            role, self.content, self.tokens, self.parts, self.skeleton, self.format, self.event_key
+        )  # fmt: skip
+
+    def cut(self, length: int, tokens: int) -> StoredWording:
+        """The same with the beginning of its text only."""
+        content = self.content[:length]
+        parts = tuple(replace(part, text_content=content) if self._is_whole(part) else part for part in self.parts)
+        return replace(self, content=content, parts=parts, tokens=tokens)
+
+    def _is_whole(self, part: PartRow) -> bool:
+        return part.text_content == self.content
+
+    def begins(self, other: StoredWording, role: Role) -> bool:
+        """Whether `other` with a shorter text is this wording: nothing but what are no words is different."""
+        if len(self.content) >= len(other.content) or not other.content.startswith(self.content):
+            return False
+        if self._outline() != other._outline():
+            return False
+        mine, cut = self.message(role), other.cut(len(self.content), self.tokens).message(role)
+        return words_digest(mine) == words_digest(cut) and _content(mine) == _content(cut)
+
+    @property
+    def shape(self) -> Json:
+        """Where the text stands in the original; wordings of one shape and outline are cut alike."""
+        shape: Json = None if self.skeleton is None else json.loads(decompress_residual(self.skeleton)).get("content")
+        return shape
+
+    def _outline(self) -> list[tuple[object, ...]]:
+        return [
+            (part.ordinal, part.part_type, True if self._is_whole(part) else part.text_content, part.tool_call_id,
+             part.tool_name, part.tool_input, part.tool_output)
+            for part in self.parts
+        ]  # fmt: skip
+
+    def body(self) -> bytes:
+        """All of it but the tokens, as it is stored."""
+        parts = [
+            [part.ordinal, part.part_type, True if self._is_whole(part) else part.text_content, part.tool_call_id,
+             part.tool_name, part.tool_input, part.tool_output, part.metadata]
+            for part in self.parts
+        ]  # fmt: skip
+        skeleton = None if self.skeleton is None else decompress_residual(self.skeleton)
+        return compress_residual(storable_json([self.content, self.format, self.event_key, skeleton, *parts]))
+
+    @classmethod
+    def from_body(cls, body: bytes, tokens: int) -> StoredWording:
+        """What `body` was made of; ValueError when it is damaged."""
+        try:
+            content, format_, event_key, skeleton, *parts = json.loads(decompress_residual(body))
+            rows_ = tuple(
+                PartRow(n, type_, content if text is True else text, *more) for n, type_, text, *more in parts
+            )
+            return cls(
+                content, rows_, None if skeleton is None else compress_residual(skeleton), format_, event_key, tokens
+            )
+        except (TypeError, UnicodeDecodeError) as error:
+            raise ValueError(f"a damaged version: {error}") from error
+
+    @property
+    def recipe(self) -> Json:
+        """How the original is made again, when payloads have left it."""
+        for part in self.parts:
+            if '"restore":' in part.metadata:
+                recipe: Json = json.loads(part.metadata).get("restore")
+                return recipe
+        return None
+
+
+def _content(message: Message) -> Json:
+    return None if message.body is None else message.body.get("content")
+
+
+_QUERIES = load_queries("versions")
+_INSERT_PART = load_queries("messages")["insert_part"]
 
 _BATCH = 500
 _ROW = ("version_id", "message_id", "digest", "lesser", "length", "base_id", "tokens", "at", "body")
 
 #: `earlier`: it was the row's current words; `lesser`: a host's reduction, which never was.
-Kind = Literal["earlier", "lesser"]
+VersionKind = Literal["earlier", "lesser"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +140,7 @@ class Version:
 
     id: int
     message_id: int
-    kind: Kind
+    kind: VersionKind
     digest: bytes
     at: datetime
     message: Message
@@ -83,22 +171,22 @@ class VersionRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class MessageCopy:
     """A message in another archive: its words there, and its versions as rows."""
 
-    current: Wording
+    current: StoredWording
     versions: Sequence[Mapping[str, Any]]
     #: Whether its words may be others than here.
     is_other: bool
 
-    def wordings(self, role: Role, now: datetime) -> list[tuple[bytes, Wording, Kind, datetime]]:
+    def wordings(self, role: Role, now: datetime) -> list[tuple[bytes, StoredWording, VersionKind, datetime]]:
         """Digest, words, kind and time of each wording; what is damaged is left out."""
         columns: list[tuple[Any, ...]] = [tuple(one.get(name) for name in _ROW) for one in self.versions]
         by_id = {row[0]: VersionRow(*row) for row in columns}
-        found: list[tuple[bytes, Wording, Kind, datetime]] = []
+        found: list[tuple[bytes, StoredWording, VersionKind, datetime]] = []
         for row in by_id.values():
             with suppress(ValueError, OverflowError, OSError):
-                kind: Kind = "lesser" if row.lesser else "earlier"
+                kind: VersionKind = "lesser" if row.lesser else "earlier"
                 at = datetime.fromtimestamp(row.at, UTC)
                 found.append((row.digest, _wording(row, by_id, self.current), kind, at))
         if self.is_other:
@@ -110,7 +198,7 @@ class Copy:
 class Versions:
     """Reads and writes of versions, and of the words of a row that is revised."""
 
-    def __init__(self, database: Database, index: SearchIndex, search: Search) -> None:
+    def __init__(self, database: Database, index: SearchIndex, search: FullTextSearch) -> None:
         self._db, self._index, self._search = database, index, search
 
     # --- writing --------------------------------------------------------------------------------------
@@ -120,7 +208,7 @@ class Versions:
         message_id: int,
         message: Message,
         digest: bytes,
-        kind: Kind,
+        kind: VersionKind,
         now: datetime,
         notes: Mapping[int, Mapping[str, Json]] | None = None,
     ) -> bool:
@@ -134,7 +222,7 @@ class Versions:
             raise ValueError(f"message {message_id} is of role {role}, not {message.role}")
         if digest == words_digest(current.message(role)):
             return False
-        return self._add(message_id, role, Wording.of(message, notes), digest, current, kind, now) is not None
+        return self._add(message_id, role, StoredWording.of(message, notes), digest, current, kind, now) is not None
 
     def revise(
         self,
@@ -157,7 +245,7 @@ class Versions:
         role, old = self._current(message_id)
         if role != new.message.role:
             raise ValueError(f"message {message_id} is of role {role}, not {new.message.role}")
-        fresh = Wording.of(new.message, notes)
+        fresh = StoredWording.of(new.message, notes)
         digest = digest or words_digest(new.message)
         old_digest = old_digest or words_digest(old.message(role))
         is_other = digest != old_digest
@@ -174,7 +262,7 @@ class Versions:
         conversation: Conversation,
         message_id: int,
         new: NewMessage,
-        versions: Sequence[tuple[Version, Wording, bytes]],
+        versions: Sequence[tuple[Version, StoredWording, bytes]],
         *,
         digest: bytes,
         notes: Mapping[int, Mapping[str, Json]] | None = None,
@@ -187,13 +275,15 @@ class Versions:
         for row in self._rows([message_id]):
             self._db.run(_QUERIES["drop_index"], {"version_id": row.id})
             self._db.run(_QUERIES["remove"], {"version_id": row.id})
-        fresh = Wording.of(new.message, notes)
+        fresh = StoredWording.of(new.message, notes)
         self._write(conversation, message_id, new, fresh, old.tokens)
         for version, wording, words in versions:
             if words != digest:
                 self._add(message_id, role, wording, words, fresh, version.kind, version.at)
 
-    def _retire(self, message_id: int, role: Role, old: Wording, digest: bytes, fresh: Wording, now: datetime) -> None:
+    def _retire(
+        self, message_id: int, role: Role, old: StoredWording, digest: bytes, fresh: StoredWording, now: datetime
+    ) -> None:
         """Make the current words a version; what was the beginning of them still is the beginning of something."""
         begins = old.begins(fresh, role)
         version_id = self._add(message_id, role, old, digest, fresh, "earlier", now)
@@ -202,7 +292,7 @@ class Versions:
         elif old.shape != fresh.shape:
             self._fill(self._based(message_id, None), role, old, fresh)
 
-    def _forget(self, message_id: int, role: Role, digest: bytes, fresh: Wording) -> None:
+    def _forget(self, message_id: int, role: Role, digest: bytes, fresh: StoredWording) -> None:
         """Take out the version whose words become the current ones."""
         known = self._db.row(_QUERIES["known"], {"message_id": message_id, "digest": digest})
         if known is None:
@@ -211,12 +301,12 @@ class Versions:
         version = found[known[0]]
         based = [row for row in found.values() if row.base_id == version.id]
         if based and version.body is not None:
-            self._fill(based, role, Wording.from_body(version.body, version.tokens), fresh)
+            self._fill(based, role, StoredWording.from_body(version.body, version.tokens), fresh)
             self._db.run(_QUERIES["base_on"], {"message_id": message_id, "from": version.id, "to": None})
         self._db.run(_QUERIES["drop_index"], {"version_id": version.id})
         self._db.run(_QUERIES["remove"], {"version_id": version.id})
 
-    def _fill(self, based: Sequence[VersionRow], role: Role, old: Wording, fresh: Wording) -> None:
+    def _fill(self, based: Sequence[VersionRow], role: Role, old: StoredWording, fresh: StoredWording) -> None:
         """Keep whole those beginnings of one wording that are none of another, which takes its place."""
         for row in based:
             assert row.length is not None
@@ -232,10 +322,10 @@ class Versions:
         self,
         message_id: int,
         role: Role,
-        wording: Wording,
+        wording: StoredWording,
         digest: bytes,
-        current: Wording,
-        kind: Kind,
+        current: StoredWording,
+        kind: VersionKind,
         now: datetime,
     ) -> int | None:
         begins = wording.begins(current, role)
@@ -253,7 +343,7 @@ class Versions:
             self._put_index(row[0], wording, role)
         return int(row[0])
 
-    def _put_index(self, version_id: int, wording: Wording, role: Role) -> bool:
+    def _put_index(self, version_id: int, wording: StoredWording, role: Role) -> bool:
         text = indexed_text(wording.content, wording.message(role))
         if not index_pieces(text):
             return False
@@ -261,7 +351,7 @@ class Versions:
         return True
 
     def _write(
-        self, conversation: Conversation, message_id: int, new: NewMessage, fresh: Wording, old_tokens: int
+        self, conversation: Conversation, message_id: int, new: NewMessage, fresh: StoredWording, old_tokens: int
     ) -> None:
         """The row, its parts, what is known about it, and the indexes."""
         place: dict[str, Any] = {"message_id": message_id, "conversation_id": conversation.id}
@@ -343,12 +433,12 @@ class Versions:
 
     # --- searching ------------------------------------------------------------------------------------
 
-    def having(self, match: str, where: Where, limit: int) -> list[int]:
+    def having(self, match: str, where: SearchScope, limit: int) -> list[int]:
         """Messages of a scope of which a version matches, best first."""
         values = where.values | {"match": match, "limit": limit}
         return list(dict.fromkeys(row[0] for row in self._db.rows(_QUERIES["having"], values)))
 
-    def newest(self, where: Where, below: int | None = None, limit: int = _BATCH) -> list[int]:
+    def newest(self, where: SearchScope, below: int | None = None, limit: int = _BATCH) -> list[int]:
         """Messages of a scope that have versions with texts of their own, newest first, below an id."""
         values = where.values | {"below": below, "limit": limit}
         return [row[0] for row in self._db.rows(_QUERIES["newest"], values)]
@@ -376,7 +466,7 @@ class Versions:
             for version_id, role, tokens, body in found:
                 after = version_id
                 with suppress(ValueError):
-                    filled += self._put_index(version_id, Wording.from_body(body, tokens), role)
+                    filled += self._put_index(version_id, StoredWording.from_body(body, tokens), role)
         return filled
 
     def put(self, message_id: int, values: Sequence[Mapping[str, Any]]) -> None:
@@ -384,13 +474,15 @@ class Versions:
         role, _ = self._current(message_id)
         ids: dict[Any, int] = {}
         for one in values:
-            row = self._db.row(_QUERIES["put"], {name: one.get(name) for name in VERSION} | {"message_id": message_id})
+            row = self._db.row(
+                _QUERIES["put"], {name: one.get(name) for name in VERSION_COLUMNS} | {"message_id": message_id}
+            )
             if row is None:
                 continue
             ids[one.get("version_id")] = row[0]
             if one.get("body") is not None:
                 with suppress(ValueError):
-                    self._put_index(row[0], Wording.from_body(one["body"], one["tokens"]), role)
+                    self._put_index(row[0], StoredWording.from_body(one["body"], one["tokens"]), role)
         based = [
             (ids.get(one["base_id"], one["base_id"]), ids[one["version_id"]])
             for one in values
@@ -398,7 +490,7 @@ class Versions:
         ]
         self._db.run_many(_QUERIES["set_base"], based)
 
-    def bring(self, message_id: int, copy: Copy, now: datetime) -> int:
+    def bring(self, message_id: int, copy: MessageCopy, now: datetime) -> int:
         """Add the wordings of another archive's copy of a message that this one lacks, in the caller's transaction.
 
         Returns how many; the row keeps its words.
@@ -411,7 +503,7 @@ class Versions:
             if digest != mine
         )
 
-    def lacks(self, message_id: int, copy: Copy) -> int:
+    def lacks(self, message_id: int, copy: MessageCopy) -> int:
         """How many wordings `bring` would add."""
         role, here = self._current(message_id)
         known = self.digests([message_id]).get(message_id, set()) | {words_digest(here.message(role))}
@@ -420,18 +512,18 @@ class Versions:
     def _rows(self, message_ids: Sequence[int]) -> list[VersionRow]:
         return [VersionRow(*row) for row in self._db.rows(_QUERIES["of"], {"ids": json.dumps(list(message_ids))})]
 
-    def _current(self, message_id: int) -> tuple[Role, Wording]:
+    def _current(self, message_id: int) -> tuple[Role, StoredWording]:
         row: Row | None = self._db.row(_QUERIES["wording"], {"message_id": message_id})
         if row is None:
             raise NotFound("message", message_id)
         role, content, tokens, event_key, format_, skeleton = row
         parts = tuple(PartRow(*part) for part in self._db.rows(_QUERIES["parts"], {"message_id": message_id}))
-        return role, Wording(content, parts, skeleton, format_, event_key, tokens)
+        return role, StoredWording(content, parts, skeleton, format_, event_key, tokens)
 
 
-def _wording(row: VersionRow, by_id: Mapping[int, VersionRow], current: Wording) -> Wording:
+def _wording(row: VersionRow, by_id: Mapping[int, VersionRow], current: StoredWording) -> StoredWording:
     if row.body is not None:
-        return Wording.from_body(row.body, row.tokens)
+        return StoredWording.from_body(row.body, row.tokens)
     if row.length is None:
         raise ValueError("it has neither words nor a length")
     if row.base_id is None:
@@ -440,23 +532,25 @@ def _wording(row: VersionRow, by_id: Mapping[int, VersionRow], current: Wording)
         kept = by_id.get(row.base_id)
         if kept is None or kept.body is None:
             raise ValueError(f"the version {row.base_id}, of which it is the beginning, is not there")
-        base = Wording.from_body(kept.body, kept.tokens)
+        base = StoredWording.from_body(kept.body, kept.tokens)
     if not 0 <= row.length < len(base.content):
         raise ValueError("it is longer than the words of which it is the beginning")
     return base.cut(row.length, row.tokens)
 
 
-def _version(row: VersionRow, by_id: Mapping[int, VersionRow], role: Role, current: Wording) -> Version:
+def _version(row: VersionRow, by_id: Mapping[int, VersionRow], role: Role, current: StoredWording) -> Version:
     try:
         wording = _wording(row, by_id, current)
         message = wording.message(role)
     except ValueError as error:
-        raise unreadable(row.id, row.message_id, error) from error
+        raise unreadable_version(row.id, row.message_id, error) from error
     at = datetime.fromtimestamp(row.at, UTC)
     is_whole = row.body is not None
-    kind: Kind = "lesser" if row.lesser else "earlier"
+    kind: VersionKind = "lesser" if row.lesser else "earlier"
     return Version(row.id, row.message_id, kind, row.digest, at, message, wording.recipe, is_whole)
 
 
-def unreadable(version_id: int, message_id: int, error: ValueError) -> ArchiveCorrupt:
-    return ArchiveCorrupt(f"version {version_id} of message {message_id} cannot be read back: {error}; {rows.DAMAGED}")
+def unreadable_version(version_id: int, message_id: int, error: ValueError) -> ArchiveCorrupt:
+    return ArchiveCorrupt(
+        f"version {version_id} of message {message_id} cannot be read back: {error}; {rows.RESTORE_ADVICE}"
+    )

@@ -1,7 +1,6 @@
 """A conversation that reads like a real one: a small team brings ferry tickets to the islands.
 
-Hand-written scenes with facts to look for, and routine work between them. `ferry.txt` and
-`ferry_routine.txt` hold the words; «names» in them are filled in here, always alike.
+With the outputs of its tools, a little different every time.
 """
 
 from __future__ import annotations
@@ -16,10 +15,245 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from lossless.testing.conversations import AgentMessage, assistant_message, dice, json_line, pick
-from lossless.testing.outputs import BOATS, FILES, NAMES, NOUNS, OUTPUTS, hex_digits, number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    Roll = Callable[[], float]
+
+BOATS = ("Sjöbris", "Alvhild", "Måsen")
+FILES = (
+    "booking/seats.py",
+    "booking/changes.py",
+    "payments/refund.py",
+    "payments/reports.py",
+    "pier/gateway.py",
+    "pier/sync.py",
+    "worker/loop.py",
+    "worker/mails.py",
+    "api/errors.py",
+)
+NAMES = ("find", "load", "check", "close", "merge", "notify", "price", "expire", "render", "publish")
+NOUNS = ("booking", "refund", "voucher", "boarding", "scan", "transfer")
+_HTTP_CLIENT = "httpx"
+_PACKAGES = (_HTTP_CLIENT, "uvicorn", "psycopg", "pydantic", "structlog", "reportlab", "cbor2", "pyserial")
+_DEPARTURES = ("Fri 18:40", "Fri 20:15", "Fri 21:00", "Sun 07:10")
+_REASONS = (
+    "finished by another worker",
+    "already closed",
+    "retry in 2 s",
+    "mail server busy",
+    "slow answer from harbour office",
+)
+
+
+def number(roll: Roll, low: int, high: int) -> int:
+    """A number from `low` to `high`, both possible."""
+    return low + int(roll() * (high - low + 1))
+
+
+def hex_digits(roll: Roll, count: int) -> str:
+    """A made-up commit id or checksum."""
+    return "".join(pick(roll, "0123456789abcdef") for _ in range(count))
+
+
+def _lines(count: int, line: Callable[[int], str]) -> str:
+    return "\n".join(line(index) for index in range(count))
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    cells = [head, *[[str(cell) for cell in row] for row in rows]]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in cells]
+    return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
+
+
+def gateway_log(roll: Roll) -> str:
+    return _lines(
+        46,
+        lambda index: (
+            f"2026-03-13T08:{index // 4:02d}:{index % 4 * 15 + number(roll, 0, 14):02d}Z pier-gateway[811]:"
+            f" handheld-{number(roll, 1, 12):02d} sync ok,"
+            f" {number(roll, 0, 30)} scans, {number(roll, 20, 80)} ms"
+        ),
+    )
+
+
+def payment_log(roll: Roll) -> str:
+    return _lines(
+        36,
+        lambda index: (
+            f"2026-04-09T15:{index // 3:02d}:{index % 3 * 20 + number(roll, 0, 19):02d}Z worker[402]:"
+            f" POST /v2/captures 201 attempt=1 order={number(roll, 88_000, 88_190)}"
+            f" {number(roll, 150, 390)} ms"
+        ),
+    )
+
+
+def app_log(roll: Roll) -> str:
+    return _lines(
+        number(roll, 34, 40),
+        lambda index: (
+            f"[{86_400 + index * 170 + number(roll, 0, 160)}.{number(roll, 100, 999)}]"
+            f" WARNING worker[{number(roll, 400, 409)}]"
+            f" job={number(roll, 10_000, 99_999)} kind={pick(roll, NOUNS)}: {pick(roll, _REASONS)}"
+        ),
+    )
+
+
+def load_test(roll: Roll) -> str:
+    rows = [(1000 + 200 * step, 90 + step * step * 6 + number(roll, 0, 9), f"0.0{step // 6}") for step in range(11)]
+    return _table(("bookings/min", "p95 ms", "errors %"), rows)
+
+
+def restore_log(roll: Roll) -> str:
+    return _lines(
+        40,
+        lambda index: (
+            f"P00 INFO: restore file base/16384/{number(roll, 16_000, 29_999)}"
+            f" ({number(roll, 1, 900)}MB, {index * 5 // 2}%) checksum {hex_digits(roll, 12)}"
+        ),
+    )
+
+
+def pytest_failure(roll: Roll) -> str:
+    name, wait = pick(roll, NAMES), number(roll, 60, 400)
+    return (
+        f"...F{'.' * number(roll, 3, 40)}\n"
+        "=================================== FAILURES ===================================\n"
+        f"____________________ test_{name}_waits_for_the_job ____________________\n\n"
+        f"    def test_{name}_waits_for_the_job(db, worker):\n"
+        f"        job = worker.later({name!r})\n"
+        f"        sleep(0.{wait:03d})\n"
+        '>       assert db.one("SELECT done FROM jobs WHERE id = %s", job.id)\n'
+        "E       assert False\n\n"
+        f"tests/{pick(roll, ('booking', 'worker', 'pier'))}/waits.py:{number(roll, 20, 90)}: AssertionError\n"
+        f"1 failed, {number(roll, 20, 80)} passed in {number(roll, 4, 40)}.{number(roll, 10, 99)}s"
+    )
+
+
+def diff(roll: Roll) -> str:
+    return "\n".join(_hunk(roll) for _ in range(number(roll, 3, 6)))
+
+
+def _hunk(roll: Roll) -> str:
+    file, noun, verb = pick(roll, FILES), pick(roll, NOUNS), pick(roll, NAMES)
+    line = number(roll, 20, 200)
+    return (
+        f"diff --git a/{file} b/{file}\nindex {hex_digits(roll, 7)}..{hex_digits(roll, 7)} 100644\n"
+        f"--- a/{file}\n+++ b/{file}\n@@ -{line},7 +{line},13 @@\n"
+        f" def {verb}_all(db, sailing):\n"
+        f"-    return db.all({noun.upper()}S, sailing.id)\n"
+        f"+    result = []\n"
+        f"+    for id in db.all({noun.upper()}_IDS, sailing.id):\n"
+        f"+        {noun} = db.one({noun.upper()}, id)\n"
+        f"+        if {noun}.seats > {number(roll, 1, 6)}:\n"
+        f"+            result.append(process_data({noun}))\n"
+        f"+    return result\n \n \n"
+        f" def {pick(roll, NAMES)}_one(db, id):"
+    )
+
+
+def slow_queries(roll: Roll) -> str:
+    columns = ("sailing_id", "customer_id", "state", "pier", "created_at", "order_id", "id", "day")
+    rows = [
+        (number(roll, 4, 2_000), number(roll, 2, 900), f"SELECT … FROM {noun}s WHERE {column} = $1")
+        for column in columns
+        for noun in (pick(roll, NOUNS), pick(roll, NOUNS))
+    ]
+    rows.sort(key=lambda row: -row[0] * row[1])
+    return _table(("calls", "ms", "query"), rows)
+
+
+def deploy_log(roll: Roll) -> str:
+    steps = (
+        "build api",
+        "build worker",
+        "build gateway",
+        "push images",
+        "migrate",
+        "restart api",
+        "restart worker",
+    )
+    done = "\n".join(f"[{step}] done in {number(roll, 1, 90)}.{number(roll, 0, 9)}s" for step in steps)
+    smoke = ("timetable", "hold", "pay (stub)", "ticket", "scan", "refund", "boarding list")
+    return done + "\n" + "\n".join(f"smoke: {name} ok ({number(roll, 30, 900)} ms)" for name in smoke)
+
+
+def outdated(roll: Roll) -> str:
+    rows = []
+    for package in _PACKAGES:
+        major, minor, patch = number(roll, 0, 3), number(roll, 0, 30), number(roll, 0, 9)
+        newer = f"{major + 1}.0.0" if package == _HTTP_CLIENT else f"{major}.{minor}.{patch + number(roll, 1, 3)}"
+        rows.append((package, f"{major}.{minor}.{patch}", newer))
+    return _table(("package", "version", "latest"), rows) + "\nNo known vulnerabilities found"
+
+
+def outline(roll: Roll) -> str:
+    start, lines = 1, []
+    while start < 600:
+        length = number(roll, 8, 40)
+        lines.append(f"{start:>5}  def {pick(roll, NAMES)}_{pick(roll, NOUNS)}  ({length} lines)")
+        start += length + 2
+    return "\n".join(lines)
+
+
+def weekly(roll: Roll) -> str:
+    rows = [
+        (
+            day,
+            number(roll, 900, 2_600),
+            number(roll, 3, 40),
+            number(roll, 0, 9),
+            f"{number(roll, 90, 420)} ms",
+        )
+        for day in ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+    ]
+    return _table(("day", "bookings", "refunds", "refused scans", "p95"), rows)
+
+
+def sql_rows(roll: Roll) -> str:
+    rows = [
+        (
+            number(roll, 20_000, 80_000),
+            f"-{number(roll, 1, 30)}.{number(roll, 0, 9)}0",
+            "office",
+            f"0{number(roll, 1, 9)}:1{index}",
+        )
+        for index in range(8)
+    ]
+    return _table(("id", "amount", "source", "created_at"), rows) + "\n(8 rows)"
+
+
+def sailings(roll: Roll) -> str:
+    rows = [
+        (
+            f"S-{number(roll, 1_000, 9_999)}",
+            pick(roll, _DEPARTURES),
+            f"{number(roll, 31, 60)} of {number(roll, 70, 120)}",
+        )
+        for _ in range(number(roll, 16, 34))
+    ]
+    return _table(("sailing", "departs", "no-shows"), rows)
+
+
+def scan_compare(roll: Roll) -> str:
+    rows = [
+        (f"handheld-{device:02d}", count, count, f"{number(roll, 1, 90)} s")
+        for device, count in ((device, number(roll, 10, 220)) for device in range(1, 13))
+    ]
+    return _table(("device", "on device", "in database", "latest delay"), rows) + "\nmissing: 0"
+
+
+_LOGS = (gateway_log, payment_log, app_log, restore_log, deploy_log)
+_TABLES = (load_test, slow_queries, outdated, outline, weekly, sql_rows, sailings, scan_compare)
+OUTPUTS: dict[str, Callable[[Roll], str]] = {
+    output.__name__: output for output in (*_LOGS, *_TABLES, pytest_failure, diff)
+}
+
 
 SAMPLE_COUNT = 400
 _ROUTINES_BETWEEN = 2
@@ -137,7 +371,7 @@ class _Filling:
         return makers[name]()
 
 
-class _Stage:
+class _ScenePlayer:
     """Turns scenes into messages, one after the other, and notes where each fact was said."""
 
     def __init__(self) -> None:
@@ -228,7 +462,7 @@ def _text(text: str) -> AgentMessage:
     return {"type": "text", "text": text}
 
 
-def _all_messages(stage: _Stage) -> Iterator[AgentMessage]:
+def _all_messages(stage: _ScenePlayer) -> Iterator[AgentMessage]:
     scenes, routines = _scenes("ferry.txt"), _scenes("ferry_routine.txt")
     played = 0
     for scene, following in zip(scenes, (*scenes[1:], None), strict=True):
@@ -250,13 +484,13 @@ def _nth_routine(routines: tuple[_Scene, ...], place: int) -> _Scene:
 
 def sample_conversation(count: int = SAMPLE_COUNT) -> Iterator[AgentMessage]:
     """The first `count` messages of the sample: a shorter one is always the beginning of a longer one."""
-    return islice(_all_messages(_Stage()), count)
+    return islice(_all_messages(_ScenePlayer()), count)
 
 
 @cache
 def _planted() -> tuple[Fact, ...]:
     stage, facts = (
-        _Stage(),
+        _ScenePlayer(),
         sum(line.kind == "fact" for scene in _scenes("ferry.txt") for line in scene.lines),
     )
     for _ in _all_messages(stage):

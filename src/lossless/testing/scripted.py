@@ -9,13 +9,13 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from lossless.errors import ModelAuth, ModelRateLimit, ModelTimeout
-from lossless.llm.base import Completion, Usage
+from lossless.llm.completion import Completion, Usage
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lossless.llm.base import Prompt
+    from lossless.llm.completion import Prompt
 
 Mode: TypeAlias = Literal[
     "ok",  # about a quarter of the source

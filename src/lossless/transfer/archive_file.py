@@ -14,61 +14,70 @@ from lossless import __version__
 from lossless.errors import ArchiveCorrupt, ArchiveDenied, BadInput
 from lossless.files.vault import Vault
 from lossless.model.identity import identity_hash
+from lossless.model.paths import expand_path
 from lossless.model.times import state_time
-from lossless.paths import expanded
 from lossless.store.bundles import (
-    CONTEXT,
-    CONVERSATION,
-    EXTRAS,
-    MESSAGE,
-    PRUNED,
-    SUMMARY,
+    CONTEXT_COLUMNS,
+    CONVERSATION_COLUMNS,
+    EXTRA_COLUMNS,
+    MESSAGE_COLUMNS,
+    PRUNED_TABLE,
+    SUMMARY_COLUMNS,
     Bundle,
     BundleReader,
-    Key,
-    chosen_pruned,
+    MessageKey,
+    fit_row,
+    fit_scalars,
+    select_pruned,
 )
-from lossless.store.rows import PartRow, unpack
-from lossless.store.sources import texts_of
-from lossless.store.tidy import row_of, scalars
-from lossless.transfer.archive_lines import block_lines, header, line_of, survey
-from lossless.transfer.lossless_claw import chosen, names_of, unknown_sessions
-from lossless.transfer.lossless_claw_out import ExportOptions, ExportReport
-from lossless.transfer.merge import Merger
-from lossless.transfer.payloads import Payloads
-from lossless.transfer.placing import placed
-from lossless.transfer.plain import beside_row, restore
-from lossless.transfer.pruned import with_forks_of
-from lossless.transfer.redacting import redacted
+from lossless.store.bundles.other_programs import explain_bad_text
+from lossless.store.rows import PartRow, unpack_message
+from lossless.transfer.archive_format import (
+    archive_line,
+    block_lines,
+    extra_row,
+    header_line,
+    restore_row,
+    survey_archive,
+)
+from lossless.transfer.files import PayloadCopier, writing_file
+from lossless.transfer.lossless_claw import (
+    ExportOptions,
+    ExportReport,
+    select_conversations,
+    session_names,
+    unknown_session_warnings,
+)
+from lossless.transfer.merge import Merger, import_redacted, keep_forks_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lossless.store.archive import Archive
-    from lossless.store.bundles import Values
-    from lossless.transfer.archive_lines import Block, Survey
+    from lossless.store.bundles import RowValues
+    from lossless.transfer.archive_format import ArchiveSurvey, ConversationBlock
     from lossless.transfer.lossless_claw import ImportOptions
     from lossless.transfer.reports import ImportReport
 
 _PAGE = 1000
 
 
-class _Writer:
+class _ArchiveWriter:
     """Writes lines, and counts and digests them."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self._digest = file, hashlib.sha256()
         self.counts: Counter[str] = Counter()
 
-    def put(self, type_: str, values: Values, *, is_content: bool = True) -> None:
-        line = line_of(type_, values)
+    def put(self, type_: str, values: RowValues, *, is_content: bool = True) -> None:
+        line = archive_line(type_, values)
         self._digest.update(line)
         self._file.write(line)
         if is_content:
             self.counts[type_] += 1
 
     def end(self) -> None:
-        self._file.write(line_of("end", {"counts": dict(self.counts), "sha256": self.digest}))
+        self._file.write(archive_line("end", {"counts": dict(self.counts), "sha256": self.digest}))
 
     @property
     def digest(self) -> str:
@@ -84,48 +93,48 @@ def export_archive(
     The file is read back and proven before it takes its place.
     """
     wanted = options or ExportOptions()
-    place = expanded(target).absolute()
+    place = expand_path(target).absolute()
     report = ExportReport(str(place))
-    source = Payloads(None, () if vault is None else vault.roots)
+    source = PayloadCopier(None, () if vault is None else vault.roots)
     with (
         archive.reading(),
-        texts_of(archive.path),
-        placed(place, overwrite=wanted.overwrite, source=archive.path) as beside,
+        explain_bad_text(archive.path),
+        writing_file(place, overwrite=wanted.overwrite, source=archive.path) as beside,
     ):
         reader = BundleReader(archive.database)
         conversations = reader.conversations()
-        report.warnings += unknown_sessions(conversations, wanted.sessions)
+        report.warnings += unknown_session_warnings(conversations, wanted.sessions)
         with beside.open("wb") as file:
-            writer = _Writer(file)
-            writer.put(*_typed(header(state_time(datetime.now(UTC)), __version__)), is_content=False)
-            wanted_ones = chosen(conversations, wanted.sessions)
+            writer = _ArchiveWriter(file)
+            writer.put(*_typed(header_line(state_time(datetime.now(UTC)), __version__)), is_content=False)
+            wanted_ones = select_conversations(conversations, wanted.sessions)
             numbers = {conversation["conversation_id"] for conversation in wanted_ones}
             for conversation in wanted_ones:
-                bundle = with_forks_of(reader.bundle(conversation), numbers)
-                _put(writer, bundle, _Files(source, wanted.files_dir, report), report)
+                bundle = keep_forks_of(reader.bundle(conversation), numbers)
+                _put(writer, bundle, _FileContents(source, wanted.files_dir, report), report)
                 if wanted.progress:
                     wanted.progress(len(bundle.keys))
             for row in reader.pruned(wanted.sessions):
-                writer.put(PRUNED, row)
+                writer.put(PRUNED_TABLE, row)
             writer.end()
-        found = survey(beside)
+        found = survey_archive(beside)
         if (found.digest, found.counts) != (writer.digest, writer.counts) or found.counts["message"] != report.messages:
             raise ArchiveCorrupt("the new file, read back, does not hold what was written")
     return report
 
 
-def _typed(values: Values) -> tuple[str, Values]:
+def _typed(values: RowValues) -> tuple[str, RowValues]:
     return values["type"], {name: value for name, value in values.items() if name != "type"}
 
 
-class _Files:
+class _FileContents:
     """Puts the bytes of files into their lines, or into a folder."""
 
-    def __init__(self, source: Payloads, folder: str | None, report: ExportReport) -> None:
+    def __init__(self, source: PayloadCopier, folder: str | None, report: ExportReport) -> None:
         self._source, self._report = source, report
         self._vault = Vault(folder) if folder else None
 
-    def row(self, file: Values, conversation_id: int) -> Values:
+    def row(self, file: RowValues, conversation_id: int) -> RowValues:
         data = self._source.read(file)
         if data is None:
             self._report.files_missing += 1
@@ -139,7 +148,7 @@ class _Files:
         return file | {"storage_uri": str(place)}
 
 
-def _put(writer: _Writer, bundle: Bundle, files: _Files, report: ExportReport) -> None:
+def _put(writer: _ArchiveWriter, bundle: Bundle, files: _FileContents, report: ExportReport) -> None:
     number = bundle.conversation["conversation_id"]
     writer.put("conversation", bundle.conversation)
     for page in bundle.pages():
@@ -161,7 +170,7 @@ def _put(writer: _Writer, bundle: Bundle, files: _Files, report: ExportReport) -
     report.context_items += len(bundle.context)
 
 
-def _original(message: Values) -> object:
+def _original(message: RowValues) -> object:
     """The message as its host sent it, where content and parts are not all of it; for readers, not for import."""
     if message["skeleton"] is None:
         return None
@@ -174,89 +183,95 @@ def _original(message: Values) -> object:
     ]  # fmt: skip
     values = message["role"], message["content"], message["token_count"], parts, message["skeleton"], message["format"]
     try:
-        return unpack(*values, None).original
+        return unpack_message(*values, None).original
     except ValueError:  # one that is damaged, as `lcm verify` says: the columns are exported as they are
         return None
 
 
-def check_archive(source: str | Path) -> Survey:
+def check_archive(source: str | Path) -> ArchiveSurvey:
     """Read a whole archive file; raises when something is wrong with it."""
-    place = expanded(source)
+    place = expand_path(source)
     if not place.exists():
         raise BadInput(f"there is no archive file at {str(source)!r}")
     if not place.is_file():
         raise BadInput(f"source {str(source)!r} is not a file")
     try:
-        return survey(place)
+        return survey_archive(place)
     except OSError as error:
         raise ArchiveDenied(f"source {str(source)!r} cannot be read: {error.strerror}") from error
 
 
 def import_archive(
-    source: str | Path, archive: Archive, vault: Vault | None, options: ImportOptions, checked: Survey | None = None
+    source: str | Path,
+    archive: Archive,
+    vault: Vault | None,
+    options: ImportOptions,
+    checked: ArchiveSurvey | None = None,
 ) -> ImportReport:
     """Bring the conversations of an archive file into this archive: nothing before the whole file is proven.
 
     What is here already is left alone, so the same import twice adds nothing; into an empty archive all comes back
     under its own numbers. `checked` is what `check_archive` found in the same file just before.
     """
-    place = expanded(source)
+    place = expand_path(source)
     found = checked or check_archive(place)
     if archive.redact is not None:
         bring = partial(import_archive, source, checked=found)
-        return redacted(archive, vault, options, archive.redact, bring)
+        return import_redacted(archive, vault, options, archive.redact, bring)
     folders = (Path(options.files_dir),) if options.files_dir else ()
-    payloads = Payloads(vault, folders)
+    payloads = PayloadCopier(vault, folders)
     merger = Merger(archive, payloads, datetime.now(UTC), dry_run=options.dry_run, progress=options.progress)
-    conversations: list[Values] = []
+    conversations: list[RowValues] = []
     for block in found.blocks:
         conversation = next(values for _, values in block_lines(place, block))
         conversations.append(conversation)
-        if not options.sessions or names_of(conversation) & options.sessions:
+        if not options.sessions or session_names(conversation) & options.sessions:
             merger.add(_bundle(place, block))
-    pruned = [scalars(values) for _, values in block_lines(place, found.pruned)] if found.pruned else []
-    merger.finish(chosen_pruned(pruned, options.sessions))
-    merger.report.warnings += unknown_sessions(conversations, options.sessions)
+    pruned = [fit_scalars(values) for _, values in block_lines(place, found.pruned)] if found.pruned else []
+    merger.finish(select_pruned(pruned, options.sessions))
+    merger.report.warnings += unknown_session_warnings(conversations, options.sessions)
     return merger.report
 
 
-def _bundle(path: Path, block: Block) -> Bundle:
-    conversation: Values = {}
-    keys: list[Key] = []
-    summaries: list[Values] = []
-    tables: dict[str, list[Values]] = {}
+def _bundle(path: Path, block: ConversationBlock) -> Bundle:
+    conversation: RowValues = {}
+    keys: list[MessageKey] = []
+    summaries: list[RowValues] = []
+    tables: dict[str, list[RowValues]] = {}
     for type_, values in block_lines(path, block):
         if type_ == "conversation":
-            conversation = _with(row_of(values), CONVERSATION)
+            conversation = _with(fit_row(values), CONVERSATION_COLUMNS)
         elif type_ == "message":
-            keys.append(_key(row_of(values)))
+            keys.append(_key(fit_row(values)))
         elif type_ == "summary":
-            summaries.append(_with(row_of(values), SUMMARY))
+            summaries.append(_with(fit_row(values), SUMMARY_COLUMNS))
         else:
-            tables.setdefault(type_, []).append(beside_row(type_, values))
-    context = [_with(item, CONTEXT) for item in tables.pop("context_items", [])]
+            tables.setdefault(type_, []).append(extra_row(type_, values))
+    context = [_with(item, CONTEXT_COLUMNS) for item in tables.pop("context_items", [])]
     return Bundle(conversation, keys, lambda: _pages(path, block), summaries, context, tables)
 
 
-def _with(values: Values, names: tuple[str, ...]) -> Values:
+def _with(values: RowValues, names: tuple[str, ...]) -> RowValues:
     """Values with all these names; those that were left out are None."""
     return dict.fromkeys(names) | values
 
 
-def _key(values: Values) -> Key:
+def _key(values: RowValues) -> MessageKey:
     identity = values.get("identity_hash") or identity_hash(values["role"], values["content"])
     entry, event = values.get("transcript_entry_id"), values.get("stable_event_key")
     names, role = (entry, event), values["role"]
-    return Key(values["message_id"], values["seq"], identity, values["created_at"], *names, values["token_count"], role)
+    return MessageKey(
+        values["message_id"], values["seq"], identity, values["created_at"], *names, values["token_count"], role
+    )
 
 
-def _pages(path: Path, block: Block) -> Iterator[list[Values]]:
-    page: list[Values] = []
+def _pages(path: Path, block: ConversationBlock) -> Iterator[list[RowValues]]:
+    page: list[RowValues] = []
     for type_, values in block_lines(path, block):
         if type_ == "message":
             values.pop("original", None)
-            parts = [row_of(restore(part)) for part in values["parts"]]
-            page.append(_with(row_of(values), (*MESSAGE, *EXTRAS)) | {"parts": parts})
+            parts = [fit_row(restore_row(part)) for part in values["parts"]]
+            page.append(_with(fit_row(values), (*MESSAGE_COLUMNS, *EXTRA_COLUMNS)) | {"parts": parts})
         elif page and type_ != "conversation":
             break
         if len(page) == _PAGE:

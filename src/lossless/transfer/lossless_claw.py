@@ -1,30 +1,30 @@
-"""lossless-claw databases into an archive, and an archive into a lossless-claw database."""
+"""Import lossless-claw databases, and export an archive to one that lossless-claw 0.15 opens as its own."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lossless.errors import BadInput
-from lossless.store.bundles import BundleReader
-from lossless.store.sources import open_claw, texts_of
-from lossless.transfer.merge import Merger
-from lossless.transfer.payloads import Payloads
-from lossless.transfer.placing import is_same
-from lossless.transfer.redacting import redacted
-from lossless.transfer.remnic_graph import context_of
-from lossless.transfer.summaries import ordered
+from lossless.errors import ArchiveCorrupt, ArchiveError, BadInput
+from lossless.files.vault import Vault
+from lossless.model.paths import expand_path
+from lossless.store.bundles import EXTRA_COLUMNS, OWN_TABLES, BundleReader
+from lossless.store.bundles.other_programs import ClawFile, explain_bad_text, open_claw
+from lossless.transfer.files import PayloadCopier, is_same_file, writing_file
+from lossless.transfer.merge import Merger, import_redacted, keep_forks_of
+from lossless.transfer.merge_plan import order_summaries
+from lossless.transfer.remnic_format import derive_context
+from lossless.transfer.reports import ImportReport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
-    from lossless.files.vault import Vault
     from lossless.store.archive import Archive
-    from lossless.store.bundles import Bundle, Values
-    from lossless.transfer.reports import ImportReport
+    from lossless.store.bundles import Bundle, RowValues
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,45 +46,223 @@ def import_lossless_claw(
     The source is read only. What is here already is left alone, so the same import twice adds nothing.
     """
     wanted = options or ImportOptions()
-    with open_claw(source) as theirs, theirs.reading(), texts_of(source):
-        if is_same(theirs.path, archive.path):
+    with open_claw(source) as theirs, theirs.reading(), explain_bad_text(source):
+        if is_same_file(theirs.path, archive.path):
             raise BadInput(f"source {str(source)!r} is the archive itself")
         if archive.redact is not None:
-            return redacted(archive, vault, wanted, archive.redact, partial(import_lossless_claw, source))
+            return import_redacted(archive, vault, wanted, archive.redact, partial(import_lossless_claw, source))
         folders = [Path(wanted.files_dir)] if wanted.files_dir else []
-        payloads = Payloads(vault, (*folders, Path(theirs.path).parent / "lcm-files"))
+        payloads = PayloadCopier(vault, (*folders, Path(theirs.path).parent / "lcm-files"))
         reader = BundleReader(theirs.database)
         merger = Merger(
             archive, payloads, datetime.now(UTC),
             dry_run=wanted.dry_run, boundaries=not reader.has_log, progress=wanted.progress,
         )  # fmt: skip
         conversations = reader.conversations()
-        for conversation in chosen(conversations, wanted.sessions):
+        for conversation in select_conversations(conversations, wanted.sessions):
             bundle = reader.bundle(conversation)
             merger.add(bundle if reader.has_contexts else _with_context(bundle))
         merger.finish(reader.pruned(wanted.sessions))
-    merger.report.warnings.extend(unknown_sessions(conversations, wanted.sessions))
+    merger.report.warnings.extend(unknown_session_warnings(conversations, wanted.sessions))
     return merger.report
 
 
 def _with_context(bundle: Bundle) -> Bundle:
     """A conversation of a file without contexts: all that was said, older words by their summaries."""
-    summaries = ordered(bundle).summaries
-    return replace(bundle, context=context_of(bundle.keys, summaries, set(), None))
+    summaries = order_summaries(bundle).summaries
+    return replace(bundle, context=derive_context(bundle.keys, summaries, set(), None))
 
 
-def names_of(conversation: Values) -> set[str]:
+def session_names(conversation: RowValues) -> set[str]:
     """What a session filter may call a conversation: its key, its run id, or its number where it has none."""
     run = str(conversation["session_id"] or "").strip() or str(conversation["conversation_id"])
     return {name for name in (run, conversation["session_key"]) if name}
 
 
-def chosen(conversations: Sequence[Values], sessions: Collection[str]) -> list[Values]:
+def select_conversations(conversations: Sequence[RowValues], sessions: Collection[str]) -> list[RowValues]:
     """The conversations of these sessions, or all."""
-    return [one for one in conversations if not sessions or names_of(one) & set(sessions)]
+    return [one for one in conversations if not sessions or session_names(one) & set(sessions)]
 
 
-def unknown_sessions(conversations: Sequence[Values], sessions: Collection[str]) -> list[str]:
+def unknown_session_warnings(conversations: Sequence[RowValues], sessions: Collection[str]) -> list[str]:
     """A warning for each session that is not there."""
-    known = {name for one in conversations for name in names_of(one)}
+    known = {name for one in conversations for name in session_names(one)}
     return [f"no session {name!r} in the source" for name in sorted(sessions) if name not in known]
+
+
+#: Tables that only archives of ours have.
+_OURS = frozenset((*OWN_TABLES, "former_summaries"))
+#: Columns that say where a row stands.
+_PLACE = frozenset(("message_id", "session_id"))
+
+
+def bundle_difference(written: Bundle, back: Bundle, files: Sequence[RowValues], *, ours: bool) -> str | None:
+    """What is not the same in two copies of a conversation, None when all is; `files` are the rows meant for it.
+
+    Without `ours` only what lossless-claw itself keeps is looked at.
+    """
+    expected = {"large_files": list(files)} | {
+        table: rows for table, rows in written.tables.items() if table != "large_files" and (ours or table not in _OURS)
+    }
+    if _plain(written.conversation) != _plain(back.conversation):
+        return "the conversation itself"
+    for table, rows in expected.items():
+        if list(map(_plain, rows)) != list(map(_plain, back.tables.get(table, []))):
+            return f"its rows of {table}"
+    if list(map(_plain, written.context)) != list(map(_plain, back.context)):
+        return "its context"
+    names = () if ours else ("stale",)
+    if [_plain(one, names) for one in written.summaries] != [_plain(one, names) for one in back.summaries]:
+        return "its summaries"
+    return _different_message(written, back, () if ours else (*EXTRA_COLUMNS, "versions"))
+
+
+def _different_message(written: Bundle, back: Bundle, but: Collection[str]) -> str | None:
+    messages = (message for page in written.pages() for message in page)
+    copies = (message for page in back.pages() for message in page)
+    for one, other in zip_longest(messages, copies):
+        if one is None or other is None or _message(one, but) != _message(other, but):
+            return f"the message at {(one or other)['seq']}"
+    return None
+
+
+def _message(message: RowValues, but: Collection[str]) -> RowValues:
+    parts = [_plain({name: value for name, value in part.items() if name not in _PLACE}) for part in message["parts"]]
+    return _plain({name: value for name, value in message.items() if name not in but}) | {"parts": parts}
+
+
+def _plain(row: RowValues, but: Collection[str] = ()) -> RowValues:
+    """A row without the columns that say nothing, and some others."""
+    return {name: value for name, value in row.items() if value is not None and name not in but}
+
+
+#: Changes of a context that bring messages of other conversations in.
+_JOINING = ("merge", "transplant")
+
+
+@dataclass(slots=True)
+class ExportReport:
+    """What was written."""
+
+    path: str
+    conversations: int = 0
+    messages: int = 0
+    message_parts: int = 0
+    summaries: int = 0
+    context_items: int = 0
+    files_copied: int = 0
+    files_missing: int = 0
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportOptions:
+    """What is exported, and where the bytes of files go; without sessions everything is."""
+
+    sessions: frozenset[str] = frozenset()
+    files_dir: str | None = None
+    overwrite: bool = False
+    progress: Callable[[int], None] | None = None
+    #: For lossless-claw: its own tables only.
+    plain: bool = False
+
+
+def export_lossless_claw(
+    archive: Archive, vault: Vault | None, target: str | Path, options: ExportOptions | None = None
+) -> ExportReport:
+    """Write the conversations of an archive into a new lossless-claw database, under their own ids.
+
+    Files are copied into `lcm-files` beside it. Tables of ours, which lossless-claw does not look at, keep what its own
+    have no room for. The file is read back and compared before it takes its place.
+    """
+    wanted = options or ExportOptions()
+    place = expand_path(target).absolute()
+    report = ExportReport(str(place))
+    folder = Vault(wanted.files_dir or place.parent / "lcm-files", archive=str(place))
+    source = PayloadCopier(folder, () if vault is None else vault.roots)
+    with (
+        archive.reading(),
+        explain_bad_text(archive.path),
+        writing_file(place, overwrite=wanted.overwrite, source=archive.path) as beside,
+    ):
+        reader = BundleReader(archive.database)
+        conversations = reader.conversations()
+        report.warnings += unknown_session_warnings(conversations, wanted.sessions)
+        wanted_ones = select_conversations(conversations, wanted.sessions)
+        numbers = {conversation["conversation_id"] for conversation in wanted_ones}
+        pruned = reader.pruned(wanted.sessions)
+        files: list[list[RowValues]] = []
+        with ClawFile(beside, ours=not wanted.plain) as file, file.writing():
+            file.create()
+            file.put_pruned(pruned)
+            for conversation in wanted_ones:
+                bundle = keep_forks_of(reader.bundle(conversation), numbers)
+                files.append(_bring(source, bundle, report))
+                report.message_parts += _put(file, bundle, files[-1])
+                _count(report, bundle)
+                if wanted.progress:
+                    wanted.progress(len(bundle.keys))
+        _count_again(beside, report)
+        report.warnings += _untold(reader, wanted_ones) if wanted.plain else ()
+        with open_claw(beside) as written, written.reading():
+            back = BundleReader(written.database)
+            for conversation, copy, rows in zip(wanted_ones, back.conversations(), files, strict=True):
+                bundle = keep_forks_of(reader.bundle(conversation), numbers)
+                wrong = bundle_difference(bundle, back.bundle(copy), rows, ours=not wanted.plain)
+                if wrong is not None:
+                    name = f"conversation {conversation['conversation_id']}"
+                    raise ArchiveCorrupt(f"{name}, read back from the new database, is not the same: {wrong}")
+            if not wanted.plain and back.pruned() != pruned:
+                raise ArchiveCorrupt("what was deleted for good, read back from the new database, is not the same")
+    return report
+
+
+def _put(file: ClawFile, bundle: Bundle, files: list[RowValues]) -> int:
+    """Write a conversation; one whose rows do not fit together is named."""
+    try:
+        return file.put(bundle, files)
+    except ArchiveError as error:
+        if "constraint failed" not in str(error):
+            raise
+        name = f"conversation {bundle.conversation['conversation_id']}"
+        raise ArchiveCorrupt(f"{name} holds rows that do not fit together; `lcm verify` names them") from error
+
+
+def _untold(reader: BundleReader, conversations: Sequence[RowValues]) -> Iterator[str]:
+    """What lossless-claw's own tables cannot say, and is therefore taken for wrong."""
+    bundles = [reader.bundle(conversation) for conversation in conversations]
+    hidden = sum(len(bundle.tables["hidden_items"]) for bundle in bundles)
+    moved = sum(len(reader.moved(conversation["conversation_id"])) for conversation in conversations)
+    joined = sum(any(row["action"] in _JOINING for row in bundle.tables["context_log"]) for bundle in bundles)
+    if hidden or moved or joined:
+        yield (
+            f"hidden items: {hidden:,}; messages that a host put before older ones: {moved:,}; conversations with "
+            f"messages of others: {joined:,}: lossless-claw's own tables cannot say why, and `lcm verify` of the new "
+            "file may call them wrong"
+        )
+
+
+def _count_again(path: Path, report: ExportReport) -> None:
+    """Raises when the new database is damaged or does not hold as many rows as were written."""
+    expected = (report.conversations, report.messages, report.message_parts, report.summaries, report.context_items)
+    with ClawFile(path) as file:
+        if file.counts() != expected:
+            raise ArchiveCorrupt(f"the new database holds {file.counts()} rows instead of {expected}")
+
+
+def _bring(source: PayloadCopier, bundle: Bundle, report: ExportReport) -> list[RowValues]:
+    """The rows of a conversation's files, whose bytes now lie beside the new database."""
+    tally = ImportReport()
+    files = bundle.tables.get("large_files", ())
+    rows = [source.bring(file, bundle.conversation["conversation_id"], tally) for file in files]
+    report.files_copied += tally.files_copied
+    report.files_missing += tally.files_missing
+    report.warnings += tally.warnings
+    return rows
+
+
+def _count(report: ExportReport, bundle: Bundle) -> None:
+    report.conversations += 1
+    report.messages += len(bundle.keys)
+    report.summaries += len(bundle.summaries)
+    report.context_items += len(bundle.context)

@@ -1,30 +1,140 @@
-"""A conversation into an archive: what is there stays, what is new is added, nothing is doubled."""
+"""Merge a conversation into an archive: what is there stays, what is new is added, nothing is doubled.
+
+What was forgotten or pruned here stays so, and secrets are masked on the way.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from lossless.compaction.summariser import Summariser
+from lossless.files.vault import Vault
+from lossless.maintenance.forget import ForgetRequest, ForgetTools, apply_forget, finish_forget, reapply_forgotten
+from lossless.model.identity import identity_hash
 from lossless.model.identity import summary_id as new_summary_id
-from lossless.model.times import row_time
-from lossless.store.bundle_writer import BundleWriter, copy_of
-from lossless.store.context import Change, item_id
-from lossless.transfer.align import Alignment, align
-from lossless.transfer.forgotten import cut_again, known_again
-from lossless.transfer.merge_log import LOST, Numbers, log_and_former, merged_from
-from lossless.transfer.merge_plan import Plan, context_rows, renamed, time_or, unnumbered
-from lossless.transfer.parts import as_columns, role_of
-from lossless.transfer.pruned import sound_pruned
+from lossless.model.masking import FORGOTTEN
+from lossless.model.records import ContextChange
+from lossless.model.times import parse_time, row_time
+from lossless.settings import Settings
+from lossless.store.archive import Archive
+from lossless.store.bundles import BundleReader
+from lossless.store.bundles.writer import BundleWriter, message_copy
+from lossless.store.context import item_id
+from lossless.store.maintenance.deletion import EVERYWHERE, ForgetRound
+from lossless.transfer.files import PayloadCopier
+from lossless.transfer.merge_plan import (
+    LOST_REASON,
+    Alignment,
+    ImportPlan,
+    RowNumbers,
+    align_messages,
+    context_rows,
+    drop_column,
+    first_valid_time,
+    merged_conversations,
+    messages_below,
+    order_summaries,
+    rename_summary,
+    renumber_log,
+)
+from lossless.transfer.remnic_format import known_role, part_to_columns
 from lossless.transfer.reports import ImportReport
-from lossless.transfer.summaries import below, ordered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from datetime import datetime
+    from collections.abc import Callable, Collection, Iterable
 
-    from lossless.store.archive import Archive
-    from lossless.store.bundles import Bundle, MessageId, Values
-    from lossless.store.versions import Copy
-    from lossless.transfer.payloads import Payloads
+    from lossless.model.masking import CutText
+    from lossless.store.bundles import Bundle, MessageId, RowValues
+    from lossless.store.versions import MessageCopy
+    from lossless.transfer.lossless_claw import ImportOptions
+
+#: What lay in a file goes into one again: the lowest size that a setting can ask for.
+_FILE_TOKENS = 1000
+
+
+def with_forgotten_identities(archive: Archive, bundle: Bundle) -> Bundle:
+    """A conversation whose messages are told apart by what is kept of them, so that none is stored twice."""
+    if not archive.tombstones.rounds():
+        return bundle
+    number = bundle.conversation["conversation_id"]
+    others: dict[MessageId, str] = {}
+    for page in bundle.pages():
+        for message in page:
+            content = _kept_of(archive, number, message)
+            if content is not message["content"]:
+                others[message["message_id"]] = identity_hash(message["role"] or "", content)
+    keys = [replace(key, identity=others[key.id]) if key.id in others else key for key in bundle.keys]
+    return replace(bundle, keys=keys) if others else bundle
+
+
+def _kept_of(archive: Archive, number: object, message: RowValues) -> str:
+    content: str = message["content"]
+    print_ = message["fingerprint"]
+    for round_ in archive.tombstones.rounds():
+        if round_.cut is not None:
+            content = round_.cut(content)
+        elif print_ is not None:
+            digest = archive.tombstones.digest(print_)
+            if (digest, EVERYWHERE) in round_.whole or (digest, number) in round_.whole:
+                return FORGOTTEN
+    return content
+
+
+def forget_again(archive: Archive, vault: Vault | None, now: datetime) -> tuple[str, ...]:
+    """Cut out of what has come what was forgotten here; returns what could not be."""
+    touched = reapply_forgotten(_tools(archive, vault, now))
+    return () if touched is None else touched.left
+
+
+def mask_all(archive: Archive, vault: Vault | None, cut: CutText, now: datetime) -> tuple[str, ...]:
+    """Mask everything in an archive; returns what could not be."""
+    tools = _tools(archive, vault, now)
+    touched = apply_forget(tools, ForgetRequest(rounds=(ForgetRound(cut=cut),)))
+    return (*touched.left, *finish_forget(tools))
+
+
+def _tools(archive: Archive, vault: Vault | None, now: datetime) -> ForgetTools:
+    return ForgetTools(archive, vault, Summariser(Settings()), _FILE_TOKENS, now)
+
+
+#: Bytes for each message.
+_MARK = 20
+_TEXTS = ("session_key", "path", "header_id")
+
+
+def valid_pruned_rows(rows: Iterable[RowValues], report: ImportReport) -> list[RowValues]:
+    """The rows that an archive can keep, each once, in the order of their numbers; others are told of."""
+    found: dict[object, RowValues] = {}
+    for row in rows:
+        one = dict.fromkeys(_TEXTS) | row
+        if _is_sound(one):
+            found.setdefault((*(one[name] for name in _TEXTS), one["marks"]), one)
+        else:
+            report.warnings.append("a deleted conversation is remembered by what makes no sense: left out")
+    return sorted(found.values(), key=lambda row: row["number"])
+
+
+def keep_forks_of(bundle: Bundle, conversation_ids: Collection[object]) -> Bundle:
+    """A conversation that relies only on such as go the same way."""
+    rows = bundle.tables.get("fork_sources", [])
+    kept = [row for row in rows if row["source_id"] in conversation_ids]
+    return replace(bundle, tables=bundle.tables | {"fork_sources": kept})
+
+
+def _is_sound(row: RowValues) -> bool:
+    marks, number = row.get("marks"), row.get("number")
+    if not isinstance(marks, bytes) or not marks or len(marks) % _MARK or type(number) is not int:
+        return False
+    try:
+        parse_time(str(row.get("at")))
+    except ValueError:
+        return False
+    return all(row[name] is None or isinstance(row[name], str) for name in _TEXTS)
+
 
 #: Why an imported message may stand outside of a context when its own archive did not say.
 IMPORTED = "imported"
@@ -44,7 +154,7 @@ class Merger:
     def __init__(
         self,
         archive: Archive,
-        payloads: Payloads,
+        payloads: PayloadCopier,
         now: datetime,
         *,
         dry_run: bool = False,
@@ -68,7 +178,7 @@ class Merger:
 
     def add(self, bundle: Bundle) -> None:
         """One more conversation."""
-        bundle = known_again(self._archive, bundle)
+        bundle = with_forgotten_identities(self._archive, bundle)
         self.report.conversations_scanned += 1
         if self.report.dry_run:
             with self._archive.reading():
@@ -84,14 +194,14 @@ class Merger:
         self._forks += [(mine, row.get("source_id")) for row in bundle.tables.get("fork_sources", ())]
         self._progress(len(bundle.keys))
 
-    def finish(self, pruned: Iterable[Values] = ()) -> None:
+    def finish(self, pruned: Iterable[RowValues] = ()) -> None:
         """What concerns several conversations, or none: forks, what was deleted for good, what was forgotten."""
         self._keep_common(pruned)
         if not self.report.dry_run:
-            self.report.warnings += cut_again(self._archive, self._payloads.vault, self._now)
+            self.report.warnings += forget_again(self._archive, self._payloads.vault, self._now)
 
-    def _keep_common(self, pruned: Iterable[Values]) -> None:
-        found, came = sound_pruned(pruned, self.report), self._came
+    def _keep_common(self, pruned: Iterable[RowValues]) -> None:
+        found, came = valid_pruned_rows(pruned, self.report), self._came
         forks = [(came[one], came[other]) for one, other in self._forks if {one, other} <= came.keys()]
         if not found and not forks:
             return
@@ -104,9 +214,9 @@ class Merger:
 
     # --- what is there --------------------------------------------------------------------------------
 
-    def _plan(self, bundle: Bundle) -> Plan:
+    def _plan(self, bundle: Bundle) -> ImportPlan:
         target, known = self._find(bundle)
-        plan = Plan(bundle, target, known)
+        plan = ImportPlan(bundle, target, known)
         if target is None:
             ids = [key.id for key in bundle.keys]
             is_free = self._writer.is_free(bundle.conversation["conversation_id"], ids)
@@ -129,26 +239,26 @@ class Merger:
             self._bounded.add(bundle.session)
         return plan
 
-    def _copies(self, plan: Plan) -> list[tuple[int, Copy]]:
+    def _copies(self, plan: ImportPlan) -> list[tuple[int, MessageCopy]]:
         """Messages that are here already and come with wordings that they lack here."""
         if plan.target is None or not plan.messages:
             return []
         here = {key.id: key.identity for key in self._writer.keys(plan.target)}
         coming = {key.id: key.identity for key in plan.bundle.keys}
-        found: list[tuple[int, Copy]] = []
+        found: list[tuple[int, MessageCopy]] = []
         for page in plan.bundle.pages():
             for message in page:
                 id_ = plan.messages.get(message["message_id"])
                 is_other = id_ is not None and here[id_] != coming[message["message_id"]]
                 if id_ is None or not (is_other or message.get("versions")):
                     continue
-                parts = [as_columns(part, role_of(message["role"])) for part in message["parts"]]
-                copy = copy_of(message | {"parts": parts}, is_other=is_other)
+                parts = [part_to_columns(part, known_role(message["role"])) for part in message["parts"]]
+                copy = message_copy(message | {"parts": parts}, is_other=is_other)
                 if self._archive.versions.lacks(id_, copy):
                     found.append((id_, copy))
         return found
 
-    def _without_bytes(self, plan: Plan) -> list[Values]:
+    def _without_bytes(self, plan: ImportPlan) -> list[RowValues]:
         """Files that came without their bytes before, which this source has."""
         rows = {row["file_id"]: row for row in plan.bundle.tables.get("large_files", ())}
         there = self._archive.files.many(rows.keys() - plan.is_new["files"])
@@ -164,7 +274,7 @@ class Merger:
             if id_ in self._claimed:
                 continue
             there = self._writer.keys(id_)
-            found = align(bundle.keys, there)
+            found = align_messages(bundle.keys, there)
             same_run = candidate["session_id"] == bundle.session
             same_time = candidate["created_at"] == bundle.conversation["created_at"]
             if bundle.keys and there:
@@ -176,8 +286,8 @@ class Merger:
                 best = likeness, id_, found
         return (None, {}) if best is None else (best[1], best[2].known)
 
-    def _plan_summaries(self, plan: Plan) -> None:
-        found = ordered(plan.bundle)
+    def _plan_summaries(self, plan: ImportPlan) -> None:
+        found = order_summaries(plan.bundle)
         plan.dropped = found.dropped
         again = {one["summary_id"]: self._other_name(plan.bundle, one) for one in found.summaries}
         taken = self._writer.taken("summaries", [*again, *again.values()])
@@ -194,12 +304,12 @@ class Merger:
                 plan.summaries.append(one)
 
     @staticmethod
-    def _other_name(bundle: Bundle, one: Values) -> str:
+    def _other_name(bundle: Bundle, one: RowValues) -> str:
         """A name for a summary whose own is taken by another conversation; the same each time."""
         mine = "\0".join((bundle.session, str(bundle.conversation["session_key"]), one["summary_id"]))
         return new_summary_id(one["content"], mine)
 
-    def _count(self, plan: Plan) -> None:
+    def _count(self, plan: ImportPlan) -> None:
         report, bundle = self.report, plan.bundle
         report.conversations_inserted += plan.target is None
         report.conversations_joined += plan.target is not None and plan.gains
@@ -226,7 +336,7 @@ class Merger:
         if report.dry_run:
             self._count_reading(plan)
 
-    def _count_reading(self, plan: Plan) -> None:
+    def _count_reading(self, plan: ImportPlan) -> None:
         """What only the rows themselves tell."""
         if plan.new_count:
             for message in plan.new_messages():
@@ -235,7 +345,7 @@ class Merger:
             self._payloads.look(file, self.report)
         self.report.messages_hidden += self._lost_count(plan)
 
-    def _lost_count(self, plan: Plan) -> int:
+    def _lost_count(self, plan: ImportPlan) -> int:
         """How many messages will stand outside of the context without a cause."""
         hidden: set[object] = {row["item"] for row in plan.bundle.tables.get("hidden_items", ())}
         if plan.target is not None:
@@ -243,14 +353,14 @@ class Merger:
                 return 0
             names = {name: id_ for id_, name in (*plan.messages.items(), *plan.names.items())}
             hidden |= {names.get(item) for item in self._writer.hidden(plan.target)}
-        messages = below(ordered(plan.bundle).summaries)
+        messages = messages_below(order_summaries(plan.bundle).summaries)
         shown = {item["summary_id"] or item["message_id"] for item in plan.bundle.context} | hidden
         covered = {id_ for item in shown for id_ in messages.get(str(item), ())}
         return sum(key.id not in shown and key.id not in covered for key in plan.bundle.keys)
 
     # --- writing --------------------------------------------------------------------------------------
 
-    def _apply(self, plan: Plan) -> None:
+    def _apply(self, plan: ImportPlan) -> None:
         bundle = plan.bundle
         known = set(plan.messages.values())
         is_new = plan.target is None
@@ -268,14 +378,14 @@ class Merger:
         new = self._put_messages(plan, conversation_id, is_new=is_new) if len(known) < len(bundle.keys) else []
         for id_, copy in plan.copies:
             self._archive.versions.bring(id_, copy, self._now)
-        self._writer.put_summaries(conversation_id, [renamed(plan, one, self._now) for one in plan.summaries])
+        self._writer.put_summaries(conversation_id, [rename_summary(plan, one, self._now) for one in plan.summaries])
         pins = self._put_pins(plan, conversation_id)
         if is_new:
             self._writer.set_context(conversation_id, context_rows(plan, self._now))
             self._put_history(plan, conversation_id, pins)
             if plan.has_boundary:
                 size = self._archive.context.tokens(conversation_id)
-                boundary = Change("import", "import", IMPORTED, tokens_before=size, tokens_after=size)
+                boundary = ContextChange("import", "import", IMPORTED, tokens_before=size, tokens_after=size)
                 self._archive.context.log(conversation_id, boundary, self._now)
         elif new or plan.summaries:
             self._join_context(plan, conversation_id, known, new)
@@ -290,10 +400,10 @@ class Merger:
         """A host may have put messages before older ones; where no log came along that says so, this one does."""
         if moved := self._writer.moved(conversation_id):
             size = self._archive.context.tokens(conversation_id)
-            change = Change("branch", "import", IMPORTED, added=moved, tokens_before=size, tokens_after=size)
+            change = ContextChange("branch", "import", IMPORTED, added=moved, tokens_before=size, tokens_after=size)
             self._archive.context.log(conversation_id, change, self._now)
 
-    def _conflicts(self, plan: Plan) -> bool:
+    def _conflicts(self, plan: ImportPlan) -> bool:
         """Whether the archive has an active conversation under the same key."""
         given = plan.bundle.conversation
         if plan.target is not None or not given["active"] or given["session_key"] is None:
@@ -303,7 +413,7 @@ class Merger:
         self._actives.add(key)
         return is_taken or self._writer.has_active(key)
 
-    def _put_conversation(self, plan: Plan) -> int:
+    def _put_conversation(self, plan: ImportPlan) -> int:
         given = plan.bundle.conversation
         values = {name: value for name, value in given.items() if name != "conversation_id" or plan.keeps_numbers}
         values |= {"session_id": plan.bundle.session, "active": int(bool(given["active"]))}
@@ -313,7 +423,7 @@ class Merger:
             values |= {"active": 0, "archived_at": row_time(self._now), "archive_cause": "import"}
         return self._writer.put_conversation(values)
 
-    def _put_messages(self, plan: Plan, conversation_id: int, *, is_new: bool) -> list[int]:
+    def _put_messages(self, plan: ImportPlan, conversation_id: int, *, is_new: bool) -> list[int]:
         """Store what is new, in its order; returns the ids."""
         next_id, next_seq = self._writer.next_places(conversation_id)
         identities = {key.id: key.identity for key in plan.bundle.keys}
@@ -327,22 +437,22 @@ class Merger:
                 if given in known:
                     continue
                 plan.messages[given] = given if plan.keeps_numbers else next_id + len(added)
-                at = time_or(message["created_at"], at, self._now)
+                at = first_valid_time(message["created_at"], at, self._now)
                 added.append(plan.messages[given])
                 seq = message["seq"] if keeps_places else next_seq + len(added) - 1
-                role = role_of(message["role"])
+                role = known_role(message["role"])
                 batch.append(
                     message
                     | {"message_id": plan.messages[given], "seq": seq, "role": role, "created_at": at,
                        "identity_hash": identities[given], "token_count": message["token_count"] or 0,
-                       "parts": [as_columns(part, role) for part in message["parts"]]}
+                       "parts": [part_to_columns(part, role) for part in message["parts"]]}
                 )  # fmt: skip
             if batch:
                 self._writer.put_messages(conversation_id, plan.bundle.session, batch)
                 self.report.message_parts_inserted += sum(len(message["parts"]) for message in batch)
         return added
 
-    def _join_context(self, plan: Plan, conversation_id: int, known: set[int], new: list[int]) -> None:
+    def _join_context(self, plan: ImportPlan, conversation_id: int, known: set[int], new: list[int]) -> None:
         """The context of a conversation that went on: as it comes, where the archive has not gone its own way."""
         items = self._archive.context.items(conversation_id)
         there = [item_id(item) for item in items]
@@ -357,7 +467,7 @@ class Merger:
                 self._archive.context.put_message(conversation_id, ordinal + n, id_, self._now)
         after = self._archive.context.items(conversation_id)
         left = [item_id(item) for item in after]
-        change = Change(
+        change = ContextChange(
             "import", "import", IMPORTED,
             removed=tuple(item for item in there if item not in set(left)),
             added=tuple(item for item in left if item not in set(there)),
@@ -365,7 +475,7 @@ class Merger:
         )  # fmt: skip
         self._archive.context.log(conversation_id, change, self._now)
 
-    def _goes_along(self, plan: Plan, known: set[int]) -> bool:
+    def _goes_along(self, plan: ImportPlan, known: set[int]) -> bool:
         """Whether the archive has done nothing of its own with this context."""
         assert plan.target is not None
         there = {item_id(item) for item in self._archive.context.items(plan.target)}
@@ -375,12 +485,12 @@ class Merger:
 
     # --- what stands beside ---------------------------------------------------------------------------
 
-    def _new_pins(self, plan: Plan) -> list[Values]:
+    def _new_pins(self, plan: ImportPlan) -> list[RowValues]:
         pinned = set() if plan.target is None else self._writer.pinned(plan.target)
         rows = plan.bundle.tables.get("pins", ())
         return [row for row in rows if (plan.messages.get(row["message_id"]), row["content"]) not in pinned]
 
-    def _put_pins(self, plan: Plan, conversation_id: int) -> dict[int, int]:
+    def _put_pins(self, plan: ImportPlan, conversation_id: int) -> dict[int, int]:
         """Store what is pinned; returns the numbers of pins by those they had."""
         pins = [row | {"message_id": plan.messages.get(row["message_id"])} for row in self._new_pins(plan)]
         real = [row for row in pins if row["message_id"] is not None or row["content"] is not None]
@@ -389,7 +499,7 @@ class Merger:
             self._writer.put_beside("pins", conversation_id, [row | {"pin_id": number}])
         return {row["pin_id"]: number for row, number in zip(real, numbers, strict=True) if "pin_id" in row}
 
-    def _put_beside(self, plan: Plan, conversation_id: int, *, is_new: bool) -> None:
+    def _put_beside(self, plan: ImportPlan, conversation_id: int, *, is_new: bool) -> None:
         tables, writer = plan.bundle.tables, self._writer
         briefs = [row for row in tables.get("focus_briefs", ()) if row["brief_id"] in plan.is_new["briefs"]]
         if not is_new:
@@ -409,20 +519,20 @@ class Merger:
         keys = [row for row in tables.get("turn_keys", ()) if row["turn_key"] not in done]
         writer.put_beside("turn_keys", conversation_id, keys)
 
-    def _put_history(self, plan: Plan, conversation_id: int, pins: dict[int, int]) -> None:
+    def _put_history(self, plan: ImportPlan, conversation_id: int, pins: dict[int, int]) -> None:
         """What a new conversation brings of its past: the log of its context, checkpoints, counters, debt."""
         tables = plan.bundle.tables
         given = tables.get("context_log", [])
         ids = [row["log_id"] for row in given]
         logs = dict(zip(ids, self._writer.numbers("context_log", ids), strict=True))
-        numbers = Numbers(conversation_id, logs, pins, self._came)
-        log, former = log_and_former(plan, numbers, given, tables.get("former_summaries", []))
+        numbers = RowNumbers(conversation_id, logs, pins, self._came)
+        log, former = renumber_log(plan, numbers, given, tables.get("former_summaries", []))
         self._writer.put_beside("context_log", conversation_id, log)
         self._writer.put_beside("former_summaries", conversation_id, former)
         if not plan.keeps_numbers:  # the logs of what was merged tell of messages that came with this one
-            for source in merged_from(given) & self._emptied:
-                self._writer.forget_messages(self._came[source], LOST)
-        epochs = unnumbered(tables.get("transcript_epochs", []), "epoch_id")
+            for source in merged_conversations(given) & self._emptied:
+                self._writer.forget_messages(self._came[source], LOST_REASON)
+        epochs = drop_column(tables.get("transcript_epochs", []), "epoch_id")
         self._writer.put_beside("transcript_epochs", conversation_id, epochs)
         for table in _STATES:
             rows = tables.get(table, [])
@@ -432,3 +542,28 @@ class Merger:
             if table == "conversation_compaction_maintenance":
                 rows = [row | {"running": 0} for row in rows]
             self._writer.put_beside(table, conversation_id, rows)
+
+
+def import_redacted(
+    archive: Archive,
+    vault: Vault | None,
+    options: ImportOptions,
+    redact: CutText,
+    bring: Callable[[Archive, Vault, ImportOptions], ImportReport],
+) -> ImportReport:
+    """Import into an archive in memory, mask what must not be kept there, and import that."""
+    now = datetime.now(UTC)
+    with TemporaryDirectory(prefix="lossless-") as folder, Archive.open(":memory:") as staged:
+        files = Vault(Path(folder))
+        first = bring(staged, files, replace(options, dry_run=False, progress=None))
+        left = mask_all(staged, files, redact, now)
+        with staged.reading():
+            reader = BundleReader(staged.database)
+            payloads = PayloadCopier(vault, (Path(folder),))
+            merger = Merger(archive, payloads, now, dry_run=options.dry_run, progress=options.progress)
+            for conversation in reader.conversations():
+                merger.add(reader.bundle(conversation))
+            merger.finish(reader.pruned())
+    merger.report.warnings += [*first.warnings, *left]
+    merger.report.events_dropped = first.events_dropped
+    return merger.report

@@ -1,23 +1,27 @@
-"""What becomes of one conversation that comes in: its rows under the archive's ids. Pure."""
+"""What merging one conversation changes, as values: messages aligned with those that are there, summaries in order,
+rows and the context log under the archive's ids. Pure.
+"""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from lossless.model.times import parse_time, row_time
+from lossless.ingest.match import ShownMessage, StoredMark, match
+from lossless.model.times import parse_time, row_time, state_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from lossless.store.bundles import Bundle, MessageId, Values
-    from lossless.store.versions import Copy
+    from lossless.store.bundles import Bundle, MessageId, MessageKey, RowValues
+    from lossless.store.versions import MessageCopy
 
 
 @dataclass(slots=True)
-class Plan:
+class ImportPlan:
     """What becomes of one conversation."""
 
     bundle: Bundle
@@ -25,16 +29,16 @@ class Plan:
     target: int | None
     messages: dict[MessageId, int]
     keeps_numbers: bool = False
-    summaries: list[Values] = field(default_factory=list)
+    summaries: list[RowValues] = field(default_factory=list)
     #: The ids that summaries have in the archive.
     names: dict[str, str] = field(default_factory=dict)
     known_summaries: int = 0
     dropped: list[str] = field(default_factory=list)
     is_new: dict[str, set[str]] = field(default_factory=dict)
     #: Files whose rows are here and whose bytes only the source has.
-    without_bytes: list[Values] = field(default_factory=list)
+    without_bytes: list[RowValues] = field(default_factory=list)
     #: Messages that are here already and come with other words, by their ids here.
-    copies: list[tuple[int, Copy]] = field(default_factory=list)
+    copies: list[tuple[int, MessageCopy]] = field(default_factory=list)
     #: Whether this conversation gets the boundary of its session.
     has_boundary: bool = False
 
@@ -68,7 +72,7 @@ class Plan:
         """Whether the conversation is new or gains something."""
         return self.target is None or self.gains
 
-    def new_messages(self) -> Iterator[Values]:
+    def new_messages(self) -> Iterator[RowValues]:
         """The messages that are not here yet."""
         known = frozenset(self.messages)
         for page in self.bundle.pages():
@@ -81,7 +85,7 @@ class Plan:
         pages = self.bundle.pages()
         return sum(len(one["parts"]) for page in pages for one in page if one["message_id"] in self.messages)
 
-    def new_files(self) -> list[Values]:
+    def new_files(self) -> list[RowValues]:
         """The rows of files that are not here yet."""
         return [row for row in self.bundle.tables.get("large_files", ()) if row["file_id"] in self.is_new["files"]]
 
@@ -90,7 +94,7 @@ class Plan:
         return self.names.get(item) or self.messages.get(item)
 
 
-def renamed(plan: Plan, one: Values, now: datetime) -> Values:
+def rename_summary(plan: ImportPlan, one: RowValues, now: datetime) -> RowValues:
     """A summary under the archive's ids."""
     changed = [(plan.messages[id_], str(at)) for id_, at in one.get("stale", ()) if id_ in plan.messages]
     return one | {
@@ -104,9 +108,9 @@ def renamed(plan: Plan, one: Values, now: datetime) -> Values:
     }
 
 
-def context_rows(plan: Plan, now: datetime) -> list[Values]:
+def context_rows(plan: ImportPlan, now: datetime) -> list[RowValues]:
     """The context of the conversation under the archive's ids."""
-    found: dict[int | str, Values] = {}
+    found: dict[int | str, RowValues] = {}
     for item in plan.bundle.context:
         is_message = item["summary_id"] is None
         id_ = plan.messages.get(item["message_id"]) if is_message else plan.names.get(item["summary_id"])
@@ -116,7 +120,7 @@ def context_rows(plan: Plan, now: datetime) -> list[Values]:
     return list(found.values())
 
 
-def time_or(given: object, other: str, now: datetime) -> str:
+def first_valid_time(given: object, other: str, now: datetime) -> str:
     """A time that can be read: the one given, else another, else now."""
     for text in (given, other):
         try:
@@ -127,6 +131,368 @@ def time_or(given: object, other: str, now: datetime) -> str:
     return row_time(now)
 
 
-def unnumbered(rows: list[Values], name: str) -> list[Values]:
+def drop_column(rows: list[RowValues], name: str) -> list[RowValues]:
     """Rows without their numbers: the archive gives its own."""
     return [{key: value for key, value in row.items() if key != name} for row in rows]
+
+
+#: Why a step of an imported log cannot be undone.
+LOST_REASON = "it came from another archive, and not all that it changed came along"
+
+
+@dataclass(frozen=True, slots=True)
+class RowNumbers:
+    """What the rows of a conversation are numbered by here, by the numbers they had."""
+
+    conversation_id: int
+    logs: Mapping[int, int]
+    pins: Mapping[int, int] = field(default_factory=dict)
+    #: The conversations of the same source that came before.
+    conversations: Mapping[Any, int] = field(default_factory=dict)
+
+
+def merged_conversations(log: Sequence[RowValues]) -> set[Any]:
+    """The conversations whose messages a log says to have been merged, by their numbers there."""
+    sources = [_read(row.get("detail")).get("sources") for row in log if row["action"] == "merge"]
+    found = [one.get("id") for some in sources if isinstance(some, list) for one in some if isinstance(one, dict)]
+    return {id_ for id_ in found if isinstance(id_, int | str)}
+
+
+class _LeftBehindError(Exception):
+    """Something that a step needs did not come along."""
+
+
+def renumber_log(
+    plan: ImportPlan, numbers: RowNumbers, log: Sequence[RowValues], former: Sequence[RowValues]
+) -> tuple[list[RowValues], list[RowValues]]:
+    """The lines of a log, and the summaries as they were before their changes."""
+    kept, lost = [], set()
+    for row in former:
+        log_id = int(given) if (given := str(row.get("log_id"))).isdecimal() else 0  # files have it as a text
+        try:
+            kept.append(_former(plan, numbers, row, log_id))
+        except _LeftBehindError:
+            lost.add(log_id)
+    found = [_line(plan, numbers, row, is_lost=row["log_id"] in lost) for row in log]
+    return found, kept
+
+
+def _line(plan: ImportPlan, numbers: RowNumbers, row: RowValues, *, is_lost: bool) -> RowValues:
+    detail = _read(row.get("detail"))
+    removed, added = _items(plan, row["removed"]), _items(plan, row["added"])
+    try:
+        if row["action"] == "undo":
+            undone = numbers.logs.get(detail.get("undoes", 0))
+            detail = {} if undone is None else {"undoes": undone}
+        elif is_lost or None in (*removed, *added):
+            raise _LeftBehindError
+        else:
+            detail = _detail(plan, numbers, row["action"], detail)
+    except _LeftBehindError:
+        detail = {"lost": LOST_REASON}
+    return row | {
+        "log_id": numbers.logs[row["log_id"]],
+        "removed": json.dumps([item for item in removed if item is not None]),
+        "added": json.dumps([item for item in added if item is not None]),
+        "detail": json.dumps(detail) if detail else None,
+    }
+
+
+def _items(plan: ImportPlan, text: Any) -> list[int | str | None]:
+    """The items of a JSON list under the archive's ids, None for a message that is not here.
+
+    Summaries that are gone keep their names.
+    """
+    try:
+        items = json.loads(text)
+    except (TypeError, ValueError):
+        return []
+    return [_item(plan, item) for item in items if isinstance(item, int | str)] if isinstance(items, list) else []
+
+
+def _item(plan: ImportPlan, item: int | str) -> int | str | None:
+    return plan.item(item) or (item if plan.keeps_numbers or isinstance(item, str) else None)
+
+
+def _read(text: Any) -> dict[str, Any]:
+    try:
+        found = json.loads(text) if isinstance(text, str) else {}
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _detail(plan: ImportPlan, numbers: RowNumbers, action: str, detail: dict[str, Any]) -> dict[str, Any]:
+    """What undoing a step needs, under the archive's numbers."""
+    try:
+        match action:
+            case "transplant" if detail and "lost" not in detail:
+                return detail | _things(plan, detail) | {"messages": _all(plan, detail["messages"])}
+            case "merge" if detail and "lost" not in detail:
+                return _merge(plan, numbers, detail)
+            case "transplant" | "merge":
+                return detail or {"lost": LOST_REASON}
+            case _:
+                return detail
+    except (KeyError, TypeError, ValueError):  # a log that others wrote into
+        raise _LeftBehindError from None
+
+
+def _things(plan: ImportPlan, one: dict[str, Any]) -> dict[str, Any]:
+    """Summaries and files; a file that another conversation has here is none of it."""
+    files = [id_ for id_ in one["files"] if id_ in plan.is_new["files"]]
+    return {"summaries": _all(plan, one["summaries"]), "files": files}
+
+
+def _all(plan: ImportPlan, items: Sequence[int | str]) -> list[int | str]:
+    found = [item for given in items if (item := _item(plan, given)) is not None]
+    if len(found) < len(items):
+        raise _LeftBehindError
+    return found
+
+
+def _merge(plan: ImportPlan, numbers: RowNumbers, detail: dict[str, Any]) -> dict[str, Any]:
+    if not plan.keeps_places:
+        raise _LeftBehindError
+    ids = [[[_all(plan, [id_])[0], entry, event] for id_, entry, event in rows] for rows in detail["ids"]]
+    sources = [_source(plan, numbers, source) for source in detail["sources"]]
+    return detail | {"sources": sources, "ids": ids, "superseded": _all(plan, detail["superseded"])}
+
+
+def _source(plan: ImportPlan, numbers: RowNumbers, source: dict[str, Any]) -> dict[str, Any]:
+    came_as = numbers.conversations.get(source["id"], source["id"] if plan.keeps_numbers else None)
+    if came_as is None:
+        raise _LeftBehindError
+    return source | _things(plan, source) | {
+        "id": came_as,
+        "context": [[ordinal, _all(plan, [item])[0]] for ordinal, item in source["context"]],
+        "hidden": _all(plan, source["hidden"]),
+        "pins": [numbers.pins[pin] for pin in source["pins"] if pin in numbers.pins],
+        "briefs": [[id_, status] for id_, status in source["briefs"] if id_ in plan.is_new["briefs"]],
+    }  # fmt: skip
+
+
+def _former(plan: ImportPlan, numbers: RowNumbers, row: RowValues, log_id: int) -> RowValues:
+    """A summary as it was, under the archive's numbers."""
+    try:
+        state = _read(row["state"])
+        name = _all(plan, [row["summary_id"]])[0]
+        state["row"] = state["row"] | {"summary_id": name, "conversation_id": numbers.conversation_id}
+        state["messages"], state["sources"] = _all(plan, state["messages"]), _all(plan, state["sources"])
+        here = numbers.logs[log_id]
+    except (KeyError, TypeError):
+        raise _LeftBehindError from None
+    return {"log_id": here, "summary_id": name, "state": json.dumps(state, separators=(",", ":"))}
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """Messages that are there already: the id they come with → the archive's id.
+
+    `is_sure` when ids of the host or text with its time agree, not the text alone.
+    """
+
+    known: dict[MessageId, int]
+    is_sure: bool
+
+
+def align_messages(coming: Sequence[MessageKey], there: Sequence[MessageKey]) -> Alignment:
+    """Pair messages by the host's ids, by a common beginning, by text and time, and by place, role and time.
+
+    A provider's own id says nothing by itself, as calls use ids again; two that differ tell messages apart. Each is
+    paired once, so nothing is doubled and repeats are kept. What stands between the same neighbours, of the same role
+    and said at the same time, is one message that was edited on one side; other words elsewhere are another message.
+    """
+    begin = _common(coming, there)
+    marks, others = _marks(coming, begin), _marks(there, begin)
+    named = {key.entry_id: n for n, key in enumerate(there) if key.entry_id is not None}
+    known = {n: named[key.entry_id] for n, key in enumerate(coming) if key.entry_id in named}
+    both = set(marks) & set(others)
+    shown = [n for n, mark in enumerate(marks) if n in known or mark in both]
+    taken = set(known.values())
+    stored = [n for n, mark in enumerate(others) if n in taken or mark in both]
+    place = {n: k for k, n in enumerate(stored)}
+    found = match(
+        [ShownMessage(marks[n], "user", place[known[n]] if n in known else None) for n in shown],
+        [StoredMark(others[n], "user") for n in stored],
+        _EqualMessages([coming[n] for n in shown], [there[n] for n in stored]),
+        last=range(len(stored)),
+        follows=begin > 0,
+    )
+    pairs = [(coming[shown[w]], there[stored[s]]) for w, s in enumerate(found.rows) if s is not None]
+    pairs += _edited(coming, there, {one.id: int(other.id) for one, other in pairs})
+    is_sure = any(_is_sure(one, other) for one, other in pairs)
+    return Alignment({one.id: int(other.id) for one, other in pairs}, is_sure)
+
+
+def _common(coming: Sequence[MessageKey], there: Sequence[MessageKey]) -> int:
+    """How many messages both begin with, whenever they were said."""
+    size = min(len(coming), len(there))
+    return next((n for n in range(size) if coming[n].identity != there[n].identity), size)
+
+
+def _marks(keys: Sequence[MessageKey], begin: int) -> list[bytes]:
+    """What tells messages apart: what they say, and behind a common beginning when."""
+    return [(key.identity if n < begin else f"{key.identity} {_second(key)}").encode() for n, key in enumerate(keys)]
+
+
+def _second(key: MessageKey) -> str:
+    return key.created_at[:19]
+
+
+def _is_sure(one: MessageKey, other: MessageKey) -> bool:
+    is_named = one.entry_id is not None and one.entry_id == other.entry_id
+    is_event = one.event_key is not None and one.event_key == other.event_key
+    return is_named or is_event or _second(one) == _second(other)
+
+
+class _EqualMessages:
+    """Only equal messages are one, and only if no id tells them apart; words are not compared."""
+
+    def __init__(self, coming: Sequence[MessageKey], there: Sequence[MessageKey]) -> None:
+        self._coming, self._there = coming, there
+
+    def may_be(self, shown: int, row: int) -> bool:
+        one, other = self._coming[shown], self._there[row]
+        if one.identity != other.identity:
+            return False
+        ids = ((one.entry_id, other.entry_id), (one.event_key, other.event_key))
+        return all(mine is None or theirs is None or mine == theirs for mine, theirs in ids)
+
+    def likeness(self, shown: int, row: int) -> float:  # noqa: ARG002
+        return 0.0
+
+    def holds(self, shown: int, rows: Sequence[int]) -> bool:  # noqa: ARG002
+        return False
+
+    def is_held(self, shown: Sequence[int], row: int) -> bool:  # noqa: ARG002
+        return False
+
+    def uses_tools(self, row: int) -> bool:  # noqa: ARG002
+        return False
+
+    def is_gap_mark(self, shown: int) -> bool:  # noqa: ARG002
+        return False
+
+    def is_lesser(self, shown: int, row: int) -> bool:  # noqa: ARG002
+        return False
+
+    def are_rewritten(self, pairs: Sequence[tuple[int, int]]) -> bool:  # noqa: ARG002
+        return False
+
+
+def _edited(
+    coming: Sequence[MessageKey], there: Sequence[MessageKey], known: Mapping[MessageId, int]
+) -> list[tuple[MessageKey, MessageKey]]:
+    """Messages in other words: runs between messages that are known, as long on both sides."""
+    found: list[tuple[MessageKey, MessageKey]] = []
+    places = {key.id: n for n, key in enumerate(there)}
+    taken = set(known.values())
+    at = 0
+    while known and at < len(coming):
+        if coming[at].id in known:
+            at += 1
+            continue
+        end = next((n for n in range(at, len(coming)) if coming[n].id in known), len(coming))
+        first = places[known[coming[at - 1].id]] + 1 if at else 0
+        last = places[known[coming[end].id]] if end < len(coming) else len(there)
+        mine, theirs = coming[at:end], there[first:last]
+        if len(mine) == len(theirs) and all(_is_edited(*two, taken) for two in zip(mine, theirs, strict=True)):
+            found += zip(mine, theirs, strict=True)
+        at = end
+    return found
+
+
+def _is_edited(one: MessageKey, other: MessageKey, taken: Collection[MessageId]) -> bool:
+    is_same = one.role == other.role and one.created_at[:19] == other.created_at[:19]
+    return is_same and other.id not in taken and None in (one.entry_id, other.entry_id)
+
+
+@dataclass(frozen=True, slots=True)
+class OrderedSummaries:
+    """Summaries that stand on something, sources first; and the ids of those that stand on nothing."""
+
+    summaries: list[RowValues]
+    dropped: list[str]
+
+
+def order_summaries(bundle: Bundle) -> OrderedSummaries:
+    """The summaries of a conversation, each made of messages or summaries of the same conversation."""
+    messages = {key.id: key for key in bundle.keys}
+    given = {one["summary_id"]: one for one in bundle.summaries}
+    done: dict[str, RowValues] = {}
+    for id_ in sources_first(given):
+        one = given[id_]
+        made_of = [source for source in dict.fromkeys(one["sources"]) if source in done]
+        said = [message for message in dict.fromkeys(one["messages"]) if message in messages]
+        if one["kind"] == "leaf" or not made_of:
+            made_of = [] if said else made_of
+        if made_of:
+            done[id_] = one | _condensed([done[source] for source in made_of], one) | {"messages": []}
+        elif said:
+            done[id_] = one | _leaf([messages[message] for message in said], one) | {"messages": said}
+        else:
+            continue
+        done[id_]["sources"] = made_of
+    return OrderedSummaries(list(done.values()), [id_ for id_ in given if id_ not in done])
+
+
+def sources_first(given: Mapping[str, RowValues]) -> list[str]:
+    """The ids so that each comes after its sources; those in a circle are left out."""
+    waiting = {id_: {source for source in one["sources"] if source in given} for id_, one in given.items()}
+    used_in: dict[str, list[str]] = {}
+    for id_, sources in waiting.items():
+        for source in sources:
+            used_in.setdefault(source, []).append(id_)
+    ready = [id_ for id_, sources in waiting.items() if not sources]
+    for id_ in ready:
+        for above in used_in.get(id_, ()):
+            waiting[above].discard(id_)
+            if not waiting[above]:
+                ready.append(above)
+    return ready
+
+
+def _leaf(messages: Sequence[MessageKey], one: RowValues) -> RowValues:
+    return {
+        "kind": "leaf", "depth": 0, "descendant_count": 0, "descendant_token_count": 0,
+        "source_message_token_count": sum(key.tokens for key in messages),
+        **_span(one, [key.created_at for key in messages], [key.created_at for key in messages]),
+    }  # fmt: skip
+
+
+def _condensed(sources: Sequence[RowValues], one: RowValues) -> RowValues:
+    return {
+        "kind": "condensed",
+        "depth": max(source["depth"] for source in sources) + 1,
+        "descendant_count": sum(source["descendant_count"] + 1 for source in sources),
+        "descendant_token_count": sum(source["token_count"] + source["descendant_token_count"] for source in sources),
+        "source_message_token_count": sum(source["source_message_token_count"] for source in sources),
+        **_span(one, [source["earliest_at"] for source in sources], [source["latest_at"] for source in sources]),
+    }
+
+
+def _span(one: RowValues, begins: Sequence[Any], ends: Sequence[Any]) -> RowValues:
+    """The span that the summary has, else that of its sources."""
+    return {
+        "earliest_at": one["earliest_at"] or _time(min(filter(None, begins), default=None)),
+        "latest_at": one["latest_at"] or _time(max(filter(None, ends), default=None)),
+    }
+
+
+def _time(text: str | None) -> str | None:
+    try:
+        return None if text is None else state_time(parse_time(text))
+    except ValueError:
+        return None
+
+
+def messages_below(summaries: Sequence[RowValues]) -> dict[str, list[MessageId]]:
+    """All messages below each summary, in the order of its sources; summaries come sources first."""
+    found: dict[str, list[MessageId]] = {}
+    for one in summaries:
+        mine = list(one["messages"])
+        for source in one["sources"]:
+            mine += found.get(source, [])
+        found[one["summary_id"]] = mine
+    return found

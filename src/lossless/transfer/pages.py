@@ -1,31 +1,44 @@
-"""Conversations as people read them: what was said, what was called, what it was summed up to."""
+"""Export conversations as files for people: JSON lines, Markdown, or HTML pages that hold all they need and run
+nothing.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import html
 import json
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless import formats
-from lossless.errors import ArchiveError, NotFound
-from lossless.files.intercept import restored
-from lossless.files.keep import reader
+from lossless.errors import ArchiveCorrupt, ArchiveError, NotFound
+from lossless.files.intercept import restore_message
+from lossless.files.vault import payload_reader
 from lossless.model.messages import File, Opaque, Reasoning, ToolCall
+from lossless.model.paths import create_private_file, expand_path
+from lossless.store.bundles import BundleReader
+from lossless.store.bundles.other_programs import explain_bad_text
+from lossless.store.bundles.writer import BundleWriter
+from lossless.transfer.files import check_written, writing_folder
+from lossless.transfer.lossless_claw import select_conversations, unknown_session_warnings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from lossless.files.vault import Vault
     from lossless.model.messages import Json, StoredMessage
     from lossless.model.summaries import Summary
     from lossless.store.archive import Archive
+    from lossless.store.bundles import RowValues
+    from lossless.transfer.lossless_claw import ExportOptions
 
 _PAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ReadableMessage:
     """A message to be read: its text, what it thought, what it called, what it carried, why it is hidden."""
 
     id: int
@@ -39,12 +52,14 @@ class Said:
     hidden: str | None = None
 
 
-def said(archive: Archive, conversation_id: int, hidden: dict[int | str, str]) -> Iterator[Said]:
+def readable_messages(
+    archive: Archive, conversation_id: int, hidden: dict[int | str, str]
+) -> Iterator[ReadableMessage]:
     """The messages of a conversation, oldest first."""
-    for stored in in_order(archive, conversation_id):
+    for stored in iter_messages(archive, conversation_id):
         parts = stored.message.parts
         calls = tuple((part.name, _input(part.input)) for part in parts if isinstance(part, ToolCall))
-        yield Said(
+        yield ReadableMessage(
             stored.id,
             stored.seq,
             stored.message.role,
@@ -57,7 +72,7 @@ def said(archive: Archive, conversation_id: int, hidden: dict[int | str, str]) -
         )
 
 
-def in_order(archive: Archive, conversation_id: int) -> Iterator[StoredMessage]:
+def iter_messages(archive: Archive, conversation_id: int) -> Iterator[StoredMessage]:
     """The stored messages of a conversation, oldest first, never all of them in memory."""
     after = 0
     while page := archive.messages.in_order(conversation_id, after, _PAGE):
@@ -65,14 +80,14 @@ def in_order(archive: Archive, conversation_id: int) -> Iterator[StoredMessage]:
         after = page[-1].seq
 
 
-def originals(archive: Archive, vault: Vault | None, conversation_id: int) -> Iterator[dict[str, Json]]:
+def original_messages(archive: Archive, vault: Vault | None, conversation_id: int) -> Iterator[dict[str, Json]]:
     """Each message as it came, with its id and time around it, as `lcm append` reads it."""
-    for stored in in_order(archive, conversation_id):
+    for stored in iter_messages(archive, conversation_id):
         message = stored.message
         recipe = archive.files.recipes([stored.id]).get(stored.id)
         if recipe is not None and vault is not None:
             try:
-                message = restored(message, recipe, reader(archive.files, vault), formats.decode)
+                message = restore_message(message, recipe, payload_reader(archive.files, vault), formats.decode)
             except (NotFound, ArchiveError):
                 message = stored.message
         if message.body is None and message.parts:
@@ -85,7 +100,7 @@ def originals(archive: Archive, vault: Vault | None, conversation_id: int) -> It
         yield line
 
 
-def summaries(archive: Archive, ids: list[str]) -> list[Summary]:
+def sorted_summaries(archive: Archive, ids: list[str]) -> list[Summary]:
     """Summaries, the widest first, then in the order of what they cover."""
     found = archive.summaries.many(ids)
     return sorted(found, key=lambda one: (-one.depth, str(one.earliest_at), one.id))
@@ -105,3 +120,232 @@ def _attached(part: File | Opaque) -> str:
     if isinstance(part, File):
         return " ".join(filter(None, ("file", part.name, part.mime)))
     return f"block of type {part.type}"
+
+
+PageFormat: TypeAlias = Literal["jsonl", "markdown", "html"]
+_ENDINGS: dict[PageFormat, str] = {"jsonl": "jsonl", "markdown": "md", "html": "html"}
+
+_STYLE = (
+    ":root{color-scheme:light dark}"
+    "body{font:16px/1.5 system-ui,sans-serif;max-width:50rem;margin:2rem auto;padding:0 1rem}"
+    "article{border-left:.25rem solid #8888;margin:1rem 0;padding:.1rem 1rem}article.user{border-color:#2a7}"
+    "article.assistant{border-color:#27c}article.tool{border-color:#c82}article.hidden{opacity:.6}"
+    "header{color:#888;font-size:.85rem}pre{white-space:pre-wrap;overflow-wrap:anywhere;font:inherit;margin:.4rem 0;"
+    "unicode-bidi:isolate}pre.code{font:.85rem/1.4 ui-monospace,monospace}bdi{overflow-wrap:anywhere}"
+    "table{border-collapse:collapse}td,th{text-align:left;padding:.2rem .8rem .2rem 0;vertical-align:top}"
+)
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+#: Control characters that have no place in a page, made visible.
+_VISIBLE = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n\r"} | {0x7F: 0x2421}
+
+
+@dataclass(slots=True)
+class PagesReport:
+    """What was written: one file a conversation, and for HTML an index."""
+
+    folder: str
+    files: list[str] = field(default_factory=list)
+    conversations: int = 0
+    messages: int = 0
+    summaries: int = 0
+    warnings: list[str] = field(default_factory=list)
+
+
+class _PageFile:
+    """A file that is being written; when the block ends well it was read back and is what was written."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._digest = path, hashlib.sha256()
+
+    def __enter__(self) -> _PageFile:
+        if not self._path.exists():
+            create_private_file(self._path)
+        self._file = self._path.open("wb")
+        return self
+
+    def __exit__(self, failure: object, *_: object) -> None:
+        self._file.close()
+        if failure is None:
+            check_written(self._path, self._digest.hexdigest())
+
+    def write(self, text: str) -> None:
+        """Some more text; what UTF-8 cannot hold becomes a question mark."""
+        data = text.encode("utf-8", "replace")
+        self._digest.update(data)
+        self._file.write(data)
+
+
+def export_pages(
+    archive: Archive, vault: Vault | None, target: str | Path, kind: PageFormat, options: ExportOptions
+) -> PagesReport:
+    """One file for each conversation, in a folder: JSON lines that `lcm append` reads, Markdown, or HTML.
+
+    Each is read back, and its messages are counted, before all of them take their places together.
+    """
+    report = PagesReport(str(expand_path(target).absolute()))
+    hidden = BundleWriter(archive).hidden
+    with (
+        archive.reading(),
+        explain_bad_text(archive.path),
+        writing_folder(target, overwrite=options.overwrite) as folder,
+    ):
+        source = BundleReader(archive.database)
+        conversations = source.conversations()
+        report.warnings += unknown_session_warnings(conversations, options.sessions)
+        wanted = select_conversations(conversations, options.sessions)
+        for conversation in wanted:
+            number = conversation["conversation_id"]
+            name = file_name(number, str(conversation["session_key"] or conversation["session_id"]), _ENDINGS[kind])
+            found = sorted_summaries(archive, [one["summary_id"] for one in source.summaries(number)])
+            with _PageFile(folder / name) as page:
+                if kind == "jsonl":
+                    count = _lines(page, archive, vault, number)
+                else:
+                    write = _markdown if kind == "markdown" else _html
+                    count = write(page, conversation, found, readable_messages(archive, number, hidden(number)))
+            if count != len(source.keys(number)):
+                raise ArchiveCorrupt(
+                    f"conversation {number} has {len(source.keys(number))} messages; {count} were read"
+                )
+            report.files.append(name)
+            report.conversations += 1
+            report.messages += count
+            report.summaries += len(found)
+            if options.progress:
+                options.progress(count)
+        if kind == "html":
+            with _PageFile(folder / "index.html") as page:
+                _index(page, wanted, report.files)
+    return report
+
+
+def _lines(file: _PageFile, archive: Archive, vault: Vault | None, conversation_id: int) -> int:
+    count = 0
+    for line in original_messages(archive, vault, conversation_id):
+        text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
+        file.write((text if text.isprintable() else json.dumps(line, separators=(",", ":"))) + "\n")
+        count += 1
+    return count
+
+
+# --- Markdown ------------------------------------------------------------------------------------------------
+
+
+def _markdown(
+    file: _PageFile, conversation: RowValues, found: Sequence[Summary], messages: Iterator[ReadableMessage]
+) -> int:
+    file.write(f"# {_line(_title(conversation))}\n\n")
+    for name, value in _facts(conversation):
+        file.write(f"- {name}: {_line(value)}\n")
+    if found:
+        file.write("\n## Summaries\n")
+    for one in found:
+        file.write(f"\n### {one.id} ({one.kind}, depth {one.depth}, {one.tokens} tokens)\n\n{_quoted(one.content)}\n")
+    file.write("\n## Messages\n")
+    count = 0
+    for message in messages:
+        marks = f" · hidden: {_line(message.hidden)}" if message.hidden else ""
+        file.write(f"\n### {message.seq} · {message.role} · {message.at}{marks}\n")
+        for thought in message.thoughts:
+            file.write(f"\nThought:\n\n{_quoted(thought)}\n")
+        if message.text:
+            file.write(f"\n{_fenced(message.text) if message.role == 'tool' else _quoted(message.text)}\n")
+        for name, given in message.calls:
+            file.write(f"\nCalled {_line(name)}:\n\n{_fenced(given)}\n")
+        for attached in message.attached:
+            file.write(f"\n({_line(attached)})\n")
+        count += 1
+    return count
+
+
+def _quoted(text: str) -> str:
+    """A text that stays inside its quote, whatever headings it has."""
+    return "\n".join(f"> {line}".rstrip() for line in text.translate(_VISIBLE).splitlines())
+
+
+def _fenced(text: str) -> str:
+    """A text in a fence that is longer than any inside it."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text.translate(_VISIBLE)}\n{fence}"
+
+
+def _line(text: object) -> str:
+    """One line without marks that Markdown would act on."""
+    plain = " ".join(str(text).translate(_VISIBLE).split())
+    return re.sub(r"([\\`*_\[\]<>#|])", r"\\\1", plain)
+
+
+# --- HTML ----------------------------------------------------------------------------------------------------
+
+
+def _html(
+    file: _PageFile, conversation: RowValues, found: Sequence[Summary], messages: Iterator[ReadableMessage]
+) -> int:
+    title = _title(conversation)
+    file.write(f"{_head(title)}<h1><bdi>{_safe(title)}</bdi></h1>\n<table>\n")
+    for name, value in _facts(conversation):
+        file.write(f"<tr><th>{_safe(name)}</th><td><bdi>{_safe(value)}</bdi></td></tr>\n")
+    file.write('</table>\n<p><a href="index.html">All conversations</a></p>\n')
+    if found:
+        file.write("<h2>Summaries</h2>\n")
+    for one in found:
+        said = f", {one.earliest_at:%Y-%m-%d} to {one.latest_at:%Y-%m-%d}" if one.earliest_at and one.latest_at else ""
+        about = f"{one.id}: {one.kind}, depth {one.depth}, {one.tokens:,} tokens{said}"
+        file.write(f"<details><summary>{_safe(about)}</summary><pre>{_safe(one.content)}</pre></details>\n")
+    file.write("<h2>Messages</h2>\n")
+    count = 0
+    for message in messages:
+        file.write(_article(message))
+        count += 1
+    file.write("</body></html>\n")
+    return count
+
+
+def _article(message: ReadableMessage) -> str:
+    classes = f"{message.role}{' hidden' if message.hidden else ''}"
+    about = f"{message.seq} · {message.role} · {message.at}{f' · hidden: {message.hidden}' if message.hidden else ''}"
+    parts = [f'<article class="{_safe(classes)}" id="m{message.id}"><header>{_safe(about)}</header>']
+    parts += [f"<details><summary>Thought</summary><pre>{_safe(text)}</pre></details>" for text in message.thoughts]
+    if message.text:
+        parts.append(f"<pre{' class=code' if message.role == 'tool' else ''}>{_safe(message.text)}</pre>")
+    parts += [
+        f"<details open><summary>Called <bdi>{_safe(name)}</bdi></summary>"
+        f"<pre class=code>{_safe(given)}</pre></details>"
+        for name, given in message.calls
+    ]
+    parts += [f"<p>(<bdi>{_safe(attached)}</bdi>)</p>" for attached in message.attached]
+    return "".join(parts) + "</article>\n"
+
+
+def _index(file: _PageFile, conversations: Sequence[RowValues], names: Sequence[str]) -> None:
+    file.write(f"{_head('Conversations')}<h1>Conversations</h1>\n<table>\n")
+    for conversation, name in zip(conversations, names, strict=True):
+        title, made = _safe(_title(conversation)), _safe(conversation["created_at"])
+        file.write(f'<tr><td><a href="{_safe(name)}"><bdi>{title}</bdi></a></td><td>{made}</td></tr>\n')
+    file.write("</table>\n</body></html>\n")
+
+
+def _head(title: str) -> str:
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{_safe(title)}</title><style>{_STYLE}</style></head><body>\n"
+    )
+
+
+def _safe(text: object) -> str:
+    """A text that is nothing but text in a page."""
+    return html.escape(str(text).translate(_VISIBLE), quote=True)
+
+
+def _title(conversation: RowValues) -> str:
+    named = conversation["title"] or conversation["session_key"] or conversation["session_id"]
+    return str(named or f"Conversation {conversation['conversation_id']}")
+
+
+def _facts(conversation: RowValues) -> list[tuple[str, str]]:
+    names = (("Conversation", "conversation_id"), ("Session key", "session_key"), ("Session id", "session_id"),
+             ("Made", "created_at"), ("Archived", "archived_at"), ("Cause", "archive_cause"))  # fmt: skip
+    return [(name, str(conversation[column])) for name, column in names if conversation[column] is not None]

@@ -1,41 +1,42 @@
-"""Transcripts of other programs, brought into an archive file by file.
-
-Every file remembers how far it was read, and that all of it was: an import that was stopped goes on, and a second one
-changes nothing.
-"""
+"""Import transcripts of other programs file by file: find the files, try the import on a copy, bring them in."""
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from lossless.errors import BadInput, LosslessError
-from lossless.ingest.masking import masked_text
-from lossless.lifecycle.naming import session_of, session_of_lane
-from lossless.lifecycle.stream import said
+from lossless.engine import Engine
+from lossless.errors import BadInput, LosslessError, NotFound
+from lossless.ingest.events import mask_text
+from lossless.ingest.sessions import lane_session, transcript_session
+from lossless.ingest.transcripts.entries import BadLine, message_entries
+from lossless.ingest.transcripts.reading import KINDS as READERS
+from lossless.ingest.transcripts.reading import open_transcript
+from lossless.ingest.transcripts.records import BOM, file_state
 from lossless.model.conversations import Session
-from lossless.transcripts.entries import BadLine
-from lossless.transcripts.kinds import KINDS as READERS
-from lossless.transcripts.lines import BOM, file_state
-from lossless.transcripts.read import open_transcript
+from lossless.settings import Settings
+from lossless.store.archive import Archive
+from lossless.store.sqlite import copy_database
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
 
-    from lossless.engine import Engine
-    from lossless.lifecycle.reports import TranscriptReport
-    from lossless.settings import Settings
-    from lossless.store.archive import Archive
-    from lossless.transcripts.entries import FileState
-    from lossless.transcripts.read import Transcript
+    from lossless.ingest.transcripts.entries import FileState
+    from lossless.ingest.transcripts.following import TranscriptReport
+    from lossless.ingest.transcripts.reading import Transcript
 
-KINDS = ("openclaw", "claude-code", "codex", "pi", "jsonl", "chatgpt")
+TRANSCRIPT_KINDS = ("openclaw", "claude-code", "codex", "pi", "jsonl", "chatgpt")
 #: Kinds in whose files several conversations may stand.
 _WITH_LANES = frozenset(("claude-code", "jsonl", "chatgpt"))
 _SILENT = "nothing was said in it"
@@ -45,7 +46,7 @@ _HEAD = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ImportOutcome:
     """What an import did with one conversation of a file, or would do."""
 
     path: Path
@@ -68,17 +69,16 @@ class Outcome:
         )
 
 
-def look_at(
+def preview_import(
     archive: Archive, kind: str, path: Path, settings: Settings | None = None, *, again: bool = False
-) -> Iterator[Outcome]:
+) -> Iterator[ImportOutcome]:
     """What importing one file would do: it is done, on a copy of the archive. The archive itself is only read."""
-    from lossless.transfer.rehearsal import rehearsing
 
-    with rehearsing(archive, settings) as rehearsal:
+    with trial_import(archive, settings) as rehearsal:
         yield from rehearsal.look_at(kind, path, again=again)
 
 
-def bring_in(
+def import_transcript(
     engine: Engine,
     kind: str,
     path: Path,
@@ -86,7 +86,7 @@ def bring_in(
     fold: bool = True,
     again: bool = False,
     progress: Callable[[int], None] | None = None,
-) -> Iterator[Outcome]:
+) -> Iterator[ImportOutcome]:
     """Import a file; what is wrong with it is its outcome, so that others go on. `progress` hears bytes read.
 
     What was deleted of it for good comes back only with `again`.
@@ -111,7 +111,7 @@ def bring_in(
                 conversations = _conversations(kind, path, transcript, agent)
                 yield from _each(engine, transcript, conversations, fold=fold, again=again, progress=advance)
         except (LosslessError, OSError) as error:
-            yield Outcome(file, Session(id=file.stem), "error", reason=str(error))
+            yield ImportOutcome(file, Session(id=file.stem), "error", reason=str(error))
         advance(size)
 
 
@@ -123,7 +123,7 @@ def _each(
     fold: bool,
     again: bool,
     progress: Callable[[int], None],
-) -> Iterator[Outcome]:
+) -> Iterator[ImportOutcome]:
     """Import the conversations of a file one by one; after the last of them, the file counts as read."""
     is_settled, last = True, None
     for lane, session in conversations:
@@ -150,10 +150,10 @@ def _bring_in(
     fold: bool,
     again: bool,
     progress: Callable[[int], None],
-) -> Outcome:
+) -> ImportOutcome:
     path = transcript.state.path
     if _is_silent(transcript, lane):
-        return Outcome(path, session, "skipped", reason=_SILENT)
+        return ImportOutcome(path, session, "skipped", reason=_SILENT)
     with _as_copy(engine.archive, transcript, lane, session):
         report = engine.bootstrap(session, transcript, lane=lane, fold=fold, again=again, progress=progress)
     if fold and _is_unfolded(engine.archive, transcript.state, report):
@@ -161,8 +161,8 @@ def _bring_in(
     title = transcript.lane_header(lane).title
     if report.conversation_id is not None and title:
         with engine.archive.writing():
-            engine.archive.conversations.give_title(report.conversation_id, masked_text(engine.archive, title))
-    return Outcome(
+            engine.archive.conversations.give_title(report.conversation_id, mask_text(engine.archive, title))
+    return ImportOutcome(
         path,
         session,
         _status(report),
@@ -210,7 +210,7 @@ def _is_unfolded(archive: Archive, state: FileState, report: TranscriptReport) -
     return last is not None and (last.decision, last.size, last.mtime_ms) == ("first", state.size, state.mtime_ms)
 
 
-def _read_before(archive: Archive, state: FileState) -> list[Outcome]:
+def _read_before(archive: Archive, state: FileState) -> list[ImportOutcome]:
     """The conversations of a file of which all was read when it was exactly as it is now; none when it was not.
 
     A file of which something was deleted for good is read, so that it can be told how much is left out.
@@ -224,7 +224,7 @@ def _read_before(archive: Archive, state: FileState) -> list[Outcome]:
     if not any(archive.ingest.has_key(id_, mark) for id_ in seen):
         return []
     found = [archive.conversations.get(id_) for id_ in seen]
-    return [Outcome(state.path, c.session, "up-to-date", conversation_id=c.id, title=c.title) for c in found]
+    return [ImportOutcome(state.path, c.session, "up-to-date", conversation_id=c.id, title=c.title) for c in found]
 
 
 def _note_read(archive: Archive, state: FileState, conversation_id: int) -> None:
@@ -243,7 +243,7 @@ def _mark_of(state: FileState) -> str:
 
 
 def _is_silent(transcript: Transcript, lane: str | None) -> bool:
-    return next(said(transcript.path(lane)), None) is None
+    return next(message_entries(transcript.path(lane)), None) is None
 
 
 def _opened(kind: str, path: Path) -> Transcript:
@@ -267,9 +267,117 @@ def _conversations(
     kind: str, main_path: Path, transcript: Transcript, agent: str | None
 ) -> Iterator[tuple[str | None, Session]]:
     """The lanes of a file, each with its session; all that a sub-agent's file holds is the agent's."""
-    main = session_of(kind, main_path, transcript.header.id, transcript.header.cwd)
+    main = transcript_session(kind, main_path, transcript.header.id, transcript.header.cwd)
     lanes = transcript.lanes() if kind in _WITH_LANES else []
     if not lanes or not _is_silent(transcript, None):
-        yield None, main if agent is None else session_of_lane(kind, main, agent)
+        yield None, main if agent is None else lane_session(kind, main, agent)
     for lane in lanes:
-        yield lane, session_of_lane(kind, main, agent or lane)
+        yield lane, lane_session(kind, main, agent or lane)
+
+
+_PATTERNS = {"chatgpt": ("conversations*.json",), "jsonl": ("*.jsonl", "*.json")}
+_EVERY_JSONL = ("*.jsonl",)
+_NOT_THERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFiles:
+    """The files that are meant, oldest first, and the places that could not be looked into, each with the reason."""
+
+    files: tuple[Path, ...] = ()
+    unseen: tuple[tuple[Path, str], ...] = ()
+
+
+def find_files(kind: str, paths: Iterable[Path], *, since: datetime | None = None) -> FoundFiles:
+    """The files that are meant: those named, and those that a folder holds, oldest first.
+
+    Raises BadInput for a path that is not there or neither a file nor a folder. What cannot be looked into below a
+    folder is told of. A sub-agent's file comes with the session that it belongs to.
+    """
+    found: dict[Path, float] = {}
+    unseen: dict[Path, str] = {}
+    for path in paths:
+        named = stat_named(path)
+        for file in [path] if stat.S_ISREG(named.st_mode) else _in_folder(kind, path, unseen):
+            try:
+                status = file.stat()
+            except OSError as error:
+                if error.errno not in _NOT_THERE:  # a link that leads nowhere is no file
+                    unseen[file.absolute()] = _why(error)
+                continue
+            if stat.S_ISREG(status.st_mode) and (since is None or status.st_mtime >= since.timestamp()):
+                found[file.absolute()] = status.st_mtime
+    files = sorted(found, key=lambda file: (found[file], str(file)))
+    return FoundFiles(tuple(files), tuple(unseen.items()))
+
+
+def stat_named(path: Path) -> os.stat_result:
+    """What the file system says of a file or a folder that somebody named; BadInput for anything else."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        if error.errno in _NOT_THERE:
+            raise BadInput(f"{str(path)!r} is not there") from error
+        raise BadInput(f"cannot read {str(path)!r}: {_why(error)}") from error
+    if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
+        return status
+    raise BadInput(
+        f"{str(path)!r} is neither a file nor a folder; a pipe cannot be read again where it was stopped: "
+        "write it to a file and import that"
+    )
+
+
+def _in_folder(kind: str, folder: Path, unseen: dict[Path, str]) -> Iterator[Path]:
+    """The files below a folder whose names fit a kind; folders that cannot be listed are noted."""
+    patterns = _PATTERNS.get(kind, _EVERY_JSONL)
+
+    def note(error: OSError) -> None:
+        unseen[Path(error.filename).absolute()] = _why(error)
+
+    for place, _, names in os.walk(folder, onerror=note):
+        if os.path.basename(place) == "subagents":
+            continue
+        yield from (Path(place, name) for name in names if any(fnmatchcase(name, pattern) for pattern in patterns))
+
+
+def _why(error: OSError) -> str:
+    return os.strerror(error.errno) if error.errno else type(error).__name__
+
+
+class TrialImport:
+    """Tries one file after the other, each upon what those before it would have stored."""
+
+    def __init__(self, engine: Engine, archive: Archive | None) -> None:
+        self._engine, self._archive = engine, archive
+
+    def look_at(
+        self, kind: str, path: Path, *, again: bool = False, progress: Callable[[int], None] | None = None
+    ) -> Iterator[ImportOutcome]:
+        """What importing a file would do."""
+        for outcome in import_transcript(self._engine, kind, path, fold=False, again=again, progress=progress):
+            status = "would-import" if outcome.status == "imported" else outcome.status
+            yield replace(outcome, status=status, conversation_id=self._there(outcome.conversation_id))
+
+    def _there(self, conversation_id: int | None) -> int | None:
+        """The conversation, if the archive has it already."""
+        if self._archive is None or conversation_id is None:
+            return None
+        try:
+            return self._archive.conversations.get(conversation_id).id
+        except NotFound:
+            return None
+
+
+@contextmanager
+def trial_import(archive: Archive | None, settings: Settings | None = None) -> Iterator[TrialImport]:
+    """A copy of an archive, or an empty one, in which imports can be tried; the archive itself is only read.
+
+    The copy is a file among the temporary ones, for as long as this lasts.
+    """
+    quiet = replace(settings or Settings(), payloads_in_files=False, independent_log_file_enabled=False)
+    with TemporaryDirectory(prefix="lossless-") as folder:
+        place = Path(folder, "rehearsal.db")
+        if archive is not None:
+            copy_database(archive.database, str(place))
+        with Archive.open(place) as copy, copy.writing():
+            yield TrialImport(Engine(copy, quiet, background=False), archive)

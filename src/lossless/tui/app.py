@@ -13,10 +13,10 @@ from textual.app import App, SystemCommand
 from textual.binding import Binding
 from textual.worker import WorkerState
 
-from lossless.tui.screens.dialogs import Read
-from lossless.tui.screens.page import Page, unforeseen
-from lossless.tui.screens.sessions import Sessions
-from lossless.tui.words import Times
+from lossless.tui.screens.conversations import SessionsScreen
+from lossless.tui.screens.dialogs import TextDialog
+from lossless.tui.screens.page import PaneScreen, unexpected_error
+from lossless.tui.text import LocalTimes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from textual.screen import Screen
     from textual.worker import Worker
 
-    from lossless.tui.room import Room
+    from lossless.tui.archive import ArchiveAccess
 
 _LOOK_SECONDS = 0.5
 #: Each has a connection with a cache of its own; one may wait for a person.
@@ -60,7 +60,7 @@ _KEY_NAMES = {
 _OURS = "lossless.tui."
 
 
-class Lcm(App[None]):
+class TerminalApp(App[None]):
     """Looks through one archive."""
 
     TITLE = "lcm"
@@ -68,31 +68,31 @@ class Lcm(App[None]):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+q", "quit", "Quit", show=False)]
 
-    def __init__(self, room: Room, folder: Path | None = None) -> None:
+    def __init__(self, room: ArchiveAccess, folder: Path | None = None) -> None:
         super().__init__()
-        self.room, self.times = room, Times(room.settings.timezone)
+        self.room, self.times = room, LocalTimes(room.settings.timezone)
         self._folder = folder
         self.animation_level = "none"
 
     def on_mount(self) -> None:
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS, "lcm"))
         self.theme = "textual-light" if is_light(os.environ.get("COLORFGBG", "")) else "textual-dark"
-        self.push_screen(Sessions())
+        self.push_screen(SessionsScreen())
         if self._folder is not None:
-            from lossless.tui.screens.agents import Files
+            from lossless.tui.screens.session_files import SessionFilesScreen
 
-            self.push_screen(Files(self._folder))
+            self.push_screen(SessionFilesScreen(self._folder))
         self.set_interval(_LOOK_SECONDS, self._look)
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """What goes wrong in work that outlives its screen is a message, too."""
         if event.state is WorkerState.ERROR and event.worker.error is not None and event.worker.node is self:
-            self.notify(unforeseen(event.worker.error), severity="error", markup=False)
+            self.notify(unexpected_error(event.worker.error), severity="error", markup=False)
 
     def _look(self) -> None:
         """Let the screen on top look; while the program ends there is none."""
         for screen in self.screen_stack[-1:]:
-            if isinstance(screen, Page):
+            if isinstance(screen, PaneScreen):
                 screen.tick()
 
     def _fatal_error(self) -> None:
@@ -138,7 +138,7 @@ class Lcm(App[None]):
         text = Text()
         for keys, about in [*self._keys(self.screen), *always]:
             text.append(f"{keys:<20} ", "bold").append(f"{about}\n")
-        self.push_screen(Read("Keys", text))
+        self.push_screen(TextDialog("Keys", text))
 
     def _keys(self, screen: Screen[object]) -> list[tuple[str, str]]:
         found: dict[tuple[str, str], list[str]] = {}
@@ -159,7 +159,7 @@ class Lcm(App[None]):
         yield SystemCommand("Quit", "Leave lcm", self.action_quit)
 
 
-def _runner(app: Lcm, node: DOMNode, action: str) -> Callable[[], object]:
+def _runner(app: TerminalApp, node: DOMNode, action: str) -> Callable[[], object]:
     return lambda: app.call_later(app.run_action, action, node)
 
 

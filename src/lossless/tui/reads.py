@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lossless.model.messages import File, Opaque, Reasoning, Text, ToolCall, ToolResult
-from lossless.tui.words import number, plural
+from lossless.tui.text import format_count, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lossless.model.messages import Part
+    from lossless.model.records import MessageRow
     from lossless.store.archive import Archive
-    from lossless.store.listings import MessageRow
-    from lossless.tui.words import Times
+    from lossless.tui.text import LocalTimes
 
 _FIRST = -(2**62)
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class MessageWindow:
     """Some neighbouring messages, oldest first, and whether there are more on either side."""
 
     rows: tuple[MessageRow, ...]
@@ -30,7 +30,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Detail:
+class DetailView:
     """One thing: what it is, what is known about it, and its text."""
 
     title: str
@@ -38,53 +38,53 @@ class Detail:
     text: str = ""
 
 
-def newest(archive: Archive, conversation_id: int, size: int) -> Window:
+def newest_messages(archive: Archive, conversation_id: int, size: int) -> MessageWindow:
     """The last messages of a conversation."""
-    return older(archive, conversation_id, 2**62, size)
+    return older_messages(archive, conversation_id, 2**62, size)
 
 
-def oldest(archive: Archive, conversation_id: int, size: int) -> Window:
+def oldest_messages(archive: Archive, conversation_id: int, size: int) -> MessageWindow:
     """The first messages of a conversation."""
-    return newer(archive, conversation_id, _FIRST, size)
+    return newer_messages(archive, conversation_id, _FIRST, size)
 
 
-def older(archive: Archive, conversation_id: int, seq: int, size: int) -> Window:
+def older_messages(archive: Archive, conversation_id: int, seq: int, size: int) -> MessageWindow:
     """The messages just before a place; where there are too few to fill a window, the first ones."""
     with archive.reading():
         ids = archive.lineage.before(conversation_id, seq, size + 1)
         if len(ids) < size:
-            return oldest(archive, conversation_id, size)
+            return oldest_messages(archive, conversation_id, size)
         rows = archive.listings.messages_by_id(ids[-size:], whole=False)
         is_newer = bool(archive.lineage.after(conversation_id, seq - 1))
-    return Window(tuple(rows), len(ids) > size, is_newer)
+    return MessageWindow(tuple(rows), len(ids) > size, is_newer)
 
 
-def newer(archive: Archive, conversation_id: int, seq: int, size: int) -> Window:
+def newer_messages(archive: Archive, conversation_id: int, seq: int, size: int) -> MessageWindow:
     """The messages just after a place."""
     with archive.reading():
         ids = archive.lineage.after(conversation_id, seq, size + 1)
         rows = archive.listings.messages_by_id(ids[:size], whole=False)
         is_older = bool(archive.lineage.before(conversation_id, seq + 1))
-    return Window(tuple(rows), is_older, len(ids) > size)
+    return MessageWindow(tuple(rows), is_older, len(ids) > size)
 
 
-def around(archive: Archive, conversation_id: int, message_id: int, size: int) -> Window:
+def messages_around(archive: Archive, conversation_id: int, message_id: int, size: int) -> MessageWindow:
     """A message with its neighbours; the newest ones when it is not there."""
     with archive.reading():
         conversation, seq = archive.lineage.places([message_id]).get(message_id, (None, 0))
         if conversation != conversation_id:
-            return newest(archive, conversation_id, size)
+            return newest_messages(archive, conversation_id, size)
         before = archive.lineage.before(conversation_id, seq, size // 2) if size > 1 else []
         first = archive.lineage.places(before[:1])[before[0]][1] if before else seq
-        return newer(archive, conversation_id, first - 1, size)
+        return newer_messages(archive, conversation_id, first - 1, size)
 
 
-def message(archive: Archive, message_id: int, times: Times) -> Detail:
+def message_detail(archive: Archive, message_id: int, times: LocalTimes) -> DetailView:
     """A message, whole."""
     with archive.reading():
         stored = archive.messages.many([message_id], exact=False)
         if not stored:
-            return Detail(f"msg#{message_id}", text="It is no longer in the archive.")
+            return DetailView(f"msg#{message_id}", text="It is no longer in the archive.")
         standing = archive.details.standing(message_id)
     found, said = stored[0], stored[0].message
     if standing.ordinal is not None:
@@ -96,13 +96,13 @@ def message(archive: Archive, message_id: int, times: Times) -> Detail:
     facts = [
         ("role", said.role),
         ("said", times.minute(found.created_at)),
-        ("tokens", number(said.tokens)),
+        ("tokens", format_count(said.tokens)),
         ("stands", place),
         ("entry", found.entry_id or ""),
         ("file", found.file_id or ""),
     ]
     text = parts_text(said.parts) or said.content or "(no text)"
-    return Detail(f"msg#{message_id}  seq {found.seq}", _known(facts), text)
+    return DetailView(f"msg#{message_id}  seq {found.seq}", _without_empty(facts), text)
 
 
 def parts_text(parts: Sequence[Part]) -> str:
@@ -127,26 +127,26 @@ def _part_text(part: Part) -> str:
             return f"({part.type})"
 
 
-def summary(archive: Archive, summary_id: str, times: Times) -> Detail:
+def summary_detail(archive: Archive, summary_id: str, times: LocalTimes) -> DetailView:
     """A summary, whole, with its relatives."""
     with archive.reading():
         found = archive.listings.summaries_by_id([summary_id])
         if not found:
-            return Detail(summary_id, text="It is no longer in the archive.")
+            return DetailView(summary_id, text="It is no longer in the archive.")
         sources, users = archive.details.sources(summary_id), archive.details.used_in(summary_id)
     row = found[0]
     made_of = f"{', '.join(sources)}" if sources else plural(row.source_message_count, "message")
     facts = (
         ("depth", f"{row.depth} ({row.kind})"),
         ("covers", f"{times.minute(row.earliest_at)} … {times.minute(row.latest_at)}"),
-        ("tokens", f"{number(row.token_count)} for {number(row.source_message_token_count)} of messages"),
+        ("tokens", f"{format_count(row.token_count)} for {format_count(row.source_message_token_count)} of messages"),
         ("written", f"{times.minute(row.created_at)} by {row.model}"),
         ("made of", made_of),
         ("used in", ", ".join(users)),
         ("files", ", ".join(row.file_ids)),
     )
-    return Detail(summary_id, _known(facts), row.content)
+    return DetailView(summary_id, _without_empty(facts), row.content)
 
 
-def _known(facts: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+def _without_empty(facts: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
     return tuple((name, value) for name, value in facts if value)

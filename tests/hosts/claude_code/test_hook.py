@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lossless
-from lossless.hosts.claude_code import notes
-from lossless.hosts.claude_code.cues import cue
-from lossless.hosts.claude_code.worker import REFERENCE_TOKENS, told
+from lossless.hosts.claude_code import session_cache
+from lossless.hosts.claude_code.cues import prompt_cue
+from lossless.hosts.claude_code.worker import REFERENCE_TOKENS, reference_entry
 from lossless.model.tokens import estimate_tokens
-from lossless.transfer.transcripts import bring_in, look_at
+from lossless.transfer.transcripts import import_transcript, preview_import
 from tests.hosts.claude_code.kit import HOOK, PROJECT, SESSION, Claude
 from tests.waiting import wait_for
 
@@ -55,16 +55,16 @@ def test_hooks_and_imports_are_one_history(claude: Claude) -> None:
     claude.hook("SessionEnd", reason="exit")
     assert {key: len(texts) for key, texts in claude.stored().items()} == {KEY: 4, f"{KEY}:subagent:a1": 1}
     with claude.engine() as engine:
-        outlook = list(look_at(engine.archive, "claude-code", claude.transcript))
+        outlook = list(preview_import(engine.archive, "claude-code", claude.transcript))
         assert {outcome.status for outcome in outlook} == {"up-to-date"}
-        again = list(bring_in(engine, "claude-code", claude.transcript))
+        again = list(import_transcript(engine, "claude-code", claude.transcript))
         assert [outcome.messages for outcome in again] == [0, 0]
 
 
 def test_imports_and_hooks_are_one_history(claude: Claude) -> None:
     claude.talk(2)
     with claude.engine() as engine:
-        assert [outcome.messages for outcome in bring_in(engine, "claude-code", claude.transcript)] == [4]
+        assert [outcome.messages for outcome in import_transcript(engine, "claude-code", claude.transcript)] == [4]
     claude.talk(1, start=2)
     claude.hook("Stop")
     assert {key: len(texts) for key, texts in claude.stored().items()} == {KEY: 6}
@@ -156,14 +156,14 @@ def test_a_name_from_long_ago_gets_a_cue_too(claude: Claude) -> None:
         engine.append(session, [{"role": "user", "content": f"see every_where {n}"} for n in range(13)])
         conversation = engine.archive.conversations.find(session)
         assert conversation is not None
-        known: dict[str, object] = {**told(engine, conversation.id), "conversationId": conversation.id}
+        known: dict[str, object] = {**reference_entry(engine, conversation.id), "conversationId": conversation.id}
         engine.append(session, [{"role": "user", "content": "A new_name, spoken of after the compaction."}])
     names = known["names"]
     assert isinstance(names, dict)
     assert "ERR-10005" not in names
-    text = cue("What became of ERR-10005, src/queue_7.py, every_where, new_name and err-10009?", known)
+    text = prompt_cue("What became of ERR-10005, src/queue_7.py, every_where, new_name and err-10009?", known)
     assert "ERR-10005 (msg#6); src/queue_7.py (msg#8)." in text
-    assert cue("ERR-10005", known | {"archive": str(claude.home / "nowhere.db")}) == ""
+    assert prompt_cue("ERR-10005", known | {"archive": str(claude.home / "nowhere.db")}) == ""
     assert not (claude.home / "nowhere.db").exists()
 
 
@@ -289,9 +289,9 @@ def _held(claude: Claude, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.delenv(name)
     for name in ("HOME", "LCM_DATABASE_PATH", "LCM_HOOK_WAIT_MS"):
         monkeypatch.setenv(name, claude.environment[name])
-    place = notes.place(claude.event("Stop"))
+    place = session_cache.cache_file(claude.event("Stop"))
     assert place is not None
-    os.makedirs(notes.folder())
+    os.makedirs(session_cache.cache_folder())
     with open(f"{place}.now", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -312,7 +312,7 @@ def test_a_compaction_is_prepared_for_however_many_are_waiting(claude: Claude, m
     claude.talk(4)
     command = [sys.executable, "-P", "-m", "lossless.hosts.claude_code.worker"]
     forgetting, stopped = (json.dumps(claude.event(name)) for name in ("PreCompact", "Stop"))
-    with _held(claude, monkeypatch), open(f"{notes.place(claude.event('Stop'))}.next", "w") as lock:
+    with _held(claude, monkeypatch), open(f"{session_cache.cache_file(claude.event('Stop'))}.next", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         worker = subprocess.Popen([*command, forgetting], stdout=subprocess.PIPE, text=True)
         for _ in range(2):
@@ -427,7 +427,7 @@ def test_codex_speaks_the_same_way(claude: Claude) -> None:
     assert claude.send(b"", json.dumps(notice)).err == ""
     assert claude.stored()[f"codex:ferry:{thread}"][-1] == "And the host?"
     with claude.engine() as engine:
-        assert {found.status for found in look_at(engine.archive, "codex", path)} == {"up-to-date"}
+        assert {found.status for found in preview_import(engine.archive, "codex", path)} == {"up-to-date"}
 
 
 def _note(claude: Claude) -> dict[str, object]:
@@ -440,12 +440,12 @@ def test_a_note_is_current_until_the_transcript_grows(claude: Claude, monkeypatc
     monkeypatch.setenv("HOME", str(claude.home))
     monkeypatch.delenv("XDG_STATE_HOME", raising=False)
     event = claude.event("Stop")
-    assert notes.is_current({}, event)
+    assert session_cache.is_current({}, event)
     claude.talk(1)
-    assert not notes.is_current({}, event)
-    notes.save(event, {"read": notes.stamp(claude.transcript)})
-    assert notes.is_current(notes.load(event), event)
+    assert not session_cache.is_current({}, event)
+    session_cache.save(event, {"read": session_cache.transcript_stamp(claude.transcript)})
+    assert session_cache.is_current(session_cache.load(event), event)
     claude.talk(1, start=1)
-    assert not notes.is_current(notes.load(event), event)
-    notes.forget_old(days=-1)
-    assert notes.load(event) == {}
+    assert not session_cache.is_current(session_cache.load(event), event)
+    session_cache.forget_old(days=-1)
+    assert session_cache.load(event) == {}

@@ -20,7 +20,7 @@ from lossless.errors import BadInput
 from lossless.hosts import codex
 from lossless.hosts.claude_code import setup
 from lossless.hosts.config_files import read_object
-from lossless.hosts.hook_files import (
+from lossless.hosts.hook_config import (
     events_with_hooks,
     is_own_server,
     with_hooks,

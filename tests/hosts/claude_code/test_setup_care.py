@@ -17,17 +17,16 @@ from hypothesis import strategies as st
 from lossless.errors import BadInput
 from lossless.hosts import codex
 from lossless.hosts.claude_code import setup
-from lossless.hosts.config_files import Edit, apply, read_object, write_object
-from lossless.hosts.hook_files import SERVER, events_with_hooks
-from lossless.hosts.programs import Programs, programs
+from lossless.hosts.config_files import FileEdit, apply_edits, read_object, write_object
+from lossless.hosts.hook_config import SERVER_NAME, HostCommands, events_with_hooks, host_commands
 from tests.hosts.claude_code.test_setup import changes, lcm
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
-COMMANDS = Programs(("/bin/lcm-hook",), ("/bin/lcm", "mcp"))
+COMMANDS = HostCommands(("/bin/lcm-hook",), ("/bin/lcm", "mcp"))
 
 
 def args_of(home: Path) -> list[str]:
-    found: list[str] = json.loads((home / ".claude.json").read_text())["mcpServers"][SERVER]["args"]
+    found: list[str] = json.loads((home / ".claude.json").read_text())["mcpServers"][SERVER_NAME]["args"]
     return found
 
 
@@ -66,51 +65,51 @@ def test_any_json_that_was_read_can_be_written(value: dict[str, Any], is_ascii: 
 
 @pytest.mark.parametrize("text", ['{"a": 1}', '{\r\n\t"a": [1],\r\n\t"mcpServers": {\r\n\t\t"x": {}\r\n\t}\r\n}', "{}"])
 def test_json_comes_back_as_it_was_written(tmp_path: Path, text: str) -> None:
-    places = setup.project_places(tmp_path)
+    places = setup.project_files(tmp_path)
     places.servers.write_bytes(text.encode())
-    apply(setup.install_edits(places, COMMANDS), NOW)
+    apply_edits(setup.install_edits(places, COMMANDS), NOW)
     made = places.servers.read_bytes().decode()
     assert made.count("\r") == (made.count("\n") if "\r" in text else 0)
-    apply(setup.uninstall_edits(places), NOW)
+    apply_edits(setup.uninstall_edits(places), NOW)
     assert places.servers.read_bytes().decode() == text
 
 
 def test_a_config_of_codex_keeps_its_line_ends(tmp_path: Path) -> None:
-    places = codex.project_places(tmp_path)
+    places = codex.project_files(tmp_path)
     places.config.parent.mkdir()
     text = b'model = "o9" # mine\r\n\r\n[tui]\r\nx = 1\r\n'
     places.config.write_bytes(text)
-    done = apply(codex.install_edits(places, COMMANDS), NOW)
+    done = apply_edits(codex.install_edits(places, COMMANDS), NOW)
     made = places.config.read_bytes()
     assert made.startswith(text)
     assert made.count(b"\n") == made.count(b"\r\n") > text.count(b"\n")
     assert done[1].backup is not None
     assert done[1].backup.read_bytes() == text
-    apply(codex.uninstall_edits(places), NOW)
+    apply_edits(codex.uninstall_edits(places), NOW)
     assert places.config.read_bytes() == text
 
 
 def test_a_skill_with_other_line_ends_is_not_taken_for_changed(tmp_path: Path) -> None:
-    places = setup.project_places(tmp_path)
-    apply(setup.install_edits(places, COMMANDS), NOW)
+    places = setup.project_files(tmp_path)
+    apply_edits(setup.install_edits(places, COMMANDS), NOW)
     places.skill.write_bytes(places.skill.read_bytes().replace(b"\n", b"\r\n"))
     assert [edit.change for edit in setup.install_edits(places, COMMANDS)] == ["unchanged"] * 3
-    apply(setup.uninstall_edits(places), NOW)
+    apply_edits(setup.uninstall_edits(places), NOW)
     assert not (tmp_path / ".claude" / "skills").exists()
 
 
 def test_a_folder_of_skills_with_others_in_it_stays(tmp_path: Path) -> None:
-    places = setup.project_places(tmp_path)
-    apply(setup.install_edits(places, COMMANDS), NOW)
+    places = setup.project_files(tmp_path)
+    apply_edits(setup.install_edits(places, COMMANDS), NOW)
     (tmp_path / ".claude" / "skills" / "mine").mkdir()
-    apply(setup.uninstall_edits(places), NOW)
+    apply_edits(setup.uninstall_edits(places), NOW)
     assert [path.name for path in (tmp_path / ".claude" / "skills").iterdir()] == ["mine"]
 
 
 def test_every_copy_has_a_name_of_its_own_within_one_second(tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text("0")
-    copies = [apply([Edit(path, str(turn), str(turn + 1))], NOW)[0].backup for turn in range(4)]
+    copies = [apply_edits([FileEdit(path, str(turn), str(turn + 1))], NOW)[0].backup for turn in range(4)]
     assert [copy.read_text() for copy in copies if copy is not None] == ["0", "1", "2", "3"]
 
 
@@ -119,16 +118,16 @@ def test_when_one_file_cannot_be_written_none_is(tmp_path: Path, last: str) -> N
     first, other = tmp_path / "new" / "first", tmp_path / "other"
     kept = tmp_path / "kept"
     kept.write_text("mine")
-    edit = Edit(other, None, "x")
+    edit = FileEdit(other, None, "x")
     if last == "changed":
         other.write_text("somebody else's")
     elif last == "a half":
-        edit = Edit(other, None, "\ud83d")
+        edit = FileEdit(other, None, "\ud83d")
     else:
-        edit = Edit(kept / "below", None, "x")
+        edit = FileEdit(kept / "below", None, "x")
     before = sorted(path.name for path in tmp_path.rglob("*"))
     with pytest.raises(BadInput, match=r"somebody else|cannot be (written|read)"):
-        apply([Edit(first, None, "x"), Edit(kept, "mine", "ours"), edit], NOW)
+        apply_edits([FileEdit(first, None, "x"), FileEdit(kept, "mine", "ours"), edit], NOW)
     assert sorted(path.name for path in tmp_path.rglob("*")) == before
     assert kept.read_text() == "mine"
 
@@ -137,7 +136,7 @@ def test_permissions_stay_whatever_new_files_get(tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     path.write_text("{}")
     path.chmod(0o666)
-    (done,) = apply([Edit(path, "{}", "{ }")], NOW)
+    (done,) = apply_edits([FileEdit(path, "{}", "{ }")], NOW)
     assert done.backup is not None
     assert [one.stat().st_mode & 0o777 for one in (path, done.backup)] == [0o666] * 2
 
@@ -217,7 +216,7 @@ def test_a_wrong_shape_is_said_with_its_file(tmp_path: Path, file: str, text: st
     path.parent.mkdir(exist_ok=True)
     path.write_text(text)
     with pytest.raises(BadInput) as caught:
-        setup.install_edits(setup.project_places(tmp_path), COMMANDS)
+        setup.install_edits(setup.project_files(tmp_path), COMMANDS)
     assert str(path) in str(caught.value)
     assert said in str(caught.value)
 
@@ -226,7 +225,7 @@ def test_a_command_that_is_not_there_is_said_with_the_places(tmp_path: Path, mon
     monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(BadInput) as caught:
-        programs()
+        host_commands()
     assert "'lcm-hook' is neither in" in str(caught.value)
     assert str(tmp_path / "bin") in str(caught.value)
     assert "-m pip install" in str(caught.value)

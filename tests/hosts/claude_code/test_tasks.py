@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lossless
-from lossless.hosts.claude_code.plans import open_work
-from lossless.hosts.claude_code.tasks import TOOLS, Task, tasks
+from lossless.hosts.claude_code.reference import TASK_TOOLS, AgentTask, open_work, tasks_after
 from lossless.model.messages import Message, ToolCall, ToolResult
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ def used(name: str, input_: Json, answer: str, number: int = 0, *, is_error: boo
 
 
 def lines(*said: Iterator[Message]) -> list[str]:
-    return [task.line for task in tasks(message for some in said for message in some) if task.is_open]
+    return [task.line for task in tasks_after(message for some in said for message in some) if task.is_open]
 
 
 def made(number: int, subject: str) -> Iterator[Message]:
@@ -58,7 +57,7 @@ def test_what_is_open_is_what_the_calls_left_open(changes: list[tuple[Any, str]]
             id_ = list(expected)[what - 1]
             expected[id_] = status
             said += used("TaskUpdate", {"taskId": id_, "status": status}, f"Updated task #{id_} status", number)
-    found = [task for task in tasks(said) if task.is_open]
+    found = [task for task in tasks_after(said) if task.is_open]
     left = {id_: status for id_, status in expected.items() if status not in ("completed", "deleted")}
     assert {task.id: (task.status, task.subject) for task in found} == {
         id_: (status, f"w{id_}") for id_, status in left.items()
@@ -98,14 +97,16 @@ ANYTHING = st.recursive(
 )
 
 
-@given(st.lists(st.tuples(st.sampled_from(sorted(TOOLS)), ANYTHING, st.text(max_size=40), st.booleans()), max_size=6))
+@given(
+    st.lists(st.tuples(st.sampled_from(sorted(TASK_TOOLS)), ANYTHING, st.text(max_size=40), st.booleans()), max_size=6)
+)
 def test_any_calls_can_be_read(calls: list[tuple[str, Json, str, bool]]) -> None:
     said = [
         message
         for number, (name, input_, answer, is_error) in enumerate(calls)
         for message in used(name, input_, answer, number, is_error=is_error)
     ]
-    assert all(isinstance(task, Task) and "\n" not in task.line for task in tasks(said))
+    assert all(isinstance(task, AgentTask) and "\n" not in task.line for task in tasks_after(said))
 
 
 def test_the_newest_call_says_which_list_counts() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lossless.hosts.claude_code import notes
+from lossless.hosts.claude_code import session_cache
 from lossless.hosts.claude_code.transcript_end import holds_reference
 from tests.hosts.claude_code.kit import HOOK, PROJECT, SESSION, Claude
 from tests.waiting import wait_for
@@ -191,6 +191,6 @@ def test_the_end_of_a_transcript_says_what_is_known(tmp_path: Path, records: lis
 def test_codex_remembers_by_itself_what_it_was_told() -> None:
     event: dict[str, object] = {"hook_event_name": "SessionStart", "source": "resume"}
     known: dict[str, object] = {"compacted": True}
-    assert notes.comes_back(event | {"transcript_path": "/x/11111111.jsonl"}, known)
-    assert not notes.comes_back(event | {"transcript_path": "/x/rollout-2026-07-01.jsonl"}, known)
-    assert not notes.comes_back(event | {"transcript_path": "/x/11111111.jsonl"}, {})
+    assert session_cache.needs_reference(event | {"transcript_path": "/x/11111111.jsonl"}, known)
+    assert not session_cache.needs_reference(event | {"transcript_path": "/x/rollout-2026-07-01.jsonl"}, known)
+    assert not session_cache.needs_reference(event | {"transcript_path": "/x/11111111.jsonl"}, {})

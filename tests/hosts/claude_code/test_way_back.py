@@ -16,28 +16,27 @@ from hypothesis import strategies as st
 from lossless.errors import BadInput
 from lossless.hosts import codex
 from lossless.hosts.claude_code import setup
-from lossless.hosts.config_files import apply
-from lossless.hosts.programs import Programs
-from lossless.hosts.way_back import record_of
+from lossless.hosts.config_files import apply_edits, record_path
+from lossless.hosts.hook_config import HostCommands
 from tests.hosts.claude_code.test_setup import lcm
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
-OLD = Programs(("/old/lcm-hook",), ("/old/lcm", "mcp"))
-NEW = Programs(("/new/lcm-hook",), ("/new/lcm", "--db", "/data/lcm.db", "mcp"))
+OLD = HostCommands(("/old/lcm-hook",), ("/old/lcm", "mcp"))
+NEW = HostCommands(("/new/lcm-hook",), ("/new/lcm", "--db", "/data/lcm.db", "mcp"))
 
 
-def claude(folder: Path, settings: str | None, servers: str | None) -> setup.Places:
-    places = setup.project_places(folder)
+def claude(folder: Path, settings: str | None, servers: str | None) -> setup.ClaudeCodeFiles:
+    places = setup.project_files(folder)
     write(places.settings, settings)
     write(places.servers, servers)
     return places
 
 
-def of_codex(folder: Path, config: str | None, hooks: str | None = None) -> codex.Places:
-    places = codex.project_places(folder)
+def of_codex(folder: Path, config: str | None, hooks: str | None = None) -> codex.CodexFiles:
+    places = codex.project_files(folder)
     write(places.config, config)
     write(places.hooks, hooks)
     return places
@@ -58,10 +57,10 @@ def files(folder: Path) -> dict[str, bytes]:
 def goes_there_and_back(folder: Path, host: Any, places: Any) -> None:
     before = files(folder)
     for commands in (OLD, NEW, NEW):
-        apply(host.install_edits(places, commands), NOW)
+        apply_edits(host.install_edits(places, commands), NOW)
     assert {edit.change for edit in host.install_edits(places, NEW)} == {"unchanged"}
     assert files(folder) != before
-    apply(host.uninstall_edits(places), NOW)
+    apply_edits(host.uninstall_edits(places), NOW)
     assert files(folder) == before
     assert {edit.change for edit in host.uninstall_edits(places)} == {"unchanged"}
 
@@ -124,36 +123,36 @@ def test_any_settings_are_as_they_were(settings: str, servers: str) -> None:
 
 def test_what_somebody_has_changed_since_stays(tmp_path: Path) -> None:
     places = claude(tmp_path, '{"hooks": {"Stop": []}}', "{}")
-    apply(setup.install_edits(places, OLD), NOW)
+    apply_edits(setup.install_edits(places, OLD), NOW)
     grown = json.loads(places.servers.read_text()) | {"numStartups": 3}
     places.servers.write_text(json.dumps(grown))
-    apply(setup.uninstall_edits(places), NOW)
+    apply_edits(setup.uninstall_edits(places), NOW)
     assert json.loads(places.servers.read_text()) == {"numStartups": 3}
     assert places.settings.read_text() == '{"hooks": {"Stop": []}}'
-    assert not record_of(places.servers).exists()
+    assert not record_path(places.servers).exists()
 
 
 def test_the_record_is_for_its_owner_and_only_there_when_it_is_needed(tmp_path: Path) -> None:
     places = claude(tmp_path, '{"model": "x"}', "{}")
     edits = setup.install_edits(places, OLD)
-    apply(edits, NOW)
-    assert [edit.path for edit in edits[3:]] == [record_of(places.servers)]
-    assert record_of(places.servers).stat().st_mode & 0o777 == 0o600
+    apply_edits(edits, NOW)
+    assert [edit.path for edit in edits[3:]] == [record_path(places.servers)]
+    assert record_path(places.servers).stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("record", ["{", "[]", '{"before": 3, "after": null}', "null"])
 def test_a_record_that_is_none_does_no_harm(tmp_path: Path, record: str) -> None:
     places = claude(tmp_path, '{"model": "x"}', "{}")
-    apply(setup.install_edits(places, OLD), NOW)
-    record_of(places.servers).write_text(record)
-    apply(setup.uninstall_edits(places), NOW)
+    apply_edits(setup.install_edits(places, OLD), NOW)
+    record_path(places.servers).write_text(record)
+    apply_edits(setup.uninstall_edits(places), NOW)
     assert files(tmp_path) == {".claude/settings.json": b'{"model": "x"}'}
 
 
 @pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', '{"hooks": {"Stop": [], "Stop": [{"x": {"b": 1, "b": 1}}]}}'])
 @pytest.mark.parametrize("edits", [lambda places: setup.install_edits(places, OLD), setup.uninstall_edits])
 def test_a_file_with_a_key_twice_is_left_alone(
-    tmp_path: Path, text: str, edits: Callable[[setup.Places], object]
+    tmp_path: Path, text: str, edits: Callable[[setup.ClaudeCodeFiles], object]
 ) -> None:
     places = claude(tmp_path, text, None)
     with pytest.raises(BadInput, match=r"settings\.json' has the key '(a|b|Stop)' twice"):
@@ -212,7 +211,7 @@ def test_a_table_in_one_line_is_changed_by_hand() -> None:
 
 def test_installing_anew_keeps_what_a_person_added(tmp_path: Path) -> None:
     places = of_codex(tmp_path, MINE)
-    apply(codex.install_edits(places, NEW), NOW)
+    apply_edits(codex.install_edits(places, NEW), NOW)
     wanted = tomllib.loads(MINE)
     wanted["mcp_servers"]["lossless"] |= {"command": NEW.server[0], "args": list(NEW.server[1:])}
     assert tomllib.loads(places.config.read_text()) == wanted

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lossless
-from lossless.hosts.openclaw.bridge import Budget, Budgets
+from lossless.hosts.openclaw.bridge import TurnBudget, TurnBudgets
 from lossless.model.conversations import Session
 from tests.hosts.openclaw.plugin_end import KEY, PluginEnd
 from tests.waiting import wait_for
@@ -156,13 +156,13 @@ def test_a_model_that_cannot_be_reached_is_asked_once_and_the_person_is_told(tmp
 
 
 def test_the_smallest_budget_of_a_turn_holds_until_the_next_one() -> None:
-    budgets, session = Budgets(), Session(key=KEY)
+    budgets, session = TurnBudgets(), Session(key=KEY)
     told = [budgets.of(session, offered) for offered in (None, 100, 128, None)]
-    assert told == [Budget(), Budget(100, 0), Budget(128, 28), Budget(128, 28)]
+    assert told == [TurnBudget(), TurnBudget(100, 0), TurnBudget(128, 28), TurnBudget(128, 28)]
     budgets.begin(session)
-    assert budgets.of(session, 90) == Budget(128, 38), "the window is what the turn before had"
+    assert budgets.of(session, 90) == TurnBudget(128, 38), "the window is what the turn before had"
     budgets.begin(session)
-    assert budgets.of(session, 80) == Budget(90, 10), "until another model has been used for a turn"
+    assert budgets.of(session, 80) == TurnBudget(90, 10), "until another model has been used for a turn"
 
 
 def test_a_prompt_does_not_change_on_its_way_through_a_turn(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import lossless
 from lossless.engine import Engine
-from lossless.hosts.openclaw.bridge import Model, Models
-from lossless.hosts.openclaw.calls import MARGIN_SECONDS
+from lossless.hosts.openclaw.bridge import SessionModel, SessionModels
+from lossless.hosts.openclaw.rpc import MARGIN_SECONDS
 from lossless.model.conversations import Session
 from lossless.settings.load import load
 from lossless.store.archive import Archive
@@ -116,15 +116,15 @@ def test_without_a_budget_the_setting_says_what_fits(tmp_path: Path) -> None:
 
 
 def test_a_model_is_remembered_until_another_is_named() -> None:
-    models, session = Models(), Session(key=KEY)
-    assert models.of(session, Model()) == Model()
-    assert models.of(session, Model("a/b", 100)) == Model("a/b", 100)
-    assert models.of(session, Model()) == Model("a/b", 100)
-    assert models.of(session, Model("a/b")) == Model("a/b", 100)
-    assert models.of(session, Model("a/b", None, 70)) == Model("a/b", 100)
-    assert models.of(session, Model("c/d")) == Model("c/d", None)
-    assert models.of(session, Model("c/d", None, 70)) == Model("c/d", 70)
-    assert models.of(session, Model()) == Model("c/d", None)
+    models, session = SessionModels(), Session(key=KEY)
+    assert models.of(session, SessionModel()) == SessionModel()
+    assert models.of(session, SessionModel("a/b", 100)) == SessionModel("a/b", 100)
+    assert models.of(session, SessionModel()) == SessionModel("a/b", 100)
+    assert models.of(session, SessionModel("a/b")) == SessionModel("a/b", 100)
+    assert models.of(session, SessionModel("a/b", None, 70)) == SessionModel("a/b", 100)
+    assert models.of(session, SessionModel("c/d")) == SessionModel("c/d", None)
+    assert models.of(session, SessionModel("c/d", None, 70)) == SessionModel("c/d", 70)
+    assert models.of(session, SessionModel()) == SessionModel("c/d", None)
 
 
 def test_what_the_host_counts_is_believed(tmp_path: Path) -> None:

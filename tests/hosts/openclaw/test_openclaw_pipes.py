@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lossless.hosts.openclaw.calls import Call, Cancelled, Lanes
-from lossless.hosts.openclaw.frames import Writer, decode, encode
+from lossless.hosts.openclaw.rpc import CallCancelled, CallLanes, FrameWriter, PluginCall, decode_frame, encode_frame
 from tests.hosts.openclaw.plugin_end import COMMAND, KEY, PluginEnd
 
 if TYPE_CHECKING:
@@ -31,15 +30,15 @@ _VALUES = st.recursive(
 
 @given(_VALUES)
 def test_a_frame_is_one_line_that_reads_back(value: Any) -> None:
-    line = encode(value)
+    line = encode_frame(value)
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
     line.decode("utf-8")
-    assert decode(line) == value
+    assert decode_frame(line) == value
 
 
 def test_raw_halves_of_surrogate_pairs_are_read() -> None:
-    assert decode(b'{"a": "\xed\xa0\x80"}') == {"a": "\ud800"}
+    assert decode_frame(b'{"a": "\xed\xa0\x80"}') == {"a": "\ud800"}
 
 
 def test_frames_of_many_threads_stay_whole() -> None:
@@ -49,18 +48,18 @@ def test_frames_of_many_threads_stay_whole() -> None:
             return super().write(data)
 
     stream = Slow()
-    writer = Writer(stream)
+    writer = FrameWriter(stream)
     threads = [threading.Thread(target=writer.send, args=({"n": n, "text": "x" * 500},)) for n in range(30)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    found = sorted(decode(line)["n"] for line in stream.getvalue().splitlines())
+    found = sorted(decode_frame(line)["n"] for line in stream.getvalue().splitlines())
     assert found == list(range(30))
 
 
 def test_lanes_keep_the_order_and_wait_for_no_other_lane() -> None:
-    lanes, done, free = Lanes(), [], threading.Event()
+    lanes, done, free = CallLanes(), [], threading.Event()
 
     def slow() -> None:
         free.wait()
@@ -78,24 +77,24 @@ def test_lanes_keep_the_order_and_wait_for_no_other_lane() -> None:
 
 
 def test_a_call_ends_when_it_is_cancelled_or_its_time_is_over() -> None:
-    call = Call(1, "compact", {})
+    call = PluginCall(1, "compact", {})
     call.check()
     call.cancelled.set()
-    with pytest.raises(Cancelled, match="cancelled"):
+    with pytest.raises(CallCancelled, match="cancelled"):
         call.check()
-    with pytest.raises(Cancelled, match="time"):
-        Call(2, "compact", {}, deadline=time.monotonic() - 1).check()
+    with pytest.raises(CallCancelled, match="time"):
+        PluginCall(2, "compact", {}, deadline=time.monotonic() - 1).check()
 
 
 def test_standard_output_belongs_to_the_protocol(tmp_path: Path) -> None:
     """Whatever is printed in this process goes to standard error."""
     code = (
-        "import os, sys; from lossless.hosts.openclaw.main import take_pipes, serve; pipes = take_pipes();"
+        "import os, sys; from lossless.hosts.openclaw.service import take_pipes, serve; pipes = take_pipes();"
         "print('printed'); os.write(1, b'written\\n'); os.system('echo spawned'); sys.stdout.flush(); serve(*pipes)"
     )
     said = b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {}}\nno json\n\n'
     done = subprocess.run([sys.executable, "-c", code], input=said, capture_output=True, check=True, timeout=60)
-    frames = [decode(line) for line in done.stdout.splitlines()]
+    frames = [decode_frame(line) for line in done.stdout.splitlines()]
     assert [frame.get("id") for frame in frames if "result" in frame] == [1]
     assert [frame["error"]["message"] for frame in frames if "error" in frame] == ["the line is no JSON"]
     assert all(word in done.stderr for word in (b"printed", b"written", b"spawned"))
@@ -119,10 +118,10 @@ def test_odd_ids_and_params_are_answered_and_end_nothing() -> None:
         {"id": 4, "method": "explode"},
         {"id": "five", "method": "ping", "params": [1]},
     ]
-    lines = b"".join(encode({"jsonrpc": "2.0", **frame}) for frame in said)
+    lines = b"".join(encode_frame({"jsonrpc": "2.0", **frame}) for frame in said)
     done = subprocess.run(COMMAND, input=lines, capture_output=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
-    frames = [decode(line) for line in done.stdout.splitlines()]
+    frames = [decode_frame(line) for line in done.stdout.splitlines()]
     assert [frame["error"]["code"] for frame in frames if frame["id"] is None] == [-32600] * 3
     answered = {frame["id"]: frame for frame in frames if frame["id"] is not None}
     assert answered.keys() == {3, 4, "five"}

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from lossless.cli.main import cli
 from lossless.errors import BadInput
 from lossless.hosts.openclaw import manifest, setup
-from lossless.settings.json5 import parse
+from lossless.settings.json5 import parse_json5
 
 PLUGIN = Path(__file__).parents[3] / "bridges" / "openclaw"
 
@@ -165,12 +165,12 @@ def test_a_config_with_comments_is_edited_and_keeps_them(tmp_path: Path) -> None
         "freshTailCount: 9, }",
     ):
         assert kept in made
-    plugins = parse(made).value["plugins"]
+    plugins = parse_json5(made).value["plugins"]
     assert plugins["slots"] == {"memory": "memory-core", "contextEngine": "lossless"}
     assert plugins["entries"]["lossless"]["config"]["freshTailCount"] == 9
     assert json.loads(run.invoke(cli, arguments).stdout)["data"]["files"][0]["change"] == "unchanged"
     status = run.invoke(cli, ["--openclaw-dir", str(tmp_path), "--format", "json", "config", "show"])
     assert status.exit_code == 0, status.output
     assert run.invoke(cli, ["uninstall", "openclaw", "--state-dir", str(tmp_path)]).exit_code == 0
-    assert parse(path.read_text()).value["plugins"]["slots"]["contextEngine"] == "lossless-claw"
+    assert parse_json5(path.read_text()).value["plugins"]["slots"]["contextEngine"] == "lossless-claw"
     assert "/* tuned */" in path.read_text()

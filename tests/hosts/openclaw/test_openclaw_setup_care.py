@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from lossless.cli.main import cli
 from lossless.errors import BadInput
-from lossless.hosts.config_files import apply
+from lossless.hosts.config_files import apply_edits
 from lossless.hosts.openclaw import manifest, setup
-from lossless.settings.json5 import parse
+from lossless.settings.json5 import parse_json5
 
 PLUGIN = Path(__file__).parents[3] / "bridges" / "openclaw"
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
@@ -57,7 +57,7 @@ def written(folder: Path, plugins: dict[str, Any]) -> Path:
 
 
 def now(path: Path) -> dict[str, Any]:
-    plugins: dict[str, Any] = parse(path.read_text()).value["plugins"]
+    plugins: dict[str, Any] = parse_json5(path.read_text()).value["plugins"]
     return plugins
 
 
@@ -79,7 +79,7 @@ def test_only_settings_that_the_host_accepts_are_taken_over_and_the_rest_is_name
     assert entries["lossless"]["config"].keys() == {"python", "freshTailCount", "autoRotateSessionFiles"}
     assert entries["lossless"]["config"]["autoRotateSessionFiles"] == {"enabled": True}
     assert entries["lossless-claw"]["config"] == old
-    assert manifest.fits(SCHEMA, entries["lossless"]["config"])
+    assert manifest.matches_schema(SCHEMA, entries["lossless"]["config"])
     place = "plugins.entries.lossless-claw.config"
     assert said == [
         f"{place}.anOldKey is not taken over: there is no such setting",
@@ -99,15 +99,15 @@ def test_a_person_at_a_terminal_reads_what_is_not_taken_over(tmp_path: Path) -> 
 @given(CONFIGS)
 def test_what_is_taken_over_is_what_the_schema_accepts(config: dict[str, Any]) -> None:
     jsonschema = pytest.importorskip("jsonschema")
-    part, refused = manifest.fitting(config)
-    assert manifest.fits(SCHEMA, part)
+    part, refused = manifest.accepted_config(config)
+    assert manifest.matches_schema(SCHEMA, part)
     assert not list(jsonschema.Draft202012Validator(SCHEMA).iter_errors(part))
     if not refused:
         assert part == config
     for key, value in config.items():
         known = SCHEMA["properties"].get(key)
         if known is not None and "nan" not in repr(value) and "inf" not in repr(value):
-            assert manifest.fits(known, value) == jsonschema.Draft202012Validator(known).is_valid(value)
+            assert manifest.matches_schema(known, value) == jsonschema.Draft202012Validator(known).is_valid(value)
 
 
 def test_the_schema_says_nothing_that_is_not_looked_at() -> None:
@@ -207,9 +207,9 @@ def test_there_and_back_is_where_it_began(plugins: dict[str, Any], indent: int |
         path = Path(folder) / "openclaw.json"
         text = json.dumps(before, indent=indent).replace("\n", end).encode()
         path.write_bytes(text)
-        apply(setup.install(path, PLUGIN, "/py").edits, NOW)
+        apply_edits(setup.install(path, PLUGIN, "/py").edits, NOW)
         assert not setup.install(path, PLUGIN, "/py").changes
-        apply(setup.uninstall(path).edits, NOW)
+        apply_edits(setup.uninstall(path).edits, NOW)
         assert path.read_bytes() == text
         assert not setup.uninstall(path).changes
         assert all(name.suffix == ".bak" or name == path for name in path.parent.iterdir())
@@ -228,7 +228,7 @@ def test_a_file_is_as_it_was_byte_by_byte(tmp_path: Path, text: str | None) -> N
     if text is not None:
         path.write_bytes(text.encode())
     lcm(tmp_path, "install")
-    apply(setup.install(path, PLUGIN, "/another/python").edits, NOW)
+    apply_edits(setup.install(path, PLUGIN, "/another/python").edits, NOW)
     lcm(tmp_path, "install")
     assert (tmp_path / "openclaw.json.lcm-before.json").stat().st_mode & 0o777 == 0o600
     lcm(tmp_path, "uninstall")

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from lossless.engine import Engine
 from lossless.errors import LosslessError
 from lossless.hosts.openclaw.bridge import Bridge
-from lossless.hosts.openclaw.calls import Call
-from lossless.hosts.openclaw.turns import after_turn, before_reset, bootstrap, commit_turn
+from lossless.hosts.openclaw.context_engine import after_turn, before_reset, bootstrap, commit_turn
+from lossless.hosts.openclaw.rpc import PluginCall
 from lossless.model.conversations import Session
 from lossless.settings import Settings
 from lossless.store.archive import Archive
@@ -81,7 +81,7 @@ def test_everything_is_stored_once_and_in_order(steps: list[tuple[str, bool]], p
             messages = turn(number, repeat)
             if step in ("turn", "unread"):  # a turn begins with reading, unless the session is new or Python was away
                 if step == "turn":
-                    bootstrap(bridge, Call(1, "bootstrap", TARGET))
+                    bootstrap(bridge, PluginCall(1, "bootstrap", TARGET))
                 host.write(messages)
                 last = committed(host, number, messages)
                 assert commit_turn(bridge, last) == {"status": "committed"}
@@ -91,15 +91,15 @@ def test_everything_is_stored_once_and_in_order(steps: list[tuple[str, bool]], p
                 assert commit_turn(bridge, last) == {"status": "duplicate"}
             elif step == "moved":
                 host.generation += 1
-            bootstrap(bridge, Call(3, "bootstrap", TARGET))
+            bootstrap(bridge, PluginCall(3, "bootstrap", TARGET))
         assert stored(engine) == [entry["message"]["timestamp"] for entry in host.entries]
 
 
-def committed(host: HostTranscript, number: int, messages: list[dict[str, Any]]) -> Call:
+def committed(host: HostTranscript, number: int, messages: list[dict[str, Any]]) -> PluginCall:
     """The turn that was just written, as the host hands it over."""
     first, last = (host.entries[at]["entryId"] for at in (-len(messages), -1))
     params = {**TARGET, "advancementKey": f"k{number}", "messages": messages}
-    return Call(2, "commitTurn", {**params, "admission": {"entryId": first}, "terminal": {"entryId": last}})
+    return PluginCall(2, "commitTurn", {**params, "admission": {"entryId": first}, "terminal": {"entryId": last}})
 
 
 @settings(max_examples=60, deadline=None)
@@ -115,9 +115,9 @@ def test_a_transcript_that_comes_and_goes_costs_no_turn_and_doubles_none(steps: 
             assert commit_turn(bridge, committed(host, number, messages)) == {"status": "committed"}
             assert set(stored(engine)) >= {message["timestamp"] for message in messages}
             if reads:
-                bootstrap(bridge, Call(3, "bootstrap", TARGET))
+                bootstrap(bridge, PluginCall(3, "bootstrap", TARGET))
         host.is_there = True
-        bootstrap(bridge, Call(4, "bootstrap", TARGET))
+        bootstrap(bridge, PluginCall(4, "bootstrap", TARGET))
         assert sorted(map(str, stored(engine))) == sorted(str(entry["message"]["timestamp"]) for entry in host.entries)
 
 
@@ -136,13 +136,13 @@ def test_a_file_and_the_parts_of_a_turn_are_one_history(steps: list[tuple[bool, 
         file, bridge = HostFile(Path(folder) / "run-1.jsonl"), Bridge(engine, HostTranscript(1))  # type: ignore[arg-type]
         session = {**SESSION, "sessionFile": str(file.path)}
         for number, (is_typed, repeat) in enumerate(steps):
-            bootstrap(bridge, Call(1, "bootstrap", session))
+            bootstrap(bridge, PluginCall(1, "bootstrap", session))
             for message in turn(number, repeat):
                 file.write(message)
                 if not is_typed:
                     key = str(message["timestamp"])
-                    after_turn(bridge, Call(2, "afterTurn", {**session, "messages": [message], "key": key}))
-        bootstrap(bridge, Call(3, "bootstrap", session))
+                    after_turn(bridge, PluginCall(2, "afterTurn", {**session, "messages": [message], "key": key}))
+        bootstrap(bridge, PluginCall(3, "bootstrap", session))
         assert stored(engine) == [record["message"]["timestamp"] for record in file.records]
 
 
@@ -175,9 +175,9 @@ def test_a_result_that_the_host_has_cut_is_a_version_of_the_whole_one(mark: str,
         session = {**SESSION, "sessionFile": str(file.path)}
         for message in written:
             file.write(message)
-        after_turn(bridge, Call(2, "afterTurn", {**session, "messages": handed, "key": "1"}))
+        after_turn(bridge, PluginCall(2, "afterTurn", {**session, "messages": handed, "key": "1"}))
         for _ in range(2):
-            bootstrap(bridge, Call(3, "bootstrap", session))
+            bootstrap(bridge, PluginCall(3, "bootstrap", session))
             found = engine.archive.conversations.find(Session(key=SESSION["sessionKey"]))
             assert found is not None
             rows = list(engine.archive.messages.in_order(found.id))
@@ -210,11 +210,11 @@ def test_after_a_reset_only_what_is_new_is_read() -> None:
         bridge = Bridge(engine, host)  # type: ignore[arg-type]
         for number in range(4):
             host.write(turn(number, False))
-        bootstrap(bridge, Call(1, "bootstrap", TARGET))
+        bootstrap(bridge, PluginCall(1, "bootstrap", TARGET))
         host.write(turn(4, False))
-        before_reset(bridge, Call(2, "hook.before_reset", {**TARGET, "reason": "reset"}))
+        before_reset(bridge, PluginCall(2, "hook.before_reset", {**TARGET, "reason": "reset"}))
         host.write(turn(5, False))
-        bootstrap(bridge, Call(3, "bootstrap", TARGET))
+        bootstrap(bridge, PluginCall(3, "bootstrap", TARGET))
         assert stored(engine) == [5000, 5001]
         family = engine.archive.conversations.family(Session(key=SESSION["sessionKey"]))
         assert [len(engine.archive.messages.in_order(one.id)) for one in family] == [2, 10]
@@ -228,4 +228,4 @@ def test_a_transcript_that_cannot_be_read_does_not_keep_a_reset_from_happening()
     with Engine(Archive.open(":memory:"), Settings(), background=False) as engine:
         engine.append(Session(key=SESSION["sessionKey"]), [{"role": "user", "content": "a"}])
         bridge = Bridge(engine, Broken())  # type: ignore[arg-type]
-        assert before_reset(bridge, Call(1, "hook.before_reset", {**TARGET, "reason": "new"})) == {"done": True}
+        assert before_reset(bridge, PluginCall(1, "hook.before_reset", {**TARGET, "reason": "new"})) == {"done": True}

@@ -1,8 +1,4 @@
-"""What is said about a payload without opening it: its kind, its shape, its outline. No model is needed.
-
-Small inputs get exactly the lines that lossless-claw writes; larger ones may get more. Every summary is made in
-one walk over the text and stays short, whatever is in it.
-"""
+"""Summaries of payloads by kind: text, structured data, code, binary. No model is needed."""
 
 from __future__ import annotations
 
@@ -10,13 +6,22 @@ from typing import TYPE_CHECKING
 
 from lossless.files.explore.binary import binary_summary, image_summary
 from lossless.files.explore.code import LANGUAGES, code_summary
-from lossless.files.explore.markup import html_summary, xml_summary
-from lossless.files.explore.model import Ask, asked
-from lossless.files.explore.shapes import json_lines_summary, json_summary
-from lossless.files.explore.tables import settings_summary, table_summary, yaml_summary
-from lossless.files.explore.text import decoded_text, is_binary, text_summary
-from lossless.files.explore.words import clipped
-from lossless.files.kinds import image_type, kind, plain_type
+from lossless.files.explore.phrases import clip
+from lossless.files.explore.text import (
+    Ask,
+    ask_model,
+    decoded_text,
+    html_summary,
+    is_binary,
+    json_lines_summary,
+    json_summary,
+    settings_summary,
+    table_summary,
+    text_summary,
+    xml_summary,
+    yaml_summary,
+)
+from lossless.files.media_types import exploration_kind, image_type, plain_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,14 +58,14 @@ def summarise(data: bytes, name: str | None, mime: str | None, *, ask: Ask | Non
     """A summary of a payload, at most `MAX_CHARS` long; `ask` is a model that describes prose, when given."""
     picture = image_type(data)
     if picture not in (None, "image/svg+xml", "image/bmp") or plain_type(mime).startswith("image/"):
-        return clipped(image_summary(data, name, picture or plain_type(mime)), MAX_CHARS)
+        return clip(image_summary(data, name, picture or plain_type(mime)), MAX_CHARS)
     if is_binary(data):
-        return clipped(binary_summary(data, name, mime), MAX_CHARS)
+        return clip(binary_summary(data, name, mime), MAX_CHARS)
     text = decoded_text(data)
-    what = kind(name, mime)
+    what = exploration_kind(name, mime)
     if what in _STRUCTURED:
-        return clipped(_STRUCTURED[what](text), MAX_CHARS)
+        return clip(_STRUCTURED[what](text), MAX_CHARS)
     if what in LANGUAGES:
-        return clipped(code_summary(text, name, LANGUAGES[what]), MAX_CHARS)
-    told = asked(text, name, mime, ask) if ask is not None else None
-    return clipped(told or text_summary(text, name), MAX_CHARS)
+        return clip(code_summary(text, name, LANGUAGES[what]), MAX_CHARS)
+    told = ask_model(text, name, mime, ask) if ask is not None else None
+    return clip(told or text_summary(text, name), MAX_CHARS)

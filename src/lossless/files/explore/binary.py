@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import struct
 
-from lossless.files.explore.words import item, plural
-from lossless.files.kinds import plain_type
+from lossless.files.explore.phrases import list_item, plural
+from lossless.files.media_types import plain_type
 
 _SIGNATURES = (
     (b"%PDF-", "PDF"),
@@ -44,7 +44,7 @@ def image_summary(data: bytes, name: str | None, mime: str) -> str:
     kind = {"JPG": "JPEG", "ICON": "ICO"}.get(kind, kind)
     size = dimensions(data)
     pixels = f", {size[0]:,} × {size[1]:,} pixels" if size else ""
-    return f"Image file ({kind}, {len(data):,} bytes) — {item(name or 'unnamed')}{pixels}"
+    return f"Image file ({kind}, {len(data):,} bytes) — {list_item(name or 'unnamed')}{pixels}"
 
 
 def binary_summary(data: bytes, name: str | None, mime: str | None) -> str:
@@ -52,7 +52,7 @@ def binary_summary(data: bytes, name: str | None, mime: str | None) -> str:
     kind = _signature(data) or plain_type(mime).partition("/")[2].upper() or "unknown type"
     pages = len(_PDF_PAGE.findall(data)) if kind == "PDF" else 0
     more = f", {plural(pages, 'page')}" if pages else ""
-    return f"Binary file ({item(kind)}, {len(data):,} bytes{more}) — {item(name or 'unnamed')}"
+    return f"Binary file ({list_item(kind)}, {len(data):,} bytes{more}) — {list_item(name or 'unnamed')}"
 
 
 def _signature(data: bytes) -> str | None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _PROMPT_CHARS = 20_000
 _MOST = 5
 #: A name in more messages than this leads nowhere; of the others so many are told.
-EVERYWHERE, _PLACES = 12, 3
+MAX_MESSAGES, _PLACES = 12, 3
 #: How many names of a prompt are looked up in the archive.
 _LOOKED_UP = 12
 _NAME = re.compile(r"[\w~][\w./@+-]{2,79}")
@@ -22,14 +22,14 @@ _TELLING = re.compile(
 )
 
 
-def cue(prompt: str, known: dict[str, object]) -> str:
+def prompt_cue(prompt: str, known: dict[str, object]) -> str:
     """What the archive has about names in a prompt; '' when there is nothing to say."""
     names = known.get("names")
     written = names if isinstance(names, dict) else {}
     words = dict.fromkeys(word.rstrip(".-/+") for word in _NAME.findall(prompt[:_PROMPT_CHARS]))
     found = {word: ids for word in words if isinstance(ids := written.get(word), str)}
     if len(found) < _MOST:
-        found |= _looked_up([word for word in words if word not in found and is_telling(word)][:_LOOKED_UP], known)
+        found |= _looked_up([word for word in words if word not in found and looks_like_name(word)][:_LOOKED_UP], known)
     if not found:
         return ""
     told = [word for word in words if word in found][:_MOST]
@@ -40,18 +40,18 @@ def cue(prompt: str, known: dict[str, object]) -> str:
     )
 
 
-def is_telling(word: str) -> bool:
+def looks_like_name(word: str) -> bool:
     """Whether a word is a name by its looks.
 
-    >>> [is_telling(word) for word in ("MAX_RETRIES", "src/a.py", "ERR-4597", "a.toml", "parseUrl")]
+    >>> [looks_like_name(word) for word in ("MAX_RETRIES", "src/a.py", "ERR-4597", "a.toml", "parseUrl")]
     [True, True, True, True, True]
-    >>> [is_telling(word) for word in ("Hello", "well-known", "a_b")]
+    >>> [looks_like_name(word) for word in ("Hello", "well-known", "a_b")]
     [False, False, False]
     """
     return len(word) >= 4 and _TELLING.fullmatch(word) is not None
 
 
-def places(message_ids: Sequence[int]) -> str:
+def message_references(message_ids: Sequence[int]) -> str:
     """The first of some messages, as the tools open them."""
     return ", ".join(f"msg#{id_}" for id_ in message_ids[:_PLACES])
 
@@ -63,7 +63,7 @@ def _looked_up(names: list[str], known: dict[str, object]) -> dict[str, str]:
         return {}
     if not isinstance(conversation_id, int) or not isinstance(through, int):
         return {}
-    from lossless.store.glance import spoken_of
+    from lossless.store.search import find_mentions
 
-    found = spoken_of(archive, conversation_id, names, through=through, most=EVERYWHERE + 1)
-    return {name: places(ids) for name, ids in found.items() if 0 < len(ids) <= EVERYWHERE}
+    found = find_mentions(archive, conversation_id, names, through=through, most=MAX_MESSAGES + 1)
+    return {name: message_references(ids) for name, ids in found.items() if 0 < len(ids) <= MAX_MESSAGES}

@@ -1,9 +1,10 @@
-"""`lcm-hook`: what a host's hook calls. It reads one event, hands the work to a process of its own, and answers.
+"""`lcm-hook`: the command that a host's hooks call. It reads one event, hands the work to another process, and
+answers.
 
-A host waits for its hooks, and loading the engine takes longer than a hook may. So nothing heavy is imported here:
-another process reads the transcript, whose answer is waited for only a moment; it goes on when the wait is over. What
-a host needs at once it wrote down before (see `notes`). Whatever goes wrong is said on standard error; the exit
-code is always 0.
+A host waits for its hooks, and loading the engine takes longer than a hook may. So nothing heavy is imported
+here: another process reads the transcript, whose answer is waited for only a moment; it goes on when the wait is
+over. What a host needs at once was written down before (see `session_cache`). Whatever goes wrong is said on
+standard error; the exit code is always 0.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import os
 import sys
 import time
 
-from lossless.hosts.claude_code import notes
+from lossless.hosts.claude_code import session_cache
 
 #: What a worker needs to know of an event; the rest, a prompt above all, stays here.
 _FIELDS = (
@@ -60,18 +61,18 @@ def respond(event: dict[str, object]) -> dict[str, object] | None:
     name = str(event.get("hook_event_name") or event.get("type") or "")
     if name == "SessionStart" and event.get("source") == "compact":
         return _context(name, _reference(event))
-    if notes.comes_back(event, notes.load(event)):
+    if session_cache.needs_reference(event, session_cache.load(event)):
         return _context(name, _new_reference(event))
     if name == "UserPromptSubmit":
-        known = notes.load(event)
-        if not notes.is_current(known, event):
+        known = session_cache.load(event)
+        if not session_cache.is_current(known, event):
             _start(event)
         return _context(name, _cue(event, known))
     if name in _TURNS:
-        wait, before = _wait_seconds(), notes.load(event).get("problem")
+        wait, before = _wait_seconds(), session_cache.load(event).get("problem")
         answer = _await(_start(event, answers=wait > 0), wait)
         return _warning(answer or {"problem": before})
-    if not notes.is_current(notes.load(event), event):
+    if not session_cache.is_current(session_cache.load(event), event):
         _start(event)
     return None
 
@@ -82,7 +83,7 @@ def _options(arguments: list[str]) -> str | bytes | None:
     while rest and rest[0] in ("--db", "--config"):
         if len(rest) < 2:
             raise ValueError(f"{rest[0]} needs a path")
-        os.environ["LCM_DATABASE_PATH" if rest[0] == "--db" else notes.CONFIG_VARIABLE] = rest[1]
+        os.environ["LCM_DATABASE_PATH" if rest[0] == "--db" else session_cache.CONFIG_VARIABLE] = rest[1]
         del rest[:2]
     return rest[-1] if rest else None
 
@@ -106,7 +107,7 @@ def _event(text: str | bytes) -> dict[str, object]:
 
 def _reference(event: dict[str, object]) -> str:
     """What stands for the compacted part: as it was written down before, else as a worker writes it now."""
-    known = notes.load(event)
+    known = session_cache.load(event)
     made = known.get("referenceAt")
     text = known.get("reference")
     if isinstance(text, str) and isinstance(made, int | float) and time.time() - made < _FRESH:
@@ -126,9 +127,9 @@ def _new_reference(event: dict[str, object]) -> str:
 def _cue(event: dict[str, object], known: dict[str, object]) -> str:
     if not known.get("compacted"):
         return ""
-    from lossless.hosts.claude_code.cues import cue
+    from lossless.hosts.claude_code.cues import prompt_cue
 
-    return cue(str(event.get("prompt") or ""), known)
+    return prompt_cue(str(event.get("prompt") or ""), known)
 
 
 def _context(name: str, text: str) -> dict[str, object] | None:

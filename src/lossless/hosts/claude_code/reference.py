@@ -1,14 +1,29 @@
-"""What a host's model gets to read after its context was compacted: where things stand, and how to get the rest back.
-
-Quotations of the past, newest first, within a number of tokens; what does not fit is named by its id.
+"""The text that a host's model reads after its context was compacted: the last requests, open tasks, pins and
+summaries, within a number of tokens. What does not fit is named by its id.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
+from lossless.context.run import cue_terms, looks_secret
+from lossless.hosts.claude_code.cues import MAX_MESSAGES, message_references
+from lossless.model.context import SummaryItem
+from lossless.model.times import state_time
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from datetime import datetime
+
+    from lossless.model.messages import Json, Message, StoredMessage, ToolCall, ToolResult
+    from lossless.model.records import MessageRow
+    from lossless.store.archive import Archive
 
 #: Shares of the room: the newest request, then open work, pins, the last answer, earlier requests; summaries get the
 #: rest.
@@ -22,7 +37,7 @@ _OWN_TAGS = re.compile(r"<(?=/?lossless_reference\b)")
 
 
 @dataclass(frozen=True, slots=True)
-class Quoted:
+class Quotation:
     """Something that was said, or a summary of it: the id that opens it, when, and the words."""
 
     id: str
@@ -31,22 +46,22 @@ class Quoted:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ConversationState:
     """Where a conversation stands."""
 
     conversation_id: int
     messages: int
     #: What the user asked for, newest first, and the model's last words.
-    requests: tuple[Quoted, ...] = ()
-    answer: Quoted | None = None
-    pins: tuple[Quoted, ...] = ()
+    requests: tuple[Quotation, ...] = ()
+    answer: Quotation | None = None
+    pins: tuple[Quotation, ...] = ()
     #: Summaries of what was said before, in order.
-    summaries: tuple[Quoted, ...] = ()
+    summaries: tuple[Quotation, ...] = ()
     #: What the model's own list of work says is not done yet.
-    work: Quoted | None = None
+    work: Quotation | None = None
 
 
-def reference(standing: Standing, max_tokens: int) -> str:
+def reference_text(standing: ConversationState, max_tokens: int) -> str:
     """The text for the model; never more than `max_tokens`, and '' when not even its frame fits."""
     head = (
         f'<lossless_reference conversation_id="{standing.conversation_id}" messages="{standing.messages}" '
@@ -65,7 +80,7 @@ def reference(standing: Standing, max_tokens: int) -> str:
     return head + "".join(_sections(standing, room)) + tail if room >= 0 else ""
 
 
-def _sections(standing: Standing, room: int) -> list[str]:
+def _sections(standing: ConversationState, room: int) -> list[str]:
     """The parts in the order in which they are read; what matters most is measured first."""
     whole = room
     newest = _listed("Last request of the user, verbatim:", standing.requests[:1], int(whole * _NEWEST_SHARE))
@@ -87,7 +102,7 @@ def _sections(standing: Standing, room: int) -> list[str]:
     return [pins, summaries, earlier, answer, work, newest]
 
 
-def _listed(heading: str, quotes: tuple[Quoted, ...], room: int, each: int | None = None) -> str:
+def _listed(heading: str, quotes: tuple[Quotation, ...], room: int, each: int | None = None) -> str:
     """A heading and as many quotations as there is room for, each cut where it must be; '' when none fits."""
     text = f"\n{heading}\n"
     shown = 0
@@ -100,7 +115,7 @@ def _listed(heading: str, quotes: tuple[Quoted, ...], room: int, each: int | Non
     return text + "\n" if shown and _tokens(text) < room else ""
 
 
-def _quotation(quote: Quoted, most: int) -> str:
+def _quotation(quote: Quotation, most: int) -> str:
     label = f"[{quote.id}{', ' if quote.at else ''}{quote.at}] "
     words = _OWN_TAGS.sub("&lt;", quote.text.strip())
     room = most - estimate_tokens(label) - 2
@@ -111,3 +126,198 @@ def _quotation(quote: Quoted, most: int) -> str:
 
 def _tokens(text: str) -> int:
     return estimate_tokens(text)
+
+
+#: The tools that change, or tell, single tasks.
+TASK_TOOLS = frozenset(("TaskCreate", "TaskUpdate", "TaskList"))
+#: What is said of work that is not open any more.
+DONE_STATUSES = frozenset(("completed", "done", "resolved", "deleted", "cancelled", "canceled"))
+_MADE = re.compile(r"#(\w[\w-]*) created\b")
+_LISTED = re.compile(r"#(\w[\w-]*) \[(\w+)\] (.*?)(?: \[blocked by [^\]]*\])?")
+_REFUSED = re.compile(r"\bnot found\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentTask:
+    """A task as the last call left it; it may be known by its id alone."""
+
+    id: str
+    status: str = "pending"
+    subject: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is still to be done."""
+        return self.status not in DONE_STATUSES
+
+    @property
+    def line(self) -> str:
+        """The task for its list."""
+        return f"- [{self.status}] #{self.id}" + (f" {self.subject}" if self.subject else "")
+
+
+def tasks_after(messages: Iterable[Message]) -> list[AgentTask]:
+    """All tasks after these messages, in the order of their making. A call counts when it was answered."""
+    asked: dict[str, ToolCall] = {}
+    found: dict[str, AgentTask] = {}
+    for message in messages:
+        asked |= {call.id: call for call in message.tool_calls if call.id is not None and call.name in TASK_TOOLS}
+        for result in message.tool_results:
+            call = asked.pop(result.call_id or "", None)
+            if call is not None and not result.is_error:
+                found = _after(found, call, result)
+    return list(found.values())
+
+
+def _after(found: dict[str, AgentTask], call: ToolCall, result: ToolResult) -> dict[str, AgentTask]:
+    if call.name == "TaskList":
+        return _told(found, result.text)
+    given = parse_input(call.input)
+    if not isinstance(given, Mapping):
+        return found
+    subject = _words(given, "subject")
+    if call.name == "TaskCreate":
+        made = _MADE.search(result.text)
+        words = subject or _words(given, "description")
+        return found if made is None else found | {made[1]: AgentTask(made[1], subject=words)}
+    id_ = given.get("taskId")
+    if not isinstance(id_, (str, int)) or _REFUSED.search(result.text):
+        return found
+    task = found.get(str(id_), AgentTask(str(id_)))
+    status = _words(given, "status") or task.status
+    return found | {task.id: replace(task, status=status, subject=subject or task.subject)}
+
+
+def _told(found: dict[str, AgentTask], text: str) -> dict[str, AgentTask]:
+    """The tasks that a whole list names; those that we have keep our words. What is no such list changes nothing."""
+    lines = [] if text.lower().startswith("no tasks") else [line for line in text.splitlines() if line.strip()]
+    named = [match for line in lines if (match := _LISTED.fullmatch(line.strip()))]
+    told = {
+        id_: AgentTask(id_, status, _subject(found, id_) or words) for id_, status, words in (m.groups() for m in named)
+    }
+    return told if len(named) == len(lines) else found | told
+
+
+def _subject(found: Mapping[str, AgentTask], id_: str) -> str:
+    return found[id_].subject if id_ in found else ""
+
+
+def _words(given: Mapping[object, object], name: str) -> str:
+    value = given.get(name)
+    return " ".join(value.split()) if isinstance(value, str) else ""
+
+
+def parse_input(given: Json) -> object:
+    """An input as it was meant: Codex sends it as a JSON text."""
+    if not isinstance(given, str):
+        return given
+    try:
+        return json.loads(given)
+    except (ValueError, RecursionError):
+        return None
+
+
+#: The tools that replace the whole list at each call: Claude Code's, Codex's, and those of their kin.
+_LISTING = frozenset(("TodoWrite", "update_plan", "todowrite", "todo_write", "write_todos"))
+_LISTS = ("todos", "plan")
+_WORDS = ("content", "step", "description", "title")
+#: How many of the newest calls are looked through that speak of one task each.
+_MAX_TASK_CALLS = 1_000
+
+
+def open_work(archive: Archive, conversation_id: int) -> Quotation | None:
+    """What the newest list says is still to be done, from the messages themselves; None when nothing is.
+
+    A list is told whole by one call, or task by task by many: the newest call says which of both counts.
+    """
+    newest = archive.listings.tool_calls(conversation_id, sorted(_LISTING | TASK_TOOLS), 1)
+    if not newest:
+        return None
+    stored = archive.messages.get(newest[0])
+    call = next((call for call in reversed(stored.message.tool_calls) if call.name in _LISTING | TASK_TOOLS), None)
+    if call is not None and call.name in _LISTING:
+        return _quote_work(
+            stored, [f"- [{status}] {words}" for status, words in listed_work(call) if status not in DONE_STATUSES]
+        )
+    ids = archive.listings.tool_calls(conversation_id, sorted(TASK_TOOLS), _MAX_TASK_CALLS)
+    said = (found.message for found in archive.messages.many(ids, exact=False))
+    return _quote_work(stored, [task.line for task in tasks_after(said) if task.is_open])
+
+
+def _quote_work(stored: StoredMessage, lines: list[str]) -> Quotation | None:
+    return Quotation(f"msg#{stored.id}", state_time(stored.created_at), "\n".join(lines)) if lines else None
+
+
+def listed_work(call: ToolCall) -> Iterator[tuple[str, str]]:
+    """What a call puts on the list, with the state of each; nothing of what is no list."""
+    given = parse_input(call.input)
+    listed = next((given[name] for name in _LISTS if name in given), None) if isinstance(given, dict) else None
+    for item in listed if isinstance(listed, list) else []:
+        if not isinstance(item, dict):
+            continue
+        words = next((item[name] for name in _WORDS if isinstance(item.get(name), str) and item[name].strip()), None)
+        if words is not None:
+            status = item.get("status")
+            yield (status if isinstance(status, str) and status else "pending"), " ".join(words.split())
+
+
+#: How far back requests are looked for, and how many are told.
+_LOOKED_AT, _REQUESTS = 60, 6
+_SUMMARIES = 12
+#: Names are gathered from so many of the newest messages; older ones are looked up when a prompt names them.
+_NAMED, _NAMES, _NAMES_A_MESSAGE = 2_000, 2_000, 8
+#: What hosts put where words would be: commands, their output, instructions, a summary of their own, fillers.
+_NOT_SAID = re.compile(
+    r"\s*(?:<[a-z]+(?:[-_][a-z]+)+>|\[Request interrupted|Caveat: The messages below|# AGENTS\.md"
+    r"|This session is being continued from a previous"
+    r"|(?:Continue from where you left off|No response requested)\.\s*$)"
+)
+
+
+def read_state(archive: Archive, conversation_id: int) -> ConversationState:
+    """What was asked and answered last, what is still to be done, what is pinned, and what summaries there are."""
+    with archive.reading():
+        page = archive.listings.messages(conversation_id, _LOOKED_AT, roles=("user",), whole=True)
+        requests = [row for row in page.rows if is_spoken(row)][:_REQUESTS]
+        spoken = archive.listings.messages(conversation_id, _LOOKED_AT, roles=("assistant",), whole=True)
+        answer = next((row for row in spoken.rows if is_spoken(row)), None)
+        items = archive.context.items(conversation_id)
+        ids = [item.summary_id for item in items if isinstance(item, SummaryItem)][-_SUMMARIES:]
+        summaries = archive.summaries.many(ids)
+        pins = archive.beside.pins(conversation_id)
+        count, _ = archive.listings.message_totals(conversation_id)
+        work = open_work(archive, conversation_id)
+    return ConversationState(
+        conversation_id,
+        count,
+        tuple(_quoted(row) for row in requests),
+        None if answer is None else _quoted(answer),
+        tuple(Quotation(f"pin {pin.id}", _time(pin.at), pin.content) for pin in pins),
+        tuple(Quotation(found.id, _time(found.latest_at), found.content) for found in summaries),
+        work,
+    )
+
+
+def is_spoken(row: MessageRow) -> bool:
+    """Whether somebody said this: neither a tool's call or answer, nor what a host puts in somebody's place."""
+    return not row.tools and bool(row.content.strip()) and _NOT_SAID.match(row.content) is None
+
+
+def spoken_names(archive: Archive, conversation_id: int) -> dict[str, str]:
+    """Identifiers and paths that were spoken of, with the messages that open them; the newest are kept."""
+    page = archive.listings.messages(conversation_id, _NAMED, roles=("user", "assistant"))
+    found: defaultdict[str, list[int]] = defaultdict(list)
+    for row in page.rows:
+        for name in cue_terms(row.content, limit=_NAMES_A_MESSAGE):
+            if " " not in name and len(name) >= 4 and not looks_secret(name):
+                found[name].append(row.message_id)
+    telling = [(name, ids) for name, ids in found.items() if len(ids) <= MAX_MESSAGES]
+    return {name: message_references(ids) for name, ids in telling[:_NAMES]}
+
+
+def _quoted(row: MessageRow) -> Quotation:
+    return Quotation(f"msg#{row.message_id}", _time(row.created_at), row.content)
+
+
+def _time(at: datetime | None) -> str:
+    return "" if at is None else state_time(at)

@@ -1,39 +1,50 @@
-"""Setting Claude Code up: hooks in its settings, the MCP server in its config, a skill that says how to recall."""
+"""Install Claude Code's hooks, MCP server and skill, and check whether a host is set up."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shlex
+import shutil
+import subprocess
+import time
 from dataclasses import dataclass
 from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.errors import BadInput
-from lossless.hosts.config_files import Edit, read_object, read_text, write_object
-from lossless.hosts.hook_files import (
-    SERVER,
+from lossless.hosts.config_files import FileEdit, edits_adding, edits_restoring, read_object, read_text, write_object
+from lossless.hosts.hook_config import (
+    SERVER_NAME,
     command_in,
+    events_with_hooks,
+    is_own_server,
+    options_in,
     with_hooks,
     with_server,
     without_hooks,
     without_server,
 )
-from lossless.hosts.way_back import back, there
-from lossless.paths import expanded
-from lossless.settings.json5 import NotJson5
-from lossless.settings.json5_edit import edited
+from lossless.model.paths import expand_path
+from lossless.settings.json5 import NotJson5, edit_json5
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from lossless.hosts.programs import Programs
+    from lossless.hosts.hook_config import HostCommands
 
     Change = Callable[[dict[str, Any]], dict[str, Any]]
 
 #: The first with all these events.
-LEAST_VERSION = (1, 0, 85)
+MINIMUM_VERSION = (1, 0, 85)
 EVENTS = ("SessionStart", "UserPromptSubmit", "PreCompact", "Stop", "SubagentStop", "SessionEnd")
 _SEAL = re.compile(r"\n<!-- lcm install: ([0-9a-f]{16}) -->\n\Z")
 _SKILL = """\
@@ -50,7 +61,7 @@ _NOTE = "it was changed by hand and is left as it is"
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class ClaudeCodeFiles:
     """The files of Claude Code that are changed."""
 
     settings: Path
@@ -58,63 +69,63 @@ class Places:
     skill: Path
 
 
-def user_places(env: Mapping[str, str] = os.environ) -> Places:
+def user_files(env: Mapping[str, str] = os.environ) -> ClaudeCodeFiles:
     """The files of a person, for all projects."""
     home = Path(env.get("HOME") or Path.home())
     chosen = env.get("CLAUDE_CONFIG_DIR")
-    folder = expanded(chosen) if chosen else home / ".claude"
+    folder = expand_path(chosen) if chosen else home / ".claude"
     servers = folder / ".claude.json" if chosen else home / ".claude.json"
-    return Places(folder / "settings.json", servers, _skill_in(folder))
+    return ClaudeCodeFiles(folder / "settings.json", servers, _skill_in(folder))
 
 
-def project_places(project: Path) -> Places:
+def project_files(project: Path) -> ClaudeCodeFiles:
     """The files of one project."""
     folder = project / ".claude"
-    return Places(folder / "settings.json", project / ".mcp.json", _skill_in(folder))
+    return ClaudeCodeFiles(folder / "settings.json", project / ".mcp.json", _skill_in(folder))
 
 
 def _skill_in(folder: Path) -> Path:
     return folder / "skills" / "lossless-recall" / "SKILL.md"
 
 
-def install_edits(places: Places, commands: Programs) -> list[Edit]:
+def install_edits(places: ClaudeCodeFiles, commands: HostCommands) -> list[FileEdit]:
     """What is to be written; a second time there is nothing to write."""
     return _in_order(
-        edits_there(places.settings, lambda settings: with_hooks(settings, commands.hook, EVENTS), without_hooks),
-        edits_there(places.servers, lambda config: with_server(config, commands.server), without_server),
+        json_edits_adding(places.settings, lambda settings: with_hooks(settings, commands.hook, EVENTS), without_hooks),
+        json_edits_adding(places.servers, lambda config: with_server(config, commands.server), without_server),
         [_skill_edit(places.skill, skill_text())],
     )
 
 
-def uninstall_edits(places: Places) -> list[Edit]:
+def uninstall_edits(places: ClaudeCodeFiles) -> list[FileEdit]:
     """What is to be taken away: ours, and nothing else."""
     return _in_order(
-        edits_back(places.settings, without_hooks),
-        edits_back(places.servers, without_server),
+        json_edits_removing(places.settings, without_hooks),
+        json_edits_removing(places.servers, without_server),
         [_skill_edit(places.skill, None)],
     )
 
 
-def _in_order(*groups: list[Edit]) -> list[Edit]:
+def _in_order(*groups: list[FileEdit]) -> list[FileEdit]:
     """The files of the host first, then the records of what they held."""
     return [group[0] for group in groups] + [edit for group in groups for edit in group[1:]]
 
 
-def installed_command(places: Places) -> list[str] | None:
+def installed_command(places: ClaudeCodeFiles) -> list[str] | None:
     """The command of hooks or server as it stands in the files; None where nothing is installed."""
     servers = read_object(places.servers, read_text(places.servers)).get("mcpServers")
-    server = servers.get(SERVER) if isinstance(servers, dict) else None
+    server = servers.get(SERVER_NAME) if isinstance(servers, dict) else None
     return command_in(read_object(places.settings, read_text(places.settings)), server)
 
 
-def edits_there(path: Path, put: Change, take: Change) -> list[Edit]:
+def json_edits_adding(path: Path, put: Change, take: Change) -> list[FileEdit]:
     """The edits that make a change to a JSON file; `take` is the way back from it."""
-    return there(path, lambda text: _with(path, text, put), lambda text: _with(path, text, take))
+    return edits_adding(path, lambda text: _with(path, text, put), lambda text: _with(path, text, take))
 
 
-def edits_back(path: Path, take: Change) -> list[Edit]:
+def json_edits_removing(path: Path, take: Change) -> list[FileEdit]:
     """The edits that take a change back; a file that ends up empty is removed, if it was not there before."""
-    return back(path, lambda text: _with(path, text, take))
+    return edits_restoring(path, lambda text: _with(path, text, take))
 
 
 def _with(path: Path, text: str | None, change: Change) -> str | None:
@@ -132,19 +143,19 @@ def _with(path: Path, text: str | None, change: Change) -> str | None:
 def _changed(text: str | None, after: dict[str, Any]) -> str:
     """A file's new text; what does not change stays as it was written."""
     try:
-        return edited(text or "", after)
+        return edit_json5(text or "", after)
     except NotJson5:
         return write_object(after, text)
 
 
 def skill_text() -> str:
     """The skill, sealed so that a later version knows whether somebody has changed it."""
-    from lossless.assembly.policy_text import RECALL_POLICY
+    from lossless.context.render import RECALL_POLICY
 
-    return sealed(_SKILL + RECALL_POLICY)
+    return seal_text(_SKILL + RECALL_POLICY)
 
 
-def sealed(text: str) -> str:
+def seal_text(text: str) -> str:
     """A text that says at its end what it was when it was written."""
     return f"{text}\n<!-- lcm install: {_digest(text)} -->\n"
 
@@ -159,9 +170,125 @@ def _digest(text: str) -> str:
     return sha256(text.encode()).hexdigest()[:16]
 
 
-def _skill_edit(path: Path, after: str | None) -> Edit:
+def _skill_edit(path: Path, after: str | None) -> FileEdit:
     before = read_text(path)
     plain = before.replace("\r\n", "\n") if before is not None else None
     if plain is not None and not is_sealed(plain):
-        return Edit(path, before, before, _NOTE)
-    return Edit(path, before, before if plain == after else after, folders=2)
+        return FileEdit(path, before, before, _NOTE)
+    return FileEdit(path, before, before if plain == after else after, folders=2)
+
+
+_VERSION = re.compile(r"\d+(?:\.\d+)+")
+
+
+@dataclass(frozen=True, slots=True)
+class SetupCheck:
+    """One thing that was looked at."""
+
+    name: str
+    ok: bool
+    said: str
+    #: What helps.
+    hint: str = ""
+
+
+def check_host(name: str, least: tuple[int, ...], helps: str) -> SetupCheck:
+    """Whether a host is new enough for its hooks; one that cannot be asked may be."""
+    wanted = ".".join(map(str, least))
+    place = shutil.which(name)
+    if place is None:
+        return SetupCheck("host", True, f"{name} is not on the path; it must be {wanted} or newer")
+    try:
+        done = subprocess.run([place, "--version"], capture_output=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return SetupCheck("host", True, f"{place} does not say which version it is: {error}")
+    found = _VERSION.search(done.stdout.decode("utf-8", "replace"))
+    if found is None:
+        return SetupCheck("host", True, f"{place} does not say which version it is; it must be {wanted} or newer")
+    ok = tuple(map(int, found[0].split("."))) >= least
+    return SetupCheck("host", ok, f"{name} {found[0]}", "" if ok else f"Its hooks need {wanted} or newer: {helps}")
+
+
+def configured_archive(settings: dict[str, Any], default: str) -> str:
+    """The archive that the hooks are told to use, else the one that everybody uses."""
+    return options_in(command_in(settings, None) or ()).database or default
+
+
+def check_hooks(settings: dict[str, Any], path: Path, events: Sequence[str], again: str) -> list[SetupCheck]:
+    """Whether every event calls a hook that can be started, and how long that takes."""
+    found = events_with_hooks(settings)
+    missing = [event for event in events if event not in found]
+    said = f"{path} calls lcm-hook for {', '.join(found) or 'nothing'}"
+    checks = [SetupCheck("hooks", not missing, said, f"{', '.join(missing)} missing: run `{again}`" if missing else "")]
+    if settings.get("disableAllHooks") is True:
+        checks.append(disabled_check("hooks enabled", path, "disableAllHooks"))
+    return [*checks, *(_check_command(command) for command in sorted(set(found.values())))]
+
+
+def disabled_check(name: str, path: Path, key: str) -> SetupCheck:
+    """A thing that is there, and that a key in a file keeps the host from using."""
+    return SetupCheck(name, False, f"{path} has {key}", "Take it out.")
+
+
+def _check_command(command: str) -> SetupCheck:
+    words = shlex.split(command)
+    if shutil.which(words[0]) is None:
+        return SetupCheck(
+            "hook command", False, f"{words[0]} cannot be started", "Install lossless again, then run this."
+        )
+    event = json.dumps({"hook_event_name": "Checkup"}).encode()
+    start = time.monotonic()
+    try:
+        done = subprocess.run(words, input=event, capture_output=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return SetupCheck("hook command", False, f"{words[0]}: {error}", "Try it by hand.")
+    took = (time.monotonic() - start) * 1000
+    ok = done.returncode == 0 and not done.stderr
+    return SetupCheck(
+        "hook command", ok, f"{command} answered in {took:.0f} ms", "" if ok else done.stderr.decode()[:200]
+    )
+
+
+def check_server(server: Any, path: Path, again: str) -> list[SetupCheck]:
+    """Whether the MCP server is known to the host and can be started."""
+    checks = [
+        SetupCheck("MCP server", is_own_server(server), f"{path}", "" if is_own_server(server) else f"Run `{again}`.")
+    ]
+    if is_own_server(server):
+        ok = shutil.which(server["command"]) is not None
+        said = f"{server['command']} {' '.join(map(str, server['args']))}"
+        checks.append(SetupCheck("MCP command", ok, said, "" if ok else "Install lossless again."))
+        if server.get("enabled") is False:
+            checks.append(disabled_check("MCP enabled", path, "enabled = false for the server"))
+    missing = missing_package()
+    return [*checks, SetupCheck("package mcp", not missing, "", missing)]
+
+
+def missing_package() -> str:
+    """What helps when the package is missing without which the MCP server does not start; nothing when it is there."""
+    if find_spec("mcp") is not None:
+        return ""
+    return "The MCP server cannot start without the package mcp: run `pip install 'lossless[mcp]'`."
+
+
+def check_archive(path: str) -> SetupCheck:
+    """Whether the archive can be read, or made."""
+    place = expand_path(path)
+    if not place.exists():
+        parent = next(folder for folder in place.absolute().parents if folder.exists())
+        ok = os.access(parent, os.W_OK)
+        return SetupCheck(
+            "archive", ok, f"{place} is made with the first turn", "" if ok else f"{parent} is not writable."
+        )
+    from lossless.errors import LosslessError
+    from lossless.store.archive import Archive
+
+    try:
+        with Archive.open(place, read_only=True) as archive:
+            counts = archive.care.counts()
+            last = archive.care.liveness().last_stored_at
+    except LosslessError as error:
+        return SetupCheck("archive", False, str(error))
+    ok = os.access(place, os.W_OK)
+    said = f"{place}: {counts.messages:,} messages, last stored {last or 'never'}"
+    return SetupCheck("archive", ok, said, "" if ok else "It is not writable.")

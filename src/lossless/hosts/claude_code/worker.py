@@ -1,7 +1,8 @@
-"""The process behind a hook: it reads a transcript into the archive, tells the hook, and folds what has grown long.
+"""The process behind a hook: it reads a transcript into the archive, answers the hook, and compacts what has grown
+long.
 
-`python -m lossless.hosts.claude_code.worker '{"transcript_path": …}'`. One runs for a transcript and one more waits; it
-sees all that was written meanwhile, so others may leave that have nothing else to do.
+`python -m lossless.hosts.claude_code.worker '{"transcript_path": …}'`. One runs for a transcript and one more
+waits; it sees all that was written meanwhile, so others may leave that have nothing else to do.
 """
 
 from __future__ import annotations
@@ -16,25 +17,58 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput, LosslessError
-from lossless.hosts.claude_code import notes
-from lossless.hosts.claude_code.sessions import (
-    agent_files,
-    agent_session,
-    is_silent,
-    main_transcript,
-    rollout,
-    session_of,
-)
-from lossless.lifecycle.reports import TranscriptReport
-from lossless.transcripts.lines import file_state
+from lossless.hosts.claude_code import session_cache
+from lossless.ingest import sessions
+from lossless.ingest.transcripts.entries import message_entries
+from lossless.ingest.transcripts.following import TranscriptReport
+from lossless.ingest.transcripts.reading import KINDS, open_transcript
+from lossless.ingest.transcripts.records import file_state
+from lossless.model.conversations import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import IO
 
     from lossless.engine import Engine
-    from lossless.model.conversations import Session
-    from lossless.transcripts.read import Transcript
+    from lossless.ingest.transcripts.reading import Transcript
+
+
+def session_of(transcript: Transcript) -> Session:
+    """The session of a main transcript, by the host's own names."""
+    header = transcript.header
+    return sessions.transcript_session(transcript.kind, transcript.state.path, header.id, header.cwd)
+
+
+def agent_session(main: Session, agent: str) -> Session:
+    """The session of a sub-agent."""
+    return Session(key=f"{main.key}:subagent:{agent}", id=agent)
+
+
+def agent_files(transcript: Transcript, also: Path | None = None) -> Iterator[tuple[Path, str]]:
+    """The transcripts of sub-agents, each with the agent's name; `also` is one that a host has named."""
+    files = KINDS[transcript.kind].side_files(transcript.state.path)
+    if also is not None and also not in files and also.is_file():
+        files.append(also)
+    for file in files:
+        yield file, file.stem.removeprefix("agent-")
+
+
+def main_transcript(path: Path) -> Transcript:
+    """The transcript at a path; raises BadInput when it is none."""
+    return open_transcript(path.absolute())
+
+
+def has_no_messages(transcript: Transcript, lane: str | None = None) -> bool:
+    """Whether nothing was said on a line yet."""
+    return next(message_entries(transcript.path(lane)), None) is None
+
+
+def codex_rollout(thread: str, home: Path) -> Path | None:
+    """The newest file in which Codex writes a thread down."""
+    if not thread or not all(letter.isalnum() or letter in "-_" for letter in thread):
+        return None
+    return max((home / "sessions").glob(f"*/*/*/rollout-*-{thread}.jsonl"), default=None)
+
 
 #: How much of a host's context a reference may take.
 REFERENCE_TOKENS = 1_800
@@ -47,7 +81,7 @@ _QUEUE_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Synced:
+class SyncResult:
     """What an event brought into the archive."""
 
     session: Session
@@ -60,7 +94,7 @@ class Synced:
 def main(arguments: list[str]) -> int:
     """Work on one event."""
     event: dict[str, Any] = json.loads(arguments[0])
-    path = transcript_of(event)
+    path = event_transcript(event)
     if path is None or not path.is_file() or not path.stat().st_size:
         _answer({})
         return 0
@@ -70,36 +104,38 @@ def main(arguments: list[str]) -> int:
             return 0
         try:
             with _open() as engine:
-                work(engine, event, path)
+                handle_event(engine, event, path)
         except (LosslessError, OSError) as error:
             _fail(event, str(error))
             return 1
         except Exception as error:
             _fail(event, f"unexpected {type(error).__name__}")
             raise
-    notes.forget_old()
+    session_cache.forget_old()
     return 0
 
 
 def _fail(event: dict[str, Any], problem: str) -> None:
     """Tell the hook what went wrong; the next one tells it, too, if this one has gone."""
-    notes.save(event, notes.load(event) | {"problem": problem})
+    session_cache.save(event, session_cache.load(event) | {"problem": problem})
     _answer({"problem": problem})
 
 
-def work(engine: Engine, event: dict[str, Any], path: Path) -> Synced:
+def handle_event(engine: Engine, event: dict[str, Any], path: Path) -> SyncResult:
     """Store what is new, answer, then fold; what the next hook needs is written down before and after folding."""
-    read = notes.stamp(path)
+    read = session_cache.transcript_stamp(path)
     synced = sync(engine, event, path)
-    known = notes.load(event) | {"read": read, "conversationId": synced.conversation_id}
+    known = session_cache.load(event) | {"read": read, "conversationId": synced.conversation_id}
     forgets = _forgets(event)
-    if (forgets or notes.comes_back(event, known)) and synced.conversation_id is not None:
-        known |= told(engine, synced.conversation_id) | {"compacted": known.get("compacted") or _has_forgotten(event)}
+    if (forgets or session_cache.needs_reference(event, known)) and synced.conversation_id is not None:
+        known |= reference_entry(engine, synced.conversation_id) | {
+            "compacted": known.get("compacted") or _has_forgotten(event)
+        }
     known["problem"] = "; ".join(synced.problems)
-    notes.save(event, known)
+    session_cache.save(event, known)
     _answer({"stored": synced.stored, "reference": known.get("reference"), "problem": known["problem"]})
     if synced.conversation_id is not None and fold(engine, synced, path, forgets=forgets) and forgets:
-        notes.save(event, known | told(engine, synced.conversation_id))
+        session_cache.save(event, known | reference_entry(engine, synced.conversation_id))
     return synced
 
 
@@ -112,21 +148,20 @@ def _has_forgotten(event: dict[str, Any]) -> bool:
     return event.get("hook_event_name") == "SessionStart" and event.get("source") == "compact"
 
 
-def told(engine: Engine, conversation_id: int) -> dict[str, object]:
+def reference_entry(engine: Engine, conversation_id: int) -> dict[str, object]:
     """What the host is told about a conversation whose context it compacts."""
-    from lossless.hosts.claude_code.reference import reference
-    from lossless.hosts.claude_code.standing import names, standing
+    from lossless.hosts.claude_code.reference import read_state, reference_text, spoken_names
 
     return {
-        "reference": reference(standing(engine.archive, conversation_id), REFERENCE_TOKENS),
+        "reference": reference_text(read_state(engine.archive, conversation_id), REFERENCE_TOKENS),
         "referenceAt": time.time(),
-        "names": names(engine.archive, conversation_id),
+        "names": spoken_names(engine.archive, conversation_id),
         "archive": engine.archive.path,
         "through": engine.archive.messages.newest_id(conversation_id),
     }
 
 
-def sync(engine: Engine, event: dict[str, Any], path: Path) -> Synced:
+def sync(engine: Engine, event: dict[str, Any], path: Path) -> SyncResult:
     """Store what a transcript and those of its sub-agents have that the archive does not; no folding yet."""
     transcript = main_transcript(path)
     session = session_of(transcript)
@@ -141,14 +176,14 @@ def sync(engine: Engine, event: dict[str, Any], path: Path) -> Synced:
             problems.append(_problem(file, str(error)))
     if event.get("hook_event_name") == "SessionEnd" and transcript.kind == "claude-code":
         stored += sum(_sync_lane(engine, session, transcript, lane, lane) for lane in transcript.lanes())
-    return Synced(session, report.conversation_id, stored, tuple(problems))
+    return SyncResult(session, report.conversation_id, stored, tuple(problems))
 
 
 def _sync_main(engine: Engine, session: Session, transcript: Transcript) -> TranscriptReport:
     """Go on with a transcript that is known; one in which nothing was said yet makes no conversation."""
     if engine.archive.conversations.find(session) is not None:
         return engine.bootstrap(session, transcript.state.path, fold=False)
-    if is_silent(transcript):
+    if has_no_messages(transcript):
         return TranscriptReport(None, "up to date")
     return engine.bootstrap(session, transcript, fold=False)
 
@@ -166,7 +201,7 @@ def _sync_agent(engine: Engine, session: Session, file: Path, agent: str) -> int
 
 
 def _sync_lane(engine: Engine, session: Session, transcript: Transcript, lane: str | None, agent: str) -> int:
-    if is_silent(transcript, lane):
+    if has_no_messages(transcript, lane):
         return 0
     return engine.bootstrap(agent_session(session, agent), transcript, lane=lane, fold=False).stored
 
@@ -175,9 +210,9 @@ def _problem(path: Path, reason: str | None) -> str:
     return f"{path.name} was not stored: {reason or 'it is held back'}"
 
 
-def fold(engine: Engine, synced: Synced, path: Path, *, forgets: bool) -> bool:
+def fold(engine: Engine, synced: SyncResult, path: Path, *, forgets: bool) -> bool:
     """Fold without a model: an import or what a host is about to forget; else what is due, for a quarter second."""
-    from lossless.compaction.loop import Situation
+    from lossless.compaction.compactor import CompactionRequest
 
     assert synced.conversation_id is not None
     conversation = engine.archive.conversations.get(synced.conversation_id)
@@ -185,18 +220,18 @@ def fold(engine: Engine, synced: Synced, path: Path, *, forgets: bool) -> bool:
         report = engine.transcripts.fold_import(conversation)
     else:
         engine.after_turn(synced.session, transcript=path.absolute())
-        situation = Situation(conversation, engine.settings.default_token_budget)
+        situation = CompactionRequest(conversation, engine.settings.default_token_budget)
         report = engine.loop.drain(situation, may_ask_model=False, seconds=_DRAIN_SECONDS)
     return report is not None and report.compacted
 
 
-def transcript_of(event: dict[str, Any]) -> Path | None:
+def event_transcript(event: dict[str, Any]) -> Path | None:
     """The transcript that an event is about; Codex's notification names a thread instead."""
     named = event.get("transcript_path")
     if isinstance(named, str) and named:
         return Path(named)
     home = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
-    return rollout(str(event.get("thread-id") or ""), home)
+    return codex_rollout(str(event.get("thread-id") or ""), home)
 
 
 def _open() -> Engine:
@@ -204,7 +239,7 @@ def _open() -> Engine:
     from lossless.engine import open_engine
     from lossless.settings.load import load
 
-    loaded = load(os.environ.get(notes.CONFIG_VARIABLE) or None, cwd=Path.home())
+    loaded = load(os.environ.get(session_cache.CONFIG_VARIABLE) or None, cwd=Path.home())
     path = loaded.settings.database_path or "lcm.db"
     if "://" in path:
         raise BadInput("databasePath must be a file: hooks cannot use a server")
@@ -225,7 +260,7 @@ def _answer(answer: dict[str, object]) -> None:
 def _has_own_work(event: dict[str, Any]) -> bool:
     """Whether there is more to do than to read the transcript, which the worker that waits does as well."""
     is_end = event.get("hook_event_name") == "SessionEnd" or bool(event.get("agent_transcript_path"))
-    return is_end or _forgets(event) or notes.comes_back(event, notes.load(event))
+    return is_end or _forgets(event) or session_cache.needs_reference(event, session_cache.load(event))
 
 
 def _locked(file: IO[str], until: float) -> bool:
@@ -249,7 +284,7 @@ def _turn(event: dict[str, Any]) -> Iterator[bool]:
 
     Where there is nothing to wait at, they do not wait: the archive itself keeps writers apart.
     """
-    place = notes.place(event)
+    place = session_cache.cache_file(event)
     try:
         import fcntl
     except ImportError:
@@ -260,7 +295,7 @@ def _turn(event: dict[str, Any]) -> Iterator[bool]:
         return
     with ExitStack() as stack:
         try:
-            os.makedirs(notes.folder(), mode=0o700, exist_ok=True)
+            os.makedirs(session_cache.cache_folder(), mode=0o700, exist_ok=True)
             following, running = (stack.enter_context(open(f"{place}.{name}", "w")) for name in ("next", "now"))
         except OSError:
             yield True

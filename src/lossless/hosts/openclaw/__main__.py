@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from lossless.hosts.openclaw.main import main
+from lossless.hosts.openclaw.service import main
 
 sys.exit(main())

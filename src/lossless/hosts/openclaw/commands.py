@@ -1,69 +1,78 @@
-"""`/lossless` and `/lcm`: what a person types into the host's chat, answered with a text."""
+"""The slash commands `/lossless` and `/lcm` (and `/lossless doctor …`): what a person types into the host's chat,
+answered with a text.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput, LosslessError
-from lossless.hosts.openclaw.calls import MARGIN_SECONDS
-from lossless.hosts.openclaw.folding import reason_of
-from lossless.hosts.openclaw.reading import lane_of, number, session_of, transcript_file
+from lossless.hosts.openclaw.bridge import int_param, lane_name, session_param, transcript_file
+from lossless.hosts.openclaw.context_engine import reason_text
+from lossless.hosts.openclaw.rpc import MARGIN_SECONDS
 from lossless.hosts.openclaw.status import status_text
+from lossless.maintenance import repair
+from lossless.maintenance.surgery import merge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from lossless.hosts.openclaw.bridge import Bridge
-    from lossless.hosts.openclaw.calls import Call
+    from lossless.hosts.openclaw.rpc import PluginCall
+    from lossless.maintenance.surgery.focus import FocusStatus
     from lossless.model.conversations import Session
-    from lossless.revising.focus import FocusStatus
 
 
 @dataclass(frozen=True, slots=True)
-class Verb:
+class SlashCommand:
     """One thing that can be typed, what it takes, and what it does."""
 
     takes: str
     help: str
-    run: Callable[[Bridge, Call, Session, str], str]
+    run: Callable[[Bridge, PluginCall, Session, str], str]
 
 
-def answer(bridge: Bridge, call: Call) -> dict[str, Any]:
+def run_command(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     """The text for what a person typed; a refusal is one, too."""
     typed = call.params.get("args")
     verb, _, rest = (typed if isinstance(typed, str) else "").strip().partition(" ")
-    found = VERBS.get(verb.lower() or "status")
+    found = SLASH_COMMANDS.get(verb.lower() or "status")
     if found is None:
         return {"text": f"There is no `{verb[:40]}`.\n\n{help_text()}"}
-    if not lane_of(call.params):
+    if not lane_name(call.params):
         return {"text": "This needs a session; type it where the conversation is."}
     try:
-        return {"text": found.run(bridge, call, session_of(call.params), rest.strip())}
+        return {"text": found.run(bridge, call, session_param(call.params), rest.strip())}
     except LosslessError as error:
         return {"text": f"Not done: {error}"}
 
 
 def help_text() -> str:
     """What can be typed."""
-    rows = [f"/lossless {name}{f' {verb.takes}' if verb.takes else ''}: {verb.help}" for name, verb in VERBS.items()]
+    rows = [
+        f"/lossless {name}{f' {verb.takes}' if verb.takes else ''}: {verb.help}"
+        for name, verb in SLASH_COMMANDS.items()
+    ]
     return "\n".join(["`/lcm` is the same as `/lossless`.", *rows])
 
 
-def _status(bridge: Bridge, call: Call, session: Session, rest: str) -> str:  # noqa: ARG001
+def _status(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> str:  # noqa: ARG001
     return status_text(bridge, session)
 
 
-def _help(bridge: Bridge, call: Call, session: Session, rest: str) -> str:  # noqa: ARG001
+def _help(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> str:  # noqa: ARG001
     return help_text()
 
 
-def _backup(bridge: Bridge, call: Call, session: Session, rest: str) -> str:  # noqa: ARG001
+def _backup(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> str:  # noqa: ARG001
     copy = bridge.engine.backup()
     return f"Backed up to {copy.path} ({copy.bytes:,} bytes)."
 
 
-def _rotate(bridge: Bridge, call: Call, session: Session, rest: str) -> str:  # noqa: ARG001
+def _rotate(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> str:  # noqa: ARG001
     file = transcript_file(call.params)
     if file is None:
         return "This host keeps transcripts in its own database: there is no file to shorten."
@@ -74,34 +83,34 @@ def _rotate(bridge: Bridge, call: Call, session: Session, rest: str) -> str:  # 
     return f"Rotated: {kept} messages stay in the transcript, {gone} are in the archive alone. Backup: {report.backup}."
 
 
-def _compact(bridge: Bridge, call: Call, session: Session, rest: str) -> str:
-    budget, seconds = number(call.params, "tokenBudget"), call.left(MARGIN_SECONDS)
+def _compact(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> str:
+    budget, seconds = int_param(call.params, "tokenBudget"), call.left(MARGIN_SECONDS)
     report = bridge.engine.compact(
         session, budget=budget, force=True, instructions=rest, seconds=seconds, progress=lambda *_: call.check()
     )
     count = len(report.summary_ids)
     written = "1 summary written" if count == 1 else f"{count} summaries written"
     made = written if report.compacted else "nothing folded"
-    return f"{made}: {report.tokens_before:,} → {report.tokens_after:,} tokens ({reason_of(report)})."
+    return f"{made}: {report.tokens_before:,} → {report.tokens_after:,} tokens ({reason_text(report)})."
 
 
-def _focus(bridge: Bridge, call: Call, session: Session, rest: str) -> str:
-    from lossless.revising import focus
+def _focus(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> str:
+    from lossless.maintenance.surgery import focus
 
     conversation = bridge.engine.archive.conversations.find(session)
     if not rest:
-        found = None if conversation is None else focus.status(bridge.engine.archive, conversation.id)
+        found = None if conversation is None else focus.focus_status(bridge.engine.archive, conversation.id)
         return _told(found)
     bridge.engine.compact(session, force=True, progress=lambda *_: call.check())
     return _told(bridge.engine.surgery.focus(session, rest))
 
 
-def _refocus(bridge: Bridge, call: Call, session: Session, rest: str) -> str:  # noqa: ARG001
+def _refocus(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> str:  # noqa: ARG001
     bridge.engine.compact(session, force=True, progress=lambda *_: call.check())
     return _told(bridge.engine.surgery.focus(session))
 
 
-def _unfocus(bridge: Bridge, call: Call, session: Session, rest: str) -> str:  # noqa: ARG001
+def _unfocus(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> str:  # noqa: ARG001
     done = bridge.engine.surgery.unfocus(session)
     return f"The brief is put away: {done.tokens_before:,} → {done.tokens_after:,} tokens."
 
@@ -115,40 +124,142 @@ def _told(found: FocusStatus | None) -> str:
     return f"Brief {brief.id} ({brief.status}, {brief.tokens:,} tokens) on: {brief.prompt}{stale}"
 
 
-def _undo(bridge: Bridge, call: Call, session: Session, rest: str) -> str:  # noqa: ARG001
+def _undo(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> str:  # noqa: ARG001
     done = bridge.engine.undo(session)
     return f"Taken back: {done.tokens_before:,} → {done.tokens_after:,} tokens."
 
 
-def _pin(bridge: Bridge, call: Call, session: Session, rest: str) -> str:  # noqa: ARG001
+def _pin(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> str:  # noqa: ARG001
     what: str | int = int(rest[4:]) if rest.startswith("msg#") and rest[4:].isdigit() else rest
     return f"Pinned as {bridge.engine.pin(session, what)}."
 
 
-def _unpin(bridge: Bridge, call: Call, session: Session, rest: str) -> str:  # noqa: ARG001
+def _unpin(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> str:  # noqa: ARG001
     if not rest.isdigit():
         raise BadInput("name the number of a pin")
     bridge.engine.unpin(session, int(rest))
     return "Taken away."
 
 
-def _doctor(bridge: Bridge, call: Call, session: Session, rest: str) -> str:  # noqa: ARG001
-    from lossless.hosts.openclaw import doctoring
+def _doctor(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> str:  # noqa: ARG001
 
-    return doctoring.answer(bridge, session, rest.split())
+    return run_doctor(bridge, session, rest.split())
 
 
-VERBS: dict[str, Verb] = {
-    "status": Verb("", "how much is kept, and how this conversation is", _status),
-    "help": Verb("", "this list", _help),
-    "backup": Verb("", "copy the archive", _backup),
-    "rotate": Verb("", "shorten the transcript to its newest messages", _rotate),
-    "compact": Verb("[what matters]", "fold older history now", _compact),
-    "focus": Verb("[question]", "show the brief, or write one for a question", _focus),
-    "refocus": Verb("", "bring the brief up to date", _refocus),
-    "unfocus": Verb("", "put the brief away", _unfocus),
-    "undo": Verb("", "take back the last fold, surgery or focus", _undo),
-    "pin": Verb("<text or msg#…>", "keep words in every prompt", _pin),
-    "unpin": Verb("<number>", "take a pin away", _unpin),
-    "doctor": Verb("[apply | clean | rollover-splits | maintenance]", "find what is wrong, and repair it", _doctor),
+SLASH_COMMANDS: dict[str, SlashCommand] = {
+    "status": SlashCommand("", "how much is kept, and how this conversation is", _status),
+    "help": SlashCommand("", "this list", _help),
+    "backup": SlashCommand("", "copy the archive", _backup),
+    "rotate": SlashCommand("", "shorten the transcript to its newest messages", _rotate),
+    "compact": SlashCommand("[what matters]", "fold older history now", _compact),
+    "focus": SlashCommand("[question]", "show the brief, or write one for a question", _focus),
+    "refocus": SlashCommand("", "bring the brief up to date", _refocus),
+    "unfocus": SlashCommand("", "put the brief away", _unfocus),
+    "undo": SlashCommand("", "take back the last fold, surgery or focus", _undo),
+    "pin": SlashCommand("<text or msg#…>", "keep words in every prompt", _pin),
+    "unpin": SlashCommand("<number>", "take a pin away", _unpin),
+    "doctor": SlashCommand(
+        "[apply | clean | rollover-splits | maintenance]", "find what is wrong, and repair it", _doctor
+    ),
 }
+
+
+#: Words by which a person says that the consequences are clear.
+_SURE = frozenset(
+    {"confirm", "confirm-offline", "confirm-large", "confirm-inactive", "offline", "--offline", "--confirm-large"}
+)
+
+
+def run_doctor(bridge: Bridge, session: Session, words: list[str]) -> str:
+    """The text for what was typed behind `doctor`."""
+    is_sure = any(word in _SURE for word in words)
+    rest = [word for word in words if word not in _SURE]
+    match rest:
+        case []:
+            return _examined(bridge)
+        case ["apply"]:
+            return _repaired(bridge, session, is_sure=is_sure)
+        case ["apply", number] if number.isdigit():
+            return _repaired_other(bridge, int(number), is_sure=is_sure)
+        case ["clean"]:
+            return "\n".join(plan.text for plan in repair.plan_all_cleans(bridge.engine.archive))
+        case ["clean", "apply", *which] if len(which) <= 1 or which[1:] == ["vacuum"]:
+            filter_id = next((word for word in which if word != "vacuum"), repair.ALL_FILTERS)
+            return _cleaned(bridge, filter_id, vacuum="vacuum" in which)
+        case ["rollover-splits"]:
+            return "\n".join(split.text for split in merge.find_splits(bridge.engine.archive)) or "No session is split."
+        case ["apply", "rollover-splits"]:
+            return _merged(bridge, is_sure=is_sure)
+        case ["maintenance"]:
+            return _debts(bridge)
+        case ["apply", "maintenance", number] if number.isdigit():
+            return _closed(bridge, int(number), is_sure=is_sure)
+    raise BadInput(
+        "doctor takes nothing, or: apply, clean, clean apply [FILTER] [vacuum], rollover-splits, maintenance"
+    )
+
+
+def _backup_copy(bridge: Bridge, label: str) -> Path:
+    return bridge.engine.admin.copy(label).path
+
+
+def _examined(bridge: Bridge) -> str:
+    found = bridge.engine.admin.examine()
+    if not found.findings:
+        return "The archive is healthy."
+    head = "Nothing is damaged or lost." if found.healthy else "Something is damaged or lost:"
+    return f"{head}\n{found.text}"
+
+
+def _repaired(bridge: Bridge, session: Session, *, is_sure: bool) -> str:
+    done, drafts = bridge.engine.surgery.repair(session, confirm=is_sure)
+    refused = [draft for draft in drafts if draft.refusal is not None]
+    if done is None and not refused:
+        return "No summary of this conversation is broken."
+    written = 0 if done is None else len(done.summary_ids)
+    summaries = "summary" if written == 1 else "summaries"
+    return f"{written} {summaries} written anew, {len(refused)} left as they are."
+
+
+def _repaired_other(bridge: Bridge, number: int, *, is_sure: bool) -> str:
+    return _repaired(bridge, bridge.engine.archive.conversations.get(number).session, is_sure=is_sure)
+
+
+def _cleaned(bridge: Bridge, filter_id: str, *, vacuum: bool) -> str:
+    archive = bridge.engine.archive
+    done = repair.apply_clean(
+        archive, repair.plan_clean(archive, filter_id), lambda label: _backup_copy(bridge, label), vacuum=vacuum
+    )
+    backup = f" Backup: {done.backup}." if done.backup else ""
+    room = " The room was given back." if done.vacuumed else f" {done.refusal}." if done.refusal else ""
+    return f"{done.conversations} conversations with {done.messages} messages deleted.{backup}{room}"
+
+
+def _merged(bridge: Bridge, *, is_sure: bool) -> str:
+    archive = bridge.engine.archive
+    plans = [merge.plan_merge(archive, split.session_key) for split in merge.find_splits(archive) if not split.review]
+    if not plans:
+        return "No session is split, or a person has to look first (`/lossless doctor rollover-splits`)."
+    if not is_sure:
+        return "\n".join([*(plan.text for plan in plans), "Add `confirm` to merge them."])
+    for plan in plans:
+        merge.apply_merge(archive, plan, datetime.now(UTC), lambda label: _backup_copy(bridge, label))
+    return f"{len(plans)} sessions merged."
+
+
+def _debts(bridge: Bridge) -> str:
+    found = repair.open_debts(bridge.engine.archive, datetime.now(UTC))
+    rows = [
+        f"conversation {debt.conversation_id}: {debt.reason}{' (stuck)' if repair.is_stuck(debt) else ''}"
+        for debt in found
+    ]
+    return "\n".join(rows) or "Nothing is owed."
+
+
+def _closed(bridge: Bridge, number: int, *, is_sure: bool) -> str:
+    archive, now = bridge.engine.archive, datetime.now(UTC)
+    work = repair.plan_close_debt(archive, number, now)
+    if not is_sure:
+        return f"{work.text}. Add `confirm-inactive` to close it."
+    copy = repair.apply_close_debt(archive, work, now, lambda label: _backup_copy(bridge, label))
+    return f"Closed. Backup: {copy}."

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from lossless import __version__
-from lossless.hosts.openclaw.commands import VERBS
+from lossless.hosts.openclaw.commands import SLASH_COMMANDS
 from lossless.hosts.openclaw.service import PROTOCOL
 from lossless.recall.tools import TOOLS
-from lossless.settings.manifest import manifest_schema
+from lossless.settings.page import manifest_schema
 
 PLUGIN_ID = "lossless"
 CONTROL = "lcm-control"
@@ -51,7 +51,7 @@ def manifest() -> dict[str, Any]:
     }
 
 
-def fitting(config: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+def accepted_config(config: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """The part of a config that the host accepts from us, and for each other key why it does not."""
     refused: dict[str, str] = {}
     return _part(manifest()["configSchema"], config, "", refused), refused
@@ -65,7 +65,7 @@ def _part(schema: dict[str, Any], value: dict[str, Any], inside: str, refused: d
             refused[inside + key] = "there is no such setting"
         elif known["type"] == "object" and isinstance(item, dict):
             part[key] = _part(known, item, f"{inside}{key}.", refused)
-        elif fits(known, item):
+        elif matches_schema(known, item):
             part[key] = item
         else:
             limits = [f"{name} {known[name]}" for name in ("enum", "minimum", "maximum") if name in known]
@@ -73,16 +73,16 @@ def _part(schema: dict[str, Any], value: dict[str, Any], inside: str, refused: d
     return part
 
 
-def fits(schema: dict[str, Any], value: object) -> bool:
+def matches_schema(schema: dict[str, Any], value: object) -> bool:
     """Whether a value is what a schema of the manifest asks for."""
     if not _is_of_type(schema["type"], value) or value not in schema.get("enum", [value]):
         return False
     if isinstance(value, list):
-        return all(fits(schema["items"], item) for item in value)
+        return all(matches_schema(schema["items"], item) for item in value)
     if isinstance(value, dict):
         known = schema["properties"]
         is_whole = value.keys() >= set(schema.get("required", ())) and len(value) >= schema.get("minProperties", 0)
-        return is_whole and all(key in known and fits(known[key], item) for key, item in value.items())
+        return is_whole and all(key in known and matches_schema(known[key], item) for key, item in value.items())
     if isinstance(value, int | float):
         return bool(schema.get("minimum", value) <= value <= schema.get("maximum", value))
     return True
@@ -102,7 +102,7 @@ def declarations() -> dict[str, Any]:
         "version": __version__,
         "protocol": PROTOCOL,
         "ownSettings": list(_OWN),
-        "commands": {name: verb.help for name, verb in VERBS.items()},
+        "commands": {name: verb.help for name, verb in SLASH_COMMANDS.items()},
         "tools": [{"name": tool.name, "description": tool.help, "parameters": tool.schema} for tool in TOOLS],
     }
 

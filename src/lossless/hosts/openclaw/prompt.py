@@ -1,61 +1,206 @@
-"""What the model sees: assembled from the archive, whatever the host's window already holds of ours."""
+"""`assemble`: the prompt from the archive, joined with those messages of the host's window that the archive does not
+have yet.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from lossless.formats import synthetic
 from lossless.formats.synthetic import OPENING_TEXT
-from lossless.hosts.openclaw.bridge import Budget
-from lossless.hosts.openclaw.live import fits_from, stand_ins, tokens_of, unknown_from
-from lossless.hosts.openclaw.reading import is_ignored, messages_of, model_of, number, session_of, words
+from lossless.hosts.openclaw.bridge import (
+    TurnBudget,
+    int_param,
+    is_ignored,
+    messages_param,
+    model_param,
+    session_param,
+    text_param,
+)
+from lossless.providers.token_limits import window_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from lossless.assembly.run import Assembled
+    from lossless.context.run import Assembled
     from lossless.hosts.openclaw.bridge import Bridge
-    from lossless.hosts.openclaw.calls import Call
+    from lossless.hosts.openclaw.rpc import PluginCall
     from lossless.model.conversations import Conversation
+
+#: How many messages at the end of what was assembled are looked for in the window.
+_ANCHORS = 8
+#: How many before them are compared to tell equal places apart.
+_DEPTH = 32
+_OURS = ('<summary id="sum_', "<focus_brief id=", synthetic.CUE_OPEN, synthetic.PINNED_TEXT, synthetic.OPENING_TEXT)
+#: What stands in the archive's prompts for a message that is a file there, and how long that is.
+_REFERENCE = re.compile(r"\[LCM (?:Raw Payload|Tool Output): file_[^\]\n]*\| ([\d,]+) bytes\]")
+#: By so many bytes, or a tenth, a host's text may differ: it puts times before words.
+_SLACK_BYTES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedMessage:
+    """A message as far as it can be told from others: hosts rewrite ids and times on the way."""
+
+    role: str
+    text: str
+    calls: tuple[str, ...] = ()
+
+    @property
+    def is_ours(self) -> bool:
+        return self.role == "user" and self.text.startswith(_OURS)
+
+    def agrees(self, other: ComparedMessage) -> bool:
+        """Whether both are the same event. Hosts put a line or a time before a user's words."""
+        if self.role != other.role or self.calls != other.calls:
+            return False
+        if self.text == other.text or self.role != "user":
+            return self.text == other.text
+        short, long = (self.text, other.text) if len(self.text) < len(other.text) else (other.text, self.text)
+        return bool(short) and long.endswith(short) and long[: -len(short)].endswith(("\n", "] "))
+
+    def refers_to(self, other: ComparedMessage) -> bool:
+        """Whether this only stands for the other, which is in a file here and a message there."""
+        found = _REFERENCE.match(self.text)
+        if found is None or self.role != other.role or _REFERENCE.match(other.text):
+            return False
+        size, shown = int(found[1].replace(",", "")), len(other.text.encode("utf-8", "surrogatepass"))
+        return abs(size - shown) <= max(_SLACK_BYTES, size // 10)
+
+
+def compared_message(message: dict[str, Any]) -> ComparedMessage:
+    """What a message says, whatever it looks like."""
+    content = message.get("content")
+    blocks = content if isinstance(content, list) else [content]
+    texts = [block if isinstance(block, str) else _text(block) for block in blocks]
+    calls = [
+        f"{block.get('name')}{json.dumps(block.get('arguments'), sort_keys=True)}"
+        for block in blocks
+        if isinstance(block, dict) and block.get("type") == "toolCall"
+    ]
+    return ComparedMessage(str(message.get("role")), "\n".join(text for text in texts if text).strip(), tuple(calls))
+
+
+def _text(block: object) -> str:
+    text = block.get("text") if isinstance(block, dict) else None
+    return text if isinstance(text, str) else ""
+
+
+def first_unknown(window: Sequence[dict[str, Any]], assembled: Sequence[dict[str, Any]]) -> int | None:
+    """Where in the window the messages begin that are behind what was assembled; None when nothing lines up.
+
+    Either may be ahead of the other. They meet where most of what comes before agrees, then where it does over the
+    longest stretch; of equal places the last counts, so that nothing is shown twice.
+    """
+    known = [one for one in map(compared_message, assembled[-_DEPTH - _ANCHORS :]) if not one.is_ours]
+    if not window or not known:
+        return 0
+    shown = [compared_message(message) for message in window]
+    if all(one.is_ours for one in shown):
+        return len(window)
+    met = max(_meetings(shown, known, is_cut=len(known) < len(assembled)), default=None)
+    return None if met is None else met.place
+
+
+def count_references(assembled: Sequence[dict[str, Any]], more: Sequence[dict[str, Any]]) -> int:
+    """How many messages at the end of what was assembled only refer to those with which the window goes on."""
+    for count in range(min(len(assembled), len(more), _ANCHORS), 0, -1):
+        pairs = zip(assembled[-count:], more[:count], strict=True)
+        if all(compared_message(one).refers_to(compared_message(other)) for one, other in pairs):
+            return count
+    return 0
+
+
+class _Meeting(NamedTuple):
+    """Where both lists may meet: how many agree up to there in order, how many of them without a gap, the place."""
+
+    common: int
+    run: int
+    place: int
+
+
+def _meetings(
+    shown: Sequence[ComparedMessage], known: Sequence[ComparedMessage], *, is_cut: bool
+) -> Iterator[_Meeting]:
+    """Every place behind a message of the window that agrees with one of the last that are known.
+
+    When what is known begins in the middle (`is_cut`) and all of it agrees but the newest question, that counts as if
+    the message before its beginning agreed as well: else a window without that question would be short of one.
+    """
+    commons = runs = [0] * (len(shown) + 1)
+    for end, one in enumerate(known, start=1):
+        common, run = [0], [0]
+        is_ahead = is_cut and end == len(known) - 1 and known[-1].role == "user"
+        for at, other in enumerate(shown):
+            agrees = one.agrees(other)
+            run.append(runs[at] + 1 if agrees else 0)
+            common.append(max(commons[at] + agrees, commons[at + 1], common[at]))
+            if agrees and end > len(known) - _ANCHORS:
+                more = 1 if is_ahead and run[-1] == end else 0
+                yield _Meeting(commons[at] + 1 + more, run[-1] + more, at + 1)
+        commons, runs = common, run
+
+
+def estimate_messages(messages: Sequence[dict[str, Any]]) -> int:
+    """An estimate of what messages take in a prompt."""
+    return window_tokens({"role": message.get("role"), "content": message.get("content")} for message in messages)
+
+
+def first_fitting(window: Sequence[dict[str, Any]], budget: int) -> int:
+    """Where the newest part of a window begins that fits the budget: at a user's message, and never after the last."""
+    left, users = budget, [n for n, message in enumerate(window) if message.get("role") == "user"]
+    start = len(window)
+    for start in range(len(window), 0, -1):
+        left -= estimate_messages(window[start - 1 : start])
+        if left < 0:
+            break
+    else:
+        return 0
+    return next((n for n in users if n >= start), users[-1] if users else 0)
+
 
 #: Least that is left for the archive when the window holds much that it does not know yet.
 _LEAST_TOKENS = 1_000
 
 
-def assemble(bridge: Bridge, call: Call) -> dict[str, Any]:
+def assemble(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     """The prompt: assembled messages, then the host's own from `liveFrom` on.
 
     The plugin sends the end of a long window; when that is not enough to find the place, it is asked for all.
     """
-    params, engine, session = call.params, bridge.engine, session_of(call.params)
-    window, budget = messages_of(params), bridge.budgets.of(session, number(params, "tokenBudget"))
+    params, engine, session = call.params, bridge.engine, session_param(call.params)
+    window, budget = messages_param(params), bridge.budgets.of(session, int_param(params, "tokenBudget"))
     all_there_is = (budget.window or engine.settings.default_token_budget) - (budget.beside or 0)
-    offset = max(0, (number(params, "messageCount") or len(window)) - len(window))
+    offset = max(0, (int_param(params, "messageCount") or len(window)) - len(window))
     conversation = None if is_ignored(engine.settings, session) else engine.archive.conversations.find(session)
     if conversation is None or engine.archive.messages.newest_id(conversation.id) is None:
         return _live(window, offset, all_there_is)
     made = _made(bridge, conversation, params, budget)
-    start = unknown_from(window, made.messages)
+    start = first_unknown(window, made.messages)
     if start is None or (start == 0 and offset):
         return _live(window, offset, all_there_is)
     more = window[start:]
     if more:
-        beside = min((budget.beside or 0) + tokens_of(more), all_there_is - _LEAST_TOKENS)
-        made = _made(bridge, conversation, params, Budget(budget.window, max(beside, budget.beside or 0)))
-    bridge.sending(session, made.tokens + tokens_of(more))
-    kept = len(made.messages) - stand_ins(made.messages, more)
+        beside = min((budget.beside or 0) + estimate_messages(more), all_there_is - _LEAST_TOKENS)
+        made = _made(bridge, conversation, params, TurnBudget(budget.window, max(beside, budget.beside or 0)))
+    bridge.sending(session, made.tokens + estimate_messages(more))
+    kept = len(made.messages) - count_references(made.messages, more)
     shown, twice = made.messages[:kept], made.messages[kept:]
     result: dict[str, Any] = {
         "messages": shown if [m.get("content") for m in shown] != [OPENING_TEXT] else [],
         "liveFrom": offset + start,
-        "estimatedTokens": max(0, made.tokens - tokens_of(twice)) + tokens_of(more),
+        "estimatedTokens": max(0, made.tokens - estimate_messages(twice)) + estimate_messages(more),
         "contextProjection": {"mode": "thread_bootstrap", "epoch": _epoch(conversation, made)},
     }
     return result if bridge.host.adds_policy else result | {"systemPromptAddition": made.system_prompt}
 
 
-def _made(bridge: Bridge, conversation: Conversation, params: Mapping[str, Any], budget: Budget) -> Assembled:
-    prompt, model = words(params, "prompt"), bridge.models.of(conversation.session, model_of(params))
+def _made(bridge: Bridge, conversation: Conversation, params: Mapping[str, Any], budget: TurnBudget) -> Assembled:
+    prompt, model = text_param(params, "prompt"), bridge.models.of(conversation.session, model_param(params))
     return bridge.engine.assemble(
         conversation,
         budget=budget.window,
@@ -73,8 +218,8 @@ def _live(window: Sequence[dict[str, Any]], offset: int, budget: int) -> dict[st
     """The host's own window, as much of it as fits."""
     if offset:
         return {"needsAll": True}
-    start = fits_from(window, budget)
-    return {"messages": [], "liveFrom": start, "estimatedTokens": tokens_of(window[start:])}
+    start = first_fitting(window, budget)
+    return {"messages": [], "liveFrom": start, "estimatedTokens": estimate_messages(window[start:])}
 
 
 def _epoch(conversation: Conversation, made: Assembled) -> str:

@@ -1,50 +1,73 @@
-"""The methods that the plugin may call, and the order in which they run."""
+"""The process that the plugin starts: the methods that it may call, their order, and the loop on standard input and
+output.
+"""
 
 from __future__ import annotations
 
+import io
+import logging
+import os
 import platform
-from typing import TYPE_CHECKING, Any, TypeAlias
+import sys
+from dataclasses import replace
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from lossless import __version__
 from lossless.errors import BadInput
-from lossless.hosts.openclaw import commands, folding, prompt, recalling, status, turns
-from lossless.hosts.openclaw.bridge import Bridge, Host
-from lossless.hosts.openclaw.model import AskModel
-from lossless.hosts.openclaw.peer import NoMethod
-from lossless.hosts.openclaw.reading import lane_of, words
+from lossless.hosts.openclaw import commands, context_engine, prompt, status
+from lossless.hosts.openclaw.bridge import AskModel, Bridge, HostInfo, SubAgents, lane_name, session_param, text_param
+from lossless.hosts.openclaw.rpc import NoMethod, Peer
+from lossless.recall.scope import Caller
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lossless.engine import Engine
-    from lossless.hosts.openclaw.calls import Call
-    from lossless.hosts.openclaw.peer import Peer
+    from lossless.hosts.openclaw.rpc import PluginCall
+
+
+def call_tool(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
+    """Use a tool. A question goes to a sub-agent where the host has some, else to a model."""
+    params = call.params
+    name = text_param(params, "name")
+    if name is None:
+        raise BadInput("name must be a text")
+    is_known = text_param(params, "sessionKey") or text_param(params, "sessionId")
+    caller = Caller(session_param(params) if is_known else None, host_has_subagents=bridge.host.has_subagents)
+    toolbox, agents = bridge.engine.tools, SubAgents(bridge.peer, bridge.engine.settings)
+    if bridge.host.has_subagents:
+        toolbox = replace(toolbox, delegate=agents)
+    result = toolbox.call(name, params.get("args"), caller)
+    if agents.is_missing:
+        result = replace(toolbox, delegate=None).call(name, params.get("args"), caller)
+    return {"content": result.content, "details": result.details, "isError": result.is_error}
+
 
 #: What both sides must agree on; a plugin of another version is told so when it begins.
 PROTOCOL = 1
 
-Method: TypeAlias = "Callable[[Bridge, Call], dict[str, Any]]"
+Method: TypeAlias = "Callable[[Bridge, PluginCall], dict[str, Any]]"
 
 #: What stores something: one after the other within a session.
 _STORING: dict[str, Method] = {
-    "bootstrap": turns.bootstrap,
-    "ingest": turns.ingest,
-    "ingestBatch": turns.ingest_batch,
-    "afterTurn": turns.after_turn,
-    "commitTurn": turns.commit_turn,
-    "hook.before_reset": turns.before_reset,
-    "hook.session_end": turns.session_end,
+    "bootstrap": context_engine.bootstrap,
+    "ingest": context_engine.ingest,
+    "ingestBatch": context_engine.ingest_batch,
+    "afterTurn": context_engine.after_turn,
+    "commitTurn": context_engine.commit_turn,
+    "hook.before_reset": context_engine.before_reset,
+    "hook.session_end": context_engine.session_end,
 }
 #: What folds: one after the other within a session, beside what is stored.
-_FOLDING: dict[str, Method] = {"compact": folding.compact, "maintain": folding.maintain}
+_FOLDING: dict[str, Method] = {"compact": context_engine.compact, "maintain": context_engine.maintain}
 _FREE: dict[str, Method] = {
     "assemble": prompt.assemble,
-    "prepareSubagentSpawn": turns.subagent_starts,
-    "onSubagentEnded": turns.subagent_ended,
-    "tool.call": recalling.call_tool,
-    "command": commands.answer,
+    "prepareSubagentSpawn": context_engine.subagent_starts,
+    "onSubagentEnded": context_engine.subagent_ended,
+    "tool.call": call_tool,
+    "command": commands.run_command,
     "control": status.control,
-    "hook.gateway_start": folding.gateway_start,
+    "hook.gateway_start": context_engine.gateway_start,
 }
 METHODS: dict[str, Method] = {**_STORING, **_FOLDING, **_FREE}
 
@@ -56,7 +79,7 @@ class Service:
         self._peer = peer
         self._bridge: Bridge | None = None
 
-    def answer(self, call: Call) -> object:
+    def answer(self, call: PluginCall) -> object:
         """The result of one call."""
         if call.method == "initialize":
             return self._initialize(call)
@@ -73,12 +96,12 @@ class Service:
         return method(self._bridge, call)
 
     @staticmethod
-    def lane(call: Call) -> str | None:
+    def lane(call: PluginCall) -> str | None:
         """The lane that a call waits in, if it has to wait for others."""
         if call.method in _STORING:
-            return f"store:{lane_of(call.params)}"
+            return f"store:{lane_name(call.params)}"
         waits = call.method == "compact" or call.params.get("allowDeferredCompactionExecution") is True
-        return f"fold:{lane_of(call.params)}" if call.method in _FOLDING and waits else None
+        return f"fold:{lane_name(call.params)}" if call.method in _FOLDING and waits else None
 
     def close(self) -> None:
         """Let go of the archive."""
@@ -86,8 +109,8 @@ class Service:
         if bridge is not None:
             bridge.engine.close()
 
-    def _initialize(self, call: Call) -> dict[str, Any]:
-        from lossless.assembly.policy_text import RECALL_POLICY
+    def _initialize(self, call: PluginCall) -> dict[str, Any]:
+        from lossless.context.render import RECALL_POLICY
         from lossless.settings.load import load
 
         spoken = call.params.get("protocol")
@@ -112,7 +135,7 @@ class Service:
             "warnings": [str(notice) for notice in loaded.warnings],
         }
 
-    def _opened(self, settings: Any, host: Host) -> Engine:
+    def _opened(self, settings: Any, host: HostInfo) -> Engine:
         from lossless.engine import open_engine
 
         path = settings.database_path or ""
@@ -121,13 +144,45 @@ class Service:
         return open_engine(path, settings, AskModel(self._peer, settings) if host.has_model else None)
 
 
-def _host(params: Any) -> Host:
+def _host(params: Any) -> HostInfo:
     can = params.get("capabilities")
     can = can if isinstance(can, dict) else {}
-    return Host(
-        words(params, "host") or "",
+    return HostInfo(
+        text_param(params, "host") or "",
         can.get("llm") is True,
         can.get("subagents") is True,
-        words(params, "stateDir"),
+        text_param(params, "stateDir"),
         can.get("promptHook") is not False,
     )
+
+
+#: What calls that still run may take when the plugin hangs up.
+_LAST_SECONDS = 2.0
+
+
+def main() -> int:
+    """Serve until the plugin hangs up. Whatever else is printed goes to standard error: standard output is taken."""
+    reader, writer = take_pipes()
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(message)s")
+    serve(reader, writer)
+    return 0
+
+
+def serve(reader: IO[bytes], writer: IO[bytes]) -> None:
+    """Serve one plugin, then let go of the archive."""
+    peer = Peer(reader, writer)
+    service = Service(peer)
+    try:
+        peer.serve(service.answer, service.lane)
+    finally:
+        peer.settle(_LAST_SECONDS)
+        service.close()
+
+
+def take_pipes() -> tuple[IO[bytes], IO[bytes]]:
+    """Standard input and output, taken away from everything else in this process."""
+    sys.stdout.flush()
+    writer = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    sys.stdout = io.TextIOWrapper(os.fdopen(os.dup(sys.stderr.fileno()), "wb"), errors="backslashreplace")
+    return sys.stdin.buffer, writer

@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput
-from lossless.hosts.config_files import Edit, read_text, twice, write_object
-from lossless.hosts.openclaw.manifest import PLUGIN_ID, fitting
-from lossless.hosts.openclaw.model import full_name
-from lossless.hosts.way_back import digest, record_of
-from lossless.settings.files import BLOCKS
-from lossless.settings.json5 import NotJson5, parse
-from lossless.settings.json5_edit import edited, repeated_key
+from lossless.hosts.config_files import FileEdit, duplicate_key_text, read_text, record_path, text_digest, write_object
+from lossless.hosts.openclaw.bridge import qualified_model
+from lossless.hosts.openclaw.manifest import PLUGIN_ID, accepted_config
+from lossless.settings.json5 import NotJson5, edit_json5, parse_json5, repeated_key
+from lossless.settings.load import HOST_CONFIG_BLOCKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,23 +36,23 @@ _WHOLE = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Setup:
+class ConfigSetup:
     """A config file's edit, that of the record of what stood there before, and in words what changes."""
 
-    edit: Edit
-    record: Edit
+    edit: FileEdit
+    record: FileEdit
     changes: tuple[str, ...]
     #: What is left as it is, and should be known.
     remarks: tuple[str, ...]
 
     @property
-    def edits(self) -> tuple[Edit, ...]:
+    def edits(self) -> tuple[FileEdit, ...]:
         """The edits to make; a record that neither was nor is there is none."""
         return (self.edit,) if self.record.before is self.record.after is None else (self.edit, self.record)
 
 
 @dataclass(slots=True)
-class _Work:
+class _ConfigChanges:
     """What happens to a config: in words, and the former values of what is replaced, by their paths."""
 
     changes: list[str] = field(default_factory=list)
@@ -78,15 +76,15 @@ def plugin_folder() -> Path:
     raise BadInput("the plugin's files are not there: install lossless again, or work in a whole checkout")
 
 
-def install(path: Path, plugin: Path, python: str) -> Setup:
+def install(path: Path, plugin: Path, python: str) -> ConfigSetup:
     """The edits that make OpenClaw use the plugin; again changes nothing."""
     wanted: dict[str, Any] = {}
-    _add(wanted, plugin, python, _Work())
+    _add(wanted, plugin, python, _ConfigChanges())
     by_hand = f"Add this by hand: {json.dumps(wanted, ensure_ascii=False)}"
     return _setup(path, by_hand, lambda document, work: _add(document, plugin, python, work))
 
 
-def uninstall(path: Path) -> Setup:
+def uninstall(path: Path) -> ConfigSetup:
     """The edits that take the plugin out again and put back what it replaced. The archive stays."""
     by_hand = (
         f"Take out by hand: plugins.entries.{PLUGIN_ID}, plugins.slots.contextEngine if it is {PLUGIN_ID}, "
@@ -95,14 +93,14 @@ def uninstall(path: Path) -> Setup:
     return _setup(path, by_hand, _remove)
 
 
-def _setup(path: Path, by_hand: str, change: Callable[[dict[str, Any], _Work], None]) -> Setup:
+def _setup(path: Path, by_hand: str, change: Callable[[dict[str, Any], _ConfigChanges], None]) -> ConfigSetup:
     text, before = _document(path, by_hand)
-    record = record_of(path)
+    record = record_path(path)
     old = read_text(record)
     after = copy.deepcopy(before)
-    work = _Work(replaced=_recorded(old))
+    work = _ConfigChanges(replaced=_recorded(old))
     whole = work.replaced.pop(_WHOLE, {})
-    is_known = text is not None and whole.get("after") == digest(text)
+    is_known = text is not None and whole.get("after") == text_digest(text)
     former, was_there = whole.get("before"), _is_installed(before)
     try:
         change(after, work)
@@ -113,10 +111,12 @@ def _setup(path: Path, by_hand: str, change: Callable[[dict[str, Any], _Work], N
     else:
         made = _changed(path, text, before, after, by_hand)
         if _is_installed(after) and (is_known or not was_there):
-            work.replaced[_WHOLE] = {"before": former if is_known else text, "after": digest(made)}
-    changed = Edit(path, text, made, "; ".join(work.changes))
-    noted = Edit(record, old, _record(work.replaced, old), "what `lcm uninstall openclaw` puts back", is_private=True)
-    return Setup(changed, noted, tuple(work.changes), tuple(work.remarks))
+            work.replaced[_WHOLE] = {"before": former if is_known else text, "after": text_digest(made)}
+    changed = FileEdit(path, text, made, "; ".join(work.changes))
+    noted = FileEdit(
+        record, old, _record(work.replaced, old), "what `lcm uninstall openclaw` puts back", is_private=True
+    )
+    return ConfigSetup(changed, noted, tuple(work.changes), tuple(work.remarks))
 
 
 def _is_installed(document: dict[str, Any]) -> bool:
@@ -129,14 +129,14 @@ def _document(path: Path, by_hand: str) -> tuple[str | None, dict[str, Any]]:
     """A config's text and value; raises BadInput for one that only a person can edit."""
     text = read_text(path)
     try:
-        found = parse(text if text and text.strip() else "{}")
+        found = parse_json5(text if text and text.strip() else "{}")
     except NotJson5 as error:
         raise BadInput(f"{str(path)!r} is no JSON5 and is left as it is: {error}. {by_hand}") from error
     before = found.value
     if not isinstance(before, dict):
         raise BadInput(f"{str(path)!r} holds no object and is left as it is. {by_hand}")
     if (key := repeated_key(found)) is not None:
-        raise BadInput(f"{twice(path, key)}. {by_hand}")
+        raise BadInput(f"{duplicate_key_text(path, key)}. {by_hand}")
     if "$include" in before or _includes(before.get("plugins")):
         raise BadInput(f"{str(path)!r} takes parts from other files ($include) and is left as it is. {by_hand}")
     return text, before
@@ -169,7 +169,7 @@ def _changed(path: Path, text: str | None, before: dict[str, Any], after: dict[s
     if text is None or not text.strip():
         return write_object(after, text)
     try:
-        return edited(text, after)
+        return edit_json5(text, after)
     except NotJson5 as error:
         raise BadInput(f"{str(path)!r} is left as it is: {error}. {by_hand}") from error
 
@@ -183,7 +183,7 @@ def _includes(value: object) -> bool:
 # --- in ---
 
 
-def _add(document: dict[str, Any], plugin: Path, python: str, work: _Work) -> None:
+def _add(document: dict[str, Any], plugin: Path, python: str, work: _ConfigChanges) -> None:
     was_there = _is_installed(document)
     if not was_there:
         work.replaced.clear()
@@ -215,7 +215,7 @@ def _add(document: dict[str, Any], plugin: Path, python: str, work: _Work) -> No
         notes.append(f"plugins.entries.{_BEFORE}.enabled is false: both have tools of the same names")
 
 
-def _note_missing(document: dict[str, Any], work: _Work) -> None:
+def _note_missing(document: dict[str, Any], work: _ConfigChanges) -> None:
     """Remember what is not there yet."""
     for path, left in _MADE:
         inside = _at(document, path[:-1])
@@ -223,7 +223,9 @@ def _note_missing(document: dict[str, Any], work: _Work) -> None:
             work.replaced[path] = {"after": left}
 
 
-def _note_differences(before: dict[str, Any], after: dict[str, Any], path: tuple[str, ...], work: _Work) -> None:
+def _note_differences(
+    before: dict[str, Any], after: dict[str, Any], path: tuple[str, ...], work: _ConfigChanges
+) -> None:
     """Remember what was put into an entry that somebody had written already."""
     for key, value in after.items():
         if key not in before:
@@ -259,13 +261,13 @@ def _is_ours(place: object) -> bool:
         return False
 
 
-def _add_entry(document: dict[str, Any], entries: dict[str, Any], python: str, work: _Work) -> None:
+def _add_entry(document: dict[str, Any], entries: dict[str, Any], python: str, work: _ConfigChanges) -> None:
     notes, entry = work.changes, _inner(entries, PLUGIN_ID)
     name = f"plugins.entries.{PLUGIN_ID}"
     _put(entry, "enabled", True, name, notes)
     config = _inner(entry, "config")
     if not config.keys() - {"python"} and (place := _older_settings(document)) is not None:
-        known, refused = fitting(place[1])
+        known, refused = accepted_config(place[1])
         work.remarks += [f"{place[0]}.{key} is not taken over: {why}" for key, why in refused.items()]
         if known:
             config.update(known)
@@ -283,7 +285,7 @@ def _add_entry(document: dict[str, Any], entries: dict[str, Any], python: str, w
 
 def _older_settings(document: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
     """Settings that stand in another place than ours, and that place."""
-    for block in BLOCKS[1:]:
+    for block in HOST_CONFIG_BLOCKS[1:]:
         found = _at(document, block)
         if isinstance(found, dict) and found:
             return ".".join(block), found
@@ -315,7 +317,7 @@ def _allow(entry: dict[str, Any], policy: str, models: list[str], name: str, not
 def _summary_models(config: Mapping[str, Any]) -> list[str]:
     named = [_model(config, "summary"), _model(config, "largeFileSummary")]
     routes = [route for route in _list(config.get("fallbackProviders")) if isinstance(route, dict)]
-    named += [full_name(str(route.get("provider") or ""), str(route.get("model") or "")) for route in routes]
+    named += [qualified_model(str(route.get("provider") or ""), str(route.get("model") or "")) for route in routes]
     return [name for name in dict.fromkeys(named) if name and "/" in name]
 
 
@@ -325,7 +327,7 @@ def _reader_models(config: Mapping[str, Any]) -> list[str]:
 
 
 def _model(config: Mapping[str, Any], kind: str) -> str | None:
-    return full_name(str(config.get(f"{kind}Provider") or ""), str(config.get(f"{kind}Model") or ""))
+    return qualified_model(str(config.get(f"{kind}Provider") or ""), str(config.get(f"{kind}Model") or ""))
 
 
 def _inner(value: dict[str, Any], name: str) -> dict[str, Any]:
@@ -339,7 +341,7 @@ def _inner(value: dict[str, Any], name: str) -> dict[str, Any]:
 # --- out ---
 
 
-def _remove(document: dict[str, Any], work: _Work) -> None:
+def _remove(document: dict[str, Any], work: _ConfigChanges) -> None:
     notes, plugins = work.changes, document.get("plugins")
     former, work.replaced = work.replaced, {}
     if not isinstance(plugins, dict):

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from lossless import __version__
 from lossless.errors import BadInput
-from lossless.hosts.openclaw.reading import session_of, transcript_file, words
+from lossless.hosts.openclaw.bridge import session_param, text_param, transcript_file
 from lossless.llm.guard import compaction_scope
 
 if TYPE_CHECKING:
-    from lossless.compaction.debt import Debt
+    from lossless.compaction.debt import CompactionDebt
     from lossless.hosts.openclaw.bridge import Bridge
-    from lossless.hosts.openclaw.calls import Call
+    from lossless.hosts.openclaw.rpc import PluginCall
     from lossless.model.conversations import Session
-    from lossless.store.listings import ConversationRow
+    from lossless.model.records import ConversationRow
 
 #: What helps when the model could not be asked.
 MODEL_HELP = "see that OpenClaw's model answers, or name another one in summaryModel; nothing is lost meanwhile"
@@ -58,11 +58,11 @@ def _many(count: int, noun: str, nouns: str = "") -> str:
 def _conversation_lines(bridge: Bridge, row: ConversationRow | None) -> list[str]:
     if row is None:
         return ["This conversation: nothing is stored of it yet."]
-    from lossless.revising.focus import status
+    from lossless.maintenance.surgery.focus import focus_status
 
     ratio = f", 1:{round(row.message_tokens / row.context_tokens)}" if row.context_tokens else ""
     debt = bridge.engine.loop.debt(row.conversation_id)
-    focus = status(bridge.engine.archive, row.conversation_id)
+    focus = focus_status(bridge.engine.archive, row.conversation_id)
     lines = [
         f"This conversation: {row.conversation_id} ({row.session_key or row.session_id})",
         f"  {_many(row.message_count, 'message')}, {row.message_tokens:,} tokens; "
@@ -79,13 +79,13 @@ def _conversation_lines(bridge: Bridge, row: ConversationRow | None) -> list[str
     return lines
 
 
-def _failure_lines(debt: Debt) -> list[str]:
+def _failure_lines(debt: CompactionDebt) -> list[str]:
     """Why a sweep could not be made so far, and what helps."""
     again = f"; the next attempt is after {debt.next_attempt_after:%H:%M} UTC" if debt.next_attempt_after else ""
     return [f"  the last one failed: {debt.last_failure_summary}{again}", f"  {MODEL_HELP}"]
 
 
-def _model_lines(bridge: Bridge, debt: Debt) -> list[str]:
+def _model_lines(bridge: Bridge, debt: CompactionDebt) -> list[str]:
     """That the model could not be asked the last time, and what helps; nothing once it has answered again."""
     scope, since = compaction_scope(str(debt.conversation_id)), datetime.now(UTC) - _RECENT
     calls = [row for row in bridge.engine.archive.guards.ledger(scope, since) if row.kind == "call"]
@@ -95,10 +95,10 @@ def _model_lines(bridge: Bridge, debt: Debt) -> list[str]:
     return [f"  {told}", f"  {MODEL_HELP}"]
 
 
-def control(bridge: Bridge, call: Call) -> dict[str, Any]:
+def control(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     """The session action `lcm-control`: figures and yes or no, never a path or a word that was said."""
-    action = words(call.params, "action") or "status"
-    session, engine = session_of(call.params), bridge.engine
+    action = text_param(call.params, "action") or "status"
+    session, engine = session_param(call.params), bridge.engine
     found = engine.archive.conversations.find(session)
     row = None if found is None else engine.archive.listings.conversation(found.id)
     if action == "status":

@@ -1,24 +1,201 @@
-"""A transcript against the archive: what both have, and what only one of them has."""
+"""A transcript and the archive side by side: what both have, and what only one of them has."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from rich.text import Text
 from textual.binding import Binding
 
-from lossless.tui import comparing, reads
-from lossless.tui.reads import Detail
-from lossless.tui.screens.scrolled import Scrolled
-from lossless.tui.words import NOTICE, cell, number, plural, right, role
+from lossless.tui import reads
+from lossless.tui.reads import DetailView
+from lossless.tui.screens.transcript import TranscriptWindowScreen
+from lossless.tui.text import NOTICE, format_count, plural, right_cell, role_cell, text_cell
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from textual.binding import BindingType
 
-    from lossless.tui.comparing import Comparison, Pair
-    from lossless.tui.scrolls import Scroll
+    from lossless.model.records import MessageRow
+    from lossless.store.archive import Archive
+    from lossless.tui.screens.transcript import SessionFileMessage, TranscriptReader
+
+#: So many messages that only the archive has are shown in one place; the others are counted.
+GAP = 50
+#: So many messages before a window are looked up to see where it begins in the archive.
+_LEAD = 20
+#: Of a text that is said again and again, so many places are looked at.
+_PLACES = 1_000
+_END = 2**62
+
+#: In both, in both with another text, only in the transcript, only in the archive, in the transcript and never kept.
+PairMark: TypeAlias = Literal["=", "~", "+", "-", "·"]
+
+
+@dataclass(frozen=True, slots=True)
+class MessagePair:
+    """A message of the transcript and the one of the archive that it is; one of them may be missing."""
+
+    mark: PairMark
+    said: SessionFileMessage | None = None
+    row: MessageRow | None = None
+    #: In place of a row: the seqs of messages that are not shown.
+    seqs: tuple[int, int] | None = None
+
+    @property
+    def is_difference(self) -> bool:
+        return self.mark not in ("=", "·")
+
+    @property
+    def key(self) -> str:
+        if self.said is not None:
+            return f"line {self.said.place}"
+        return f"seq {self.row.seq if self.row is not None else self.seqs}"
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptComparison:
+    """A window of a transcript against the archive."""
+
+    first: int
+    pairs: tuple[MessagePair, ...]
+
+    def count(self, mark: PairMark) -> int:
+        """How many pairs of a kind there are, those that are not shown too."""
+        several = sum(pair.seqs[1] - pair.seqs[0] for pair in self.pairs if pair.mark == mark and pair.seqs)
+        return several + sum(pair.mark == mark for pair in self.pairs)
+
+    @property
+    def is_same(self) -> bool:
+        return not any(pair.is_difference for pair in self.pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class _ArchiveMatch:
+    seq: int
+    is_same: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _RisingChain:
+    """Places with rising seqs, from the last one back."""
+
+    place: int
+    seq: int
+    before: _RisingChain | None
+
+
+def compare_window(
+    archive: Archive, conversation_id: int, scroll: TranscriptReader, first: int, count: int
+) -> TranscriptComparison:
+    """Lay a window of a transcript over the archive: by the host's ids, else by what was said, in order."""
+    lead = scroll.window(max(0, first - _LEAD), min(_LEAD, first))
+    said = scroll.window(first, count)
+    with archive.reading():
+        matches = _match_messages(archive, conversation_id, [*lead, *said])
+        before = max((matches[one.place].seq for one in lead if one.place in matches), default=0)
+        if not before and first:  # what only the archive has before this window cannot be told
+            before = min((match.seq for match in matches.values()), default=_END) - 1
+        is_last = first + len(said) >= len(scroll)
+        return TranscriptComparison(
+            first, tuple(_pair_messages(archive, conversation_id, said, matches, before, is_last=is_last))
+        )
+
+
+def next_difference(
+    archive: Archive, conversation_id: int, scroll: TranscriptReader, first: int, count: int
+) -> TranscriptComparison | None:
+    """The first window from a place on in which the two are not the same; None when there is none."""
+    for place in range(first, len(scroll), count):
+        found = compare_window(archive, conversation_id, scroll, place, count)
+        if not found.is_same:
+            return found
+    return None
+
+
+def _match_messages(
+    archive: Archive, conversation_id: int, said: Iterable[SessionFileMessage]
+) -> dict[int, _ArchiveMatch]:
+    """Which message of the archive each one is, by its place."""
+    all_of_them = list(said)
+    known = archive.messages.known_entries(conversation_id, [one.id for one in all_of_them if one.id is not None])
+    found = {
+        one.place: _ArchiveMatch(known[one.id].seq, known[one.id].fingerprint == one.fingerprint)
+        for one in all_of_them
+        if one.id is not None and one.id in known
+    }
+    used = {match.seq for match in found.values()}
+    choices: dict[int, list[int]] = {}
+    for one in all_of_them:
+        if one.place in found:
+            choices[one.place] = [found[one.place].seq]
+        elif one.message is not None:
+            seqs = archive.messages.seqs_of_identity(conversation_id, one.identity, _PLACES)
+            choices[one.place] = [seq for seq in seqs if seq not in used]
+    return {place: _ArchiveMatch(seq) for place, seq in longest_rising(choices).items()} | found
+
+
+def longest_rising(choices: Mapping[int, Sequence[int]]) -> dict[int, int]:
+    """A seq for as many places as can have one of theirs so that all of them rise.
+
+    >>> longest_rising({0: [9, 1], 1: [1], 2: [2, 3], 3: [3]})
+    {1: 1, 2: 2, 3: 3}
+    """
+    ends: list[int] = []
+    chains: list[_RisingChain] = []
+    for place, seqs in choices.items():
+        for seq in sorted(seqs, reverse=True):  # so that a place is in a chain only once
+            at = bisect_left(ends, seq)
+            chain = _RisingChain(place, seq, chains[at - 1] if at else None)
+            ends[at : at + 1], chains[at : at + 1] = [seq], [chain]
+    found: dict[int, int] = {}
+    link = chains[-1] if chains else None
+    while link is not None:
+        found[link.place], link = link.seq, link.before
+    return dict(sorted(found.items()))
+
+
+def _pair_messages(
+    archive: Archive,
+    conversation_id: int,
+    said: list[SessionFileMessage],
+    matches: dict[int, _ArchiveMatch],
+    before: int,
+    *,
+    is_last: bool,
+) -> Iterator[MessagePair]:
+    used = {match.seq for match in matches.values()}
+    ids = [id_ for seq in used for id_ in archive.lineage.after(conversation_id, seq - 1, 1)]
+    rows = {row.seq: row for row in archive.listings.messages_by_id(ids, whole=False)}
+    for one in said:
+        match = matches.get(one.place)
+        if match is None:
+            yield MessagePair("·" if one.message is None else "+", one)
+            continue
+        if match.seq > before + 1:
+            yield from _archive_only(archive, conversation_id, before, match.seq, used)
+        before = max(before, match.seq)
+        yield MessagePair("=" if match.is_same else "~", one, rows.get(match.seq))
+    if is_last:
+        yield from _archive_only(archive, conversation_id, before, _END, used)
+
+
+def _archive_only(
+    archive: Archive, conversation_id: int, after: int, until: int, used: set[int]
+) -> Iterator[MessagePair]:
+    """Messages between two places that only the archive has."""
+    ids = archive.lineage.after(conversation_id, after, GAP + len(used))
+    rows = [row for row in archive.listings.messages_by_id(ids, whole=False) if row.seq < until and row.seq not in used]
+    yield from (MessagePair("-", row=row) for row in rows[:GAP])
+    if len(rows) > GAP:
+        newest = archive.lineage.before(conversation_id, until, 1)
+        last = archive.lineage.places(newest)[newest[0]][1]
+        yield MessagePair("-", seqs=(rows[GAP].seq, last))
+
 
 _MARKS = {"=": "dim", "·": "dim", "~": NOTICE, "+": "green", "-": "red"}
 _WORDS = {
@@ -30,7 +207,7 @@ _WORDS = {
 }
 
 
-class Compare(Scrolled["Comparison"]):
+class CompareScreen(TranscriptWindowScreen["TranscriptComparison"]):
     """Lines of a file beside the seqs of a conversation; Enter opens the conversation there."""
 
     COLUMNS = ("", "line", "seq", "role", "said", "text")
@@ -39,12 +216,12 @@ class Compare(Scrolled["Comparison"]):
     def __init__(self, path: Path, conversation_id: int) -> None:
         super().__init__(path)
         self.conversation_id: int = conversation_id
-        self._pairs: dict[str, Pair] = {}
+        self._pairs: dict[str, MessagePair] = {}
 
-    def read_window(self, scroll: Scroll, first: int, size: int) -> Comparison:
-        return comparing.compared(self.room.archive, self.conversation_id, scroll, first, size)
+    def read_window(self, scroll: TranscriptReader, first: int, size: int) -> TranscriptComparison:
+        return compare_window(self.room.archive, self.conversation_id, scroll, first, size)
 
-    def show_window(self, found: Comparison, choose: str | None) -> None:
+    def show_window(self, found: TranscriptComparison, choose: str | None) -> None:
         self._pairs = {pair.key: pair for pair in found.pairs}
         keys = list(self._pairs)
         differing = [key for key, pair in self._pairs.items() if pair.is_difference]
@@ -52,27 +229,27 @@ class Compare(Scrolled["Comparison"]):
         self.rows.fill([(key, self._cells(pair)) for key, pair in self._pairs.items()], wanted[0] if wanted else None)
         self.where(f"{self.name_of_file} ↔ conversation {self.conversation_id}", self.span())
         counts = [(found.count(mark), _MARKS[mark], words) for mark, words in _COUNTED]
-        text = Text("   ", end="").join(Text(f"{number(n)} {words}", style) for n, style, words in counts if n)
+        text = Text("   ", end="").join(Text(f"{format_count(n)} {words}", style) for n, style, words in counts if n)
         self.about(text or Text("There is nothing to compare."))
         if not keys:
-            self.pane.show(Detail("Nothing was said in this file."))
+            self.pane.show(DetailView("Nothing was said in this file."))
 
-    def _cells(self, pair: Pair) -> tuple[Text, ...]:
-        said, row, mark = pair.said, pair.row, cell(pair.mark, _MARKS[pair.mark])
+    def _cells(self, pair: MessagePair) -> tuple[Text, ...]:
+        said, row, mark = pair.said, pair.row, text_cell(pair.mark, _MARKS[pair.mark])
         if pair.seqs is not None:
             first, last = pair.seqs
-            text = cell(f"… seq {number(first)} … {number(last)} stand only in the archive", "red")
-            return mark, cell(""), right(str(first), 5), cell(""), cell(""), text
+            text = text_cell(f"… seq {format_count(first)} … {format_count(last)} stand only in the archive", "red")
+            return mark, text_cell(""), right_cell(str(first), 5), text_cell(""), text_cell(""), text
         at = said.at if said is not None else row.created_at if row is not None else None
         who = said.role if said is not None else row.role if row is not None else ""
         words = said.text if said is not None else row.content or ", ".join(row.tools) if row is not None else ""
         return (
             mark,
-            right("" if said is None else str(said.line), 5),
-            right("" if row is None else str(row.seq), 5),
-            role(who),
-            cell(self.lcm.times.short(at), "dim"),
-            cell(words, _MARKS[pair.mark]),
+            right_cell("" if said is None else str(said.line), 5),
+            right_cell("" if row is None else str(row.seq), 5),
+            role_cell(who),
+            text_cell(self.lcm.times.short(at), "dim"),
+            text_cell(words, _MARKS[pair.mark]),
         )
 
     def highlighted(self, key: str) -> None:
@@ -80,19 +257,19 @@ class Compare(Scrolled["Comparison"]):
         if pair.row is not None and pair.mark != "=":
             id_, said = pair.row.message_id, pair.said
             beside = f"\n\n--- in the transcript, line {said.line} ---\n\n{said.detail(times).text}" if said else ""
-            self.open_detail(lambda: _noted(reads.message(archive, id_, times), pair, beside))
+            self.open_detail(lambda: _with_note(reads.message_detail(archive, id_, times), pair, beside))
         elif pair.said is not None:
-            self.pane.show(_noted(pair.said.detail(times), pair))
+            self.pane.show(_with_note(pair.said.detail(times), pair))
         else:
             first, last = pair.seqs or (0, 0)
-            self.pane.show(Detail(plural(last - first + 1, "message"), (), _WORDS["-"]))
+            self.pane.show(DetailView(plural(last - first + 1, "message"), (), _WORDS["-"]))
 
     def selected(self, key: str) -> None:
-        from lossless.tui.screens.conversation import Conversation
+        from lossless.tui.screens.conversations import ConversationScreen
 
         row = self._pairs[key].row
         if row is not None:
-            self.app.push_screen(Conversation(self.conversation_id, row.message_id))
+            self.app.push_screen(ConversationScreen(self.conversation_id, row.message_id))
         else:
             self.action_whole()
 
@@ -105,16 +282,16 @@ class Compare(Scrolled["Comparison"]):
         elif self._scroll is not None and self._first is not None:
             archive, id_, scroll = self.room.archive, self.conversation_id, self._scroll
             start, size = self._first + self._most, self._most
-            self.fetch(lambda: comparing.next_difference(archive, id_, scroll, start, size), self._go, "plan")
+            self.fetch(lambda: next_difference(archive, id_, scroll, start, size), self._go, "plan")
 
-    def _go(self, found: Comparison | None) -> None:
+    def _go(self, found: TranscriptComparison | None) -> None:
         if found is None:
             self.tell("There is no difference below.")
         else:
             self._turn(found.first, "differing")
 
 
-_COUNTED: tuple[tuple[comparing.Mark, str], ...] = (
+_COUNTED: tuple[tuple[PairMark, str], ...] = (
     ("=", "the same"),
     ("·", "never kept"),
     ("~", "with another text"),
@@ -123,5 +300,5 @@ _COUNTED: tuple[tuple[comparing.Mark, str], ...] = (
 )
 
 
-def _noted(detail: Detail, pair: Pair, beside: str = "") -> Detail:
-    return Detail(detail.title, (("compare", _WORDS[pair.mark]), *detail.facts), detail.text + beside)
+def _with_note(detail: DetailView, pair: MessagePair, beside: str = "") -> DetailView:
+    return DetailView(detail.title, (("compare", _WORDS[pair.mark]), *detail.facts), detail.text + beside)

@@ -10,9 +10,8 @@ from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from lossless.tui.screens.page import Fetching
-from lossless.tui.widgets import Rows, facts
-from lossless.tui.words import NOTICE, cell, clipped, line, pieces
+from lossless.tui.screens.page import BackgroundFetch, RowTable, facts_text
+from lossless.tui.text import NOTICE, clip_text, one_line, split_text, text_cell
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
     from textual.events import Resize
     from textual.widget import Widget
 
-    from lossless.store.listings import ConversationRow
-    from lossless.tui.reads import Detail
+    from lossless.model.records import ConversationRow
+    from lossless.tui.reads import DetailView
 
 T = TypeVar("T")
 
@@ -30,15 +29,15 @@ _MOST_CONVERSATIONS = 200
 _FRAME_LINES, _LEAST_LINES = 6, 3
 
 
-def coloured(text: str) -> Text:
+def diff_text(text: str) -> Text:
     """A plan or a diff: lines that come are green, lines that go are red."""
     drawn = Text(end="")
-    for row in clipped(text).splitlines(keepends=True):
+    for row in clip_text(text).splitlines(keepends=True):
         drawn.append(row, _STYLES.get(row[:1], ""))
     return drawn
 
 
-class Dialog(Fetching, ModalScreen[T]):
+class Dialog(BackgroundFetch, ModalScreen[T]):
     """A window with a title, something to scroll, and a line that says which keys work."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -54,7 +53,7 @@ class Dialog(Fetching, ModalScreen[T]):
 
     def compose(self) -> ComposeResult:
         with Vertical():
-            yield Static(Text(line(self._title)), markup=False, classes="title")
+            yield Static(Text(one_line(self._title)), markup=False, classes="title")
             body = self.body()
             body.add_class("body")
             yield body
@@ -71,7 +70,7 @@ class Dialog(Fetching, ModalScreen[T]):
 
     def draw(self, title: str, text: Text, keys: str) -> None:
         """Show something else."""
-        self.query_one(".title", Static).update(Text(line(title)))
+        self.query_one(".title", Static).update(Text(one_line(title)))
         self.query_one(".text", Static).update(text)
         self.query_one(".keys", Static).update(Text(keys))
         self.query_one(VerticalScroll).scroll_home(animate=False)
@@ -80,7 +79,7 @@ class Dialog(Fetching, ModalScreen[T]):
         self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
 
 
-class Ask(Dialog[str]):
+class ConfirmDialog(Dialog[str]):
     """A plan and a question: `yes`, `no`, or `other` when there is another choice."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -92,7 +91,7 @@ class Ask(Dialog[str]):
     def __init__(self, title: str, text: str, question: str, other: str = "") -> None:
         self._other = other
         more = f"   x {other}" if other else ""
-        super().__init__(title, coloured(text), f"{question}   y/Enter yes   n/Esc no{more}")
+        super().__init__(title, diff_text(text), f"{question}   y/Enter yes   n/Esc no{more}")
 
     def action_say(self, word: str) -> None:
         self.dismiss(word)
@@ -102,7 +101,7 @@ class Ask(Dialog[str]):
             self.dismiss("other")
 
 
-class Read(Dialog[None]):
+class TextDialog(Dialog[None]):
     """A text to read."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("q,escape,enter,p", "close", "Close")]
@@ -114,7 +113,7 @@ class Read(Dialog[None]):
         self.dismiss(None)
 
 
-class Whole(Read):
+class DetailDialog(TextDialog):
     """One thing as large as the screen, however long its text is: a piece at a time."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -125,14 +124,14 @@ class Whole(Read):
         Binding("G,end", "end(1)", "End"),
     ]
 
-    def __init__(self, detail: Detail) -> None:
-        self._detail, self._pieces, self._place = detail, pieces(detail.text), 0
+    def __init__(self, detail: DetailView) -> None:
+        self._detail, self._pieces, self._place = detail, split_text(detail.text), 0
         super().__init__(*self._shown()[:2])
         self._keys = self._shown()[2]
 
     def _shown(self) -> tuple[str, Text, str]:
         count, text = len(self._pieces), self._pieces[self._place]
-        known = facts(self._detail)[1:] if self._place == 0 and self._detail.facts else Text(end="")
+        known = facts_text(self._detail)[1:] if self._place == 0 and self._detail.facts else Text(end="")
         body = known.append(f"\n\n{text}" if known else text)
         more = f"   [ ] piece {self._place + 1} of {count}" if count > 1 else ""
         return self._detail.title, body, f"j/k scroll{more}   q/Esc close"
@@ -149,7 +148,7 @@ class Whole(Read):
         self.call_after_refresh(scroll.scroll_end if way > 0 else scroll.scroll_home, animate=False)
 
 
-class Write(Dialog[str | None]):
+class InputDialog(Dialog[str | None]):
     """A line to write; None when nothing was."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "close", "Close")]
@@ -171,7 +170,7 @@ class Write(Dialog[str | None]):
         self.dismiss(None)
 
 
-class Choose(Dialog[int | None]):
+class ConversationDialog(Dialog[int | None]):
     """A conversation to choose; None when none was."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("q,escape", "close", "Close")]
@@ -181,7 +180,7 @@ class Choose(Dialog[int | None]):
         self._but = but
 
     def body(self) -> Widget:
-        return Rows("id", "session", "messages", "title")
+        return RowTable("id", "session", "messages", "title")
 
     def on_mount(self) -> None:
         archive = self.room.archive
@@ -192,24 +191,24 @@ class Choose(Dialog[int | None]):
             (
                 str(row.conversation_id),
                 (
-                    cell(str(row.conversation_id)),
-                    cell(row.session_key or row.session_id),
-                    cell(f"{row.message_count:,}"),
-                    cell(row.title or ""),
+                    text_cell(str(row.conversation_id)),
+                    text_cell(row.session_key or row.session_id),
+                    text_cell(f"{row.message_count:,}"),
+                    text_cell(row.title or ""),
                 ),
             )
             for row in found
             if row.conversation_id != self._but and row.active
         ]
-        self.query_one(Rows).fill(rows)
-        self.query_one(Rows).focus()
+        self.query_one(RowTable).fill(rows)
+        self.query_one(RowTable).focus()
 
     def on_data_table_row_selected(self) -> None:
-        chosen = self.query_one(Rows).chosen
+        chosen = self.query_one(RowTable).chosen
         self.dismiss(None if chosen is None else int(chosen))
 
     def action_scroll(self, lines: int) -> None:
-        rows = self.query_one(Rows)
+        rows = self.query_one(RowTable)
         rows.move_cursor(row=max(0, rows.cursor_row + lines), animate=False)
 
     def action_close(self) -> None:

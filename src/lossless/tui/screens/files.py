@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lossless.store.texts import Where
-from lossless.tui.reads import Detail
-from lossless.tui.screens.dialogs import Whole
-from lossless.tui.screens.page import TablePage
-from lossless.tui.words import cell, plural, right, size
+from lossless.store.search.find import SearchScope
+from lossless.tui.reads import DetailView
+from lossless.tui.screens.dialogs import DetailDialog
+from lossless.tui.screens.page import TableScreen
+from lossless.tui.text import format_bytes, plural, right_cell, text_cell
 
 if TYPE_CHECKING:
-    from lossless.model.files import StoredFile
-    from lossless.store.listings import Page
-    from lossless.tui.room import Room
-    from lossless.tui.words import Times
+    from lossless.model.messages import StoredFile
+    from lossless.model.records import Page
+    from lossless.tui.archive import ArchiveAccess
+    from lossless.tui.text import LocalTimes
 
 BATCH = 50
 #: So many bytes of a file stand in the pane, and so many can be read here.
 _BEGINNING, _MOST = 16_384, 512_000
 
 
-class LargeFiles(TablePage):
+class LargeFilesScreen(TableScreen):
     """Stored files, newest first; the pane has what is known of one, and how it begins."""
 
     COLUMNS = ("file", "kind", "size", "stored", "name")
@@ -33,76 +33,79 @@ class LargeFiles(TablePage):
         self._found: dict[str, StoredFile] = {}
 
     def load(self) -> None:
-        archive, where, count = self.room.archive, Where((self.conversation_id,)), self._wanted
+        archive, where, count = self.room.archive, SearchScope((self.conversation_id,)), self._wanted
         self.reading(lambda: (archive.files.page(where, count), archive.files.totals(where)), self._show)
 
     def _show(self, read: tuple[Page[StoredFile], tuple[int, int]]) -> None:
         page, (count, total) = read
         self._found, self._has_more = {file.id: file for file in page.rows}, page.next is not None
-        self.where(f"Large files of conversation {self.conversation_id}", f"{plural(count, 'file')}, {size(total)}")
+        self.where(
+            f"Large files of conversation {self.conversation_id}", f"{plural(count, 'file')}, {format_bytes(total)}"
+        )
         times = self.lcm.times
         self.rows.fill(
             [
                 (
                     file.id,
                     (
-                        cell(file.id),
-                        cell(file.mime or "–"),
-                        right(size(file.byte_size), 9),
-                        cell(times.short(file.created_at), "dim"),
-                        cell(file.name or ""),
+                        text_cell(file.id),
+                        text_cell(file.mime or "–"),
+                        right_cell(format_bytes(file.byte_size), 9),
+                        text_cell(times.short(file.created_at), "dim"),
+                        text_cell(file.name or ""),
                     ),
                 )
                 for file in page.rows
             ]
         )
         if not page.rows:
-            self.pane.show(Detail("There are no large files in this conversation."))
+            self.pane.show(DetailView("There are no large files in this conversation."))
 
     def highlighted(self, key: str) -> None:
         room, file, times = self.room, self._found[key], self.lcm.times
-        self.open_detail(lambda: _opened(room, file, times))
+        self.open_detail(lambda: _read_file(room, file, times))
         if self._has_more and self.rows.is_at_end:
             self._wanted += BATCH
             self.load()
 
     def selected(self, key: str) -> None:
         room, file, times = self.room, self._found[key], self.lcm.times
-        self.fetch(lambda: _whole(room, file, times), self._open, "plan")
+        self.fetch(lambda: _read_whole_file(room, file, times), self._open, "plan")
 
-    def _open(self, detail: Detail) -> None:
-        self.app.push_screen(Whole(detail))
+    def _open(self, detail: DetailView) -> None:
+        self.app.push_screen(DetailDialog(detail))
 
 
-def _opened(room: Room, file: StoredFile, times: Times) -> Detail:
+def _read_file(room: ArchiveAccess, file: StoredFile, times: LocalTimes) -> DetailView:
     """What is known of a file, and the beginning of its content."""
-    from lossless.files.place import vault_of
-    from lossless.recall.describe import DescribeRequest, describe
-    from lossless.recall.file_page import from_vault
-    from lossless.recall.scope import everything
+    from lossless.files.vault import open_vault
+    from lossless.recall.describe import DescribeRequest, describe, vault_opener
+    from lossless.recall.scope import whole_archive
 
-    vault = vault_of(room.path, room.settings.large_files_dir)
-    opener = from_vault(vault) if vault else None
-    found = describe(room.archive, file.id, everything(), room.clock(), DescribeRequest(max_bytes=_BEGINNING), opener)
-    return Detail(f"{file.id}  {file.name or ''}", _facts(file, times), str(found))
+    vault = open_vault(room.path, room.settings.large_files_dir)
+    opener = vault_opener(vault) if vault else None
+    found = describe(
+        room.archive, file.id, whole_archive(), room.clock(), DescribeRequest(max_bytes=_BEGINNING), opener
+    )
+    return DetailView(f"{file.id}  {file.name or ''}", _facts(file, times), str(found))
 
 
-def _whole(room: Room, file: StoredFile, times: Times) -> Detail:
+def _read_whole_file(room: ArchiveAccess, file: StoredFile, times: LocalTimes) -> DetailView:
     """A file's own text, without what is known about it; of bytes that are no text, only that."""
-    from lossless.files.place import vault_of
-    from lossless.recall.file_page import is_binary
+    from lossless.files.vault import open_vault
+    from lossless.recall.describe import is_binary
 
-    vault = vault_of(room.path, room.settings.large_files_dir)
+    vault = open_vault(room.path, room.settings.large_files_dir)
     piece = None if vault is None else vault.read_text(file, 0, _MOST)
     if piece is None or is_binary(piece.data[:_BEGINNING]):
-        return _opened(room, file, times)
-    rest = f"\n\n… the rest of {size(file.byte_size)} is in the file" if piece.is_cut else ""
-    return Detail(f"{file.id}  {file.name or ''}", _facts(file, times), piece.text + rest)
+        return _read_file(room, file, times)
+    rest = f"\n\n… the rest of {format_bytes(file.byte_size)} is in the file" if piece.is_cut else ""
+    return DetailView(f"{file.id}  {file.name or ''}", _facts(file, times), piece.text + rest)
 
 
-def _facts(file: StoredFile, times: Times) -> tuple[tuple[str, str], ...]:
+def _facts(file: StoredFile, times: LocalTimes) -> tuple[tuple[str, str], ...]:
     return (
         ("kind", file.mime or "–"),
-        ("size", f"{size(file.byte_size)}, {plural(file.line_count or 0, 'line')}"),
+        ("size", f"{format_bytes(file.byte_size)}, {plural(file.line_count or 0, 'line')}"),
         ("stored", times.minute(file.created_at)),
     )

@@ -1,4 +1,4 @@
-"""What all screens share: a line that says where one is, keys that work everywhere, reading off the UI's thread."""
+"""What all screens share: a list with a detail pane, keys that work everywhere, and reading in a background thread."""
 
 from __future__ import annotations
 
@@ -8,26 +8,115 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
 
 from rich.text import Text
 from textual.binding import Binding
-from textual.containers import Container
+from textual.containers import Container, VerticalScroll
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Footer, Static
+from textual.widgets import DataTable, Footer, Static
 from textual.worker import WorkerState
 
 from lossless.errors import LosslessError
-from lossless.tui.widgets import DetailPane, Rows
-from lossless.tui.words import line, visible
+from lossless.tui.text import clip_text, make_visible, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from textual.app import ComposeResult
     from textual.binding import BindingType
     from textual.worker import Worker
 
-    from lossless.tui.app import Lcm
-    from lossless.tui.reads import Detail
-    from lossless.tui.room import Room
+    from lossless.tui.app import TerminalApp
+    from lossless.tui.archive import ArchiveAccess
+    from lossless.tui.reads import DetailView
+
+_NAME_WIDTH = 8
+
+
+class RowTable(DataTable[Text]):
+    """Rows with keys; filling it again keeps the chosen row chosen."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j", "cursor_down", "Down", show=False),
+        Binding("k", "cursor_up", "Up", show=False),
+    ]
+
+    def __init__(self, *columns: str, id: str | None = None) -> None:
+        super().__init__(id=id, classes="list", cursor_type="row", show_row_labels=False, cell_padding=1)
+        self._names = columns
+        self._filled: tuple[tuple[str, tuple[Text, ...]], ...] = ()
+
+    def on_mount(self) -> None:
+        self.add_columns(*self._names)
+
+    @property
+    def keys(self) -> list[str]:
+        return [key for key, _ in self._filled]
+
+    @property
+    def chosen(self) -> str | None:
+        """The key of the row under the cursor."""
+        return self._filled[self.cursor_row][0] if 0 <= self.cursor_row < len(self._filled) else None
+
+    @property
+    def is_at_end(self) -> bool:
+        return self.cursor_row >= len(self._filled) - 1
+
+    def fill(self, rows: Sequence[tuple[str, tuple[Text, ...]]], choose: str | None = None) -> None:
+        """Show rows; the one with the key `choose` is chosen, else the one that was, else the first."""
+        if tuple(rows) == self._filled and choose is None:
+            return
+        wanted, top = choose or self.chosen, self.scroll_y
+        is_same_start = bool(self._filled) and bool(rows) and self._filled[0][0] == rows[0][0]
+        self._filled = tuple(rows)
+        self.clear()
+        for key, cells in rows:
+            self.add_row(*cells, key=key)
+        place = self.keys.index(wanted) if wanted in self.keys else 0
+        self.move_cursor(row=place, animate=False, scroll=choose is not None or not is_same_start)
+        if is_same_start and choose is None:
+            self.scroll_to(y=top, animate=False)
+
+    def choose(self, row: int) -> None:
+        """Put the cursor on a row; -1 is the last."""
+        self.move_cursor(row=row if row >= 0 else len(self._filled) + row, animate=False)
+
+
+class DetailPane(VerticalScroll):
+    """One thing, whole, with what is known about it."""
+
+    can_focus = False
+
+    def compose(self) -> ComposeResult:
+        yield Static(markup=False, id="detail")
+
+    #: What is shown.
+    detail: DetailView | None = None
+
+    def show(self, detail: DetailView | None) -> None:
+        """Show a thing from its beginning, or nothing."""
+        self.detail = detail
+        self.query_one("#detail", Static).update(Text() if detail is None else detail_text(detail))
+        self.scroll_home(animate=False)
+
+    def move(self, lines: int) -> None:
+        """Scroll by some lines."""
+        self.scroll_relative(y=lines, animate=False)
+
+
+def detail_text(detail: DetailView) -> Text:
+    """A thing as coloured text that cannot steer the terminal."""
+    text = Text(end="").append(one_line(detail.title), "bold").append_text(facts_text(detail))
+    if detail.text:
+        text.append("\n\n" + clip_text(detail.text))
+    return text
+
+
+def facts_text(detail: DetailView) -> Text:
+    """What is known of a thing, a line each."""
+    text = Text(end="")
+    for name, value in detail.facts:
+        text.append(f"\n{name:<{_NAME_WIDTH}} ", "dim").append(one_line(value))
+    return text
+
 
 T = TypeVar("T")
 
@@ -38,18 +127,18 @@ _SCROLL = 5
 _SECONDS_SHOWN = 5
 
 
-class Fetching(Widget):
+class BackgroundFetch(Widget):
     """Reads in a thread and shows on the UI's; what goes wrong becomes a message."""
 
     #: The last thing that went wrong, and when.
     _complaint = ("", 0.0)
 
     @property
-    def lcm(self) -> Lcm:
-        return cast("Lcm", self.app)
+    def lcm(self) -> TerminalApp:
+        return cast("TerminalApp", self.app)
 
     @property
-    def room(self) -> Room:
+    def room(self) -> ArchiveAccess:
         return self.lcm.room
 
     def fetch(
@@ -75,24 +164,24 @@ class Fetching(Widget):
         """Say what went wrong; not again while it still stands there."""
         if message != self._complaint[0] or time.monotonic() - self._complaint[1] > _SECONDS_SHOWN:
             self._complaint = (message, time.monotonic())
-            self.app.notify(visible(message), severity="error", timeout=_SECONDS_SHOWN, markup=False)
+            self.app.notify(make_visible(message), severity="error", timeout=_SECONDS_SHOWN, markup=False)
 
     def tell(self, message: str) -> None:
         """Say what was done."""
-        self.app.notify(visible(message), timeout=_SECONDS_SHOWN, markup=False)
+        self.app.notify(make_visible(message), timeout=_SECONDS_SHOWN, markup=False)
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """What nobody foresaw is a message, too."""
         if event.state is WorkerState.ERROR and event.worker.error is not None:
-            self.complain(unforeseen(event.worker.error))
+            self.complain(unexpected_error(event.worker.error))
 
 
-def unforeseen(error: BaseException) -> str:
+def unexpected_error(error: BaseException) -> str:
     """What is said of a mistake of ours."""
     return f"Unexpected {type(error).__name__}; r or F5 tries again."
 
 
-class Page(Fetching, Screen[None]):
+class PaneScreen(BackgroundFetch, Screen[None]):
     """A screen with a list on one side and the chosen thing on the other."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -130,7 +219,7 @@ class Page(Fetching, Screen[None]):
 
     def listing(self) -> Widget:
         """The list."""
-        return Rows(*self.COLUMNS)
+        return RowTable(*self.COLUMNS)
 
     @property
     def pane(self) -> DetailPane:
@@ -139,7 +228,7 @@ class Page(Fetching, Screen[None]):
     def where(self, *pieces: str) -> None:
         """Say where one is."""
         state = "  (read only)" if self.room.read_only else ""
-        self.query_one("#where", Static).update(Text(line(" · ".join(filter(None, pieces))) + state))
+        self.query_one("#where", Static).update(Text(one_line(" · ".join(filter(None, pieces))) + state))
 
     def about(self, text: Text | None) -> None:
         """A few lines above the list."""
@@ -147,7 +236,7 @@ class Page(Fetching, Screen[None]):
         about.set_class(text is None, "-empty")
         about.update(text or Text())
 
-    def open_detail(self, read: Callable[[], Detail]) -> None:
+    def open_detail(self, read: Callable[[], DetailView]) -> None:
         """Show one thing in the pane."""
         self.fetch(read, self.pane.show, "detail")
 
@@ -202,32 +291,32 @@ class Page(Fetching, Screen[None]):
         self.lcm.show_help()
 
     def action_search(self) -> None:
-        from lossless.tui.screens.search import Search
+        from lossless.tui.screens.search import SearchScreen
 
-        self.app.push_screen(Search(self.conversation_id))
+        self.app.push_screen(SearchScreen(self.conversation_id))
 
     def action_doctor(self) -> None:
-        from lossless.tui.screens.doctor import Doctor
+        from lossless.tui.screens.surgery import DoctorScreen
 
-        self.app.push_screen(Doctor())
+        self.app.push_screen(DoctorScreen())
 
     def action_scroll_detail(self, way: int) -> None:
         self.pane.move(way * _SCROLL)
 
     def action_whole(self) -> None:
-        from lossless.tui.screens.dialogs import Whole
+        from lossless.tui.screens.dialogs import DetailDialog
 
         if self.pane.detail is not None:
-            self.app.push_screen(Whole(self.pane.detail))
+            self.app.push_screen(DetailDialog(self.pane.detail))
 
     def action_top(self) -> None:
-        self.query_one(Rows).choose(0)
+        self.query_one(RowTable).choose(0)
 
     def action_bottom(self) -> None:
-        self.query_one(Rows).choose(-1)
+        self.query_one(RowTable).choose(-1)
 
 
-class TablePage(Page):
+class TableScreen(PaneScreen):
     """A screen whose list is a table: the chosen row is shown in the pane."""
 
     def __init__(self) -> None:
@@ -235,16 +324,16 @@ class TablePage(Page):
         self._shown: str | None = None
 
     @property
-    def rows(self) -> Rows:
-        return self.query_one(Rows)
+    def rows(self) -> RowTable:
+        return self.query_one(RowTable)
 
-    def on_data_table_row_highlighted(self, event: Rows.RowHighlighted) -> None:
+    def on_data_table_row_highlighted(self, event: RowTable.RowHighlighted) -> None:
         key = self.rows.chosen if event.control is self.rows else None
         if key is not None and key != self._shown:
             self._shown = key
             self.highlighted(key)
 
-    def on_data_table_row_selected(self, event: Rows.RowSelected) -> None:
+    def on_data_table_row_selected(self, event: RowTable.RowSelected) -> None:
         if event.control is self.rows and (key := self.rows.chosen) is not None:
             self.selected(key)
 

@@ -10,23 +10,22 @@ from textual.containers import Container
 from textual.widgets import Footer, Input, Static
 
 from lossless.tui import reads
-from lossless.tui.screens.page import TablePage
-from lossless.tui.widgets import DetailPane, Rows
-from lossless.tui.words import LINE_CHARS, NOTICE, cell, plural, role, visible
+from lossless.tui.screens.page import DetailPane, RowTable, TableScreen
+from lossless.tui.text import LINE_CHARS, NOTICE, make_visible, plural, role_cell, text_cell
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.binding import BindingType
 
-    from lossless.recall.found import Finding, Findings
-    from lossless.tui.room import Room
+    from lossless.recall.results import SearchHit, SearchResult
+    from lossless.tui.archive import ArchiveAccess
 
 _LIMIT = 100
 #: So many characters before a match are shown.
 _BEFORE = 12
 
 
-class Search(TablePage):
+class SearchScreen(TableScreen):
     """A line to write in, and what was found; Enter on a hit opens it where it stands."""
 
     COLUMNS = ("conv", "what", "said", "text")
@@ -42,14 +41,14 @@ class Search(TablePage):
         super().__init__()
         self.conversation_id = conversation_id
         self._is_regex, self._is_all = False, conversation_id is None
-        self._found: dict[str, Finding] = {}
+        self._found: dict[str, SearchHit] = {}
 
     def compose(self) -> ComposeResult:
         yield Static(markup=False, id="where")
         yield Input(placeholder="words, or a regular expression", id="search", select_on_focus=False)
         yield Static(markup=False, id="about", classes="-empty")
         with Container(id="both"):
-            yield Rows(*self.COLUMNS)
+            yield RowTable(*self.COLUMNS)
             yield DetailPane()
         yield Footer(compact=True, show_command_palette=False)
 
@@ -76,41 +75,46 @@ class Search(TablePage):
         room, id_, is_regex = self.room, None if self._is_all else self.conversation_id, self._is_regex
         self.reading(lambda: _find(room, pattern, id_, is_regex=is_regex), self._show)
 
-    def _show(self, found: Findings) -> None:
+    def _show(self, found: SearchResult) -> None:
         self._shown = None
         self._found = {hit.reference: hit for hit in found.hits}
         self._say(plural(found.total, "hit") + (" and more" if found.truncated else ""))
         self.rows.fill([(key, self._cells(hit)) for key, hit in self._found.items()])
-        self.about(cell(found.hint, NOTICE) if found.hint else None)
+        self.about(text_cell(found.hint, NOTICE) if found.hint else None)
         self.pane.show(None)
         if self._found:
             self.rows.focus()
 
-    def _cells(self, hit: Finding) -> tuple[Text, ...]:
-        what = cell(f"depth {hit.depth}", "blue") if hit.kind == "summary" else role(hit.role or hit.kind)
-        return cell(str(hit.conversation_id)), what, cell(self.lcm.times.short(hit.created_at), "dim"), marked(hit)
+    def _cells(self, hit: SearchHit) -> tuple[Text, ...]:
+        what = text_cell(f"depth {hit.depth}", "blue") if hit.kind == "summary" else role_cell(hit.role or hit.kind)
+        return (
+            text_cell(str(hit.conversation_id)),
+            what,
+            text_cell(self.lcm.times.short(hit.created_at), "dim"),
+            highlight_matches(hit),
+        )
 
     def highlighted(self, key: str) -> None:
         archive, times, hit = self.room.archive, self.lcm.times, self._found[key]
         if hit.kind == "message":
-            self.open_detail(lambda: reads.message(archive, int(hit.id), times))
+            self.open_detail(lambda: reads.message_detail(archive, int(hit.id), times))
         elif hit.kind == "summary":
-            self.open_detail(lambda: reads.summary(archive, str(hit.id), times))
+            self.open_detail(lambda: reads.summary_detail(archive, str(hit.id), times))
         else:
-            self.pane.show(reads.Detail(f"{hit.id}  {hit.name or ''}", (("line", str(hit.line)),), hit.snippet))
+            self.pane.show(reads.DetailView(f"{hit.id}  {hit.name or ''}", (("line", str(hit.line)),), hit.snippet))
 
     def selected(self, key: str) -> None:
-        from lossless.tui.screens.conversation import Conversation
-        from lossless.tui.screens.dag import Dag
-        from lossless.tui.screens.files import LargeFiles
+        from lossless.tui.screens.conversations import ConversationScreen
+        from lossless.tui.screens.files import LargeFilesScreen
+        from lossless.tui.screens.summaries import SummariesScreen
 
         hit = self._found[key]
         if hit.kind == "message":
-            self.app.push_screen(Conversation(hit.conversation_id, int(hit.id)))
+            self.app.push_screen(ConversationScreen(hit.conversation_id, int(hit.id)))
         elif hit.kind == "summary":
-            self.app.push_screen(Dag(hit.conversation_id, str(hit.id)))
+            self.app.push_screen(SummariesScreen(hit.conversation_id, str(hit.id)))
         else:
-            self.app.push_screen(LargeFiles(hit.conversation_id))
+            self.app.push_screen(LargeFilesScreen(hit.conversation_id))
 
     def action_write(self) -> None:
         self.query_one(Input).focus()
@@ -127,28 +131,28 @@ class Search(TablePage):
         self._say()
 
 
-def marked(hit: Finding) -> Text:
+def highlight_matches(hit: SearchHit) -> Text:
     """A hit on one line, from a little before the first match on; matches stand out."""
     first = max(0, hit.matches[0][0] - _BEFORE) if hit.matches else 0
     text, at = Text("…" if first else "", no_wrap=True, end=""), first
     for start, end in hit.matches:
-        text.append(_flat(hit.snippet[at:start])).append(_flat(hit.snippet[start:end]), "bold reverse")
+        text.append(_one_line(hit.snippet[at:start])).append(_one_line(hit.snippet[start:end]), "bold reverse")
         at = end
-    return text.append(_flat(hit.snippet[at : at + LINE_CHARS]))
+    return text.append(_one_line(hit.snippet[at : at + LINE_CHARS]))
 
 
-def _flat(text: str) -> str:
-    return visible(text).replace("\n", " ")
+def _one_line(text: str) -> str:
+    return make_visible(text).replace("\n", " ")
 
 
-def _find(room: Room, pattern: str, conversation_id: int | None, *, is_regex: bool) -> Findings:
-    from lossless.files.place import vault_of
-    from lossless.recall.grep import Means, grep
-    from lossless.recall.scope import GrepRequest, Scope, everything
+def _find(room: ArchiveAccess, pattern: str, conversation_id: int | None, *, is_regex: bool) -> SearchResult:
+    from lossless.files.vault import open_vault
+    from lossless.recall.scope import GrepRequest, Scope, whole_archive
+    from lossless.recall.search import SearchLimits, grep
 
     settings = room.settings
-    vault = vault_of(room.path, settings.large_files_dir)
-    means = Means(settings.regex_timeout_ms / 1000, settings.trigram_index, settings.regex_engine, vault)
-    scope = everything() if conversation_id is None else Scope("conversation", (conversation_id,))
+    vault = open_vault(room.path, settings.large_files_dir)
+    means = SearchLimits(settings.regex_timeout_ms / 1000, settings.trigram_index, settings.regex_engine, vault)
+    scope = whole_archive() if conversation_id is None else Scope("conversation", (conversation_id,))
     request = GrepRequest(pattern, "regex" if is_regex else "full_text", "both", limit=_LIMIT)
     return grep(room.archive, scope, request, room.clock(), means=means)

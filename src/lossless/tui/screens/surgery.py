@@ -1,27 +1,147 @@
-"""Changing an archive from a screen: plan, preview, question, deed; none of it on the UI's thread but the question."""
+"""Screens that change the archive: plan, preview, confirm, apply; the review of drafts; and the doctor."""
 
 from __future__ import annotations
 
 from functools import partial
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Literal
 
-from lossless.tui import work
-from lossless.tui.screens.dialogs import Ask, Choose
-from lossless.tui.screens.page import Page
-from lossless.tui.screens.review import Review
-from lossless.tui.words import visible
+from rich.text import Text
+from textual.binding import Binding
+
+from lossless.tui import actions
+from lossless.tui.actions import ActionResult
+from lossless.tui.reads import DetailView
+from lossless.tui.screens.dialogs import ConfirmDialog, ConversationDialog, Dialog, diff_text
+from lossless.tui.screens.page import PaneScreen, TableScreen
+from lossless.tui.text import NOTICE, clip_text, format_count, make_visible, plural, text_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lossless.tui.work import Outcome, Rewriting, Surgery
+    from textual.binding import BindingType
+
+    from lossless.maintenance.doctor import DoctorFinding, Examination
+    from lossless.maintenance.surgery.rewriting import SummaryDraft
+    from lossless.tui.actions import PlannedChange, PlannedRewrite
+
+_NOTHING = ActionResult("Nothing was changed.", is_changed=False)
+_STOPPING = ActionResult("Stopping after the text that is being written; what was accepted is kept.", is_changed=False)
+
+
+class DraftReviewDialog(Dialog[ActionResult]):
+    """Preview, then draft after draft; ends with what came of it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "yes", "Send, apply", priority=True),
+        Binding("y", "yes", "Apply"),
+        Binding("n", "no", "Discard, skip"),
+        Binding("d", "diff", "Diff or whole text"),
+        Binding("A", "all", "Accept this and all that follow"),
+        Binding("escape,q", "stop", "Cancel, stop"),
+    ]
+
+    def __init__(self, rewriting: PlannedRewrite) -> None:
+        self._work = rewriting
+        self._state: Literal["preview", "writing", "draft", "stopping"] = "preview"
+        self._draft: SummaryDraft | None = None
+        self._shows_diff, self._done = True, 0
+        self._decisions = actions.DraftDecisions(
+            lambda draft: self.app.call_from_thread(self._show, draft),
+            lambda: self.app.call_from_thread(self._count_one),
+        )
+        super().__init__(rewriting.title, diff_text(rewriting.text), "Enter send   Esc cancel")
+
+    @property
+    def _count(self) -> int:
+        return len(self._work.plan.targets)
+
+    def on_unmount(self) -> None:
+        self._decisions.answer("stop")
+
+    # --- the thread that writes ---
+
+    def _begin(self) -> None:
+        self._wait()
+        self.fetch(self._write, self._end, "work", stays=True)
+
+    def _write(self) -> ActionResult:
+        return actions.write_drafts(self.room, self._work, self._decisions)
+
+    def _end(self, outcome: ActionResult) -> None:
+        """Leave with what came of it; when the window was closed before, say it all the same."""
+        if self.is_attached:
+            self.dismiss(outcome)
+        else:
+            self.tell(outcome.text)
+
+    def complain(self, message: str) -> None:
+        super().complain(message)
+        if self.is_attached:
+            self.dismiss(_NOTHING)
+
+    # --- what is shown ---
+
+    def _count_one(self) -> None:
+        self._done += 1
+        if self._state != "stopping":
+            self._wait()
+
+    def _wait(self) -> None:
+        self._state, self._draft = "writing", None
+        place = f"{min(self._done + 1, self._count)} of {plural(self._count, 'summary', 'summaries')}"
+        self.draw(self._work.title, Text(f"Writing {place} …"), "Esc stop; what was accepted is kept")
+
+    def _show(self, draft: SummaryDraft) -> None:
+        self._state, self._draft = "draft", draft
+        sizes = f"{format_count(draft.tokens_before)} → {format_count(draft.tokens)} tokens by {draft.model}"
+        shown = diff_text(draft.diff) if self._shows_diff else Text(clip_text(draft.text))
+        is_many = self._count > 1
+        keys = f"y/Enter {'accept' if is_many else 'apply'}   n {'skip' if is_many else 'discard'}"
+        keys += f"   d {'whole text' if self._shows_diff else 'diff'}{'   A accept all' if is_many else ''}   Esc stop"
+        self.draw(f"{draft.summary_id}  {self._done + 1}/{self._count}  {sizes}", shown, keys)
+
+    # --- keys ---
+
+    def action_yes(self) -> None:
+        if self._state == "preview":
+            self._begin()
+        else:
+            self._answer("yes")
+
+    def action_no(self) -> None:
+        if self._state == "preview":
+            self.dismiss(_NOTHING)
+        else:
+            self._answer("no")
+
+    def action_all(self) -> None:
+        if self._count > 1:
+            self._answer("all")
+
+    def action_diff(self) -> None:
+        if self._draft is not None:
+            self._shows_diff = not self._shows_diff
+            self._show(self._draft)
+
+    def action_stop(self) -> None:
+        if self._state in ("preview", "stopping"):
+            self.dismiss(_NOTHING if self._state == "preview" else _STOPPING)
+            return
+        self._state = "stopping"
+        self._decisions.answer("stop")
+        self.draw(self._work.title, Text(_STOPPING.text), "Esc close at once")
+
+    def _answer(self, word: Literal["yes", "no", "all"]) -> None:
+        if self._state == "draft":
+            self._state = "writing"
+            self._decisions.answer(word)
 
 
 _LONG_SECONDS = 1.0
 
 
-class Operating(Page):
+class SurgeryScreen(PaneScreen):
     """A screen from which a conversation can be operated on."""
 
     def changed(self) -> None:
@@ -30,14 +150,14 @@ class Operating(Page):
 
     # --- one surgery ---
 
-    def propose(self, plan: Callable[[], Surgery], other: tuple[str, Callable[[], None]] | None = None) -> None:
+    def propose(self, plan: Callable[[], PlannedChange], other: tuple[str, Callable[[], None]] | None = None) -> None:
         """Plan, show the preview, and carry it out when it is confirmed."""
 
-        def ask(surgery: Surgery) -> None:
-            dialog = Ask(surgery.title, surgery.text, surgery.question, other[0] if other else "")
+        def ask(surgery: PlannedChange) -> None:
+            dialog = ConfirmDialog(surgery.title, surgery.text, surgery.question, other[0] if other else "")
             self.app.push_screen(dialog, partial(answered, surgery))
 
-        def answered(surgery: Surgery, word: str | None) -> None:
+        def answered(surgery: PlannedChange, word: str | None) -> None:
             if word == "yes":
                 self._carry_out(surgery)
             elif word == "other" and other:
@@ -45,19 +165,19 @@ class Operating(Page):
 
         self.fetch(plan, ask, "plan")
 
-    def _carry_out(self, surgery: Surgery) -> None:
+    def _carry_out(self, surgery: PlannedChange) -> None:
         """Do it in a thread; what takes long says so, and goes on when the screen is left."""
         room, app, is_over = self.room, self.app, Event()
 
         def do() -> str:
             try:
-                return work.operate(room, surgery)
+                return actions.apply_change(room, surgery)
             finally:
                 is_over.set()
 
         def say() -> None:
             if not is_over.is_set():
-                app.notify(visible(f"{surgery.title} …"), markup=False)
+                app.notify(make_visible(f"{surgery.title} …"), markup=False)
 
         app.set_timer(_LONG_SECONDS, say)
         self.fetch(do, self._operated, "work", stays=True)
@@ -71,35 +191,94 @@ class Operating(Page):
         archive = self.room.archive
         again = partial(self.propose_dissolving, summary_id, purge=not purge)
         label = "keep the summary" if purge else "delete the summary, too"
-        self.propose(lambda: work.dissolve(archive, summary_id, purge=purge), (label, again))
+        self.propose(lambda: actions.plan_dissolve(archive, summary_id, purge=purge), (label, again))
 
     def propose_transplant(self, source_id: int) -> None:
         def chosen(target_id: int | None) -> None:
             if target_id is not None:
                 archive = self.room.archive
-                self.propose(lambda: work.transplant(archive, source_id, target_id))
+                self.propose(lambda: actions.plan_transplant(archive, source_id, target_id))
 
-        self.app.push_screen(Choose(f"Copy the summaries of conversation {source_id} to", source_id), chosen)
+        self.app.push_screen(
+            ConversationDialog(f"Copy the summaries of conversation {source_id} to", source_id), chosen
+        )
 
     def propose_undo(self, conversation_id: int) -> None:
         archive = self.room.archive
-        self.propose(lambda: work.undo(archive, conversation_id))
+        self.propose(lambda: actions.plan_undo(archive, conversation_id))
 
     # --- writing anew ---
 
-    def propose_rewriting(self, plan: Callable[[], Rewriting]) -> None:
+    def propose_rewriting(self, plan: Callable[[], PlannedRewrite]) -> None:
         """Plan, show what would be asked, then draft after draft."""
 
-        def review(found: Rewriting) -> None:
+        def review(found: PlannedRewrite) -> None:
             if found.plan.targets:
-                self.app.push_screen(Review(found), self._reviewed)
+                self.app.push_screen(DraftReviewDialog(found), self._reviewed)
             else:
                 self.tell("There is nothing to write anew.")
 
         self.fetch(plan, review, "plan")
 
-    def _reviewed(self, outcome: Outcome | None) -> None:
+    def _reviewed(self, outcome: ActionResult | None) -> None:
         if outcome is not None:
             self.tell(outcome.text)
             if outcome.is_changed:
                 self.changed()
+
+
+_MARKS = {"problem": ("✗", "red"), "warning": ("!", NOTICE), "note": ("·", "dim")}
+
+
+class DoctorScreen(TableScreen, SurgeryScreen):
+    """Findings with their remedies; broken summaries can be repaired from here."""
+
+    COLUMNS = ("", "conv", "kind", "what")
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("R", "repair", "Repair")]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._found: dict[str, DoctorFinding] = {}
+
+    def load(self) -> None:
+        room = self.room
+        self.reading(lambda: room.engine.admin.examine(), self._show)
+
+    def tick(self) -> None:
+        """An examination is not repeated by itself."""
+
+    def _show(self, found: Examination) -> None:
+        self._found = {str(n): finding for n, finding in enumerate(found.findings)}
+        state = "healthy" if found.healthy else "something is wrong"
+        versions = f"schema {found.schema}, SQLite {found.sqlite}"
+        self.where("Doctor", state, plural(len(self._found), "finding"), versions)
+        rows = [
+            (
+                key,
+                (
+                    text_cell(*_MARKS[finding.severity]),
+                    text_cell("" if finding.conversation_id is None else str(finding.conversation_id)),
+                    text_cell(finding.kind, "bold"),
+                    text_cell(finding.message),
+                ),
+            )
+            for key, finding in self._found.items()
+        ]
+        self.rows.fill(rows)
+        if not rows:
+            self.pane.show(DetailView("The archive is healthy."))
+
+    def highlighted(self, key: str) -> None:
+        finding = self._found[key]
+        facts = (("helps", finding.remedy), ("about", ", ".join(finding.ids)))
+        known = tuple(fact for fact in facts if fact[1])
+        self.pane.show(DetailView(f"{finding.severity}: {finding.kind}", known, finding.message))
+
+    def action_repair(self) -> None:
+        finding = self._found.get(self.rows.chosen or "")
+        id_ = None if finding is None else finding.conversation_id
+        if id_ is None:
+            self.tell("Choose a finding about the summaries of a conversation.")
+        else:
+            room = self.room
+            self.propose_rewriting(lambda: actions.plan_repair(room, id_))

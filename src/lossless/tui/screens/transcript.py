@@ -1,27 +1,273 @@
-"""A transcript as its host wrote it: a session file, or the rollout of a Codex backend."""
+"""A host's transcript file, a window of messages at a time; it follows the file while that grows."""
 
 from __future__ import annotations
 
+import os
 import shlex
-from typing import TYPE_CHECKING, ClassVar
+import time
+from abc import abstractmethod
+from array import array
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from rich.text import Text
 from textual.binding import Binding
 
-from lossless.tui.reads import Detail
-from lossless.tui.screens.scrolled import Scrolled
-from lossless.tui.screens.surgery import Operating
-from lossless.tui.words import cell, plural, right, role
+from lossless.errors import BadMessage
+from lossless.ingest import events
+from lossless.ingest.transcripts import BadLine, open_transcript
+from lossless.ingest.transcripts.entries import entry_id_of
+from lossless.ingest.transcripts.records import file_state
+from lossless.model.messages import Incoming
+from lossless.tui.reads import DetailView, parts_text
+from lossless.tui.screens.page import TableScreen
+from lossless.tui.screens.surgery import SurgeryScreen
+from lossless.tui.text import format_count, plural, right_cell, role_cell, shorten_middle, text_cell
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
     from pathlib import Path
 
     from textual.binding import BindingType
 
-    from lossless.tui.scrolls import Said, Scroll
+    from lossless.ingest.transcripts import TranscriptEntry
+    from lossless.model.messages import Message
+    from lossless.tui.text import LocalTimes
 
 
-class Transcript(Scrolled["tuple[list[Said], int | None]"], Operating):
+@dataclass(frozen=True, slots=True)
+class SessionFileMessage:
+    """One message of a file, or why it would not be stored."""
+
+    #: Its place among the file's messages, from 0, and its line, from 1.
+    place: int
+    line: int
+    id: str | None
+    at: datetime | None
+    message: Message | None
+    fingerprint: bytes = b""
+    identity: str = ""
+    problem: str = ""
+
+    @property
+    def role(self) -> str:
+        return "–" if self.message is None else self.message.role
+
+    @property
+    def text(self) -> str:
+        """The beginning of it, or why there is none."""
+        if self.message is None:
+            return f"({self.problem})"
+        return self.message.content or parts_text(self.message.parts)
+
+    def detail(self, times: LocalTimes) -> DetailView:
+        """The message, whole."""
+        facts = [("role", self.role), ("said", times.minute(self.at)), ("entry", self.id or "")]
+        if self.message is not None:
+            facts.insert(2, ("tokens", format_count(self.message.tokens)))
+            text = parts_text(self.message.parts) or self.message.content or "(no text)"
+        else:
+            text = f"It is not stored: {self.problem}."
+        return DetailView(f"line {format_count(self.line)}", tuple(fact for fact in facts if fact[1]), text)
+
+
+class TranscriptReader:
+    """What was said in a transcript, as far as it was written when it was opened, without branches that were left."""
+
+    def __init__(self, path: Path) -> None:
+        self.transcript = open_transcript(path)
+        self._lines, self._starts = array("Q"), array("Q")
+        #: Ids of messages that share their line with others.
+        self._shared: dict[int, str | None] = {}
+        self.bad_lines = self.others = 0
+        self.lanes = tuple(self.transcript.lanes())
+        for lane in (None, *self.lanes[:1]):
+            self._lane = lane
+            self._survey()
+            if len(self):
+                break
+
+    def _survey(self) -> None:
+        for entry in self.transcript.path(self._lane):
+            if isinstance(entry, BadLine):
+                self.bad_lines += 1
+            elif entry.message is None:
+                self.others += 1
+            else:
+                if entry.shares_line:
+                    self._shared[len(self)] = entry.id
+                self._lines.append(entry.line.number)
+                self._starts.append(entry.line.start)
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    @property
+    def path(self) -> Path:
+        return self.transcript.state.path
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the file is still as it was."""
+        return file_state(self.path) == self.transcript.state
+
+    def window(self, first: int, count: int) -> list[SessionFileMessage]:
+        """So many messages from a place on; only their stretch of the file is read."""
+        places = range(max(0, first), min(len(self), first + count))
+        if not places:
+            return []
+        wanted = {(self._lines[place], self._shared.get(place)): place for place in places}
+        begin = min(places, key=lambda place: self._starts[place])
+        last = max(self._lines[place] for place in places)
+        found = {}
+        for entry in self._from(begin, last):
+            place = wanted.get((entry.line.number, entry.id if entry.shares_line else None))
+            if place is not None:
+                found[place] = _read_message(entry, place)
+        return [found[place] for place in places if place in found]
+
+    def _from(self, place: int, last: int) -> Iterator[TranscriptEntry]:
+        for entry in self.transcript.appended(self._starts[place], self._lines[place]):
+            if entry.line.number > last:
+                return
+            if not isinstance(entry, BadLine) and entry.lane == self._lane and entry.message is not None:
+                yield entry
+
+
+def _read_message(entry: TranscriptEntry, place: int) -> SessionFileMessage:
+    line, id_, at = entry.line.number, entry.id, entry.created_at
+    assert entry.message is not None
+    try:
+        read, skips = events.read_events([Incoming(entry.message, entry_id_of(entry), at)])
+    except BadMessage as error:
+        return SessionFileMessage(place, line, id_, at, None, problem=str(error))
+    if not read:
+        return SessionFileMessage(place, line, id_, at, None, problem=skips[0].reason)
+    event = read[0]
+    return SessionFileMessage(
+        place, line, event.entry_id, at or event.created_at, event.message, event.fingerprint, event.identity
+    )
+
+
+W = TypeVar("W")
+
+#: A file that grows is read from its beginning: this takes no more than one part in so many of the time.
+_PATIENCE = 10
+_NAME_CHARS = 32
+
+
+class TranscriptWindowScreen(TableScreen, Generic[W]):
+    """A window of a file; the newest first, which follows the file while it is written."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left_square_bracket", "older", "Older", key_display="["),
+        Binding("right_square_bracket", "newer", "Newer", key_display="]"),
+    ]
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+        self._scroll: TranscriptReader | None = None
+        #: Where the window begins; None is where the newest one does.
+        self._first: int | None = None
+        self._most = 0
+
+    @abstractmethod
+    def read_window(self, scroll: TranscriptReader, first: int, size: int) -> W:
+        """Read a window; not on the UI's thread."""
+
+    @abstractmethod
+    def show_window(self, found: W, choose: str | None) -> None:
+        """Show a window; `choose` is `first`, `last`, or None for the row that was chosen."""
+
+    @property
+    def name_of_file(self) -> str:
+        return shorten_middle(self.path.name, _NAME_CHARS)
+
+    @property
+    def mark(self) -> object:
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            return None
+        return (super().mark, found.st_size, found.st_mtime_ns)
+
+    def tick(self) -> None:
+        if time.monotonic() - self._loaded_at >= _PATIENCE * self._seconds:
+            super().tick()
+
+    def complain(self, message: str) -> None:
+        super().complain(message)
+        if self._scroll is None and self.is_attached:
+            self.where(self.name_of_file, "it cannot be read")
+
+    # --- windows ---
+
+    def load(self) -> None:
+        if self._scroll is None:
+            self.where(self.name_of_file, "reading …")
+            self._turn(None, "last")
+        elif self._is_newest and self.rows.is_at_end:
+            self._turn(None, "last")
+        else:
+            self._turn(self._first, None)
+
+    @property
+    def _is_newest(self) -> bool:
+        return self._scroll is None or self._first is None or self._first + self._most >= len(self._scroll)
+
+    def _turn(self, first: int | None, choose: str | None) -> None:
+        known, path, size = self._scroll, self.path, self.room.settings.tui_conversation_window_size
+
+        def read() -> tuple[TranscriptReader, int, W]:
+            scroll = known if known is not None and known.is_current else TranscriptReader(path)
+            place = max(0, len(scroll) - size if first is None else min(first, len(scroll) - 1))
+            return scroll, place, self.read_window(scroll, place, size)
+
+        def shown(found: tuple[TranscriptReader, int, W]) -> None:
+            self._scroll, self._first, window = found
+            self._most = size
+            self.show_window(window, choose)
+
+        self.reading(read, shown)
+
+    def span(self) -> str:
+        """Which messages are shown, of how many, and which way there are more."""
+        if self._scroll is None or self._first is None or not len(self._scroll):
+            return "no messages"
+        last = min(len(self._scroll), self._first + self._most)
+        older, newer = "[ older  " if self._first else "", "" if self._is_newest else "  newer ]"
+        return (
+            f"{older}{format_count(self._first + 1)} … {format_count(last)} of {format_count(len(self._scroll))}{newer}"
+        )
+
+    # --- keys ---
+
+    def action_older(self) -> None:
+        if self._first:
+            self._turn(self._first - self._most, "last")
+
+    def action_newer(self) -> None:
+        if self._first is not None and not self._is_newest:
+            self._turn(self._first + self._most, "first")
+
+    def action_top(self) -> None:
+        """The first row; from there, the first message."""
+        if self.rows.cursor_row == 0 and self._first:
+            self._turn(0, "first")
+        else:
+            self.rows.choose(0)
+
+    def action_bottom(self) -> None:
+        """The last row; from there, the last message."""
+        if self.rows.is_at_end and not self._is_newest:
+            self._turn(None, "last")
+        else:
+            self.rows.choose(-1)
+
+
+class TranscriptScreen(TranscriptWindowScreen["tuple[list[SessionFileMessage], int | None]"], SurgeryScreen):
     """What a file says, stored or not; nothing of it is stored before that is confirmed."""
 
     COLUMNS = ("line", "role", "said", "tokens", "text")
@@ -33,17 +279,19 @@ class Transcript(Scrolled["tuple[list[Said], int | None]"], Operating):
     def __init__(self, path: Path, conversation_id: int | None = None) -> None:
         super().__init__(path)
         self.conversation_id = self._given = conversation_id
-        self._said: dict[str, Said] = {}
+        self._said: dict[str, SessionFileMessage] = {}
 
-    def read_window(self, scroll: Scroll, first: int, size: int) -> tuple[list[Said], int | None]:
-        from lossless.lifecycle.naming import session_of
+    def read_window(
+        self, scroll: TranscriptReader, first: int, size: int
+    ) -> tuple[list[SessionFileMessage], int | None]:
+        from lossless.ingest.sessions import transcript_session
 
         header = scroll.transcript.header
-        session = session_of(scroll.transcript.kind, scroll.path.absolute(), header.id, header.cwd)
+        session = transcript_session(scroll.transcript.kind, scroll.path.absolute(), header.id, header.cwd)
         stored = None if self._given is not None else self.room.archive.conversations.find(session)
         return scroll.window(first, size), self._given if stored is None else stored.id
 
-    def show_window(self, found: tuple[list[Said], int | None], choose: str | None) -> None:
+    def show_window(self, found: tuple[list[SessionFileMessage], int | None], choose: str | None) -> None:
         said, self.conversation_id = found
         self._said = {str(one.place): one for one in said}
         keys = list(self._said)
@@ -52,7 +300,7 @@ class Transcript(Scrolled["tuple[list[Said], int | None]"], Operating):
         self.where(self.name_of_file, self.span())
         self.about(self._figures())
         if not said:
-            self.pane.show(Detail("Nothing was said in this file."))
+            self.pane.show(DetailView("Nothing was said in this file."))
 
     def _figures(self) -> Text | None:
         if (scroll := self._scroll) is None:
@@ -66,16 +314,16 @@ class Transcript(Scrolled["tuple[list[Said], int | None]"], Operating):
             return text.append(f"\nIt is conversation {self.conversation_id}; v compares the two.", "not dim")
         command = f"lcm import {scroll.transcript.kind} {shlex.quote(str(self.path))} --apply"
         return text.append("\nThe archive does not have it; i stores it, as does ", "not dim").append_text(
-            cell(command)
+            text_cell(command)
         )
 
-    def _cells(self, one: Said) -> tuple[Text, ...]:
+    def _cells(self, one: SessionFileMessage) -> tuple[Text, ...]:
         return (
-            right(str(one.line), 5),
-            role(one.role),
-            cell(self.lcm.times.short(one.at), "dim"),
-            right(one.message.tokens if one.message else "–", 6),
-            cell(one.text),
+            right_cell(str(one.line), 5),
+            role_cell(one.role),
+            text_cell(self.lcm.times.short(one.at), "dim"),
+            right_cell(one.message.tokens if one.message else "–", 6),
+            text_cell(one.text),
         )
 
     def highlighted(self, key: str) -> None:
@@ -84,15 +332,15 @@ class Transcript(Scrolled["tuple[list[Said], int | None]"], Operating):
     # --- keys ---
 
     def action_import(self) -> None:
-        from lossless.tui import bringing
+        from lossless.tui import actions
 
         room, path = self.room, self.path
-        self.propose(lambda: bringing.importing(room, path))
+        self.propose(lambda: actions.plan_import(room, path))
 
     def action_compare(self) -> None:
-        from lossless.tui.screens.compare import Compare
+        from lossless.tui.screens.compare import CompareScreen
 
         if self.conversation_id is None:
             self.tell("The archive does not have this session yet; i stores it.")
         else:
-            self.app.push_screen(Compare(self.path, self.conversation_id))
+            self.app.push_screen(CompareScreen(self.path, self.conversation_id))

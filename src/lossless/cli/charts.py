@@ -1,0 +1,516 @@
+"""`lcm graph`, and the charts of other commands: the graph of summaries as SVG or DOT, and columns over time for a
+terminal.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from html import escape
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unicodedata import east_asian_width
+
+import click
+
+from lossless.cli import failures
+from lossless.cli.commands import Command
+from lossless.cli.options import bad_option, target_options
+from lossless.cli.screen import format_count, joined, plural, styled
+from lossless.errors import ArchiveError
+from lossless.store.summaries import SummaryOutline
+from lossless.transfer.files import check_free, check_written, resolve_target, writing_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from lossless.cli.commands import Invocation
+    from lossless.cli.options import ConversationTarget
+    from lossless.cli.screen import Screen
+    from lossless.model.conversations import Conversation
+    from lossless.model.records import SummaryShape
+    from lossless.store.archive import Archive
+
+_STEPS = " ▁▂▃▄▅▆▇█"
+
+
+def column_chart(values: Sequence[float], height: int = 5) -> list[str]:
+    """One column for each value, the largest as high as the chart; the top line first.
+
+    >>> column_chart([1, 2, 4], 1)
+    ['▂▄█']
+    >>> column_chart([0, 8, 16], 2)
+    ['  █', ' ██']
+    """
+    most = max(values, default=0)
+    eighths = [_eighths(value, most, height) for value in values]
+    return [
+        "".join(_STEPS[min(8, max(0, eighth - 8 * below))] for eighth in eighths) for below in reversed(range(height))
+    ]
+
+
+def _eighths(value: float, most: float, height: int) -> int:
+    """A value's height; what is there is never invisible."""
+    if value <= 0 or most <= 0:
+        return 0
+    return max(1, round(value / most * height * 8))
+
+
+def downsample(values: Sequence[float], width: int) -> list[float]:
+    """At most `width` values: neighbours become one, the largest of them.
+
+    >>> downsample([1, 5, 2, 3], 2)
+    [5, 3]
+    """
+    if len(values) <= width:
+        return list(values)
+    edges = [round(n * len(values) / width) for n in range(width + 1)]
+    return [max(values[first:last]) for first, last in pairwise(edges)]
+
+
+#: Pixels: how wide all leaves together would like to be, how narrow one may get, and what lies between neighbours.
+_WANTED_WIDTH = 1_100
+_LEAST_WIDTH = 9
+_GAP = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryBox:
+    """A summary's place: its left edge and its width, in pixels from the left edge of the graph."""
+
+    shape: SummaryShape
+    x: float
+    width: float
+
+    @property
+    def middle(self) -> float:
+        return self.x + self.width / 2
+
+    @property
+    def end(self) -> float:
+        return self.x + self.width
+
+
+@dataclass(frozen=True, slots=True)
+class GraphLayout:
+    """Rows of boxes by depth, from the deepest down to the leaves, and who was made of whom."""
+
+    rows: Mapping[int, tuple[SummaryBox, ...]]
+    edges: tuple[tuple[SummaryBox, SummaryBox], ...]
+    width: float
+
+
+def layout_graph(shapes: Sequence[SummaryShape], edges: Iterable[tuple[str, str]]) -> GraphLayout:
+    """Leaves stand in their order in time, everything else over the middle of what it was made of; no two overlap."""
+    sources: defaultdict[str, list[str]] = defaultdict(list)
+    for user, source in edges:
+        sources[user].append(source)
+    by_depth: defaultdict[int, list[SummaryShape]] = defaultdict(list)
+    for shape in _in_order(shapes, sources):
+        by_depth[shape.depth].append(shape)
+    first = by_depth.get(min(by_depth, default=0), [])
+    scale = _WANTED_WIDTH / max(1, sum(shape.tokens for shape in first))
+    placed: dict[str, SummaryBox] = {}
+    rows: dict[int, tuple[SummaryBox, ...]] = {}
+    for depth in sorted(by_depth):
+        row = _row(by_depth[depth], sources, placed, scale)
+        placed |= {box.shape.id: box for box in row}
+        rows[depth] = tuple(row)
+    lines = [
+        (placed[user], placed[source])
+        for user, found in sources.items()
+        for source in found
+        if user in placed and source in placed
+    ]
+    width = max((box.end for box in placed.values()), default=0.0)
+    return GraphLayout({depth: rows[depth] for depth in sorted(rows, reverse=True)}, tuple(lines), width)
+
+
+def _in_order(shapes: Sequence[SummaryShape], sources: Mapping[str, Sequence[str]]) -> list[SummaryShape]:
+    """What belongs to one summary stands together; those at the top are in the order of time."""
+    known = {shape.id: shape for shape in shapes}
+    below = {source for found in sources.values() for source in found}
+    tops = [shape for shape in shapes if shape.id not in below]
+    tops.sort(key=lambda shape: (shape.earliest_at is None, shape.earliest_at or shape.id))
+    order: dict[str, SummaryShape] = {}
+    todo = [shape.id for shape in reversed([*tops, *shapes])]
+    while todo:
+        id_ = todo.pop()
+        if id_ in known and id_ not in order:
+            order[id_] = known[id_]
+            todo += reversed(sources.get(id_, ()))
+    return list(order.values())
+
+
+def _row(
+    shapes: Sequence[SummaryShape], sources: Mapping[str, Sequence[str]], placed: Mapping[str, SummaryBox], scale: float
+) -> list[SummaryBox]:
+    """The boxes of one depth: each where it would like to be, or to the right of its neighbour."""
+    wishes = []
+    for place, shape in enumerate(shapes):
+        below = [placed[id_] for id_ in sources.get(shape.id, ()) if id_ in placed]
+        middle = (min(box.x for box in below) + max(box.end for box in below)) / 2 if below else None
+        wishes.append((middle if middle is not None else float("inf") if placed else 0.0, place, shape))
+    boxes: list[SummaryBox] = []
+    at = 0.0
+    for middle, _, shape in sorted(wishes, key=lambda wish: wish[:2]):
+        width = max(_LEAST_WIDTH, shape.tokens * scale)
+        x = at if middle == float("inf") else max(at, middle - width / 2)
+        boxes.append(SummaryBox(shape, x, width))
+        at = x + width + _GAP
+    return boxes
+
+
+_EDGE, _LEFT, _TOP, _RIGHT, _BOTTOM = 24, 170, 84, 30, 44
+_ROW, _BOX = 74, 30
+#: A box of this width has room for its tokens.
+_LABELLED = 36
+_WORDS = 160
+#: How wide a letter is at most, on average, and one of a script that needs twice the room; headings are larger.
+_LETTER, _WIDE, _HEAD = 7.2, 12.6, 1.4
+#: Inches in Graphviz: a box that has room for its words, and the box of the most tokens.
+_DOT_LEAST, _DOT_MOST = 2.2, 6.0
+#: What XML cannot hold, and what would turn the order of letters around.
+_UNWRITABLE = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
+
+_STYLE = """\
+svg { background: #ffffff; font: 12px ui-sans-serif, system-ui, sans-serif; }
+text { fill: #1f2430; } .dim { fill: #667085; } h1, .head { font-size: 16px; font-weight: 600; }
+.in { fill: #2470d8; } .folded { fill: #cfd6e2; stroke: #8490a4; } g .in + text { fill: #ffffff; }
+.edge { fill: none; stroke: #8490a4; }
+@media (prefers-color-scheme: dark) {
+  svg { background: #14171f; } text { fill: #e6e9f0; } .dim { fill: #97a1b3; }
+  .in { fill: #4c97f5; } .folded { fill: #39414f; stroke: #6b778d; } g .in + text { fill: #0b0d12; }
+  .edge { stroke: #6b778d; }
+}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryGraph:
+    """The summaries of a conversation, who was made of whom, and their first words."""
+
+    title: str
+    shapes: tuple[SummaryShape, ...]
+    edges: tuple[tuple[str, str], ...] = ()
+    words: Mapping[str, str] = field(default_factory=dict)
+
+
+def graph_svg(graph: SummaryGraph) -> str:
+    """The graph as an SVG document: depths as rows, width by tokens, in colour what stands in the context."""
+    layout = layout_graph(graph.shapes, graph.edges)
+    heading = _heading(graph)
+    left = round(max([_LEFT, *(2 * _EDGE + text_width(_total(row)) for row in layout.rows.values())]))
+    words = max(_HEAD * text_width(graph.title), text_width(heading))
+    width = round(max(left + layout.width + _RIGHT, 640, 2 * _EDGE + words))
+    height = _TOP + _ROW * max(0, len(layout.rows) - 1) + _BOX + _BOTTOM
+    tops = {depth: _TOP + _ROW * place for place, depth in enumerate(layout.rows)}
+    pieces = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        f'role="img" aria-label="{_safe(graph.title)}">',
+        f"<title>{_safe(graph.title)}</title>",
+        f"<style>{_STYLE}</style>",
+        _text(_EDGE, 30, graph.title, "head"),
+        _text(_EDGE, 50, heading, "dim"),
+        *_legend(width),
+        *_edges(layout, tops, left),
+    ]
+    for depth, row in layout.rows.items():
+        pieces += _row_label(depth, row, tops[depth])
+        for box in row:
+            pieces += _box(box, left + box.x, tops[depth], graph.words.get(box.shape.id, ""))
+    pieces += _axis(layout, left, width, height - 20)
+    return "\n".join([*pieces, "</svg>", ""])
+
+
+def graph_dot(graph: SummaryGraph) -> str:
+    """The graph in the language of Graphviz."""
+    lines = ["digraph summaries {", "  rankdir=TB; node [shape=box, style=filled, fontname=sans];"]
+    lines.append(f"  label={_quoted(graph.title)}; labelloc=t;")
+    most = max((shape.tokens for shape in graph.shapes), default=1) or 1
+    for depth in sorted({shape.depth for shape in graph.shapes}, reverse=True):
+        lines.append("  { rank=same;")
+        for shape in graph.shapes:
+            if shape.depth == depth:
+                label = f"{shape.id}\ndepth {depth}, {shape.tokens:,} tokens"
+                colour = "#8fbdf5" if shape.in_context else "#e3e7ee"
+                tip = _quoted(_box_label(graph.words.get(shape.id, "")))
+                size = _DOT_LEAST + (_DOT_MOST - _DOT_LEAST) * shape.tokens / most
+                look = f"fillcolor={_quoted(colour)}, width={size:.2f}, tooltip={tip}"
+                lines.append(f"    {_quoted(shape.id)} [label={_quoted(label)}, {look}];")
+        lines.append("  }")
+    lines += [f"  {_quoted(user)} -> {_quoted(source)};" for user, source in graph.edges]
+    return "\n".join([*lines, "}", ""])
+
+
+# --- pieces ------------------------------------------------------------------------------------------------------
+
+
+def _heading(graph: SummaryGraph) -> str:
+    if not graph.shapes:
+        return "nothing was summarised yet"
+    standing = [shape for shape in graph.shapes if shape.in_context]
+    below = sum(shape.source_tokens for shape in graph.shapes if shape.depth == 0)
+    noun = "summary" if len(graph.shapes) == 1 else "summaries"
+    return (
+        f"{len(graph.shapes):,} {noun} of {below:,} tokens of messages; {len(standing):,} in the context "
+        f"with {sum(shape.tokens for shape in standing):,} tokens"
+    )
+
+
+def _legend(width: int) -> Iterator[str]:
+    for at, kind, about in ((width - 250, "in", "in the context"), (width - 120, "folded", "folded")):
+        yield f'<rect class="{kind}" x="{at}" y="60" width="14" height="12" rx="2"/>'
+        yield _text(at + 20, 70, about, "dim")
+
+
+def _row_label(depth: int, row: tuple[SummaryBox, ...], top: float) -> list[str]:
+    name = "leaves" if depth == 0 else f"depth {depth}"
+    return [_text(_EDGE, top + 13, name), _text(_EDGE, top + 28, _total(row), "dim")]
+
+
+def _total(row: tuple[SummaryBox, ...]) -> str:
+    return f"{len(row):,} · {sum(box.shape.tokens for box in row):,} tokens"
+
+
+def _box(box: SummaryBox, x: float, top: float, words: str) -> list[str]:
+    shape = box.shape
+    span = f"{_minute(shape.earliest_at)} … {_minute(shape.latest_at)}"
+    about = f"{shape.id}: depth {shape.depth}, {shape.tokens:,} tokens, {span}\n{_box_label(words)}"
+    kind = "in" if shape.in_context else "folded"
+    pieces = [
+        "<g>",
+        f"<title>{_safe(about)}</title>",
+        f'<rect class="{kind}" x="{x:.1f}" y="{top:.1f}" width="{box.width:.1f}" height="{_BOX}" rx="3"/>',
+    ]
+    if box.width >= max(_LABELLED, text_width(f"{shape.tokens:,}")):
+        pieces.append(
+            f'<text x="{x + box.width / 2:.1f}" y="{top + 19:.1f}" text-anchor="middle">{shape.tokens:,}</text>'
+        )
+    return [*pieces, "</g>"]
+
+
+def _edges(layout: GraphLayout, tops: Mapping[int, float], left: float) -> Iterator[str]:
+    for user, source in layout.edges:
+        x, y = left + user.middle, tops[user.shape.depth] + _BOX
+        to_x, to_y = left + source.middle, tops[source.shape.depth]
+        bend = (y + to_y) / 2
+        bow = f"C{x:.1f} {bend:.1f} {to_x:.1f} {bend:.1f} {to_x:.1f} {to_y:.1f}"
+        yield f'<path class="edge" d="M{x:.1f} {y:.1f} {bow}"/>'
+
+
+def _axis(layout: GraphLayout, left: float, width: float, y: float) -> Iterator[str]:
+    """When the first of the leaves was said, and some of the others: as many as there is room for."""
+    row = list(layout.rows.values())[-1] if layout.rows else ()
+    free = 0.0
+    for box in row:
+        x, words = left + box.x, _minute(box.shape.earliest_at)
+        if box.shape.earliest_at is not None and free <= x <= width - text_width(words):
+            yield _text(x, y, words, "dim")
+            free = x + 190
+
+
+def text_width(words: str) -> float:
+    """How wide words are at most, in the letters of a picture."""
+    return sum(_WIDE if east_asian_width(letter) in "WF" else _LETTER for letter in words)
+
+
+def _text(x: float, y: float, words: str, kind: str = "") -> str:
+    name = f' class="{kind}"' if kind else ""
+    return f'<text{name} x="{x:.0f}" y="{y:.0f}">{_safe(words)}</text>'
+
+
+def _minute(moment: datetime | None) -> str:
+    return "–" if moment is None else f"{moment:%Y-%m-%d %H:%M}"
+
+
+def _box_label(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _WORDS else line[: _WORDS - 1] + "…"
+
+
+def _safe(text: str) -> str:
+    return escape(_UNWRITABLE.sub("\ufffd", text))
+
+
+def _quoted(text: str) -> str:
+    plain = _UNWRITABLE.sub("\ufffd", text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{plain}"'
+
+
+overwrite_option = click.option("--overwrite", is_flag=True, help="Replace an existing file.")
+
+
+def check_chart_path(file: Path, archive: str, *, overwrite: bool) -> None:
+    """Raises when a picture may not be written there; what is no file, such as a pipe, may be written to."""
+    if not _is_special(file):
+        check_free(resolve_target(file), overwrite=overwrite, source=archive)
+        if not file.parent.is_dir():
+            raise _not_written(file, FileNotFoundError(errno.ENOENT, "No such folder"))
+
+
+def write_chart(file: Path, text: str, archive: str, *, overwrite: bool) -> None:
+    """Put a picture in its place, whole or not at all; what is no file, such as a pipe, is written to."""
+    check_chart_path(file, archive, overwrite=overwrite)
+    try:
+        if _is_special(file):
+            file.write_text(text, encoding="utf-8")
+            return
+        with writing_file(file, overwrite=overwrite, source=archive, is_private=False) as beside:
+            beside.write_text(text, encoding="utf-8")
+            check_written(beside, hashlib.sha256(text.encode()).hexdigest())
+    except (OSError, ArchiveError) as error:
+        raise _not_written(file, error) from None
+
+
+def _is_special(file: Path) -> bool:
+    return file.exists() and not file.is_file() and not file.is_dir()
+
+
+def _not_written(file: Path, error: Exception) -> failures.CommandFailed:
+    message = f"{file} cannot be written: {error.strerror}." if isinstance(error, OSError) else f"{error}."
+    return failures.fail("not_written", message, failures.BAD_ARGUMENTS, path=str(file))
+
+
+_LANGUAGES = {"svg": graph_svg, "dot": graph_dot}
+_SUFFIXES = {".svg": "svg", ".dot": "dot", ".gv": "dot"}
+
+
+@click.command("graph", cls=Command)
+@click.argument("file", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
+@target_options()
+@click.option("--as", "language", type=click.Choice(list(_LANGUAGES)), help="What to write; else by the file's name.")
+@overwrite_option
+@click.pass_obj
+def graph(
+    invocation: Invocation, file: Path, target: ConversationTarget, language: str | None, overwrite: bool
+) -> None:
+    """Draw the summaries of a conversation as FILE: an SVG picture, or DOT for Graphviz; - is standard output.
+
+    Depths are rows, the width of a box is its tokens, and what is in the context is coloured. Reads only.
+    """
+    language = language or _language_of(file)
+    if str(file) != "-":
+        check_chart_path(file, invocation.file_path, overwrite=overwrite)
+    with invocation.archive() as archive, archive.reading():
+        conversation = target.need(archive)
+        drawn = _read_graph(archive, conversation)
+    text = _LANGUAGES[language](drawn)
+    if str(file) == "-":
+        click.echo(text.encode(), nl=False)
+        return
+    write_chart(file, text, invocation.file_path, overwrite=overwrite)
+    invocation.emit("graph", _graph_json(drawn, conversation.id, file, language))
+
+
+def _language_of(file: Path) -> str:
+    """What a file's name asks for; a name without an ending is an SVG picture's."""
+    suffix = file.suffix.lower()
+    if suffix and suffix not in _SUFFIXES:
+        raise bad_option(
+            "FILE", f"{suffix} is no ending of a picture here: end it in {', '.join(_SUFFIXES)}, or give --as"
+        )
+    return _SUFFIXES.get(suffix, "svg")
+
+
+def _read_graph(archive: Archive, conversation: Conversation) -> SummaryGraph:
+    outline = SummaryOutline(archive.database)
+    title = f"Conversation {conversation.id}: {conversation.session_key or conversation.session_id}"
+    shapes, edges = outline.shapes(conversation.id), outline.edges(conversation.id)
+    return SummaryGraph(title, tuple(shapes), tuple(edges), outline.beginnings(conversation.id))
+
+
+def _graph_json(drawn: SummaryGraph, conversation_id: int, file: Path, language: str) -> dict[str, Any]:
+    depths = sorted({shape.depth for shape in drawn.shapes}, reverse=True)
+    rows = []
+    for depth in depths:
+        here = [shape for shape in drawn.shapes if shape.depth == depth]
+        standing = [shape for shape in here if shape.in_context]
+        rows.append(
+            {
+                "depth": depth,
+                "summaries": len(here),
+                "tokens": sum(shape.tokens for shape in here),
+                "inContext": len(standing),
+                "tokensInContext": sum(shape.tokens for shape in standing),
+            }
+        )
+    return {
+        "conversationId": conversation_id,
+        "path": str(file),
+        "language": language,
+        "summaries": len(drawn.shapes),
+        "edges": len(drawn.edges),
+        "depths": rows,
+    }
+
+
+Data = dict[str, Any]
+
+_HEIGHT = 5
+_BAR = 24
+_MARGIN = 14
+_LEAST = 2
+
+
+def print_graph(screen: Screen, data: Data) -> None:
+    """Where the picture is, and a small one of it."""
+    screen.line(f"{plural(data['summaries'], 'summary', 'summaries')} drawn into ", styled(data["path"], "bold"))
+    most = max((row["tokens"] for row in data["depths"]), default=1) or 1
+    for row in data["depths"]:
+        whole = max(1, round(_BAR * row["tokens"] / most))
+        standing = min(whole, round(whole * row["tokensInContext"] / max(1, row["tokens"])))
+        bars = joined(("█" * standing, "cyan"), ("█" * (whole - standing), "dim"))
+        counts = f"{plural(row['summaries'], 'summary', 'summaries')}, {format_count(row['tokens'])} tokens"
+        screen.line(f"  depth {row['depth']:<3} ", bars, f"  {counts}, {format_count(row['inContext'])} in the context")
+
+
+def print_column_chart(
+    screen: Screen, title: str, values: Sequence[float], ends: tuple[str, str], unit: str = "tokens"
+) -> None:
+    """Columns over time, with the largest value at the top of the axis; too few are no chart."""
+    if len(values) < _LEAST:
+        return
+    shown = downsample(values, max(8, screen.width - _MARGIN))
+    screen.gap()
+    screen.line(styled(f"{title}, at most {format_count(round(max(values)))} {unit}", "dim"))
+    for place, row in enumerate(column_chart(shown, _HEIGHT)):
+        mark = format_count(round(max(values))) if place == 0 else "0" if place == _HEIGHT - 1 else ""
+        screen.line(styled(f"{mark:>10} ", "dim"), styled(row, "cyan"))
+    gap = " " * max(1, len(shown) - len(ends[0]) - len(ends[1]))
+    screen.line(styled(f"{'':>10} {ends[0]}{gap}{ends[1]}", "dim"))
+
+
+def print_context_history(screen: Screen, history: Sequence[Data]) -> None:
+    """The size of a context before and after each change: how it grew, and how folds made it small again."""
+    if len(history) < _LEAST:
+        return
+    values = [size for change in history for size in (change["tokensBefore"], change["tokensAfter"])]
+    ends = (screen.date(history[0]["at"]), screen.date(history[-1]["at"]))
+    print_column_chart(screen, f"Context before and after its last {plural(len(history), 'change')}", values, ends)
+
+
+def print_cost_days(screen: Screen, days: Sequence[Data]) -> None:
+    """What models read and wrote, and what folds took out of contexts, day by day."""
+    if not days:
+        return
+    ends = (days[0]["day"], days[-1]["day"])
+    used = [day["inputTokens"] + day["outputTokens"] for day in days]
+    if any(used):
+        print_column_chart(screen, "Tokens read and written by models, by day", used, ends)
+    if any(day["savedTokens"] for day in days):
+        print_column_chart(
+            screen, "Tokens that folds took out of contexts, by day", [day["savedTokens"] for day in days], ends
+        )
+
+
+def print_screenshot(screen: Screen, data: Data) -> None:
+    """Where the picture of the screen is."""
+    screen.line("The screen is drawn into ", styled(data["path"], "bold"))

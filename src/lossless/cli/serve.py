@@ -1,0 +1,285 @@
+"""`lcm mcp` and `lcm proxy`: serve tools over MCP, and model providers' APIs with the archive in between."""
+
+from __future__ import annotations
+
+import os
+import socket
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import click
+
+from lossless.cli import failures
+from lossless.cli.commands import Command, text_type
+from lossless.cli.options import usage_error
+from lossless.serve.access import ANTHROPIC_URL, OPENAI_URL, Access, load_proxy_token
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lossless.cli.commands import Invocation
+    from lossless.cli.screen import Screen
+    from lossless.engine import Engine
+    from lossless.serve.proxy import ProxyOptions
+
+_MCP_PORT = 4878
+
+
+@click.command("mcp", cls=Command)
+@click.option(
+    "--session-key",
+    metavar="KEY",
+    type=text_type,
+    envvar="LCM_MCP_SESSION_KEY",
+    help="Look at this session and its earlier ones by default; else LCM_MCP_SESSION_KEY, else all conversations.",
+)
+@click.option("--http", "over_http", is_flag=True, help="Serve HTTP on this machine instead of standard input.")
+@click.option(
+    "--port", metavar="N", type=click.IntRange(0, 65535), help=f"The port for --http; 0 for a free one.  [{_MCP_PORT}]"
+)
+@click.option(
+    "--token-file",
+    metavar="PATH",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The token for --http; else LCM_MCP_TOKEN, else a file that is made, readable by its owner only.",
+)
+@click.pass_obj
+def mcp(
+    invocation: Invocation, session_key: str | None, over_http: bool, port: int | None, token_file: Path | None
+) -> None:
+    """Serve the tools for agents over MCP.
+
+    On standard input and output, as hosts start it; with --http on 127.0.0.1, for those who send the bearer token.
+    The archive is opened with the first question.
+    """
+    if not over_http and (port is not None or token_file is not None):
+        raise usage_error("--port and --token-file go with --http.")
+    if find_spec("mcp") is None:
+        raise failures.fail(
+            "missing_extra",
+            "The MCP server needs the package mcp.",
+            failures.CONFIG,
+            hint="Install it with `pip install 'lossless[mcp]'`.",
+        )
+    from lossless.serve.archive_tools import ArchiveTools
+
+    room = ArchiveTools(lambda: _open_engine(invocation), session_key)
+    if not over_http:
+        from lossless.serve.mcp import serve_stdio
+
+        serve_stdio(room)
+        return
+    from lossless.serve.access import load_token
+    from lossless.serve.mcp_http import serve_http
+
+    secret, source = load_token(token_file)
+    serve_http(room, secret, _MCP_PORT if port is None else port, ready=lambda url: _check_ready(url, source))
+
+
+def _check_ready(url: str, source: str) -> None:
+    click.echo(f"Listening on {url}; the token is in {source}.", err=True)
+
+
+def _open_engine(invocation: Invocation) -> Engine:
+    """The person's archive. Hosts start us in folders of others: settings that lie there are not read."""
+    from lossless.errors import BadInput
+    from lossless.serve.archive_tools import open_existing
+    from lossless.settings import load
+
+    settings = load(
+        invocation.config, cwd=Path.home(), database=invocation.db, openclaw_dir=invocation.openclaw_dir
+    ).settings
+    path = settings.database_path or "lcm.db"
+    if "://" in path:
+        raise BadInput("only an archive that is a file can be served")
+    return open_existing(path, settings)
+
+
+_PROXY_PORT = 4879
+_HISTORIES = {
+    "window": "every request brings it, or says x-lossless-history: append",
+    "append": "the archive has it, and a request brings what is new",
+}
+
+
+@click.command("proxy", cls=Command)
+@click.option(
+    "--port",
+    metavar="N",
+    type=click.IntRange(0, 65535),
+    default=_PROXY_PORT,
+    show_default=True,
+    help="The port on 127.0.0.1; 0 for a free one.",
+)
+@click.option(
+    "--openai-url", metavar="URL", type=text_type, default=OPENAI_URL, show_default=True, help="Where OpenAI is."
+)
+@click.option(
+    "--anthropic-url",
+    metavar="URL",
+    type=text_type,
+    default=ANTHROPIC_URL,
+    show_default=True,
+    help="Where Anthropic is.",
+)
+@click.option(
+    "--openai-key-env", metavar="NAME", type=text_type, help="The variable with a key for clients that bring none."
+)
+@click.option("--anthropic-key-env", metavar="NAME", type=text_type, help="The same for Anthropic.")
+@click.option(
+    "--session-by",
+    type=click.Choice(["prefix", "key"]),
+    default="prefix",
+    show_default=True,
+    help="What makes a conversation, without the header x-lossless-session: its history, or its API key.",
+)
+@click.option(
+    "--history",
+    type=click.Choice(["window", "append"]),
+    default="window",
+    show_default=True,
+    help="What requests bring, without the header x-lossless-history: the whole window, or only what is new.",
+)
+@click.option("--window", metavar="TOKENS", type=click.IntRange(1_000), help="The model's window; else by its name.")
+@click.option(
+    "--tools",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    show_default=True,
+    help="When models get the recall tools: when the prompt does not show everything, always, never.",
+)
+@click.option(
+    "--token-file",
+    metavar="PATH",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The proxy's token; else LCM_PROXY_TOKEN, else a file that is made, readable by its owner only.",
+)
+@click.option("--allow-origin", "origins", metavar="ORIGIN", type=text_type, multiple=True, help="Let a web page in.")
+@click.option("--check", is_flag=True, help="Say how it would serve, and do not serve.")
+@click.pass_obj
+def proxy(invocation: Invocation, /, port: int, check: bool, token_file: Path | None, **given: Any) -> None:
+    """Serve OpenAI's and Anthropic's interfaces on 127.0.0.1: conversations are kept and held inside the window.
+
+    Point a client's base URL here and put the proxy's token before its key (TOKEN:KEY). What is no conversation is
+    passed on as it is. End it with Ctrl-C.
+    """
+    if any(find_spec(name) is None for name in ("httpx2", "starlette", "uvicorn")):
+        raise failures.fail(
+            "missing_extra",
+            "The proxy needs httpx2, starlette and uvicorn.",
+            failures.CONFIG,
+            hint="Install them with `pip install 'lossless[proxy]'`.",
+        )
+    from lossless.serve.proxy import ProxyOptions
+
+    keys = {name: _key(given[f"{name}_key_env"]) for name in ("openai", "anthropic") if given[f"{name}_key_env"]}
+    options = ProxyOptions(
+        _url(given["openai_url"]),
+        _url(given["anthropic_url"]),
+        keys,
+        given["session_by"],
+        given["window"],
+        given["tools"],
+        history=given["history"],
+    )
+    token, source = load_proxy_token(token_file)
+    said = {
+        "openaiUrl": options.openai_url,
+        "anthropicUrl": options.anthropic_url,
+        "ownKeys": sorted(keys),
+        "sessionBy": options.by,
+        "history": options.history,
+        "window": options.window,
+        "tools": options.tools,
+        "tokenSource": source,
+        "allowedOrigins": sorted(given["origins"]),
+    }
+    if check:
+        invocation.emit("proxy", {"serving": False, "url": f"http://127.0.0.1:{port}", **said})
+        return
+    access = Access(token, frozenset(given["origins"]))
+
+    def ready(url: str) -> None:
+        invocation.emit("proxy", {"serving": True, "url": url, **said})
+
+    _serve(invocation, access, options, port, ready)
+
+
+def _serve(
+    invocation: Invocation, access: Access, options: ProxyOptions, port: int, ready: Callable[[str], None]
+) -> None:
+    import uvicorn
+
+    from lossless.engine import open_engine
+    from lossless.serve.proxy import http_protocol, proxy_app
+
+    with open_engine(invocation.file_path, invocation.loaded.settings) as engine, _listen_message() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind(("127.0.0.1", port))
+        except OSError as error:
+            told = f"Port {port} cannot be used: {error.strerror}."
+            raise usage_error(
+                f"{told} If a proxy runs there already, use that one; else choose another with --port."
+            ) from error
+        app = proxy_app(engine, access, options)
+        quiet: dict[str, Any] = {"log_level": "critical", "access_log": False, "server_header": False}
+        server = uvicorn.Server(uvicorn.Config(app, http=http_protocol(), ws="none", date_header=False, **quiet))
+        ready(f"http://127.0.0.1:{listening.getsockname()[1]}")
+        with suppress(KeyboardInterrupt):
+            server.run(sockets=[listening])
+
+
+def _listen_message() -> socket.socket:
+    """A socket that says it is TCP: then nothing that is written waits for more."""
+    return socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+
+
+def _key(name: str) -> str:
+    key = os.environ.get(name, "").strip()
+    if not key:
+        raise usage_error(f"The variable {name} is not set.")
+    return key
+
+
+def _url(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_address = False
+    if not is_address:
+        raise usage_error(f"{url!r:.80} is no address: it begins with http:// or https:// and names a host.")
+    return url.rstrip("/")
+
+
+def print_proxy(screen: Screen, data: dict[str, Any]) -> None:
+    """Where it listens, and what clients have to know."""
+    from lossless.cli.screen import format_count, styled
+
+    verb = "Listening on" if data["serving"] else "It would listen on"
+    screen.line(f"{verb} ", styled(data["url"], "bold"))
+    screen.gap()
+    window = "by the model's name" if data["window"] is None else f"{format_count(data['window'])} tokens"
+    by = (
+        "x-lossless-session, else how it begins"
+        if data["sessionBy"] == "prefix"
+        else "x-lossless-session, else its key"
+    )
+    screen.fields(
+        (
+            ("OpenAI clients", f"base URL {data['url']}/v1"),
+            ("Anthropic clients", f"base URL {data['url']}"),
+            ("API key", "TOKEN:KEY, or TOKEN alone for a key of the proxy's own"),
+            ("Token", data["tokenSource"]),
+            ("Own keys", ", ".join(data["ownKeys"]) or "none"),
+            ("Passed on to", f"{data['openaiUrl']}, {data['anthropicUrl']}"),
+            ("Conversation", by),
+            ("History", _HISTORIES[data["history"]]),
+            ("Window", window),
+            ("Recall tools", data["tools"]),
+        )
+    )

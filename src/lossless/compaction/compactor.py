@@ -1,0 +1,716 @@
+"""Keep each context within its budget: the policy of a session, its history budget learned from the provider's
+counts, compaction after a turn, and pending compactions.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard, cast
+
+from lossless.compaction import debt as debts
+from lossless.compaction import plan
+from lossless.compaction.plan import (
+    FAILED_STOPS,
+    CompactionDecision,
+    CompactionOutcome,
+    CompactionReason,
+    evaluate,
+    recovery_rounds,
+    schedule_sweep,
+    threshold_rounds,
+)
+from lossless.compaction.prompts import MIN_CONDENSED_TARGET, MIN_LEAF_TARGET, condensed_target, leaf_target
+from lossless.compaction.run import (
+    POOL_MIN_TOKENS,
+    CompactionJob,
+    CompactionReport,
+    compact,
+    planned_passes,
+    prepare,
+    publish_prepared,
+    unchanged_report,
+)
+from lossless.compaction.summariser import lease_name
+from lossless.llm.calibration import Calibration, observe_count, safety_factor
+from lossless.llm.calibration import observe_refusal as was_too_long
+from lossless.model.budget import BudgetMemory, HistoryBudget, choose_budget, learn_frame
+from lossless.model.context import framed_tokens, part_share
+from lossless.model.times import parse_time
+from lossless.settings.model_rules import choose_override
+from lossless.store.state import MAX_SWEEP_TIME, CacheObservation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from lossless.compaction.summarise import OnFailure, WrittenSummary
+    from lossless.compaction.summariser import Summariser
+    from lossless.model.conversations import Conversation
+    from lossless.settings import Settings
+    from lossless.settings.model_rules import ContextThresholdOverride
+    from lossless.store.archive import Archive
+
+#: What a provider counts beyond what we count takes at most this share of a window, whatever one report says.
+_MAX_FRAME_SHARE = 0.75
+#: A report of more than so many windows is about something else.
+_MAX_WINDOWS = 2
+#: A reply is given what the longest has taken, and so much more; before there was one, one in so many parts of the
+#: window; and never more than another.
+_REPLY_SPARE, _FIRST_REPLY, _MOST_REPLY = 1.25, 8, 4
+
+
+def model_calibration(archive: Archive, model: str) -> Calibration:
+    """What is known of a model's tokenizer."""
+    known = archive.guards.factor(model)
+    return Calibration(model) if known is None else Calibration(model, *known)
+
+
+def compute_history_budget(
+    archive: Archive, situation: CompactionRequest, policy: CompactionPolicy, kept: BudgetMemory | None
+) -> HistoryBudget:
+    """The budget by all that is known now; what the situation does not tell is as it was."""
+    window, model = policy.capped(situation.budget), situation.model
+    known = HistoryBudget(window) if kept is None or kept.budget.window != window else kept.budget
+    spare = situation.budget - window  # what a setting leaves of the window has room for some of the rest
+    return HistoryBudget(
+        window,
+        known.beside if situation.beside is None else max(0, situation.beside - spare),
+        0 if kept is None else min(kept.frame, int(_MAX_FRAME_SHARE * window)),
+        known.reply if situation.reply is None else situation.reply,
+        known.factor if model is None else safety_factor(model_calibration(archive, model)),
+    )
+
+
+def history_budget_for(
+    archive: Archive, situation: CompactionRequest, policy: CompactionPolicy, size: int, *, anew: bool = False
+) -> HistoryBudget:
+    """The budget that holds for a context of this size; `anew` for one that is about to be folded whatever its size."""
+    kept = archive.guards.history(situation.conversation.id)
+    now = compute_history_budget(archive, situation, policy, kept)
+    return choose_budget(None if kept is None or anew else kept.budget, now, size, policy.context_threshold)
+
+
+def save_history_budget(archive: Archive, conversation_id: int, budget: HistoryBudget, now: datetime) -> None:
+    """Remember the budget that holds, if it is another one; a caller that has to be quick does it in a transaction."""
+    kept = archive.guards.history(conversation_id)
+    if kept is None or kept.budget != budget:
+        with archive.writing():
+            archive.guards.set_history(conversation_id, replace(kept or BudgetMemory(budget), budget=budget), now)
+
+
+def record_token_count(
+    archive: Archive, model: str, estimated: int, reported: int, now: datetime, *, refused: bool
+) -> None:
+    """Record how many tokens a provider counted in a prompt of so many by our estimate; in a transaction."""
+    record = model_calibration(archive, model)
+    taught = (was_too_long if refused else observe_count)(record, estimated, reported)
+    if taught != record:
+        archive.guards.set_factor(taught.model, taught.ratio, taught.spread, taught.observations, now)
+
+
+def learn_from_usage(
+    archive: Archive,
+    situation: CompactionRequest,
+    reported: int,
+    sent: int | None,
+    now: datetime,
+    *,
+    was_refused: bool = False,
+) -> None:
+    """Learn from a prompt of `sent` estimated tokens, for which a provider `reported` so many; in a transaction.
+
+    A report about a prompt that is not ours says nothing about what is sent beside it, and teaches the factor only.
+    """
+    id_, model = situation.conversation.id, situation.model
+    kept = archive.guards.history(id_) or BudgetMemory(HistoryBudget(situation.budget, beside=situation.beside or 0))
+    beside = kept.budget.beside if situation.beside is None else situation.beside
+    record = None if model is None else model_calibration(archive, model)
+    is_ours = sent is not None or situation.beside is not None
+    stored = archive.context_budget(id_)
+    size = beside + (sent if sent is not None else stored if stored <= situation.budget else 0)
+    if size <= beside or (not was_refused and reported > _MAX_WINDOWS * max(situation.budget, size)):
+        return
+    after = kept
+    if is_ours and not (was_refused and record is not None):
+        seen = replace(kept, budget=replace(kept.budget, beside=beside, window=situation.budget))
+        after = replace(learn_frame(seen, size, None if record is None else record.ratio, reported), budget=kept.budget)
+    if after != kept:
+        archive.guards.set_history(id_, after, now)
+    if model is not None:
+        record_token_count(archive, model, size, reported - (after.frame if is_ours else 0), now, refused=was_refused)
+
+
+def reply_reserve(kept: BudgetMemory | None, window: int, most_output: int) -> int:
+    """What a reply is given of a window: what replies have needed, never more than the request lets them have."""
+    known = 0 if kept is None else kept.longest_reply
+    wanted = int(known * _REPLY_SPARE) if known else window // _FIRST_REPLY
+    wanted = min(wanted, window // _MOST_REPLY)
+    return min(wanted, most_output) if most_output else (wanted if known else 0)
+
+
+def record_reply_length(archive: Archive, conversation_id: int, tokens: int, now: datetime) -> None:
+    """Remember how long a reply was, if it is the longest; in a transaction."""
+    kept = archive.guards.history(conversation_id)
+    if kept is not None and tokens > kept.longest_reply:
+        archive.guards.set_history(conversation_id, replace(kept, longest_reply=tokens), now)
+
+
+_MOST_TOKENS = 1 << 40
+
+
+def parse_usage(usage: Mapping[str, object] | None, model: str | None) -> CacheObservation:
+    """A provider's usage report in any of the common spellings."""
+    if usage is None:
+        return CacheObservation(None, model=model)
+
+    details = [usage.get(name) for name in ("prompt_tokens_details", "input_tokens_details")]
+    inside = next((found for found in details if isinstance(found, Mapping)), {})
+
+    def number(*names: str) -> int:
+        values = [(usage if name in usage else inside).get(name) for name in names]
+        return next((int(value) for value in values if _is_count(value)), 0)
+
+    read = number("cacheRead", "cache_read_input_tokens", "cached_tokens", "cache_read")
+    write = number("cacheWrite", "cache_creation_input_tokens", "cache_write")
+    plain = number("input", "input_tokens", "prompt_tokens")
+    apart = "cacheRead" in usage or "cache_read_input_tokens" in usage
+    prompt = plain + read + write if apart else plain
+    written = number("output", "output_tokens", "completion_tokens")
+    return CacheObservation(prompt or None, read, write, None, model, written)
+
+
+def _is_count(value: object) -> TypeGuard[int | float]:
+    """Whether a provider may have counted so many tokens."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _MOST_TOKENS
+
+
+#: What the fresh tail may take of the history budget unless `freshTailMaxTokens` says otherwise.
+TAIL_SHARE = 0.30
+#: A leaf is not made of less than this share of the history budget while more messages may join it.
+MIN_LEAF_SHARE = 0.55
+#: Where the history budget is so small that this share decides, a sweep leaves so much of the tail's cap, so that there
+#: is something to fold.
+SWEPT_TAIL_SHARE = 0.5
+#: Summaries take at most this share of the history budget each, however long they may be by the settings, and are
+#: condensed once they take more than the other together: else a small budget is folded nearly every turn.
+SHORT_SUMMARY_SHARE, PREFIX_SHARE = 0.06, 0.15
+
+ThresholdSource = Literal["global", "override"]
+CompactionMode = Literal["deferred", "inline"]
+HardLimitSummariser = Literal["extractive", "model"]
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPolicy:
+    """The values that all planners share; field names are the settings' keys in snake case."""
+
+    context_threshold: float = 0.75
+    context_threshold_source: ThresholdSource = "global"
+    fresh_tail_count: int = 64
+    fresh_tail_max_tokens: int | None = None
+    #: The cap on the tail as a share of the history budget, where no number is set; None is no cap.
+    tail_share: float | None = None
+    #: The newest messages before the tail are folded once they are so many tokens, so that no leaf is tiny: a share of
+    #: the history budget, and what it comes to.
+    least_leaf_share: float = 0.0
+    least_leaf_tokens: int = 0
+    #: Most source tokens of one pass, for leaves and condensed summaries alike.
+    leaf_chunk_tokens: int = 20_000
+    #: Fewest neighbours that are condensed: depth 0, deeper, and under pressure at any depth.
+    leaf_min_fanout: int = 8
+    condensed_min_fanout: int = 4
+    condensed_min_fanout_hard: int = 2
+    #: Summaries this deep are condensed only under pressure; -1 is no limit.
+    sweep_max_depth: int = 1
+    leaf_target_tokens: int = 2_400
+    condensed_target_tokens: int = 2_000
+    summary_prefix_target_tokens: int | None = None
+    max_sweep_iterations: int = 12
+    max_rounds: int = 10
+    sweep_deadline_ms: int = 120_000
+    compact_until_under_deadline_ms: int = 300_000
+    max_assembly_token_budget: int | None = None
+    bootstrap_max_tokens: int | None = None
+    #: Of a turn that alone exceeds the budget, the user message and this many newest messages stay.
+    turn_verbatim_count: int = 8
+    proactive_threshold_compaction_mode: CompactionMode = "deferred"
+    hard_limit_summariser: HardLimitSummariser = "extractive"
+
+    def within(self, history: int) -> CompactionPolicy:
+        """The policy for a history budget of so many tokens: what follows from it is in numbers."""
+        cap = self.fresh_tail_max_tokens if self.tail_share is None else int(self.tail_share * history)
+        least = min(int(self.least_leaf_share * history), self.leaf_chunk_tokens // 2)
+        held = replace(self, fresh_tail_max_tokens=cap, tail_share=None, least_leaf_tokens=least)
+        return held._with_short_summaries(history) if self.least_leaf_share else held
+
+    def sweeping(self, history: int) -> CompactionPolicy:
+        """The policy within a history budget for a sweep, which takes more when it seldom gets enough."""
+        held = self.within(history)
+        if self.tail_share is None or not 0 < held.least_leaf_tokens < self.leaf_chunk_tokens // 2:
+            return held
+        return replace(held, fresh_tail_max_tokens=int(SWEPT_TAIL_SHARE * self.tail_share * history))
+
+    def _with_short_summaries(self, history: int) -> CompactionPolicy:
+        """Where the budget is small, summaries are shorter and are condensed sooner."""
+        leaf = min(self.leaf_target_tokens, max(MIN_LEAF_TARGET, int(SHORT_SUMMARY_SHARE * history)))
+        condensed = min(self.condensed_target_tokens, max(MIN_CONDENSED_TARGET, int(SHORT_SUMMARY_SHARE * history)))
+        prefix = self.summary_prefix_target_tokens
+        if prefix is None and condensed < self.condensed_target_tokens:
+            prefix = int(PREFIX_SHARE * history)
+        return replace(
+            self,
+            leaf_target_tokens=leaf,
+            condensed_target_tokens=condensed,
+            summary_prefix_target_tokens=prefix,
+        )
+
+    def capped(self, budget: int) -> int:
+        """The budget that counts: never above `max_assembly_token_budget`."""
+        return budget if self.max_assembly_token_budget is None else min(budget, self.max_assembly_token_budget)
+
+    def threshold_tokens(self, budget: int) -> int:
+        """More tokens than this, and it is time to compact."""
+        return int(self.context_threshold * self.capped(budget))
+
+    def prefix_target(self, budget: int) -> int:
+        """How many tokens of summaries may stand before the fresh tail until they are condensed."""
+        if self.summary_prefix_target_tokens is not None:
+            return self.summary_prefix_target_tokens
+        half = int(max(1, self.threshold_tokens(budget)) * 0.5)
+        return max(self.condensed_target_tokens, min(self.leaf_chunk_tokens, half))
+
+    def leaf_target(self, source_tokens: int) -> int:
+        """How long a leaf over so many tokens should be."""
+        return leaf_target(source_tokens, self.leaf_target_tokens)
+
+    def condensed_target(self) -> int:
+        """How long a condensed summary should be."""
+        return condensed_target(self.condensed_target_tokens)
+
+    def condensed_least_tokens(self) -> int:
+        """Fewer source tokens than this are not worth condensing."""
+        if self.least_leaf_tokens and self.summary_prefix_target_tokens is not None:
+            return min(int(1.5 * self.condensed_target_tokens), int(0.1 * self.leaf_chunk_tokens))
+        return max(self.condensed_target_tokens, int(0.1 * self.leaf_chunk_tokens))
+
+    def fanout(self, depth: int, *, pressure: bool) -> int:
+        """The fewest neighbours of a depth that are condensed together."""
+        routine = self.leaf_min_fanout if depth == 0 else self.condensed_min_fanout
+        return max(2, self.condensed_min_fanout_hard if pressure else routine)
+
+
+def policy_from(settings: Settings) -> CompactionPolicy:
+    """The policy that settings describe, before any rule for some sessions."""
+    values = {field.name: getattr(settings, field.name, None) for field in fields(CompactionPolicy)}
+    policy = CompactionPolicy(**cast("dict[str, Any]", {name: v for name, v in values.items() if v is not None}))
+    policy = replace(policy, least_leaf_share=MIN_LEAF_SHARE)
+    if policy.fresh_tail_max_tokens is None:
+        return replace(policy, tail_share=TAIL_SHARE)
+    return policy if policy.fresh_tail_max_tokens >= 0 else replace(policy, fresh_tail_max_tokens=None)
+
+
+def tail_cap(settings: Settings) -> int | None:
+    """The cap on the fresh tail under the default budget; None when there is none."""
+    return policy_from(settings).within(settings.default_token_budget).fresh_tail_max_tokens
+
+
+def policy_for(
+    settings: Settings, *, model: str | None = None, window: int | None = None, session: str = ""
+) -> CompactionPolicy:
+    """The policy for one session: the rule that fits best applied; `model` may be written `provider/model`."""
+    provider, _, bare = (model or "").partition("/")
+    rule = choose_override(
+        settings.context_threshold_overrides,
+        provider=provider if bare else None,
+        model=bare or provider or None,
+        window=window,
+        session=session,
+    )
+    policy = policy_from(settings)
+    return policy if rule is None else apply_override(policy, rule)
+
+
+def apply_override(policy: CompactionPolicy, rule: ContextThresholdOverride) -> CompactionPolicy:
+    """The policy with a rule's numbers: one value, used by every planner."""
+    return replace(
+        policy,
+        context_threshold=rule.context_threshold,
+        context_threshold_source="override",
+        fresh_tail_count=_or(rule.fresh_tail_count, policy.fresh_tail_count),
+        leaf_chunk_tokens=_or(rule.leaf_chunk_tokens, policy.leaf_chunk_tokens),
+    )
+
+
+def possible_policies(settings: Settings) -> tuple[CompactionPolicy, ...]:
+    """All policies that these settings can still give to some session."""
+    policy = policy_from(settings)
+    return (policy, *(apply_override(policy, rule) for rule in settings.context_threshold_overrides))
+
+
+def first_import_policy(policy: CompactionPolicy) -> CompactionPolicy:
+    """What stays raw of a first import: the newest `bootstrap_max_tokens`, however many messages."""
+    raw = _or(policy.bootstrap_max_tokens, max(6_000, int(policy.leaf_chunk_tokens * 0.3)))
+    unlimited = 2**62
+    return replace(
+        policy,
+        fresh_tail_count=unlimited,
+        fresh_tail_max_tokens=raw,
+        tail_share=None,
+        least_leaf_share=0.0,
+        max_sweep_iterations=unlimited,
+    )
+
+
+def _or(value: int | None, default: int) -> int:
+    return default if value is None else value
+
+
+#: From this share of the threshold on, summaries are prepared.
+_PREPARE_FROM = 0.5
+#: Sessions whose numbers are remembered.
+_MAX_POLICIES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionRequest:
+    """A conversation, its budget, and what its host reports: all that a decision depends on."""
+
+    conversation: Conversation
+    budget: int
+    observed_tokens: int | None = None
+    model: str | None = None
+    window: int | None = None
+    #: Estimated tokens of what is sent beside the conversation, and what the reply is given; None: as it was last.
+    beside: int | None = None
+    reply: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnOutcome:
+    """What a turn did about the size of its context."""
+
+    decision: CompactionDecision
+    #: The compaction that ran on the turn, if one did.
+    report: CompactionReport | None = None
+    #: Whether a sweep was put off.
+    owes: bool = False
+    history: HistoryBudget | None = None
+    #: Whether summaries may be written ahead now.
+    prepares: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Compactor:
+    """Keeps contexts within their budgets."""
+
+    archive: Archive
+    settings: Settings
+    summariser: Summariser
+    clock: Callable[[], datetime]
+    #: What a turn may spend on folding when its context is at the budget.
+    turn_seconds: float = 2.0
+    crew_tokens: int = POOL_MIN_TOKENS
+    _policies: dict[tuple[str | None, int | None, str], CompactionPolicy] = field(default_factory=dict)
+
+    def policy(self, situation: CompactionRequest) -> CompactionPolicy:
+        """The numbers that hold for a session, by the most specific rule."""
+        who = (situation.model, situation.window, situation.conversation.session.name)
+        found = self._policies.get(who)
+        if found is None:
+            found = policy_for(self.settings, model=who[0], window=who[1], session=who[2])
+            if len(self._policies) < _MAX_POLICIES:
+                self._policies[who] = found
+        return found
+
+    def history(
+        self, situation: CompactionRequest, policy: CompactionPolicy | None = None, *, anew: bool = False
+    ) -> HistoryBudget:
+        """How much of the window is the conversation's: one number for folding and assembling."""
+        id_ = situation.conversation.id
+        size = framed_tokens(self.archive.context_budget(id_), self.archive.context.next_ordinal(id_))  # at most
+        return history_budget_for(self.archive, situation, policy or self.policy(situation), size, anew=anew)
+
+    def evaluate(self, situation: CompactionRequest, policy: CompactionPolicy | None = None) -> CompactionDecision:
+        """How full the context is; exact where it matters, counted along where it does not."""
+        policy = policy or self.policy(situation)
+        return self._evaluate(situation, policy, self.history(situation, policy))
+
+    def _evaluate(
+        self, situation: CompactionRequest, policy: CompactionPolicy, history: HistoryBudget
+    ) -> CompactionDecision:
+        id_, budget = situation.conversation.id, history.tokens
+        stored, threshold = self.archive.context_budget(id_), policy.threshold_tokens(budget)
+        framing = framed_tokens(0, self.archive.context.next_ordinal(id_))  # at most
+        if stored + framing > threshold:
+            framing = self._framing(id_)
+        if stored + framing > threshold:
+            stored = self._shown(id_, budget)
+        seen = situation.observed_tokens
+        observed = None if seen is None or seen < 0 else history.in_history(seen)
+        return evaluate(stored, observed, budget, policy, framing=framing)
+
+    def _shown(self, conversation_id: int, budget: int) -> int:
+        """What the items of a context take in a prompt without their frames: what no prompt can hold, only in part."""
+        context = self.archive.context
+        longer = context.longer_than(conversation_id, budget)
+        spared = sum(size - int(part_share(role) * budget) for role, size in longer)
+        return context.budget_tokens(conversation_id) - spared
+
+    def _framing(self, conversation_id: int) -> int:
+        """What the frames around the items of a context take in a prompt."""
+        return framed_tokens(0, self.archive.context.counts(conversation_id)[0])
+
+    def after_turn(self, situation: CompactionRequest) -> TurnOutcome:
+        """Put a sweep off, or fold at once when the context is at its budget (or inline mode was chosen)."""
+        policy = self.policy(situation)
+        history = self.history(situation, policy)
+        decision = self._evaluate(situation, policy, history)
+        self._keep(situation, history)
+        who = schedule_sweep(decision, policy)
+        if who.payer == "nobody":
+            return TurnOutcome(decision, history=history, prepares=self._prepares(decision))
+        if who.payer == "background":
+            report = self._published(situation, policy, decision, history)
+            owes = report is None or not decision.is_under(
+                report.tokens_after + self._framing(situation.conversation.id)
+            )
+            if owes:
+                self.owe(situation, decision)
+            return TurnOutcome(decision, report, owes, history)
+        seconds = None if who.may_ask_model else self.turn_seconds
+        job = self._job(situation, policy, decision, "turn")
+        is_extracted = not who.may_ask_model
+        job = replace(job, may_ask_model=who.may_ask_model, seconds=seconds, takes_over=is_extracted)
+        job = replace(job, is_forced=decision.pressure == "hard")
+        report = compact(job, threshold_rounds(decision, policy, time.monotonic()))
+        left = self._shown(situation.conversation.id, history.tokens) + self._framing(situation.conversation.id)
+        owes = not decision.is_under(left) and not report.exhausted
+        if owes:
+            self.owe(situation, decision)
+            if report.stop in FAILED_STOPS:
+                self._settle(situation.conversation.id, report, -1)
+        return TurnOutcome(decision, replace(report, history=history), owes, history)
+
+    def _prepares(self, decision: CompactionDecision) -> bool:
+        wanted = self.settings.prepare_summaries and self.summariser.has_model
+        return wanted and decision.current_tokens > _PREPARE_FROM * decision.target_tokens
+
+    def _published(
+        self,
+        situation: CompactionRequest,
+        policy: CompactionPolicy,
+        decision: CompactionDecision,
+        history: HistoryBudget,
+    ) -> CompactionReport | None:
+        """Fold by the summaries that were prepared, without asking anybody; None when there are none."""
+        if not self.settings.prepare_summaries:
+            return None
+        report = publish_prepared(self._job(situation, policy, decision, "turn"))
+        return None if report is None else replace(report, history=history)
+
+    def prepare(self, situation: CompactionRequest) -> int:
+        """Write the summaries that the next sweep will need, if that is wanted and not too early; returns how many."""
+        if not self.settings.prepare_summaries:
+            return 0
+        kept = self.archive.guards.history(situation.conversation.id)
+        if kept is not None:
+            situation = replace(situation, budget=kept.budget.window)
+        policy = self.policy(situation)
+        decision = self._evaluate(situation, policy, self.history(situation, policy))
+        if not self._prepares(decision) or decision.should_compact:
+            return 0
+        return prepare(self._job(situation, policy, decision, "prepare"))
+
+    def make_room(self, situation: CompactionRequest) -> CompactionReport:
+        """Fold once without a model, as at the budget: a prompt would leave out what no summary stands for."""
+        policy = self.policy(situation)
+        history = self.history(situation, policy)
+        decision = self._evaluate(situation, policy, history)
+        job = replace(self._job(situation, policy, decision, "turn"), may_ask_model=False, manual=True)
+        job = replace(job, seconds=self.turn_seconds, takes_over=True, is_forced=True)
+        report = replace(compact(job, threshold_rounds(decision, policy, time.monotonic())), history=history)
+        if report.compacted:
+            self._keep(situation, history)
+        return report
+
+    def _keep(self, situation: CompactionRequest, history: HistoryBudget) -> None:
+        save_history_budget(self.archive, situation.conversation.id, history, self.clock())
+
+    def owe(self, situation: CompactionRequest, decision: CompactionDecision) -> None:
+        """Ask for a later sweep; one row however often it is asked for."""
+        id_ = situation.conversation.id
+        with self.archive.writing():
+            policy = self.policy(situation)
+            asked = debts.request_sweep(self.debt(id_), decision, policy, self.clock())
+            self._put(replace(asked, token_budget=policy.capped(situation.budget)))
+
+    def debt(self, conversation_id: int) -> debts.CompactionDebt:
+        """What a conversation owes."""
+        values = self.archive.debts.get(conversation_id)
+        if values is None:
+            return debts.CompactionDebt(conversation_id)
+        return debts.recover_abandoned(debts.CompactionDebt(conversation_id, **values), self.clock(), MAX_SWEEP_TIME)
+
+    def _put(self, debt: debts.CompactionDebt) -> None:
+        values = asdict(debt)
+        self.archive.debts.put(values.pop("conversation_id"), values)
+
+    def compact(
+        self,
+        situation: CompactionRequest,
+        *,
+        force: bool = False,
+        until: int | None = None,
+        seconds: float | None = None,
+        progress: Callable[[plan.Pass, WrittenSummary | None], None] | None = None,
+    ) -> CompactionReport:
+        """Fold now. `force` sweeps even below the threshold; `until` goes on until so many tokens are left.
+
+        A person who forces it, or a host that must get below a size, lifts a spend back-off.
+        """
+        policy = self.policy(situation)
+        history = self.history(situation, policy, anew=force or until is not None)
+        decision = self._evaluate(situation, policy, history)
+        manual = force and until is None
+        if not manual and until is None and not decision.should_compact:
+            return unchanged_report(CompactionReason.BELOW_THRESHOLD, decision.stored_tokens)
+        job = replace(
+            self._job(situation, policy, decision),
+            manual=manual,
+            progress=progress,
+            seconds=seconds,
+            is_forced=force,
+            lifts_spend_limit=force or until is not None,
+        )
+        now = time.monotonic()
+        if until is not None:
+            target = history.in_history(until)
+            chain = recovery_rounds(decision, policy, now, target=target, force=force)
+            if chain.is_under:
+                return unchanged_report(CompactionReason.ALREADY_UNDER, decision.stored_tokens)
+            job = replace(job, stop_at=max(1, target - decision.overhead))
+        else:
+            chain = threshold_rounds(decision, policy, now)
+        report = replace(compact(job, chain), history=history)
+        if report.compacted:
+            self._keep(situation, history)
+        self._after_compaction(situation, report)
+        return report
+
+    def fold_import(
+        self,
+        situation: CompactionRequest,
+        *,
+        may_ask_model: bool = False,
+        most: int | None = None,
+        progress: Callable[[plan.Pass, WrittenSummary | None], None] | None = None,
+    ) -> CompactionReport:
+        """Fold an imported history, in one sweep however long it is; its newest `bootstrapMaxTokens` stay raw.
+
+        Extracted unless a model may be asked: nobody has read it yet, and it may be years. `most` is how many
+        summaries are made at most.
+        """
+        policy, decision = first_import_policy(self.policy(situation)), self.evaluate(situation)
+        policy = policy if most is None else replace(policy, max_sweep_iterations=most)
+        job = self._job(situation, policy, decision, "import")
+        job = replace(job, may_ask_model=may_ask_model, manual=True, is_forced=True, progress=progress)
+        report = compact(job, threshold_rounds(decision, policy, time.monotonic()))
+        self._after_compaction(situation, report)
+        return report
+
+    def dry_run(
+        self, situation: CompactionRequest, *, force: bool = False, until: int | None = None
+    ) -> list[plan.Pass]:
+        """The passes that `compact` would make in its first sweep, without making them."""
+        policy, decision = self.policy(situation), self.evaluate(situation)
+        target = None if until is None else self.history(situation, policy).in_history(until)
+        wanted = force or decision.should_compact if target is None else decision.current_tokens >= target
+        if not wanted:
+            return []
+        stop_at = None if target is None else max(1, target - decision.overhead)
+        return planned_passes(replace(self._job(situation, policy, decision), is_forced=force, stop_at=stop_at))
+
+    def is_due(self, situation: CompactionRequest) -> bool:
+        """Whether `drain` would sweep now, as far as can be told without writing."""
+        id_, now = situation.conversation.id, self.clock()
+        owed = self.debt(id_)
+        return owed.pending and not self.archive.guards.is_leased(lease_name(id_), now) and debts.is_debt_due(owed, now)
+
+    def drain(
+        self, situation: CompactionRequest, *, may_ask_model: bool = True, seconds: float | None = None
+    ) -> CompactionReport | None:
+        """Pay what a conversation owes, if it is due; None when there is nothing to pay now."""
+        id_, now = situation.conversation.id, self.clock()
+        with self.archive.writing():
+            owed = self.debt(id_)
+            if not owed.pending or self.archive.guards.is_leased(lease_name(id_), now):
+                return None
+            situation = replace(situation, budget=debts.drain_budget(owed, situation.budget))
+            policy = debts.drain_policy(owed, self.policy(situation), possible_policies(self.settings))
+            history = self.history(situation, policy)
+            decision = self._evaluate(situation, policy, history)
+            if not debts.is_debt_due(owed, now, emergency=decision.pressure == "hard"):
+                return None
+            owed = debts.revalidate_debt(owed, decision, now)
+            if not owed.pending:
+                self._put(owed)
+                return unchanged_report(CompactionReason.BELOW_THRESHOLD, decision.stored_tokens)
+            owed = debts.start_drain(owed, now)
+            self._put(owed)
+            self._keep(situation, history)
+        job = self._job(situation, policy, decision, "background")
+        on_failure: OnFailure = "raise" if may_ask_model else "extractive"
+        job = replace(job, may_ask_model=may_ask_model, seconds=seconds, on_failure=on_failure)
+        if decision.should_compact:
+            report = compact(job, threshold_rounds(decision, policy, time.monotonic()))
+            report = replace(report, history=history)
+        else:
+            report = unchanged_report(CompactionReason.BELOW_THRESHOLD, decision.stored_tokens)
+        self._settle(id_, report, owed.maintenance_revision)
+        return report
+
+    def _settle(self, conversation_id: int, report: CompactionReport, revision: int) -> None:
+        """Write down how a drain went; what could not be paid stays pending with its reason."""
+        outcome = CompactionOutcome(report.ok, report.compacted, report.reason, report.exhausted)
+        ending = debts.drain_ending(outcome, report.stop)
+        until = parse_time(report.until) if report.until else None
+        with self.archive.writing():
+            owed = self.debt(conversation_id)
+            detail = None if ending in ("done", "unfinished") else report.reason.value
+            self._put(
+                debts.finish_drain(owed, ending, self.clock(), started_revision=revision, detail=detail, until=until)
+            )
+
+    def _after_compaction(self, situation: CompactionRequest, report: CompactionReport) -> None:
+        """A compaction that got the context small enough, or as small as it can be, pays the debt, too."""
+        owed = self.debt(situation.conversation.id)
+        if not owed.pending or report.stop == "busy" or report.stop in FAILED_STOPS:
+            return
+        with self.archive.writing():
+            owed = self.debt(situation.conversation.id)
+            budget = debts.drain_budget(owed, situation.budget)
+            if owed.pending and (
+                report.exhausted or not self.evaluate(replace(situation, budget=budget)).should_compact
+            ):
+                self._put(debts.finish_drain(owed, "done", self.clock(), started_revision=owed.maintenance_revision))
+
+    def _job(
+        self,
+        situation: CompactionRequest,
+        policy: CompactionPolicy,
+        decision: CompactionDecision,
+        actor: str = "compact",
+    ) -> CompactionJob:
+        """A compaction as it is by default; callers say what differs."""
+        return CompactionJob(
+            archive=self.archive,
+            conversation_id=situation.conversation.id,
+            policy=policy.sweeping(decision.budget),
+            decision=decision,
+            summariser=self.summariser,
+            clock=self.clock,
+            actor=actor,
+            crew_tokens=self.crew_tokens,
+        )

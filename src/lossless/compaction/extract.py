@@ -1,0 +1,764 @@
+"""Summaries without a model: the source's own sentences, picked so that they cover its facts within an exact token
+budget.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import lru_cache
+from itertools import chain, groupby, islice, zip_longest
+from math import log
+from operator import add, itemgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+from lossless.compaction import source_text
+from lossless.compaction.source_text import (
+    DIRECTIVE_MARKER,
+    DIRECTIVE_OMITTED,
+    DIRECTIVE_WORDS,
+    FALLBACK_MARKER,
+    PATH_KEYS,
+    call_arguments,
+    files_line,
+    format_local_time,
+    format_source_span,
+    is_directive,
+    is_imperative,
+    is_override,
+    remove_interjection,
+    split_units,
+    to_local_time,
+    touched_files,
+)
+from lossless.model.messages import sender_name
+from lossless.model.tokens import estimate_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from lossless.compaction.source_text import SourceMessage, SourceSummary, SourceToolCall
+    from lossless.model.messages import Role
+
+__all__ = ["EXPAND", "NOTHING_ELSE", "condense", "extract"]
+
+#: Below 1, long units lose less against short ones than their length alone would say.
+_COST_POWER = 0.75
+
+
+class CoveragePicker:
+    """Hands out units, the most worth first; what a taken unit says is worth nothing in the others.
+
+    Lazy: a unit is valued anew only when it comes up, so the work is linear in the text for units of
+    bounded length. Ties go to the earlier unit.
+    """
+
+    def __init__(
+        self,
+        terms: Sequence[frozenset[str]],
+        weights: dict[str, int],
+        factors: Sequence[float],
+        costs: Sequence[int],
+    ) -> None:
+        self._terms, self._factors = terms, factors
+        self._divisors = [cost**_COST_POWER for cost in costs]
+        #: The terms that what was taken says.
+        self.said: set[str] = {""}
+        #: What each term is worth now: nothing, once it is said.
+        self.worth = dict(weights)
+        weight = weights.__getitem__
+        rated = [
+            (-sum(map(weight, unit)) * factor / divisor, index)
+            for index, unit, factor, divisor in zip(range(len(terms)), terms, factors, self._divisors, strict=True)
+        ]
+        self._queue = [item for item in rated if item[0] < 0]
+        heapq.heapify(self._queue)
+
+    def next(self) -> int | None:
+        """The unit that adds most now; it will not come again. None when no unit adds anything."""
+        queue, worth = self._queue, self.worth.__getitem__
+        while queue:
+            before, index = queue[0]
+            now = -sum(map(worth, self._terms[index])) * self._factors[index] / self._divisors[index]
+            if before < now < 0:
+                heapq.heapreplace(queue, (now, index))
+                if queue[0][1] != index:
+                    continue
+            heapq.heappop(queue)
+            if now < 0:
+                return index
+        return None
+
+    def waiting(self) -> list[int]:
+        """The units that may still come, in no order that means anything."""
+        return [index for _, index in self._queue]
+
+    def take(self, terms: frozenset[str]) -> None:
+        """From now on these terms are said."""
+        self.said.update(terms)
+        self.worth.update(dict.fromkeys(terms, 0))
+
+
+#: Marks that may stand inside a word.
+_JOINERS = "./:@+~#%&=?'’-"
+WORD_PATTERN = re.compile(rf"\w+(?:[{_JOINERS}]+\w+)*")
+#: Every other mark of ASCII parts words.
+_BREAKS = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) in "_" + _JOINERS)}
+#: Scripts that are written without blanks between words.
+UNSPACED_PATTERN = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]+")
+_BREAKS_IN_ROWS = {**_BREAKS, ord("\n"): "\n"}
+_EDGES = " " + _JOINERS
+_SEPARATOR = re.compile(r"[./:@_=#]|[a-z][A-Z]")
+_HUMP = re.compile(r"[a-z][A-Z]")
+_PARTS = re.compile(r"[^\W_]+")
+_NUMBER = re.compile(r"\d")
+_ENDINGS = ("ing", "ed", "es", "s")
+_CONTRACTED = frozenset(("s", "t", "m", "re", "ve", "ll", "d", ""))
+
+NAME_WEIGHT = 4.0
+_IDENTIFIER_WEIGHT = 2.0
+_NUMBER_WEIGHT = 2.0
+
+#: Function words of eight languages, and the small change of English conversation.
+_STOP_WORDS = """
+    a an the and or but if so of to in on at for from with by as is are was were be been being am do does did done
+    have has had having i me my mine you your yours he him his she her hers it its we us our ours they them their
+    theirs this that these those there here what which who whom whose when where why how not no nor yes yeah than then
+    too very can could will would shall should may might must just about into over under up down out off again more
+    most some any all each few other such own same also cannot im ive id dont didnt cant isnt wasnt thats lets
+    really like know think get got getting going go gonna went one thing things much many lot lots make makes made
+    making way sure want wanted wants well oh hey hi hello wow ok okay let kind bit still even back now never ever
+    always something anything everything someone everyone feel feels feeling felt see seen look looks looking great
+    good nice cool awesome amazing happy glad love loved thanks thank hope sounds sound congrats take taking time keep
+    sorry definitely totally absolutely pretty super new day today come coming say said tell please haha guess maybe
+    through around because while before after until since though although both only first last next another
+    don didn doesn isn wasn aren weren hasn haven hadn couldn wouldn shouldn ain ll ve re
+    der die das und oder aber ein eine einen einem einer ist sind war waren ich du er sie es wir ihr nicht mit von zu
+    im den dem des auf für als auch wie dass noch nur so hat haben wird werden bei aus nach kann mich mir dich sich
+    le la les un une des et ou mais de du au aux en dans pour par sur avec est sont était je tu il elle nous vous ils
+    ne pas que qui ce cette ces se son sa ses plus mon ma mes
+    el los las una unos y o pero del al con por para es son era yo él ella nosotros ellos no se su sus lo como más que
+    um uma os as e ou mas do da dos das no na nos nas com por para é são eu ele ela não se seu sua
+    il lo gli uno ed ma di del della dei con per è sono era io lui lei noi loro non che si suo sua più
+    de het een en of maar van aan op voor met is zijn was waren ik je hij ze wij niet dat die ook als bij uit naar
+    и в во не на я он она мы вы они что это как с со а но из у к по за от для то же бы был была было были есть так
+    его её их мне меня тебя все ещё уже"""
+_STOP = frozenset(_STOP_WORDS.split())
+_DECISIONS = """
+    decided decision agreed chose chosen instead deadline blocked blocker todo confirmed approved rejected
+    deployed migrated rollback merged shipped released fixed caused entschieden entscheidung décidé décision decidido
+    decisión решил решили 决定 決定"""
+_ERRORS = """
+    error errors failed failure fails exception traceback fatal panic denied refused timeout aborted crash crashed
+    enoent segfault fehler erreur fallo ошибка 错误 失败 エラ 失敗"""
+
+
+class Word(NamedTuple):
+    """A word without the marks around it, and what is known of it wherever it stands."""
+
+    text: str
+    #: What stands for all forms of the word; '' for a stop word.
+    term: str
+    #: How much its look alone says.
+    salience: float
+    #: Whether a unit with this word has to be looked at as a possible directive.
+    is_suspect: bool
+
+
+class Vocabulary(dict[str, str]):
+    """Pieces of text → the term that stands for their word; '' for a stop word. Fills itself."""
+
+    def __missing__(self, piece: str) -> str:
+        term = self[piece] = word_of(piece).term
+        return term
+
+    def terms(self, pieces: Iterable[str]) -> frozenset[str]:
+        """The terms that stand for some pieces, each once; '' may be among them and weighs nothing."""
+        return frozenset(map(self.__getitem__, pieces))
+
+
+class ChunkTerms(NamedTuple):
+    """What the units of a chunk are made of."""
+
+    vocabulary: Vocabulary
+    #: The terms of each unit.
+    terms: list[frozenset[str]]
+    #: What each term weighs.
+    weights: dict[str, int]
+    #: The units with a word that directives have.
+    suspects: set[int]
+
+
+def chunk_terms(texts: Sequence[str]) -> ChunkTerms:
+    """The words of some units; the work is linear in their length."""
+    pieces = _all_pieces(texts)
+    inner = set(chain.from_iterable([unit[1:] for unit in pieces]))
+    words = {piece: word_of(piece) for piece in inner.union([unit[0] for unit in pieces if unit])}
+    vocabulary = Vocabulary(zip(words, map(itemgetter(1), words.values()), strict=True))
+    term_of = vocabulary.__getitem__
+    terms = [frozenset(map(term_of, unit)) for unit in pieces]
+    marks = {piece for piece, word in words.items() if word.is_suspect}
+    suspects = {index for index, unit in enumerate(pieces) if not marks.isdisjoint(unit)} if marks else set()
+    return ChunkTerms(vocabulary, terms, _weights(words, inner, terms), suspects)
+
+
+def _all_pieces(texts: Sequence[str]) -> list[list[str]]:
+    """The pieces of each text; the texts have one row each, so that those of ASCII are parted in one go."""
+    rows = iter("\n".join(filter(str.isascii, texts)).translate(_BREAKS_IN_ROWS).split("\n"))
+    return [next(rows).lstrip(_EDGES).split() if text.isascii() else pieces_of(text) for text in texts]
+
+
+def pieces_of(unit: str) -> list[str]:
+    """The words of a unit as they are written, some with marks at their ends: a path, a URL or a date is one.
+
+    The first is a word. Where a script has no blanks between words, each pair of neighbours is one.
+
+    >>> pieces_of("edit src/a.py on 2026-01-05."), pieces_of("明天回滚v2")
+    (['edit', 'src/a.py', 'on', '2026-01-05.'], ['v2', '明天', '天回', '回滚'])
+    """
+    if unit.isascii():
+        return unit.translate(_BREAKS).lstrip(_EDGES).split()
+    if not (runs := UNSPACED_PATTERN.findall(unit)):
+        return WORD_PATTERN.findall(unit)
+    pieces = WORD_PATTERN.findall(UNSPACED_PATTERN.sub(" ", unit))
+    for run in runs:
+        pieces.extend(map(add, run, run[1:]) if len(run) > 1 else run)
+    return pieces
+
+
+def _weights(words: dict[str, Word], inner: Iterable[str], terms: Sequence[frozenset[str]]) -> dict[str, int]:
+    """The weight of each term of a chunk; a word that is only written large, and not just at a beginning, is a name.
+
+    Whole numbers, so that sums do not depend on the order of a set.
+    """
+    known = {word[0] for word in words.values()}
+    within = {words[piece][0] for piece in inner}
+    salience: dict[str, float] = {}
+    for text, term, found, _ in words.values():
+        if text[:1].isupper() and text in within and text.lower() not in known:
+            found = NAME_WEIGHT
+        if found > salience.get(term, 1.0):
+            salience[term] = found
+    frequency = Counter(chain.from_iterable(terms))
+    rarity = {count: 1000 * log(1 + len(terms) / count) for count in set(frequency.values())}
+    weights = {term: round(rarity[count] * salience.get(term, 1.0)) for term, count in frequency.items()}
+    weights[""] = 0
+    return weights
+
+
+@lru_cache(maxsize=32_768)
+def word_of(piece: str) -> Word:
+    """The word in a piece of text; without text when there is none."""
+    text = piece.strip(_JOINERS)
+    return Word(text, _term(text), _salience(text), _is_suspect(text))
+
+
+def _salience(word: str) -> float:
+    if word.isalpha():
+        return 1.0 if word.islower() or not _HUMP.search(word) else _IDENTIFIER_WEIGHT
+    if _SEPARATOR.search(word):
+        return _IDENTIFIER_WEIGHT
+    return _NUMBER_WEIGHT if len(word) > 1 and _NUMBER.search(word) else 1.0
+
+
+def _is_suspect(text: str) -> bool:
+    word = text.lower()
+    return word in DIRECTIVE_WORDS if word.isalnum() else not DIRECTIVE_WORDS.isdisjoint(_PARTS.findall(word))
+
+
+def _term(text: str) -> str:
+    word = text.lower()
+    if not word.isalnum():
+        head, mark, tail = word.replace("’", "'").partition("'")
+        word = head if mark and tail in _CONTRACTED else word
+    if word in _STOP or (len(word) == 1 and word.isascii() and not word.isdigit()):
+        return ""
+    if len(word) > 4 and word[-1] in "gds" and word.isascii() and word.isalpha():
+        for ending in _ENDINGS:
+            if word.endswith(ending) and len(word) - len(ending) >= 4:
+                return word[: -len(ending)]
+    return word
+
+
+#: Terms of units that speak of something decided or done, and of something that failed.
+DECISION_TERMS = frozenset(map(_term, _DECISIONS.split()))
+ERROR_TERMS = frozenset(map(_term, _ERRORS.split()))
+
+
+_MAX_WORDS = 4
+_MAX_CHARS = 48
+_UNSPACED_CHARS = 8
+_MARKED = re.compile(r"[^\W\d].*[\d./:@_#]|[\d./:@_#].*[^\W\d]|[a-z][A-Z]|[A-Z]{2}")
+
+
+def key_phrase(text: str, vocabulary: Vocabulary, worth: Mapping[str, int]) -> str:
+    """The words around the weightiest term of a text, as they stand there; '' when there is no such phrase.
+
+    `worth` has the weights of terms, 0 for one that needs no naming. A lone plain word is no phrase.
+    """
+    words = list(WORD_PATTERN.finditer(text))
+    best, place = max(((worth.get(vocabulary[word[0]], 0), -at) for at, word in enumerate(words)), default=(0, 0))
+    if best <= 0:
+        return _unspaced_phrase(text, worth)
+    first = last = -place
+    while last - first + 1 < _MAX_WORDS and _continues(text, words, last, vocabulary):
+        last += 1
+    while last - first + 1 < _MAX_WORDS and first > 0 and _continues(text, words, first - 1, vocabulary):
+        first -= 1
+    if first == last and not (_MARKED.search(words[first][0]) or (first and words[first][0][0].isupper())):
+        return ""
+    start, end = words[first].start(), words[last].end()
+    if end - start > _MAX_CHARS:
+        start, end = words[-place].span()
+    return text[start : min(end, start + 2 * _MAX_CHARS)]
+
+
+def _continues(text: str, words: Sequence[re.Match[str]], place: int, vocabulary: Vocabulary) -> bool:
+    """Whether the words at a place and after it stand together and both carry meaning."""
+    if place + 1 >= len(words):
+        return False
+    one, other = words[place], words[place + 1]
+    return bool(text[one.end() : other.start()] == " " and vocabulary[one[0]] and vocabulary[other[0]])
+
+
+def _unspaced_phrase(text: str, worth: Mapping[str, int]) -> str:
+    for run in UNSPACED_PATTERN.findall(text):
+        best, place = max((worth.get(pair, 0), -at) for at, pair in enumerate(pieces_of(run)))
+        if best > 0:
+            return str(run[-place : -place + _UNSPACED_CHARS])
+    return ""
+
+
+EXPAND = "Expand for details about: "
+#: What the last line names when the summary left no term of its source out.
+NOTHING_ELSE = "exact wording"
+_GAP = " … "
+_ERROR_FACTOR = 2.0
+_DECISION_FACTOR = 1.3
+_TOOL_ERROR_FACTOR = 4.0
+#: At most these shares of a summary go to what tools printed, and to the last line.
+_TOOL_SHARE = 0.3
+_TOPIC_SHARE = 0.08
+_MAX_TRIES = 100
+_LEAST_ROOM = 12
+#: After so many units that did not fit, see whether any other still can.
+_LOOK_AHEAD = 32
+#: So far back a run of commands is followed to the directive that it may belong to.
+_MAX_STEPS = 4
+_OVERHEAD = 16
+_SPECIAL_TERMS = DECISION_TERMS | ERROR_TERMS
+
+
+class ExtractRow(NamedTuple):
+    """One voice at one moment: the units under it are shown on one line."""
+
+    label: str
+    heading: str
+    #: Of what a tool printed, little is worth keeping; what a user wishes is.
+    role: Role = "assistant"
+
+
+@dataclass(frozen=True, slots=True)
+class TextUnits:
+    """Pieces of text that are taken whole or not at all: under which entry, their words, and how much they count.
+
+    Columns, because there are many.
+    """
+
+    entries: list[int] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+    factors: list[float] = field(default_factory=list)
+
+    def add(self, entry: int, texts: Sequence[str], factors: Sequence[float]) -> None:
+        """Add the units of an entry."""
+        self.entries.extend([entry] * len(texts))
+        self.texts.extend(texts)
+        self.factors.extend(factors)
+
+
+def compose_summary(
+    entries: Sequence[ExtractRow],
+    units: TextUnits,
+    files: str,
+    topics: Sequence[str],
+    limit_tokens: int,
+) -> str | None:
+    """The summary of at most `limit_tokens`, or None when there is no room for a single unit.
+
+    `topics` are left over from older summaries and end up in the last line when there is room.
+    """
+    draft = _SummaryDraft(entries, units, files, 4 * limit_tokens)
+    draft.fill()
+    if not draft.taken:
+        return None
+    text = "\n".join([*draft.rows(), *([files] if files else []), EXPAND + ", ".join(draft.topics(topics))])
+    return text if estimate_tokens(text) <= limit_tokens else None
+
+
+def quarter_tokens(text: str) -> int:
+    """What text costs, in quarters of a token; never less than the estimate."""
+    return len(text) if text.isascii() else 4 * estimate_tokens(text)
+
+
+class _SummaryDraft:
+    """Which units are taken, and how much room is left."""
+
+    def __init__(self, entries: Sequence[ExtractRow], units: TextUnits, files: str, budget: int) -> None:
+        self.entries, self.units = entries, units
+        self.vocabulary, self.terms, weights, self.suspects = chunk_terms(units.texts)
+        self.is_output = [entries[entry].role == "tool" for entry in units.entries]
+        self.suspect_entries = {units.entries[index] for index in self.suspects}
+        self.costs = [len(text) if text.isascii() else quarter_tokens(text) for text in units.texts]
+        self.picker = CoveragePicker(self.terms, weights, self._factors(), [cost + _OVERHEAD for cost in self.costs])
+        self.taken: set[int] = set()
+        self.passed_over: list[int] = []
+        self.voices: set[int] = set()
+        self.blocks = _blocks(entries)
+        self.headed: set[int] = set()
+        self.left = budget - (quarter_tokens(files) + 1 if files else 0) - quarter_tokens(EXPAND + NOTHING_ELSE)
+        self.topic_room = max(0, int(_TOPIC_SHARE * budget))
+        self.tool_room = int(_TOOL_SHARE * budget)
+
+    def _factors(self) -> list[float]:
+        """How much each unit counts; one that speaks of a failure or a decision counts more."""
+        factors = list(self.units.factors)
+        for index, terms in enumerate(self.terms):
+            if not _SPECIAL_TERMS.isdisjoint(terms):
+                if not ERROR_TERMS.isdisjoint(terms):
+                    factors[index] *= _TOOL_ERROR_FACTOR if self.is_output[index] else _ERROR_FACTOR
+                elif not self.is_output[index]:
+                    factors[index] *= _DECISION_FACTOR
+        return factors
+
+    def fill(self) -> None:
+        """Take units until the room is used or nothing new is left to say."""
+        room = self.left - min(self.topic_room, self.left // 4)
+        while room > 0 and (index := self.picker.next()) is not None:
+            cost = self._cost(index)
+            is_output = self.is_output[index]
+            if cost > room or (is_output and cost > self.tool_room):
+                self.passed_over.append(index)
+                if not len(self.passed_over) % _LOOK_AHEAD and not self._may_go_on(room):
+                    break
+                continue
+            if self._is_order(index):
+                continue
+            room -= cost
+            self.left -= cost
+            self.tool_room -= cost if is_output else 0
+            self._take(index)
+
+    def _may_go_on(self, room: int) -> bool:
+        """Whether any unit that waits is short enough for the room that is left."""
+        room -= len(_GAP)
+        short = [index for index in self.picker.waiting() if self.costs[index] <= room]
+        return any(not self.is_output[index] or self.costs[index] + len(_GAP) <= self.tool_room for index in short)
+
+    def _is_order(self, index: int) -> bool:
+        """Whether a unit would order a model about, or goes on with commands after one that would."""
+        entry = self.units.entries[index]
+        if entry not in self.suspect_entries:
+            return False
+        for place in range(index, max(-1, index - _MAX_STEPS), -1):
+            if self.units.entries[place] != entry:
+                return False
+            if self._directs(place):
+                return all(map(is_imperative, self.units.texts[place + 1 : index + 1]))
+        return False
+
+    def _directs(self, index: int) -> bool:
+        """A user's own wish for the time to come is no order: it is kept, as a quotation."""
+        if index not in self.suspects:
+            return False
+        text = self.units.texts[index]
+        return is_override(text) if self.entries[self.units.entries[index]].role == "user" else is_directive(text)
+
+    def _shown(self, index: int) -> str:
+        text = self.units.texts[index]
+        if index not in self.suspects or text.startswith("“") or not is_directive(text):
+            return text
+        return f"“{text}”"
+
+    def _cost(self, index: int) -> int:
+        """What a unit adds to the text: itself, and whatever must be written around it first."""
+        place = self.units.entries[index]
+        entry = self.entries[place]
+        cost = self.costs[index] + (len(_GAP) if place in self.voices else quarter_tokens(entry.label) + 3)
+        if self.blocks[place] not in self.headed:
+            cost += quarter_tokens(entry.heading) + 3
+        return cost if index not in self.suspects else cost + 2
+
+    def _take(self, index: int) -> None:
+        place = self.units.entries[index]
+        self.picker.take(self.terms[index])
+        self.taken.add(index)
+        self.voices.add(place)
+        self.headed.add(self.blocks[place])
+
+    def rows(self) -> Iterator[str]:
+        """The taken units in order: a heading where the time changes, a row for each voice."""
+        heading, row, previous = "", "", -1
+        for index in sorted(self.taken):
+            place = self.units.entries[index]
+            entry = self.entries[place]
+            if row and self.units.entries[previous] == place:
+                row += (" " if previous == index - 1 else _GAP) + self._shown(index)
+            else:
+                if row:
+                    yield row
+                if entry.heading != heading and entry.heading:
+                    yield f"[{entry.heading}]"
+                heading = entry.heading
+                row = f"{entry.label}: {self._shown(index)}" if entry.label else self._shown(index)
+            previous = index
+        if row:
+            yield row
+
+    def topics(self, older: Iterable[str]) -> list[str]:
+        """Phrases of what was left out, the weightiest first, in turn with those of older summaries."""
+        room = min(self.topic_room, self.left) + quarter_tokens(NOTHING_ELSE)
+        found: list[str] = []
+        said, worth = set(self.picker.said), dict(self.picker.worth)
+        for phrase in islice(_in_turn(self._phrases(worth), older), _MAX_TRIES):
+            if room < _LEAST_ROOM:
+                break
+            terms = self.vocabulary.terms(pieces_of(phrase))
+            cost = quarter_tokens(phrase) + 2
+            if cost <= room and not terms <= said:
+                room -= cost
+                found.append(phrase)
+                said |= terms
+                worth.update(dict.fromkeys(terms, 0))
+        return found or [NOTHING_ELSE]
+
+    def _phrases(self, worth: dict[str, int]) -> Iterator[str]:
+        for index in chain(self.passed_over, iter(self.picker.next, None)):
+            if not self.is_output[index] and not self._is_order(index):
+                yield key_phrase(self.units.texts[index], self.vocabulary, worth)
+
+
+def _blocks(entries: Iterable[ExtractRow]) -> list[int]:
+    """The number of the run of equal headings that each entry is in."""
+    runs = groupby(entries, key=lambda entry: entry.heading)
+    return [number for number, (_, run) in enumerate(runs) for _ in run]
+
+
+def _in_turn(first: Iterable[str], second: Iterable[str]) -> Iterator[str]:
+    """One from each while both last; blanks are left out."""
+    return (phrase for pair in zip_longest(first, second) for phrase in pair if phrase)
+
+
+#: A pause this long, or a new day, gets a new time heading.
+_PAUSE = timedelta(hours=1)
+_MOST_USER_FACTOR = 6.0
+_FACTORS = {"assistant": 1.0, "system": 0.5, "tool": 0.25}
+_QUESTION_FACTOR = 0.6
+_CODE_FACTOR = 0.4
+_INPUT_FACTOR = 0.8
+_EDGE_FACTOR = 2.0
+#: So many units at either end of an output are its edges.
+_FIRST, _LAST = 2, 3
+#: Of a long output this many rows at either end are looked at.
+_EDGE_ROWS = 60
+_FAILURE_SIGNS = ("rror", "RROR", "ail", "FAIL", "xception", "enied", "atal", "anic", "arning")
+_INPUT_CHARS = 200
+_ARGUMENT_CHARS = 80
+_FILES_SHARE = 0.6  # characters for each token of the limit: 15 %
+
+
+def extract(
+    lines: Sequence[SourceMessage], target_tokens: int, *, source_tokens: int | None = None, timezone: str = "UTC"
+) -> str | None:
+    """A summary made of the lines' own sentences, smaller than the target and than the source.
+
+    None when that cannot be. `source_tokens` is what the messages weigh in the context, when that is
+    not the size of their text. The same lines give the same summary, anywhere.
+    """
+    weight = sum(line.tokens for line in lines) if source_tokens is None else source_tokens
+    limit = min(target_tokens, weight) - 1
+    if limit <= 0:
+        return None
+    user_factor = _user_factor(lines)
+    entries: list[ExtractRow] = []
+    found = TextUnits()
+    for line, heading in zip(lines, _headings(lines, timezone), strict=True):
+        for entry, texts, factors in _voices(line, heading, user_factor):
+            found.add(len(entries), texts, factors)
+            entries.append(entry)
+    return compose_summary(entries, found, files_line(touched_files(lines), int(_FILES_SHARE * limit)), (), limit)
+
+
+def _voices(
+    line: SourceMessage, heading: str, user_factor: float
+) -> Iterator[tuple[ExtractRow, list[str], list[float]]]:
+    """Who speaks in a line, each with the units of what it says and their weights."""
+    if line.role == "tool":
+        yield ExtractRow("tool output", heading, "tool"), *_printed(line.text)
+    elif line.text:
+        label = f"{line.role} ({name})" if (name := _speaker(line.sender)) else line.role
+        yield ExtractRow(label, heading, line.role), *_said(line, user_factor)
+    for call in line.inputs:
+        yield ExtractRow(f"ran {_one_line(call.name, 40)}", heading), [_asked(call)], [_INPUT_FACTOR]
+    for output in line.outputs:
+        label = f"{_one_line(output.name or 'tool', 40)} {'failed' if output.is_error else 'output'}"
+        yield ExtractRow(label, heading, "assistant" if output.is_error else "tool"), *_printed(output.text)
+
+
+def _said(line: SourceMessage, user_factor: float) -> tuple[list[str], list[float]]:
+    """What a person or a model said; code in it counts less, and so do a model's questions."""
+    is_user = line.role == "user"
+    factor = user_factor if is_user else _FACTORS[line.role]
+    texts: list[str] = []
+    factors: list[float] = []
+    for place, passage in enumerate(line.text.split("```")):
+        share = factor * _CODE_FACTOR if place % 2 else factor
+        found = split_units(passage)
+        texts += map(remove_interjection, found)
+        asked = share if is_user else share * _QUESTION_FACTOR
+        factors += [asked if unit[-1] in "?？" else share for unit in found]
+    return texts, factors
+
+
+def _printed(text: str) -> tuple[list[str], list[float]]:
+    """What a tool printed: its first and last rows, and those between that may speak of a failure."""
+    rows = text.splitlines()
+    if len(rows) > 2 * _EDGE_ROWS:
+        middle = (row for row in rows[_EDGE_ROWS:-_EDGE_ROWS] if any(sign in row for sign in _FAILURE_SIGNS))
+        text = "\n".join(chain(rows[:_EDGE_ROWS], middle, rows[-_EDGE_ROWS:]))
+    pieces = split_units(text)
+    edge, inner = _FACTORS["tool"] * _EDGE_FACTOR, _FACTORS["tool"]
+    if len(pieces) <= _FIRST + _LAST:
+        return pieces, [edge] * len(pieces)
+    return pieces, [edge] * _FIRST + [inner] * (len(pieces) - _FIRST - _LAST) + [edge] * _LAST
+
+
+@lru_cache(maxsize=256)
+def _speaker(sender: str | None) -> str:
+    """The name in a sender's metadata; '' when there is none, or when it reads like an order."""
+    name = sender_name(sender)
+    return "" if is_directive(name) else name
+
+
+def _asked(call: SourceToolCall) -> str:
+    """A tool call in one short row: its command alone, or its arguments by name."""
+    given = call_arguments(call)
+    if not given:
+        return _one_line(call.text, _INPUT_CHARS)
+    shown = {key: value if isinstance(value, str) else json.dumps(value, default=str) for key, value in given.items()}
+    if "command" in shown:
+        return _one_line(shown["command"], _INPUT_CHARS)
+    short = [
+        value if key in PATH_KEYS else f"{key}={value}"
+        for key, value in shown.items()
+        if len(value) <= _ARGUMENT_CHARS and "\n" not in value
+    ]
+    return _one_line(", ".join(short) or next(iter(shown.values())), _INPUT_CHARS)
+
+
+def _headings(lines: Sequence[SourceMessage], timezone: str) -> Iterator[str]:
+    """The time over each line: that of the first line after a pause or since midnight."""
+    heading = ""
+    previous: datetime | None = None
+    for line in lines:
+        moment = to_local_time(line.created_at, timezone)
+        if previous is None or abs(moment - previous) >= _PAUSE or moment.date() != previous.date():
+            heading = format_local_time(moment, timezone)
+        previous = moment
+        yield heading
+
+
+def _user_factor(lines: Sequence[SourceMessage]) -> float:
+    """How much a user's words count: the rarer they are among all others, the more."""
+    by_user = sum(len(line.text) for line in lines if line.role == "user")
+    by_others = sum(
+        sum(len(output.text) for output in line.outputs) + (len(line.text) if line.role != "user" else 0)
+        for line in lines
+    )
+    return min(_MOST_USER_FACTOR, max(1.0, by_others / max(1, by_user)))
+
+
+def _one_line(text: str, most: int) -> str:
+    line = " ".join(text[: 4 * most].split())
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+_CONDENSED_GAP = re.compile(r" … ")
+_HEADING = re.compile(r"\[(\d{4}-\d\d-\d\d[^\]\n]{0,60})\]")
+_LABEL = re.compile(r"((?:user|assistant|system)(?: \([^()\n]{1,40}\))?|ran \S{1,40}|\S{1,40} (?:output|failed)): ")
+_NOTE = re.compile(r"\[(?:Truncated from|Capped)[^\]\n]*\]")
+_MARKERS = (DIRECTIVE_MARKER, DIRECTIVE_OMITTED, FALLBACK_MARKER)
+_USER_FACTOR = 2.0
+#: What tools printed, and what failed on the way, matters less than in a leaf.
+_OUTPUT_FACTOR = 0.12
+_FAILURE_FACTOR = 0.5
+_TOPIC_CHARS = 80
+# characters for each token of the limit: 15 %
+
+
+def condense(
+    sections: Sequence[SourceSummary], target_tokens: int, *, source_tokens: int | None = None, timezone: str = "UTC"
+) -> str | None:
+    """A summary made of the summaries' own rows, smaller than the target and than the source.
+
+    None when that cannot be. Times and speakers that the sources name are kept; their `Files:` and
+    `Expand` lines are merged into one each.
+    """
+    weight = sum(section.tokens for section in sections) if source_tokens is None else source_tokens
+    limit = min(target_tokens, weight) - 1
+    if limit <= 0:
+        return None
+    entries: list[ExtractRow] = []
+    found = TextUnits()
+    touched: dict[str, str] = {}
+    topics: dict[str, None] = {}
+    for section in sections:
+        heading = format_source_span(section, timezone)
+        for row in _rows(section.text):
+            if row.startswith(EXPAND.strip()):
+                topics.update(dict.fromkeys(_listed(row)))
+            elif row.startswith(source_text.FILES_PREFIX.strip()):
+                for path, operation in source_text.parse_files_line(row):
+                    source_text.note_operation(touched, path, operation)
+            elif time := _HEADING.fullmatch(row):
+                heading = time[1]
+            else:
+                entry, said, factor = _voice(row, heading)
+                texts = [unit for piece in _CONDENSED_GAP.split(said) for unit in split_units(piece)]
+                found.add(len(entries), texts, [factor] * len(texts))
+                entries.append(entry)
+    files_line = source_text.files_line(touched, int(_FILES_SHARE * limit))
+    return compose_summary(entries, found, files_line, list(topics), limit)
+
+
+def _rows(text: str) -> Iterator[str]:
+    """The rows of a summary without the notes that a cut or a filter left in it."""
+    for row in text.splitlines():
+        bare = _NOTE.sub("", row)
+        for marker in _MARKERS:
+            bare = bare.replace(marker, "")
+        if bare.strip():
+            yield bare.strip()
+
+
+def _voice(row: str, heading: str) -> tuple[ExtractRow, str, float]:
+    """Who says a row, where it names a speaker, and how much it counts. A model's own words report wishes."""
+    label = _LABEL.match(row)
+    if label is None:
+        return ExtractRow("", heading, "user"), row, 1.0
+    said = row[label.end() :]
+    if label[1].startswith("user"):
+        return ExtractRow(label[1], heading, "user"), said, _USER_FACTOR
+    if label[1].endswith(" output"):
+        return ExtractRow(label[1], heading, "tool"), said, _OUTPUT_FACTOR
+    return ExtractRow(label[1], heading), said, _FAILURE_FACTOR if label[1].endswith(" failed") else 1.0
+
+
+def _listed(row: str) -> list[str]:
+    topics = (topic.strip(" .") for topic in row.removeprefix(EXPAND.strip()).split(","))
+    known = (topic for topic in topics if topic and topic != NOTHING_ELSE and len(topic) <= _TOPIC_CHARS)
+    return [topic for topic in known if not is_directive(topic)]

@@ -1,0 +1,499 @@
+"""Write one summary: ask a model, ask it for less, extract, or cut; and a pool of processes for large extractions."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+from queue import SimpleQueue
+from typing import IO, TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+from lossless.compaction.extract import EXPAND, NOTHING_ELSE, condense, extract
+from lossless.compaction.prompts import condensed_target, leaf_target, render_prompt
+from lossless.compaction.source_text import (
+    DIRECTIVE_OMITTED,
+    SourceMessage,
+    SourceSummary,
+    condensed_text,
+    fallback_summary,
+    file_ids_in,
+    leaf_text,
+    remove_directives,
+    remove_overrides,
+    remove_reasoning,
+)
+from lossless.errors import GuardOpen, ModelAuth, ModelBadAnswer, ModelDenied, ModelError
+from lossless.model.summaries import EXTRACTIVE_MODEL
+from lossless.model.tokens import cut_to_tokens, estimate_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from concurrent.futures import Future
+    from types import TracebackType
+
+    from lossless.compaction.prompts import PromptMode, SummaryPrompt
+
+SummaryLevel: TypeAlias = Literal["normal", "aggressive", "extractive", "fallback", "capped"]
+OnFailure: TypeAlias = Literal["extractive", "raise"]
+
+#: The failure of a model whose answers were not smaller than the source.
+NOT_SMALLER = "not_smaller"
+ISOLATED_PREVIOUS = "(not available: neighbouring segments are being summarised at the same time)"
+ISOLATED_NOTE = "[Summarised without the context before it]"
+
+_MODES: tuple[PromptMode, ...] = ("normal", "aggressive")
+_FENCE = re.compile(r"```[\w-]*\n(.*)\n```", re.DOTALL)
+#: More than any summary has: what a model says beyond it is not even read.
+_MOST_CHARS = 400_000
+#: An answer up to this length that begins like this is no summary, but the word that there will be none.
+_REFUSAL_CHARS = 600
+_REFUSAL = re.compile(
+    r"""(?: (?:i['’]?m\ |i\ am\ )? (?:very\ |so\ )? (?:sorry|afraid) | (?:my\ |i\ )? apolog\w+ | unfortunately
+          | as\ an\ ai\b [^.,]{0,40} )?
+        [\s,.:;–—-]* (?:but\ |however,?\ |that\ )?
+        i (?:\ am|['’]m)? [ ]
+        (?: (?:must\ |have\ to\ )? (?:decline|refuse)\b
+          | (?:can\ ?not|can['’]?t|couldn['’]?t|won['’]?t|will\ not|unable|not\ able|not\ allowed|do\ not|don['’]t)\b
+            [^.\n]{0,80} \b (?:help|assist|comply|summari[sz]e|provide|do\ th(?:at|is)|continue|process|engage|fulfil\w*
+                              |complete|discuss|share|create|produce)\b )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’)\]]*(?=\s|$)|\n")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAnswer:
+    """What a model answered; `incomplete` when it was cut off before its end."""
+
+    text: str
+    model: str
+    incomplete: bool = False
+
+
+class AskForSummary(Protocol):
+    """Sends one prompt to a model. Raises a `ModelError`, or `GuardOpen` when no call is allowed."""
+
+    def __call__(self, prompt: SummaryPrompt, /) -> ModelAnswer: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SummarySource:
+    """What one summary is to stand for: messages for a leaf (depth 0), summaries for a condensed one."""
+
+    parts: tuple[SourceMessage, ...] | tuple[SourceSummary, ...]
+    depth: int = 0
+    #: What the parts weigh in the context; the size of their text when not given.
+    tokens: int | None = None
+    previous_context: str = ""
+    #: Neighbours are summarised at the same time, so there is no previous context to give.
+    is_isolated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SummarySizes:
+    """How long summaries should be, and how much longer a model's may get before it is cut."""
+
+    leaf_target_tokens: int = 2_400
+    condensed_target_tokens: int = 2_000
+    overage_factor: float = 3.0
+    fallback_max_tokens: int = 512
+
+
+@dataclass(frozen=True, slots=True)
+class PromptWording:
+    """How the prompts read: the operator's instructions, the override folder, the zone of the times."""
+
+    instructions: str = ""
+    folder: Path | None = None
+    timezone: str = "UTC"
+
+
+_ENDING = f"\n{EXPAND}{NOTHING_ELSE}"
+_SIZES = SummarySizes()
+_WORDING = PromptWording()
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenSummary:
+    """A summary that is smaller than its source."""
+
+    text: str
+    level: SummaryLevel
+    tokens: int
+    #: The model that wrote it, or `EXTRACTIVE_MODEL` when none did.
+    model: str
+    #: Model calls that were made for it, failed ones included.
+    calls: int = 0
+    file_ids: tuple[str, ...] = ()
+    #: Why no model wrote it: an error's code, or `NOT_SMALLER`; None when one did or none was asked.
+    failure: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _ModelAttempt:
+    """What became of asking a model: a summary, or the reason why there is none."""
+
+    text: str | None
+    level: SummaryLevel = "normal"
+    model: str = ""
+    calls: int = 0
+    failure: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _SummaryJob:
+    """A source with its text, its weight in the context, and how to write about it."""
+
+    source: SummarySource
+    text: str
+    weight: int
+    sizes: SummarySizes
+    wording: PromptWording
+
+    def target(self, mode: PromptMode = "normal") -> int:
+        if self.source.depth == 0:
+            return leaf_target(estimate_tokens(self.text), self.sizes.leaf_target_tokens, mode)
+        return condensed_target(self.sizes.condensed_target_tokens)
+
+
+def summarise(
+    source: SummarySource,
+    ask: AskForSummary | None = None,
+    *,
+    sizes: SummarySizes = _SIZES,
+    wording: PromptWording = _WORDING,
+    on_failure: OnFailure = "extractive",
+) -> WrittenSummary | None:
+    """Write the summary of a source, or return None when no level makes it smaller.
+
+    Without `ask` it is extracted at once. A model that fails is replaced by extraction, or its error is
+    raised when `on_failure` says so. `ModelAuth` is always raised. A source without words costs no call.
+    """
+    if not any(part.is_meaningful for part in source.parts):
+        return None
+    text = _text(source, wording.timezone)
+    weight = estimate_tokens(text) if source.tokens is None else source.tokens
+    job = _SummaryJob(source, text, weight, sizes, wording)
+    attempt = _ask_model(job, ask, on_failure) if ask else _ModelAttempt(None)
+    if attempt.text is None:
+        attempt = _without_model(job, attempt)
+    if attempt.text is None:
+        return None
+    found = (*(file_id for part in source.parts for file_id in part.file_ids), text)
+    return WrittenSummary(
+        text=attempt.text,
+        level=attempt.level,
+        tokens=estimate_tokens(attempt.text),
+        model=attempt.model,
+        calls=attempt.calls,
+        file_ids=file_ids_in(found),
+        failure=attempt.failure,
+    )
+
+
+def cap_summary(text: str, target_tokens: int, factor: float) -> str | None:
+    """Text cut to `ceil(target * factor)` tokens with a note that says so; None when it is not longer.
+
+    The note is the longest that fits; the line of what to expand stays last.
+    """
+    most, size = ceil(target_tokens * factor), estimate_tokens(text)
+    if size <= most:
+        return None
+    body, expand = _parted(text)
+    notes = (f"[Capped from {size} tokens to ~{most}]", f"[Capped to ~{most}]", "[Capped]")
+    for last in (expand or EXPAND + NOTHING_ELSE, EXPAND + NOTHING_ELSE, ""):
+        for note in notes:
+            ending = "\n".join(["", note, *([last] if last else [])])
+            if estimate_tokens(ending) <= most // 2:
+                return cut_to_tokens(body, most - estimate_tokens(ending)).rstrip() + ending
+    return cut_to_tokens(body, most).rstrip()
+
+
+def tidy_answer(answer: ModelAnswer) -> str:
+    """An answer as a summary: no reasoning, no fence, no orders to a model, the last line in its place.
+
+    Empty when nothing else is left, and when the model refused.
+    """
+    text = remove_reasoning(answer.text[:_MOST_CHARS]).strip()
+    if is_refusal(text):
+        return ""
+    if fence := _FENCE.fullmatch(text):
+        text = fence[1].strip()
+    body, expand = _parted(remove_overrides(text))
+    if answer.incomplete and not expand:
+        body = _without_broken_end(body)
+    if not body.replace(DIRECTIVE_OMITTED, "").strip():
+        return ""
+    return f"{body}\n{expand or EXPAND + NOTHING_ELSE}"
+
+
+def is_refusal(text: str) -> bool:
+    """Whether a model says that it will not summarise, instead of doing so.
+
+    >>> is_refusal("I'm sorry, but I can't help with that."), is_refusal("Anna said: I can't help with the move.")
+    (True, False)
+    """
+    return len(text) <= _REFUSAL_CHARS and _REFUSAL.match(text) is not None
+
+
+def _ask_model(job: _SummaryJob, ask: AskForSummary, on_failure: OnFailure) -> _ModelAttempt:
+    calls = 0
+    for mode in _MODES:
+        prompt = _prompt(job, mode)
+        try:
+            answer = ask(prompt)
+        except ModelAuth:
+            raise
+        except (ModelError, GuardOpen) as error:
+            if on_failure == "raise":
+                raise
+            was_called = not isinstance(error, (ModelDenied, GuardOpen))
+            return _ModelAttempt(None, calls=calls + was_called, failure=error.code)
+        calls += 1
+        summary = tidy_answer(answer)
+        if not summary:
+            return _ModelAttempt(None, calls=calls, failure=ModelBadAnswer.code)
+        if job.source.is_isolated:
+            summary = f"{ISOLATED_NOTE}\n{summary}"
+        if estimate_tokens(summary) < job.weight:
+            cut = cap_summary(summary, prompt.target_tokens, job.sizes.overage_factor)
+            return _ModelAttempt(cut or summary, "capped" if cut else mode, answer.model, calls)
+    return _ModelAttempt(None, calls=calls, failure=NOT_SMALLER)
+
+
+def _prompt(job: _SummaryJob, mode: PromptMode) -> SummaryPrompt:
+    source, wording = job.source, job.wording
+    return render_prompt(
+        job.text,
+        job.target(mode),
+        depth=source.depth,
+        mode=mode,
+        previous_context=ISOLATED_PREVIOUS if source.is_isolated else source.previous_context,
+        instructions=wording.instructions,
+        folder=wording.folder,
+    )
+
+
+def _without_model(job: _SummaryJob, asked: _ModelAttempt) -> _ModelAttempt:
+    lines, sections = _lines(job.source), _sections(job.source)
+    target, timezone = job.target(), job.wording.timezone
+    summary = (
+        extract(lines, target, source_tokens=job.weight, timezone=timezone)
+        if lines
+        else condense(sections, target, source_tokens=job.weight, timezone=timezone)
+    )
+    level: SummaryLevel = "extractive"
+    if summary is None:
+        summary, level = _cut(job, is_asked=asked.failure is not None)
+    return _ModelAttempt(summary, level, EXTRACTIVE_MODEL, asked.calls, asked.failure)
+
+
+def _cut(job: _SummaryJob, *, is_asked: bool) -> tuple[str | None, SummaryLevel]:
+    """A source without a sentence worth quoting, cut short; one that is short already is left as it is.
+
+    The mark of a fallback is for a model that failed and can be asked again: without one, nobody could write it anew.
+    """
+    most = job.sizes.fallback_max_tokens
+    if job.weight <= most:
+        return None, "fallback"
+    if is_asked:
+        return fallback_summary(job.text, most, job.weight), "fallback"
+    words = cut_to_tokens(remove_directives(job.text)[0], most - estimate_tokens(_ENDING)).rstrip()
+    return (words + _ENDING if words else None), "extractive"
+
+
+def _text(source: SummarySource, timezone: str) -> str:
+    if lines := _lines(source):
+        return leaf_text(lines, timezone)
+    return condensed_text(_sections(source), timezone)
+
+
+def _lines(source: SummarySource) -> list[SourceMessage]:
+    return [part for part in source.parts if isinstance(part, SourceMessage)]
+
+
+def _sections(source: SummarySource) -> list[SourceSummary]:
+    return [part for part in source.parts if isinstance(part, SourceSummary)]
+
+
+def _parted(text: str) -> tuple[str, str]:
+    """The body of a summary and its last `Expand for details about:` line, '' when it has none."""
+    rows = text.split("\n")
+    at = next((n for n in range(len(rows) - 1, -1, -1) if rows[n].lstrip().startswith(EXPAND.strip())), None)
+    if at is None:
+        return text.strip(), ""
+    body = "\n".join(row for row in (*rows[:at], *rows[at + 1 :]) if not row.lstrip().startswith(EXPAND.strip()))
+    expand = rows[at].strip()
+    return body.strip(), expand if len(expand) > len(EXPAND) else EXPAND + NOTHING_ELSE
+
+
+def _without_broken_end(body: str) -> str:
+    """A cut-off text up to its last whole sentence, when that is most of it."""
+    end = max((match.end() for match in _SENTENCE_END.finditer(body)), default=0)
+    return body[:end].rstrip() if end >= len(body) // 2 else body
+
+
+#: What a child runs: it finds modules where its parent does, then serves until its input ends.
+_CHILD = (
+    "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
+    "from lossless.compaction.summarise import serve; serve(sys.stdin.buffer, sys.stdout.buffer)"
+)
+#: Sources that wait for each process, so that none is idle while a summary is put in its place.
+_AHEAD = 2
+#: What happens when a child cannot start, is gone, or says what none of ours would.
+_BROKEN = (OSError, EOFError, pickle.PickleError, ValueError, TypeError, LookupError, AttributeError, ImportError)
+
+
+class ExtractionPool:
+    """Some processes that extract summaries, started with the first source. None is left when the block ends.
+
+    A summary takes milliseconds: a process that needs longer than `patience_seconds` is stuck. `program` is the
+    interpreter that they run, else this one.
+    """
+
+    def __init__(self, size: int, *, program: str | None = None, patience_seconds: float = 30.0) -> None:
+        self._size, self._patience_seconds = size, patience_seconds
+        self._program = sys.executable if program is None else program
+        self._threads = ThreadPoolExecutor(size, thread_name_prefix="lossless-crew")
+        self._started: list[_ExtractionProcess] = []
+        self._is_closed = False
+        #: Who is free; a None extracts here, in place of a process that could not start or broke.
+        self._free: SimpleQueue[_ExtractionProcess | None] = SimpleQueue()
+
+    def __enter__(self) -> ExtractionPool:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._is_closed = True
+        for process in self._started:
+            process.end()
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        for process in self._started:
+            process.close()
+
+    def extracted(
+        self, sources: Iterable[SummarySource], sizes: SummarySizes, wording: PromptWording
+    ) -> Iterator[WrittenSummary | None]:
+        """The summaries of sources in their order; sources are asked for only a little ahead."""
+        if not self._started:
+            self._started = [_ExtractionProcess(self._program) for _ in range(self._size)]
+            for process in self._started:
+                self._free.put(process)
+        waiting: deque[Future[WrittenSummary | None]] = deque()
+        for source in sources:
+            waiting.append(self._threads.submit(self._extract, source, sizes, wording))
+            if len(waiting) >= _AHEAD * self._size:
+                yield self._result(waiting.popleft())
+        while waiting:
+            yield self._result(waiting.popleft())
+
+    def _result(self, future: Future[WrittenSummary | None]) -> WrittenSummary | None:
+        """What a process wrote; when it does not answer, all are ended and everything is extracted here."""
+        try:
+            return future.result(self._patience_seconds)
+        except TimeoutError:
+            for process in self._started:
+                process.end()
+            return future.result()
+
+    def _extract(self, source: SummarySource, sizes: SummarySizes, wording: PromptWording) -> WrittenSummary | None:
+        process = self._free.get()
+        try:
+            if process is not None:
+                return process.ask((source, sizes, wording))
+        except _BROKEN:
+            if process is not None:
+                process.end()
+            process = None
+        finally:
+            self._free.put(process)
+        return None if self._is_closed else summarise(source, sizes=sizes, wording=wording)
+
+
+class _ExtractionProcess:
+    """One child; it starts with its first question."""
+
+    def __init__(self, program: str) -> None:
+        self._program = program
+        self._child: subprocess.Popen[bytes] | None = None
+        self._is_ended = False
+        self._changing = threading.Lock()
+
+    def ask(self, question: tuple[SummarySource, SummarySizes, PromptWording]) -> WrittenSummary | None:
+        """What the child makes of a source."""
+        child = self._child or self._start()
+        assert child.stdin is not None
+        assert child.stdout is not None
+        _send(child.stdin, question)
+        written: WrittenSummary | None = pickle.load(child.stdout)
+        return written
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        with self._changing:
+            if self._is_ended or not _is_python(self._program):
+                raise EOFError
+            child = self._child = subprocess.Popen(
+                [self._program, "-P", "-c", _CHILD],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        assert child.stdin is not None
+        _send(child.stdin, sys.path)
+        return child
+
+    def end(self) -> None:
+        """Stop the child at once and wait for it; it holds nothing that could be lost."""
+        with self._changing:
+            self._is_ended = True
+            if self._child is not None:
+                self._child.kill()
+                self._child.wait()
+
+    def close(self) -> None:
+        """Let go of the pipes, once nobody waits at them."""
+        for pipe in (self._child.stdin, self._child.stdout) if self._child else ():
+            if pipe is not None:
+                with suppress(OSError):  # what was not yet sent is not wanted any more
+                    pipe.close()
+
+
+def _is_python(program: str | None) -> bool:
+    """Whether a program is an interpreter, and not one that carries it."""
+    return Path(program or "").name.lower().startswith(("python", "pypy")) and not hasattr(sys, "frozen")
+
+
+def _send(pipe: IO[bytes], value: object) -> None:
+    pickle.dump(value, pipe, pickle.HIGHEST_PROTOCOL)
+    pipe.flush()
+
+
+def available_cores() -> int:
+    """How many cores this process may use."""
+    usable = getattr(os, "sched_getaffinity", None)
+    return len(usable(0)) if usable else os.cpu_count() or 1
+
+
+def serve(questions: IO[bytes], answers: IO[bytes]) -> None:
+    """What a child does: a summary for each source, until there are no more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    while True:
+        try:
+            question: Any = pickle.load(questions)
+        except EOFError:
+            return
+        source, sizes, wording = question
+        _send(answers, summarise(source, sizes=sizes, wording=wording))

@@ -1,0 +1,1 @@
+"""From the stored context to a prompt: read, choose, repair and render. Only `read` touches the archive."""

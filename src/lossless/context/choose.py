@@ -1,0 +1,716 @@
+"""Choose which items go into the prompt, in which form, within the budget. Pure: candidates in, a selection out."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, deque
+from dataclasses import dataclass, replace
+from itertools import accumulate, takewhile
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from lossless.model.context import MessageItem, SummaryItem, part_share
+from lossless.model.search_text import letter_pairs, unspaced_runs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from lossless.model.context import ContextItem
+
+#: Why something was left out.
+OVER_BUDGET = "over budget"
+TAIL_OVER_BUDGET = "the fresh tail alone is over budget"
+TURN_OVER_BUDGET = "the current turn alone is over budget"
+COLLAPSED_STEP = "an older step of the current turn"
+
+#: Reasons after which nothing in the prompt stands for what was left out.
+OMITTED_WITHOUT_TRACE = frozenset((OVER_BUDGET, TAIL_OVER_BUDGET))
+
+#: No message is shown in fewer tokens than this, if so few are possible.
+MIN_MESSAGE_TOKENS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class CoveringSummary:
+    """A condensed summary outside the context that covers several summaries in it."""
+
+    summary_id: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class ContextCandidate:
+    """An item of the context, with what it would take in the prompt."""
+
+    item: ContextItem
+    #: As it will be serialised.
+    tokens: int
+    #: What it counts for when steps are counted: the same in every prompt; `tokens` when not given.
+    weight: int | None = None
+    #: How many messages lie below a summary.
+    covers_messages: int = 0
+    #: How well it matches the prompt (`relevance`).
+    score: float = 0.0
+    #: Candidates with the same number stay or go together (`atoms.atoms`).
+    atom: int | None = None
+    covered_by: CoveringSummary | None = None
+    #: What it takes when its tool results are stubbed; None when there is nothing to stub.
+    stub_tokens: int | None = None
+    #: What it takes when it is shown in part, as little as can be; None when it cannot be.
+    least_tokens: int | None = None
+    #: What it takes as the reference to its file that is stored; None when it has no file, or is that reference.
+    reference_tokens: int | None = None
+    #: A tool call that has no result yet.
+    is_unanswered: bool = False
+    #: How it stands while nothing has to go.
+    form: ItemForm = "verbatim"
+
+    @property
+    def moves(self) -> int:
+        return self.tokens if self.weight is None else self.weight
+
+    @property
+    def id(self) -> str:
+        item = self.item
+        return item.summary_id if isinstance(item, SummaryItem) else f"msg#{item.message_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionPolicy:
+    """How much may go in, and what goes first."""
+
+    #: The provider's tokens for the whole prompt.
+    budget: int
+    #: Index of the first candidate of the fresh tail (`model.context.fresh_tail_start`).
+    tail_start: int
+    #: Estimated tokens of what is always there (system text, pins, focus brief); not to vary between turns.
+    reserved: int = 0
+    #: The provider's tokens per estimated token, as learned from its usage reports.
+    factor: float = 1.0
+    #: Order by relevance instead of age; the stable prefix is given up for it.
+    is_prompt_aware: bool = False
+    step_share: float = 0.10
+    #: A summary up to this share of the budget is kept first if it covers most.
+    widest_share: float = 0.15
+    #: How many of the newest messages of a turn that is over budget stay verbatim.
+    verbatim_in_turn: int = 8
+    #: What the one line for the oldest steps of such a turn takes at most.
+    run_tokens: int = 128
+    #: The weight of older items that are out already, before the first candidate.
+    border: int = 0
+    #: Whether the tail before the newest turn stays while summaries go, as where it has no cap; else they stay longer.
+    keeps_tail: bool = True
+    #: What the line that says what is left out takes at most, once something is.
+    notice_tokens: int = 0
+
+    @property
+    def capacity(self) -> int:
+        """The budget in estimated tokens; the factor counts in steps of 5 %, so that learning is not felt."""
+        return int(self.budget * 20 / max(1, math.ceil(round(self.factor * 20, 6))))
+
+    @property
+    def limit(self) -> int:
+        """What the candidates may take together."""
+        return max(0, self.capacity - self.reserved)
+
+    @property
+    def step(self) -> int:
+        return max(1, int(self.capacity * self.step_share))
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """What a message that is shown in part may take: half of all there is, or a quarter, and so on.
+
+        They follow from the budget alone, so that a message reads the same from turn to turn.
+        """
+        halves = (self.capacity >> n for n in range(1, 24))
+        return tuple(length for length in halves if length >= MIN_MESSAGE_TOKENS) or (MIN_MESSAGE_TOKENS,)
+
+
+#: How a candidate stands in the prompt: as it is; with its beginning and its end; as the reference to its file;
+#: with stubs for its results; by the condensed summary that covers it; by one line for a run of them.
+ItemForm = Literal["verbatim", "shortened", "reference", "stub", "stand-in", "run"]
+
+
+@dataclass(frozen=True, slots=True)
+class FormChange:
+    """How the candidate at `index` stands from now on; without a form it is left out for `reason`."""
+
+    index: int
+    form: ItemForm | None
+    tokens: int = 0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TrimAction:
+    """Changes that are made together, and the tokens that they free."""
+
+    frees: int
+    changes: tuple[FormChange, ...]
+    #: By how much they move the border of what is out; `frees` when not given.
+    weight: int | None = None
+
+    @property
+    def moves(self) -> int:
+        return self.frees if self.weight is None else self.weight
+
+
+@dataclass(frozen=True, slots=True)
+class TrimStage:
+    """Actions in order. In a ladder each one builds on those before it."""
+
+    actions: tuple[TrimAction, ...]
+    is_ladder: bool = False
+
+    @property
+    def frees(self) -> int:
+        return sum(action.frees for action in self.actions)
+
+
+def free_tokens(stages: Sequence[TrimStage], needed: int, step: int, border: int = 0) -> tuple[TrimAction, ...] | None:
+    """The actions that free at least `needed` tokens, taken in whole steps; None when all are too few.
+
+    A stage begins only when those before it are used up. What is taken depends on the number of steps and on
+    the beginning of each stage alone: candidates that join at the end do not change it until a step is full.
+    Steps are counted in weights, from the start of the whole context: `border` of it is out already.
+    """
+    taken: list[TrimAction] = []
+    freed = 0
+    for stage in stages:
+        if freed + stage.frees >= needed:
+            return (*taken, *_enough(stage, needed - freed, step, border))
+        taken += stage.actions
+        freed += stage.frees
+        border += sum(action.moves for action in stage.actions)
+    return None
+
+
+def _enough(stage: TrimStage, needed: int, step: int, border: int) -> Sequence[TrimAction]:
+    """The actions that begin before the first whole step that frees `needed`; all of them free enough."""
+    actions = stage.actions
+    starts = list(accumulate((action.moves for action in actions), initial=border))
+    freed = list(accumulate((action.frees for action in actions), initial=0))
+    end = next(n for n, amount in enumerate(freed) if amount >= needed)
+    while end <= len(actions):
+        goal = (starts[end - 1] // step + 1) * step
+        end = next((n for n in range(end, len(actions)) if starts[n] >= goal), len(actions))
+        taken = actions[:end]
+        if stage.is_ladder:
+            return taken
+        spared = _without_spare(taken, starts, goal, step)
+        if sum(action.frees for action in spared) >= needed:
+            return spared
+        end += 1
+    return actions
+
+
+def _without_spare(actions: Sequence[TrimAction], starts: Sequence[int], goal: int, step: int) -> list[TrimAction]:
+    """Without the actions of the last two steps that one larger than a step makes unnecessary."""
+    spare = starts[len(actions)] - goal
+    if spare < step:
+        return list(actions)
+    kept: list[TrimAction] = []
+    for action, start in zip(reversed(actions), reversed(starts[: len(actions)]), strict=True):
+        if start >= goal - 2 * step and action.moves <= spare:
+            spare -= action.moves
+        else:
+            kept.append(action)
+    return kept[::-1]
+
+
+#: Stubs may fill this share of the limit; then the older half of them becomes one line.
+STUB_SHARE = 0.30
+
+
+def turn_stages(
+    candidates: Sequence[ContextCandidate], turn: Sequence[int], policy: SelectionPolicy
+) -> tuple[TrimStage, list[TrimStage], list[TrimStage]]:
+    """How the turn at indices `turn` is shortened: older results, what else is not the user's, the user's words.
+
+    The user's message and the newest `policy.verbatim_in_turn` messages stay as they are, and so does a call
+    that waits for its result. Where that is not enough, the turn's summaries go but for the widest; results among the
+    newest that the model has read become stubs; then whatever is longest is shown in part; and at last results that it
+    has not read become stubs, and the widest summary goes.
+    """
+    said = [i for i in turn if isinstance(candidates[i].item, MessageItem)]
+    users = [i for i in said if _role(candidates[i]) == "user"]
+    newest = set(said[-policy.verbatim_in_turn :])
+    atoms: dict[object, list[int]] = {}
+    for i in turn:
+        atom = candidates[i].atom
+        atoms.setdefault(i if atom is None else ("atom", atom), []).append(i)
+    finished = [atom for atom in atoms.values() if not any(candidates[i].is_unanswered for i in atom)]
+    summaries = [i for i in turn if not isinstance(candidates[i].item, MessageItem)]
+    kept = newest.union(users, summaries)
+    older = [atom for atom in finished if not kept.intersection(atom)]
+    recent = [atom for atom in finished if newest.intersection(atom)]
+    gone = {i for atom in older for i in atom}
+    sizes = {i: candidates[i].tokens for i in said if i not in gone}
+    unread = set(takewhile(lambda i: candidates[i].stub_tokens is not None, reversed(said)))
+    asked = {i: sizes.pop(i) for i in users if i in sizes}
+    ladder = TrimStage(tuple(_collapse_ladder(candidates, older, policy)), is_ladder=True)
+    folded, widest = _summaries(candidates, summaries, policy, ladder)
+    stages = [folded, _stubs(candidates, [atom for atom in recent if unread.isdisjoint(atom)], sizes)]
+    stages += _shorter(candidates, sizes, policy)
+    stages.append(_stubs(candidates, [atom for atom in recent if unread.intersection(atom)], sizes))
+    stages.append(widest)
+    return ladder, stages, list(_shorter(candidates, asked, policy))
+
+
+def _summaries(
+    candidates: Sequence[ContextCandidate], summaries: Sequence[int], policy: SelectionPolicy, ladder: TrimStage
+) -> tuple[TrimStage, TrimStage]:
+    """Summaries of the turn join the run, oldest first; the one that covers most does so last."""
+    if not summaries:
+        return TrimStage(()), TrimStage(())
+    widest = max(summaries, key=lambda i: (candidates[i].covers_messages, -i))
+    has_run = any(change.form == "run" for action in ladder.actions for change in action.changes)
+    made, line = [], 0 if has_run else policy.run_tokens
+    for i in (*(i for i in summaries if i != widest), widest):
+        made.append(_collapsed([_LiveGroup([i], candidates[i].tokens, candidates[i].moves)], line))
+        line = 0
+    return TrimStage(tuple(made[:-1]), is_ladder=True), TrimStage(tuple(made[-1:]))
+
+
+def _stubs(candidates: Sequence[ContextCandidate], atoms: Sequence[Sequence[int]], sizes: dict[int, int]) -> TrimStage:
+    """Stubs for the results in `atoms`, oldest first; `sizes` are those of the moment, and go on from there."""
+    actions = [action for atom in atoms if (action := _stubbed(candidates, atom, sizes)).frees > 0]
+    for change in (change for action in actions for change in action.changes):
+        sizes[change.index] = change.tokens
+    return TrimStage(tuple(actions))
+
+
+def _shorter(
+    candidates: Sequence[ContextCandidate], sizes: dict[int, int], policy: SelectionPolicy
+) -> Iterator[TrimStage]:
+    """No message longer than half of all there is, then than a quarter, and so on."""
+    references = {i for i in sizes if candidates[i].form == "reference"}
+    for length in policy.lengths:
+        changes = [
+            change
+            for i, tokens in sizes.items()
+            if tokens > length and (change := _shown_in_part(i, candidates[i], length, i in references)).tokens < tokens
+        ]
+        frees = sum(sizes[change.index] - change.tokens for change in changes)
+        sizes |= {change.index: change.tokens for change in changes}
+        references |= {change.index for change in changes if change.form == "reference"}
+        if changes:
+            yield TrimStage((TrimAction(frees, tuple(changes)),))
+
+
+def _shown_in_part(index: int, candidate: ContextCandidate, length: int, is_reference: bool) -> FormChange:
+    """A message as the reference to its file, or in at most `length` tokens; unchanged where it cannot be."""
+    if candidate.reference_tokens is not None and not is_reference:
+        return FormChange(index, "reference", candidate.reference_tokens, TURN_OVER_BUDGET)
+    if candidate.least_tokens is None:
+        return FormChange(index, candidate.form, candidate.tokens)
+    return FormChange(index, "shortened", max(length, candidate.least_tokens), TURN_OVER_BUDGET)
+
+
+def _role(candidate: ContextCandidate) -> str | None:
+    return candidate.item.role if isinstance(candidate.item, MessageItem) else None
+
+
+def _stubbed(candidates: Sequence[ContextCandidate], atom: Sequence[int], sizes: Mapping[int, int]) -> TrimAction:
+    changes = tuple(
+        FormChange(i, "stub", stub, TURN_OVER_BUDGET)
+        for i in atom
+        if i in sizes and (stub := candidates[i].stub_tokens) is not None and stub < sizes[i]
+    )
+    frees = sum(sizes[c.index] - c.tokens for c in changes)
+    return TrimAction(frees, changes, sum(candidates[c.index].moves - c.tokens for c in changes))
+
+
+@dataclass(frozen=True, slots=True)
+class _LiveGroup:
+    """An atom that still stands, stubbed as far as it can be."""
+
+    atom: Sequence[int]
+    tokens: int
+    weight: int
+
+
+def _collapse_ladder(
+    candidates: Sequence[ContextCandidate], older: Sequence[list[int]], policy: SelectionPolicy
+) -> list[TrimAction]:
+    """Stubs from the oldest on; whenever they are too many, the older half of them joins the run.
+
+    Its rungs are set by weights alone, so that they stand where they stood when the turn was shorter.
+    """
+    actions: list[TrimAction] = []
+    live: deque[_LiveGroup] = deque()
+    line = policy.run_tokens
+    most = max(STUB_SHARE * policy.limit, 3 * line)
+    weight = 0
+    for atom in older:
+        stub = _stubbed(candidates, atom, {i: candidates[i].tokens for i in atom})
+        if stub.frees > 0:
+            actions.append(stub)
+        left = _LiveGroup(
+            atom,
+            sum(candidates[i].tokens for i in atom) - stub.frees,
+            sum(candidates[i].moves for i in atom) - stub.moves,
+        )
+        live.append(left)
+        weight += left.weight
+        if weight > most:
+            gone = []
+            while live and 2 * weight > most:
+                gone.append(live.popleft())
+                weight -= gone[-1].weight
+            actions.append(_collapsed(gone, line))
+            line = 0
+    if weight > line:
+        last = [[entry] for entry in live] if line == 0 else [list(live)]
+        actions += [_collapsed(entries, line) for entries in last]
+    return actions
+
+
+def _collapsed(entries: Sequence[_LiveGroup], line: int) -> TrimAction:
+    """Take atoms into the run; the first to go leave a line of `line` tokens where they stood."""
+    indices = [i for entry in entries for i in entry.atom]
+    changes = [FormChange(i, None, reason=COLLAPSED_STEP) for i in indices]
+    if line:
+        changes[0] = FormChange(indices[0], "run", line, COLLAPSED_STEP)
+    frees, weight = sum(entry.tokens for entry in entries), sum(entry.weight for entry in entries)
+    return TrimAction(frees - line, tuple(changes), weight - line)
+
+
+#: How a prompt is meant to divide: shown beside what it came to, never enforced.
+SHARE_TARGETS: Mapping[str, tuple[float, float]] = {
+    "protected tail": (0.25, 0.30),
+    "recent summaries": (0.30, 0.40),
+    "widest summary": (0.10, 0.15),
+}
+
+#: Beside a system prompt, a message that is shown in part takes at most so many times its share of the rest.
+_PART_SLACK = 1.2
+
+
+@dataclass(frozen=True, slots=True)
+class KeptItem:
+    """A candidate that goes in, and how."""
+
+    candidate: ContextCandidate
+    form: ItemForm
+    tokens: int
+    in_tail: bool
+    #: For a run: the candidates that its one line stands for.
+    stands_for: tuple[ContextCandidate, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        if self.form in ("stub", "run"):
+            return "stubs"
+        return "messages" if isinstance(self.candidate.item, MessageItem) else "summaries"
+
+
+@dataclass(frozen=True, slots=True)
+class OmittedItem:
+    """A candidate that stays out, and why."""
+
+    candidate: ContextCandidate
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PromptSelection:
+    """What goes in, in the context's order, and what does not."""
+
+    kept: tuple[KeptItem, ...]
+    left_out: tuple[OmittedItem, ...]
+    limit: int
+    #: The share of the limit that each lane of `SHARE_TARGETS` came to, and the rest as `background`.
+    shares: Mapping[str, float]
+
+    @property
+    def tokens(self) -> int:
+        return sum(kept.tokens for kept in self.kept)
+
+    @property
+    def room(self) -> int:
+        """What may still be added, such as a recall cue."""
+        return max(0, self.limit - self.tokens)
+
+    @property
+    def fits(self) -> bool:
+        return self.tokens <= self.limit
+
+    @property
+    def tokens_by_kind(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for kept in self.kept:
+            found[kept.kind] = found.get(kept.kind, 0) + kept.tokens
+        return dict(sorted(found.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class _ProtectionZones:
+    """Indices of the candidates by how well they are protected."""
+
+    #: System prompts that the context begins with: they never go.
+    head: tuple[int, ...]
+    older: tuple[int, ...]
+    tail: tuple[int, ...]
+    #: The newest user message and what follows it.
+    turn: tuple[int, ...]
+    widest: int | None
+
+
+def choose(candidates: Sequence[ContextCandidate], policy: SelectionPolicy) -> PromptSelection:
+    """What fits: the fresh tail always, then the widest summary, then the newest of what is older.
+
+    Where summaries do not fit, the condensed one that covers them stands in. A tail that is over budget alone
+    gives up what is before the newest user message; a turn that is over budget alone gives up its older tool
+    results, oldest first, but never the user's message. What is longer than the budget by itself is shown in part.
+    """
+    candidates = _shorten_oversized(candidates, policy)
+    zones = _zones(candidates, policy)
+    excess = sum(candidate.tokens for candidate in candidates) - policy.limit
+    actions: tuple[TrimAction, ...] = ()
+    if excess > 0:
+        policy = replace(policy, reserved=policy.reserved + policy.notice_tokens)
+        excess += policy.notice_tokens
+        stages = _trim_stages(candidates, zones, policy)
+        found = free_tokens(stages, excess, policy.step, policy.border)
+        actions = found if found is not None else _shorten_turn(candidates, zones, policy, stages)
+    return _make_selection(candidates, zones, actions, policy)
+
+
+def _shorten_oversized(candidates: Sequence[ContextCandidate], policy: SelectionPolicy) -> Sequence[ContextCandidate]:
+    """Messages that no prompt can hold stand in it in part, wherever they are: the same in every turn."""
+    head = list(takewhile(_is_system, candidates))
+    room = policy.limit - sum(candidate.tokens for candidate in head)
+    rest = candidates[len(head) :]
+    if all(candidate.tokens <= room for candidate in rest):
+        return candidates
+    return [*head, *(one if one.tokens <= room else _in_part(one, room, policy.lengths) for one in rest)]
+
+
+def _in_part(candidate: ContextCandidate, room: int, lengths: Sequence[int]) -> ContextCandidate:
+    role = candidate.item.role if isinstance(candidate.item, MessageItem) else None
+    length = next((length for length in lengths if length <= _PART_SLACK * part_share(role) * room), lengths[-1])
+    reference, least = candidate.reference_tokens, candidate.least_tokens
+    if reference is not None and reference <= room:
+        return replace(candidate, tokens=reference, form="reference")
+    if least is None:
+        return candidate
+    return replace(candidate, tokens=max(least, length), form="shortened")
+
+
+# --- what is protected ----------------------------------------------------------------------------
+
+
+def _zones(candidates: Sequence[ContextCandidate], policy: SelectionPolicy) -> _ProtectionZones:
+    tail_start = min(policy.tail_start, len(candidates))
+    head = range(sum(1 for _ in takewhile(_is_system, candidates)))
+    users = [i for i, c in enumerate(candidates) if isinstance(c.item, MessageItem) and c.item.role == "user"]
+    turn_start = users[-1] if users else tail_start
+    turn = _with_atoms(candidates, range(turn_start, len(candidates)))
+    tail = _with_atoms(candidates, range(min(tail_start, turn_start), len(candidates))) - turn
+    turn, tail = turn.difference(head), tail.difference(head)
+    older = [i for i in range(len(candidates)) if i not in tail and i not in turn and i not in head]
+    reservable = [
+        i
+        for i in older
+        if isinstance(candidates[i].item, SummaryItem) and candidates[i].tokens <= policy.widest_share * policy.capacity
+    ]
+    widest = max(reservable, key=lambda i: (candidates[i].covers_messages, -i), default=None)
+    detail = tuple(i for i in older if i != widest)
+    return _ProtectionZones(tuple(head), detail, tuple(sorted(tail)), tuple(sorted(turn)), widest)
+
+
+def _is_system(candidate: ContextCandidate) -> bool:
+    return isinstance(candidate.item, MessageItem) and candidate.item.role == "system"
+
+
+def _with_atoms(candidates: Sequence[ContextCandidate], indices: Iterable[int]) -> set[int]:
+    found = set(indices)
+    atoms = {candidates[i].atom for i in found} - {None}
+    return found | {i for i, candidate in enumerate(candidates) if candidate.atom in atoms}
+
+
+# --- making room ----------------------------------------------------------------------------------
+
+
+def _trim_stages(
+    candidates: Sequence[ContextCandidate], zones: _ProtectionZones, policy: SelectionPolicy
+) -> _TrimStages:
+    """Messages that no turn needs first, then summaries and the stand-ins they left, then the widest summary.
+
+    Where the tail is kept (`policy.keeps_tail`) older items go as they come, and messages of the tail go last.
+    """
+    raw: list[TrimAction] = []
+    details: list[TrimAction] = []
+    stand_ins: list[TrimAction] = []
+    kept_whole = candidates[zones.widest].covered_by if zones.widest is not None else None
+    for unit in _units(candidates, zones.older, policy):
+        stand_in = candidates[unit[0]].covered_by
+        tokens = 0 if stand_in is None else sum(candidates[i].tokens for i in unit)
+        if not policy.keeps_tail and all(isinstance(candidates[i].item, MessageItem) for i in unit):
+            raw.append(_omit(candidates, unit, OVER_BUDGET))
+        elif stand_in is None or stand_in == kept_whole or stand_in.tokens >= tokens:
+            details.append(_omit(candidates, unit, OVER_BUDGET))
+        else:
+            reason = f"covered by {stand_in.summary_id}"
+            rest = (FormChange(i, None, reason=reason) for i in unit[1:])
+            first = FormChange(unit[0], "stand-in", stand_in.tokens, reason)
+            details.append(TrimAction(tokens - stand_in.tokens, (first, *rest), sum(candidates[i].moves for i in unit)))
+            stand_ins.append(TrimAction(stand_in.tokens, (FormChange(unit[0], None, reason=OVER_BUDGET),)))
+    widest = () if zones.widest is None else (_omit(candidates, (zones.widest,), OVER_BUDGET),)
+    tail = [_omit(candidates, u, TAIL_OVER_BUDGET) for u in _units(candidates, zones.tail, policy)]
+    if not policy.keeps_tail:
+        raw, tail = [*raw, *tail], []
+    return _TrimStages(*(TrimStage(tuple(some)) for some in (raw, details, stand_ins, widest, tail)))
+
+
+class _TrimStages(NamedTuple):
+    """What goes, one after the other."""
+
+    raw: TrimStage
+    details: TrimStage
+    stand_ins: TrimStage
+    widest: TrimStage
+    tail: TrimStage
+
+
+def _units(
+    candidates: Sequence[ContextCandidate], indices: Sequence[int], policy: SelectionPolicy
+) -> list[tuple[int, ...]]:
+    """Candidates that go together, in the order in which they go."""
+    units: dict[object, list[int]] = {}
+    for i in indices:
+        candidate = candidates[i]
+        key = candidate.covered_by or (i if candidate.atom is None else ("atom", candidate.atom))
+        units.setdefault(key, []).append(i)
+    found = list(map(tuple, units.values()))
+    if policy.is_prompt_aware:
+        found.sort(key=lambda unit: max(candidates[i].score for i in unit))
+    return found
+
+
+def _omit(candidates: Sequence[ContextCandidate], unit: Sequence[int], reason: str) -> TrimAction:
+    if len(unit) == 1:
+        only = candidates[unit[0]]
+        return TrimAction(only.tokens, (FormChange(unit[0], None, 0, reason),), only.moves)
+    changes = tuple(FormChange(i, None, reason=reason) for i in unit)
+    return TrimAction(sum(candidates[i].tokens for i in unit), changes, sum(candidates[i].moves for i in unit))
+
+
+def _shorten_turn(
+    candidates: Sequence[ContextCandidate], zones: _ProtectionZones, policy: SelectionPolicy, stages: _TrimStages
+) -> tuple[TrimAction, ...]:
+    """Only the widest summary and the current turn are left, and the turn is shortened from within.
+
+    The summary stays as long as anything of the turn but the words of the user can be shorter.
+    """
+    ladder, shorter, last_resorts = turn_stages(candidates, zones.turn, policy)
+    before = [action for stage in stages if stage is not stages.widest for action in stage.actions]
+    excess = sum(candidates[i].tokens for i in (*zones.head, *zones.turn)) + stages.widest.frees - policy.limit
+    within = [ladder, *shorter, stages.widest, *last_resorts]
+    found = free_tokens(within, excess, policy.step)
+    return (*before, *(found if found is not None else (a for stage in within for a in stage.actions)))
+
+
+# --- what came of it ------------------------------------------------------------------------------
+
+
+def _make_selection(
+    candidates: Sequence[ContextCandidate],
+    zones: _ProtectionZones,
+    actions: Sequence[TrimAction],
+    policy: SelectionPolicy,
+) -> PromptSelection:
+    changes = {change.index: change for action in actions for change in action.changes}
+    in_run = tuple(candidates[i] for i in sorted(changes) if changes[i].reason == COLLAPSED_STEP)
+    protected = {*zones.tail, *zones.turn}
+    kept: list[KeptItem] = []
+    left_out: list[OmittedItem] = []
+    for i, candidate in enumerate(candidates):
+        change = changes.get(i)
+        if change is None:
+            kept.append(KeptItem(candidate, candidate.form, candidate.tokens, i in protected))
+        elif change.form is None:
+            left_out.append(OmittedItem(candidate, change.reason))
+        else:
+            stands_for = in_run if change.form == "run" else ()
+            kept.append(KeptItem(candidate, change.form, change.tokens, i in protected, stands_for))
+    widest = None if zones.widest is None else candidates[zones.widest]
+    return PromptSelection(tuple(kept), tuple(left_out), policy.limit, _shares(kept, widest, policy.limit))
+
+
+def _shares(kept: Sequence[KeptItem], widest: ContextCandidate | None, limit: int) -> dict[str, float]:
+    """Recent summaries are the newest ones up to their target; whatever is older is background."""
+    tokens = dict.fromkeys([*SHARE_TARGETS, "background"], 0)
+    most = SHARE_TARGETS["recent summaries"][1] * limit
+    for item in reversed(kept):
+        if item.in_tail:
+            lane = "protected tail"
+        elif item.candidate is widest and item.form == "verbatim":
+            lane = "widest summary"
+        elif item.kind == "summaries" and tokens["recent summaries"] + item.tokens <= most:
+            lane = "recent summaries"
+        else:
+            lane = "background"
+        tokens[lane] += item.tokens
+    return {lane: round(amount / limit, 4) if limit else 0.0 for lane, amount in tokens.items()}
+
+
+_WORD = re.compile(r"[^\W_]+")
+#: Words that say nothing about a topic; a light list, as rare terms weigh more anyway.
+_STOP_WORDS = """
+an and are as at be but by can did do does for from had has have he her his how if in into is it its me my no
+not of on or our she so that the their them then there they this to us was we were what when where which who
+why will with would you your der die das und ist ein eine nicht le la les et est un une el los las es que
+en de du des не на что по это как os um uma het een van
+"""
+_STOP = frozenset(_STOP_WORDS.split())
+#: The usual weights of BM25: how fast repeats stop counting, and how much long texts pay.
+_SATURATION = 1.2
+_LENGTH = 0.75
+
+
+def relevance_terms(text: str) -> list[str]:
+    """The words of a text in lower case, and pairs of letters where words have no blanks between them.
+
+    >>> relevance_terms("Why did the DEPLOY of web_app fail? 数据库")
+    ['deploy', 'web', 'app', 'fail', '数据', '据库']
+    """
+    folded = text.casefold()
+    found = []
+    for word in _WORD.findall(folded):
+        runs = unspaced_runs(word)
+        for run in runs:
+            found += letter_pairs(run)[:-1] or [run]
+        rest = _without(word, runs)
+        if len(rest) > 1 and rest not in _STOP:
+            found.append(rest)
+    return found
+
+
+def _without(word: str, runs: Sequence[str]) -> str:
+    for run in runs:
+        word = word.replace(run, "")
+    return word
+
+
+def relevance_scores(prompt: str, texts: Sequence[str]) -> tuple[float, ...]:
+    """A score for each text: 0 when it shares no term with the prompt, more for rarer shared terms.
+
+    Length is evened out, so that a short remark is not favoured over a long answer.
+    """
+    asked = set(relevance_terms(prompt))
+    if not asked or not texts:
+        return (0.0,) * len(texts)
+    counts = [Counter(relevance_terms(text)) for text in texts]
+    lengths = [max(1, count.total()) for count in counts]
+    mean = sum(lengths) / len(lengths)
+    spread = {term: sum(term in count for count in counts) for term in sorted(asked)}
+    weight = {t: math.log(1 + (len(texts) - n + 0.5) / (n + 0.5)) for t, n in spread.items() if n}
+
+    def score(count: Counter[str], length: int) -> float:
+        slack = _SATURATION * (1 - _LENGTH + _LENGTH * length / mean)
+        return sum(w * count[t] * (_SATURATION + 1) / (count[t] + slack) for t, w in weight.items())
+
+    return tuple(map(score, counts, lengths))

@@ -1,0 +1,356 @@
+"""Read everything a prompt may need in one snapshot, and measure each item in each form it can take."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from lossless import formats
+from lossless.context import render
+from lossless.context.choose import MIN_MESSAGE_TOKENS, ContextCandidate, SelectionPolicy, relevance_scores
+from lossless.context.render import (
+    encode_for_model,
+    escape_synthetic_blocks,
+    estimated_tokens,
+    shorten_message,
+    tokens_as_sent,
+)
+from lossless.context.repair import message_groups, unanswered_indices
+from lossless.errors import ArchiveCorrupt, ArchiveError, NotFound
+from lossless.files.intercept import restore_message
+from lossless.files.vault import payload_reader
+from lossless.formats.synthetic import render_summary
+from lossless.model.context import MessageItem, SummaryItem, framed_tokens, newest_user_index
+from lossless.model.messages import Reasoning
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from lossless.context.choose import KeptItem
+    from lossless.context.run import AssembleRequest
+    from lossless.files.vault import Vault
+    from lossless.model.context import ContextItem
+    from lossless.model.messages import Message
+    from lossless.model.summaries import Summary
+    from lossless.store.archive import Archive
+    from lossless.store.context import NewestItems
+    from lossless.store.rows import MessageSketch
+    from lossless.store.summaries import SourceChange
+
+
+def restore_turn_payloads(
+    archive: Archive, items: Sequence[ContextItem], vault: Vault | None, capacity: int
+) -> dict[int, Message | None]:
+    """Messages from the newest user message on that have payloads, by ordinal: whole, or None where that is too much.
+
+    The user's own message may take all there is; the others, newest first, half of it together. What does not fit, or
+    whose file is gone, stays the reference that it is in the archive.
+    """
+    start = newest_user_index(items)
+    if vault is None or start is None:
+        return {}
+    ordinals = {item.message_id: item.ordinal for item in items[start:] if isinstance(item, MessageItem)}
+    recipes = archive.files.recipes(list(ordinals))
+    if not recipes:
+        return {}
+    found: dict[int, Message | None] = {}
+    left = capacity // 2
+    for stored in reversed(archive.messages.many([id_ for id_ in ordinals if id_ in recipes])):
+        ordinal, message = ordinals[stored.id], None
+        try:
+            if left > 0 or ordinal == items[start].ordinal:
+                message = restore_message(
+                    stored.message, recipes[stored.id], payload_reader(archive.files, vault), formats.decode
+                )
+        except (NotFound, ArchiveError):
+            message = None
+        if message is not None and ordinal == items[start].ordinal:
+            message = message if estimated_tokens(message) <= capacity else None
+        elif message is not None:
+            left -= estimated_tokens(message)
+            message = message if left >= 0 else None
+        found[ordinal] = message
+    return found
+
+
+#: Context items beyond this many budgets' worth of tokens are not even read. What a step may spare lies within.
+_READ_SHARE = 1.3
+
+
+@dataclass(frozen=True, slots=True)
+class ContextSnapshot:
+    """Everything that was read, in one snapshot."""
+
+    items: tuple[ContextItem, ...]
+    #: The weight of older items that were not read because they cannot fit.
+    border: int
+    stored: Mapping[int, MessageSketch]
+    summaries: Mapping[str, Summary]
+    pins: tuple[render.Pin, ...]
+    brief: render.FocusBrief | None
+    newest_seqs: Mapping[str, int]
+    #: Summaries that the brief cannot know of, whatever their places say.
+    newcomers: frozenset[str]
+    files: Mapping[str, tuple[int, str]]
+    #: Messages of the newest turn that have payloads, by ordinal: whole, or None where that is too much.
+    payloads: Mapping[int, Message | None]
+    #: Where the newest user message stands; it and what follows stay as they are.
+    newest_turn: int = 0
+    #: Older messages that no summary covers and that cannot fit.
+    unread: int = 0
+    #: What changed below summaries since they were written.
+    changes: Mapping[str, tuple[SourceChange, ...]] = field(default_factory=dict)
+
+    @property
+    def answered(self) -> frozenset[str]:
+        """Call ids whose result is in the context, whether or not it was chosen."""
+        found = (part.call_id for known in self.stored.values() for part in known.message.tool_results)
+        return frozenset(call_id for call_id in found if call_id)
+
+    def covered(self, item: ContextItem) -> int:
+        """How much history a summary stands for, by the tokens of the messages below it."""
+        return self.summaries[item.summary_id].source_message_tokens if isinstance(item, SummaryItem) else 0
+
+    def estimate(self, item: ContextItem, message: Message) -> int:
+        """What the words of an item take, by the estimate for budgets: read, where it is a message as it is stored."""
+        is_stored = isinstance(item, MessageItem) and message.tokens == item.tokens
+        return item.budget_tokens if is_stored else estimated_tokens(message)
+
+    def with_focus(self) -> tuple[tuple[ContextItem, ...], tuple[str, ...]]:
+        """The items without the summaries that an active focus brief stands for, and those summaries."""
+        brief = self.brief
+        if brief is None:
+            return self.items, ()
+        covered = tuple(
+            item.summary_id
+            for item in self.items
+            if isinstance(item, SummaryItem)
+            and item.summary_id not in self.newcomers
+            and brief.covers(self.newest_seqs.get(item.summary_id), self.summaries[item.summary_id].latest_at)
+        )
+        if not covered:
+            return self.items, ()
+        gone = set(covered)
+        kept = tuple(item for item in self.items if not (isinstance(item, SummaryItem) and item.summary_id in gone))
+        return kept, covered
+
+    def rendered(self, item: ContextItem, request: AssembleRequest) -> Message:
+        """An item as a message, without its original where that is not needed to choose."""
+        if isinstance(item, SummaryItem):
+            return self._summary(item.summary_id, request)
+        return self.payloads.get(item.ordinal) or self.kept(item)
+
+    def kept(self, item: MessageItem) -> Message:
+        """A message as the archive has it: with references for its payloads."""
+        stored = self.stored[item.message_id]
+        if stored.file_id is not None and stored.file_id in self.files and stored.message.tool_results:
+            size, summary = self.files[stored.file_id]
+            return render.stub_with_file(stored.message, stored.file_id, size, summary)
+        return self._as_past(item, _with_openclaw_format(stored.message))
+
+    def _as_past(self, item: MessageItem, message: Message) -> Message:
+        """A message before the newest turn, such that nothing in it can be taken for a summary, pin or quotation."""
+        return message if item.ordinal >= self.newest_turn else escape_synthetic_blocks(message)
+
+    def exact(self, item: MessageItem, message: Message, request: AssembleRequest) -> Message:
+        """A message as it came, where it came in the format that is asked for."""
+        known = self.stored[item.message_id]
+        is_own = known.message.format in (request.format, "plain")
+        is_whole = self.payloads.get(item.ordinal) is message
+        if known.skeleton is None or not is_own or is_whole or known.file_id in self.files:
+            return message
+        return self._as_past(item, _with_openclaw_format(known.exact()))
+
+    def formed(self, kept: KeptItem, message: Message, request: AssembleRequest) -> Message:
+        """A message in the form in which it was chosen."""
+        item, covered_by = kept.candidate.item, kept.candidate.covered_by
+        if isinstance(item, MessageItem):
+            if kept.form == "stub":
+                return render.stub_results(message, item.message_id, recall=request.recall)
+            if kept.form == "reference":
+                return self.exact(item, self.kept(item), request)
+            if kept.form == "shortened":
+                return self._shortened(item, message, kept.tokens, request)
+        if kept.form == "run":
+            ids = [c.item.message_id for c in kept.stands_for if isinstance(c.item, MessageItem)]
+            names = [c.item.summary_id for c in kept.stands_for if isinstance(c.item, SummaryItem)]
+            return render.collapsed_steps_stub(ids, names, recall=request.recall)
+        if kept.form == "stand-in" and covered_by is not None:
+            return self._summary(covered_by.summary_id, request)
+        return message
+
+    def _summary(self, summary_id: str, request: AssembleRequest) -> Message:
+        xml = render_summary(self.summaries[summary_id], request.timezone)
+        return render.summary_message(xml, self.changes.get(summary_id, ()))
+
+    def least(self, item: MessageItem, message: Message, request: AssembleRequest, shortest: int) -> Message:
+        """A message that is shown in part, as little of it as can be."""
+        return self._shortened(item, message, shortest, request)
+
+    def _shortened(self, item: MessageItem, message: Message, most: int, request: AssembleRequest) -> Message:
+        id_, whole = item.message_id if request.recall else None, self._to_cut(item, message)
+        share = whole.tokens / max(1, self.estimate(item, whole))
+        return shorten_message(whole, id_, int(most * min(share, 1.0)), request.format)
+
+    def _to_cut(self, item: MessageItem, message: Message) -> Message:
+        """What is cut: of a message whose payload is too much as a whole, the reference that the archive has."""
+        return self.kept(item) if item.ordinal in self.payloads else message
+
+
+def read_snapshot(
+    archive: Archive, conversation_id: int, request: AssembleRequest, vault: Vault | None
+) -> ContextSnapshot:
+    """Read what a prompt may need; raises `ArchiveCorrupt` when the context names what is not there."""
+    whole = SelectionPolicy(request.budget, 0, factor=request.factor)
+    most = int(_READ_SHARE * whole.capacity) if not request.prompt_aware else sys.maxsize
+    newest = archive.context.newest_items(conversation_id, most)
+    sizes = [item.budget_tokens for item in newest.items if isinstance(item, MessageItem)]
+    if beyond := sum(tokens for tokens in sizes if tokens > whole.capacity):  # which are shown in part
+        newest = archive.context.newest_items(conversation_id, most + beyond)
+    items, border = _trim_to_step(newest, whole.step)
+    unread = newest.unread + len(newest.items) - len(items)
+    ids = [item.message_id for item in items if isinstance(item, MessageItem)]
+    stored = archive.context.sketches(ids)
+    names = [item.summary_id for item in items if isinstance(item, SummaryItem)]
+    summaries = archive.summaries.many(names)
+    _raise_missing(conversation_id, set(names).difference(summary.id for summary in summaries))
+    _raise_missing(conversation_id, {f"msg#{id_}" for id_ in ids if id_ not in stored})
+    brief = archive.beside.active_brief(conversation_id)
+    file_ids = [known.file_id for known in stored.values() if known.file_id] if request.stub_payloads else []
+    return ContextSnapshot(
+        items,
+        border,
+        stored,
+        {summary.id: summary for summary in summaries},
+        tuple(render.Pin(f"pin_{pin.id}", pin.content) for pin in archive.beside.pins(conversation_id)),
+        _brief_from_row(brief) if brief else None,
+        archive.beside.newest_seqs(conversation_id) if brief else {},
+        archive.beside.newcomers(conversation_id, brief.id) if brief else frozenset(),
+        archive.beside.files(file_ids) if file_ids else {},
+        restore_turn_payloads(archive, items, vault, whole.capacity),
+        items[newest_user_index(items) or 0].ordinal if items else 0,
+        unread,
+        archive.summaries.changes_below(names) if names else {},
+    )
+
+
+def item_weight(item: ContextItem) -> int:
+    """What an item counts for in steps: by what is stored of it, so that nothing else can change it."""
+    return framed_tokens(item.budget_tokens)
+
+
+def _raise_missing(conversation_id: int, lacking: set[str]) -> None:
+    """A prompt without something that stands in the context is none."""
+    if lacking:
+        raise ArchiveCorrupt(
+            f"the context of conversation {conversation_id} holds {min(lacking)}, which is not in the archive; "
+            "`lcm doctor` says what is missing, `lcm restore` puts a backup back"
+        )
+
+
+def _trim_to_step(newest: NewestItems, step: int) -> tuple[tuple[ContextItem, ...], int]:
+    """What was read, without its oldest messages up to the next whole step; and the weight of all that is out."""
+    border = framed_tokens(newest.unread_budget_tokens, newest.unread)
+    goal = -(-border // step) * step
+    user = newest_user_index(newest.items) or 0
+    items: list[ContextItem] = []
+    for n, item in enumerate(newest.items):
+        if border < goal and newest.first <= n < user and isinstance(item, MessageItem):
+            border += item_weight(item)
+        else:
+            items.append(item)
+    return tuple(items), border
+
+
+def _with_openclaw_format(message: Message) -> Message:
+    """Thinking without a format was stored by lossless-claw: it is OpenClaw's, and may be replayed there."""
+    if message.format != "plain" or not any(isinstance(part, Reasoning) for part in message.parts):
+        return message
+    return replace(message, format="openclaw")
+
+
+def _brief_from_row(row: Any) -> render.FocusBrief:
+    return render.FocusBrief(
+        row.id,
+        row.prompt,
+        row.content,
+        row.tokens,
+        row.target_tokens,
+        row.created_at,
+        row.covered_latest_at,
+        row.covered_message_seq,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateBuilder:
+    """Makes candidates of items. Shorter forms are measured only where they may be needed."""
+
+    material: ContextSnapshot
+    request: AssembleRequest
+    policy: SelectionPolicy
+
+    def candidates(
+        self, items: Sequence[ContextItem], rendered: Mapping[int, Message], sizes: Sequence[int] | None = None
+    ) -> list[ContextCandidate]:
+        """The candidates for `items`, by their true sizes when these are known."""
+        request, messages = self.request, [rendered[item.ordinal] for item in items]
+        groups, open_at = message_groups(messages), unanswered_indices(messages)
+        scores: Sequence[float] = [0.0] * len(items)
+        if request.prompt_aware and request.prompt:
+            scores = relevance_scores(request.prompt, [message.content for message in messages])
+        if sizes is None:
+            pairs = zip(items, messages, strict=True)
+            sizes = [framed_tokens(self.material.estimate(item, message)) for item, message in pairs]
+        user = newest_user_index(items) or 0
+        is_long_turn = 2 * sum(sizes[user:]) > self.policy.capacity
+        newest = len(items) - self.policy.verbatim_in_turn
+        found = []
+        for n, item in enumerate(items):
+            in_turn = is_long_turn and n >= user
+            may_be_cut = (in_turn and (n == user or n >= newest or n in open_at)) or 2 * sizes[n] > self.policy.limit
+            is_message = isinstance(item, MessageItem)
+            found.append(
+                ContextCandidate(
+                    item,
+                    sizes[n],
+                    item_weight(item),
+                    covers_messages=self.material.covered(item),
+                    score=scores[n],
+                    atom=groups[n],
+                    stub_tokens=self._stub(item, messages[n]) if in_turn else None,
+                    least_tokens=self._least(item, messages[n], sizes[n]) if may_be_cut and is_message else None,
+                    reference_tokens=self._reference(item) if may_be_cut and is_message else None,
+                    is_unanswered=n in open_at,
+                    form="reference" if self._is_reference(item) else "verbatim",
+                )
+            )
+        return found
+
+    def _stub(self, item: ContextItem, message: Message) -> int | None:
+        if not isinstance(item, MessageItem) or not message.tool_results:
+            return None
+        return encode_for_model(
+            render.stub_results(message, item.message_id, recall=self.request.recall), self.request.format
+        ).tokens
+
+    def _least(self, item: ContextItem, message: Message, size: int) -> int | None:
+        assert isinstance(item, MessageItem)
+        least = self.material.least(item, message, self.request, MIN_MESSAGE_TOKENS)
+        tokens = self._sent(least)
+        return tokens if tokens < size else None
+
+    def _reference(self, item: ContextItem) -> int | None:
+        if not isinstance(item, MessageItem) or self.material.payloads.get(item.ordinal) is None:
+            return None
+        kept = self.material.exact(item, self.material.kept(item), self.request)
+        return self._sent(kept)
+
+    def _sent(self, message: Message) -> int:
+        return tokens_as_sent(message, encode_for_model(message, self.request.format))
+
+    def _is_reference(self, item: ContextItem) -> bool:
+        """Whether it is in the newest turn, and has a payload that is too much."""
+        payloads = self.material.payloads
+        return item.ordinal in payloads and payloads[item.ordinal] is None

@@ -1,0 +1,761 @@
+"""What strict providers refuse and how it is repaired before anything is sent: each tool call with one result right
+after it, no empty or foreign content.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING, Literal
+
+from lossless.context.render import (
+    answering_results,
+    is_blank,
+    is_thinking_only,
+    is_user_turn,
+    newest_user,
+    open_calls,
+    same_if_unchanged,
+    says_something,
+    with_parts,
+)
+from lossless.formats.reading import is_provider_id
+from lossless.formats.synthetic import MISSING_RESULT, OPENING_TEXT
+from lossless.model.messages import Message, Opaque, Reasoning, Text, ToolCall, ToolResult
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from lossless.model.messages import ModelIdentity, Part
+
+#: Hosts recognise this text, so it is the reference's, letter for letter.
+SYNTHETIC_RESULT = MISSING_RESULT
+#: Stop reasons of an answer that broke off: its calls were never meant to run.
+BROKEN_OFF_REASONS = frozenset({"error", "aborted"})
+
+
+def is_synthetic(result: ToolResult) -> bool:
+    """Whether a result was put in by a repair, of ours or of a host's."""
+    return result.text == SYNTHETIC_RESULT
+
+
+def is_paired(messages: Sequence[Message], *, item_style: bool = False) -> bool:
+    """Whether each call surely has its result right after it, so that `repair_pairs` would change nothing.
+
+    A cheap proof: False only says that it is for `repair_pairs` to find out.
+    """
+    called: set[str | None] = {None}
+    awaited: set[str | None] = set()
+    before = ""
+    for message in messages:
+        if not message.parts:
+            if message.role == "tool" or (awaited and not (item_style and message.role == before == "assistant")):
+                return False
+        elif message.role == "assistant":
+            if (awaited and not (item_style and before == "assistant")) or not _calls_once(message, called, awaited):
+                return False
+        elif not _answers_once(message, awaited):
+            return False
+        before = message.role
+    return not awaited
+
+
+def _calls_once(message: Message, called: set[str | None], awaited: set[str | None]) -> bool:
+    """Whether an assistant's calls are new and in place; they are awaited from now on."""
+    calls = message.tool_calls
+    if not calls:
+        return not message.tool_results
+    ids = {call.id for call in calls}
+    if len(ids) < len(calls) or not called.isdisjoint(ids) or message.stop_reason in BROKEN_OFF_REASONS:
+        return False
+    if message.tool_results or (len(calls) == 1 and _thinks_after(message.parts, calls[0])):
+        return False
+    called |= ids
+    awaited |= ids
+    return True
+
+
+def _thinks_after(parts: Sequence[Part], call: ToolCall) -> bool:
+    return any(isinstance(part, Reasoning) for part in parts[parts.index(call) :])
+
+
+def _answers_once(message: Message, awaited: set[str | None]) -> bool:
+    """Whether what a tool or a user brings are results that are awaited, and no longer, before all else."""
+    results = message.tool_results
+    if not results:
+        return not awaited and message.role != "tool" and not message.tool_calls
+    ids = {result.call_id for result in results}
+    if message.role == "system" or len(ids) < len(results) or not ids <= awaited:
+        return False
+    awaited -= ids
+    rest = () if message.role == "tool" else message.parts[len(results) :]
+    return not rest or not (awaited or any(isinstance(part, ToolResult) for part in rest))
+
+
+def repair_pairs(messages: tuple[Message, ...], *, item_style: bool = False) -> tuple[Message, ...]:
+    """Messages in which each call has exactly one result right after it; the same tuple when nothing changed.
+
+    Real results beat synthetic ones wherever they stand; repeated calls and results, and results without a
+    call, are dropped; a call without an id gets one, an id that a later turn used again is renamed.
+    `item_style`: neighbouring assistant messages are one turn, as in the Responses API. Idempotent.
+    """
+    renamed = _rename_reused(_name_nameless(messages), item_style)
+    cleaned, broken = _clean_calls(renamed)
+    owner = {call.id: i for i, message in enumerate(cleaned) if message for call in open_calls(message)}
+    chosen = _choose_results(cleaned, owner, broken)
+    return same_if_unchanged(messages, _emit(cleaned, chosen, item_style))
+
+
+def _name_nameless(messages: tuple[Message, ...]) -> list[Message]:
+    """Give ids to calls that came without, and to the nameless results right after them, in order."""
+    taken: set[str | None] = set()
+    waiting: list[str] = []
+    out: list[Message] = []
+    for message in messages:
+        taken.update(_ids(message))
+        if not answering_results(message):
+            waiting = []
+        parts: list[Part] = []
+        for part in message.parts:
+            if isinstance(part, ToolCall) and part.id is None and message.role == "assistant":
+                waiting.append(_fresh_id(f"call_{part.name}", taken))
+                parts.append(replace(part, id=waiting[-1]))
+            elif isinstance(part, ToolResult) and part.call_id is None and waiting:
+                parts.append(replace(part, call_id=waiting.pop(0)))
+            else:
+                parts.append(part)
+        out.append(message if tuple(parts) == message.parts else with_parts(message, parts))
+    return out
+
+
+def _ids(message: Message) -> set[str | None]:
+    return {call.id for call in message.tool_calls} | {result.call_id for result in message.tool_results}
+
+
+def _rename_reused(messages: Sequence[Message], item_style: bool) -> list[Message]:
+    """Give a fresh id to a call that repeats the id of an answered one and has a result of its own."""
+    taken: set[str | None] = set()
+    alias: dict[str | None, str] = {}
+    is_answered: dict[str, bool] = {}
+    out: list[Message] = []
+    for index, message in enumerate(messages):
+        taken |= _ids(message)
+        calls = open_calls(message) if message.stop_reason not in BROKEN_OFF_REASONS else ()
+        ids = {call.id for call in calls if call.id is not None}
+        repeated = {id for id in ids if is_answered.get(id)}
+        if repeated:
+            repeated &= _section_ids(messages, index, item_style)
+        for id in sorted(repeated):
+            alias[id] = _fresh_id(id, taken)
+        is_answered.update({id: False for id in ids if id in repeated or id not in is_answered})
+        is_answered.update({r.call_id: True for r in answering_results(message) if r.call_id in is_answered})
+        out.append(_renamed(message, alias, repeated) if alias else message)
+    return out
+
+
+def _renamed(message: Message, alias: Mapping[str | None, str], calls: AbstractSet[str]) -> Message:
+    results = answering_results(message)
+
+    def rename(part: Part) -> Part:
+        if isinstance(part, ToolCall) and part.id in calls:
+            return replace(part, id=alias[part.id])
+        if isinstance(part, ToolResult) and part.call_id in alias and part in results:
+            return replace(part, call_id=alias[part.call_id])
+        return part
+
+    parts = tuple(map(rename, message.parts))
+    return message if parts == message.parts else with_parts(message, parts)
+
+
+def _fresh_id(id: str, taken: set[str | None]) -> str:
+    """`id`, or with a number behind it; unlike any id so far, so that what comes later does not change it."""
+    name, number = id, 1
+    while name in taken:
+        number += 1
+        name = f"{id}__{number}"
+    taken.add(name)
+    return name
+
+
+def _section_ids(messages: Sequence[Message], index: int, item_style: bool) -> set[str | None]:
+    """Ids of the results between the assistant at `index` and the next one that calls a tool."""
+    found: set[str | None] = set()
+    is_same_turn = item_style
+    for message in messages[index + 1 :]:
+        is_same_turn = is_same_turn and message.role == "assistant"
+        if open_calls(message) and not is_same_turn:
+            break
+        found.update(result.call_id for result in answering_results(message))
+    return found
+
+
+def _clean_calls(messages: Sequence[Message]) -> tuple[list[Message | None], set[str | None]]:
+    """Calls once each, none of a broken-off answer; None where nothing is left. And the broken-off ids."""
+    claimed: set[str | None] = {None}
+    broken: set[str | None] = set()
+    out: list[Message | None] = []
+    for message in messages:
+        calls = open_calls(message)
+        if calls and message.stop_reason in BROKEN_OFF_REASONS:
+            ids = {call.id for call in calls}
+            broken |= ids
+            out.append(_with_calls(message, ids, set(ids)))
+        elif calls:
+            out.append(_with_calls(message, {call.id for call in calls}, claimed))
+        else:
+            out.append(message)
+    return out, broken
+
+
+def _with_calls(message: Message, ids: set[str | None], claimed: set[str | None]) -> Message | None:
+    """The message with those of its open calls (`ids`) that are not claimed yet; claims them."""
+    kept: list[Part] = []
+    for part in message.parts:
+        if isinstance(part, ToolCall) and part.id in ids:
+            if part.id in claimed:
+                continue
+            claimed.add(part.id)
+        kept.append(part)
+    places = [i for i, part in enumerate(kept) if isinstance(part, ToolCall)]
+    parts = _thinking_first(kept, places[0]) if len(places) == 1 else tuple(kept)
+    if parts == message.parts:
+        return message
+    changed = with_parts(message, parts)
+    return changed if says_something(changed) else None
+
+
+def _thinking_first(parts: Sequence[Part], call: int) -> tuple[Part, ...]:
+    """Thinking that stands after a lone call moves before it."""
+    late = tuple(part for part in parts[call:] if isinstance(part, Reasoning))
+    rest = tuple(part for part in parts[call:] if not isinstance(part, Reasoning))
+    return (*parts[:call], *late, *rest)
+
+
+@dataclass(frozen=True, slots=True)
+class _FoundResult:
+    """A result and the index of the message that holds it."""
+
+    index: int
+    result: ToolResult
+
+
+def _choose_results(
+    messages: Sequence[Message | None], owner: Mapping[str | None, int], broken: AbstractSet[str | None]
+) -> dict[str | None, _FoundResult]:
+    """One result for each call: the last real one after it, else a real one before it, else a synthetic one.
+
+    A later result under an id that hosts use again is that of another call, unless nothing was said in between.
+    """
+    best: dict[str | None, tuple[int, _FoundResult]] = {}
+    for index, message in enumerate(messages):
+        for result in answering_results(message) if message else ():
+            call = owner.get(result.call_id)
+            if call is None or (index < call and result.call_id in broken):
+                continue
+            rank = 2 if is_synthetic(result) else int(index < call)
+            before = best[result.call_id][0] if result.call_id in best else rank + 1
+            is_later = rank == before == 0 and (is_provider_id(result.call_id) or _follows(messages, call, index))
+            if rank < before or is_later:
+                best[result.call_id] = rank, _FoundResult(index, result)
+    return {id: found for id, (_, found) in best.items()}
+
+
+def _follows(messages: Sequence[Message | None], call: int, index: int) -> bool:
+    """Whether there are only results between a call and a message."""
+    return all(message is None or answering_results(message) for message in messages[call + 1 : index])
+
+
+def _emit(
+    messages: Sequence[Message | None], chosen: Mapping[str | None, _FoundResult], item_style: bool
+) -> Iterator[Message]:
+    index = 0
+    while index < len(messages):
+        end = _turn_end(messages, index, chosen) if item_style else index + 1
+        turn = [message for message in messages[index:end] if message is not None]
+        calls = [call for message in turn for call in open_calls(message)]
+        yield from filter(None, map(_leftover, turn))
+        if calls:
+            settled = _results_end(messages, end, calls, chosen)
+            if settled is None:
+                yield from _gather_results(messages, turn[-1], calls, chosen)
+            else:
+                yield from filter(None, messages[end:settled])
+                end = settled
+        index = end
+
+
+def _turn_end(messages: Sequence[Message | None], start: int, chosen: Mapping[str | None, _FoundResult]) -> int:
+    """Where a row of assistant messages ends; words after calls that nobody answered are a new turn."""
+    end, asked = start, set[str | None]()
+    while end < len(messages) and ((message := messages[end]) is None or message.role == "assistant"):
+        calls = {call.id for call in open_calls(message)} if message else set()
+        if asked and message and not calls and asked.isdisjoint(chosen):
+            break
+        asked |= calls
+        end += 1
+    return max(end, start + 1)
+
+
+def _results_end(
+    messages: Sequence[Message | None],
+    start: int,
+    calls: Sequence[ToolCall],
+    chosen: Mapping[str | None, _FoundResult],
+) -> int | None:
+    """Where the results end, if those of `calls` already stand in order at `start`; else None."""
+    awaited = {call.id for call in calls}
+    for index in range(start, len(messages)):
+        message = messages[index]
+        if message is None or message.role == "assistant" or not awaited:
+            break
+        results = answering_results(message)
+        mine = {r.call_id for r in results if r.call_id in awaited and chosen[r.call_id].result is r}
+        rest = () if message.role == "tool" else message.parts[len(results) :]
+        if not results or len(mine) != len(results) or any(isinstance(part, ToolResult) for part in rest):
+            break
+        awaited -= mine
+        if rest or not awaited:
+            return None if awaited else index + 1
+    return None
+
+
+def _gather_results(
+    messages: Sequence[Message | None],
+    asked: Message,
+    calls: Sequence[ToolCall],
+    chosen: Mapping[str | None, _FoundResult],
+) -> Iterator[Message]:
+    """The results of `calls` in call order; in one message where the format wants them so."""
+    found = [chosen.get(call.id) or _FoundResult(-1, _missing(call)) for call in calls]
+    sources = [message for f in found if f.index >= 0 and (message := messages[f.index])]
+    together = next((s for s in sources if s.role == "user" or s.format == "anthropic"), None)
+    if together is not None:
+        yield _carrying(together, tuple(f.result for f in found))
+        return
+    for index, group in groupby(found, key=lambda f: f.index):
+        results = tuple(f.result for f in group)
+        source = messages[index] if index >= 0 else None
+        if source is not None:
+            yield _carrying(source, results)
+        else:
+            blank = Message(role="tool", content="", format=asked.format)
+            yield from (with_parts(blank, (result,)) for result in results)
+
+
+def _carrying(source: Message, results: tuple[ToolResult, ...]) -> Message:
+    """A tool's own message goes whole, with the images in it; from any other only the results go."""
+    whole = source.tool_results if source.role == "tool" else source.parts
+    return source if whole == results else with_parts(source, results)
+
+
+def _missing(call: ToolCall) -> ToolResult:
+    return ToolResult(call_id=call.id, name=call.name, text=SYNTHETIC_RESULT, is_error=True)
+
+
+def _leftover(message: Message) -> Message | None:
+    """A message without its results; a result that names no call stays as an assistant's words."""
+    results = answering_results(message)
+    is_unread = any(isinstance(part, Opaque) for part in message.parts)
+    if not results and (message.role != "tool" or is_unread):
+        return message
+    nameless = any(result.call_id is None for result in results) or not results
+    if message.role == "tool" and not nameless:
+        return None
+    kept = [
+        Text(part.text) if isinstance(part, ToolResult) and part in results else part
+        for part in message.parts or (Text(message.content),)
+        if not (isinstance(part, ToolResult) and part in results and part.call_id is not None)
+    ]
+    changed = with_parts(message, kept, role="assistant" if message.role == "tool" else None)
+    return changed if says_something(changed) else None
+
+
+def message_groups(messages: Sequence[Message]) -> tuple[int, ...]:
+    """For each message the index of the first message of its atom.
+
+    A result belongs to the nearest call before it that has its id, else to the first one after it; thinking
+    that is a message of its own belongs to the assistant's message after it.
+    """
+    root = list(range(len(messages)))
+    for one, other in _links(messages):
+        low, high = sorted((_first(root, one), _first(root, other)))
+        root[high] = low
+    return tuple(_first(root, index) for index in root)
+
+
+def _first(root: Sequence[int], index: int) -> int:
+    while root[index] != index:
+        index = root[index]
+    return index
+
+
+def _links(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
+    owner: dict[str, int] = {}
+    early: dict[str, list[int]] = {}
+    for index, message in enumerate(messages):
+        if index and message.role == "assistant" and _thinks_ahead(messages[index - 1]):
+            yield index - 1, index
+        if not message.parts:
+            continue
+        for call in open_calls(message):
+            if call.id is not None:
+                owner[call.id] = index
+                yield from ((result, index) for result in early.pop(call.id, ()))
+        for result in answering_results(message):
+            if result.call_id in owner:
+                yield owner[result.call_id], index
+            elif result.call_id is not None:
+                early.setdefault(result.call_id, []).append(index)
+        for id in _unread_ids(message):
+            yield owner.setdefault(id, index), index
+
+
+def _unread_ids(message: Message) -> Iterator[str]:
+    """The call ids inside blocks that no codec knows, such as a provider's own tools."""
+    for part in message.parts:
+        raw = part.raw if isinstance(part, Opaque) else None
+        id = raw.get("call_id") if isinstance(raw, Mapping) else None
+        if isinstance(id, str):
+            yield id
+
+
+def _thinks_ahead(message: Message) -> bool:
+    return bool(message.parts) and message.role == "assistant" and not says_something(message)
+
+
+def unanswered_indices(messages: Sequence[Message]) -> frozenset[int]:
+    """Indices of the messages with a call that no message answers."""
+    with_parts = [(index, message) for index, message in enumerate(messages) if message.parts]
+    answered = {result.call_id for _, message in with_parts for result in answering_results(message)}
+    calls = ((index, call.id) for index, message in with_parts for call in open_calls(message))
+    return frozenset(index for index, id in calls if id not in answered)
+
+
+def drop_unanswered(
+    messages: tuple[Message, ...], tail_start: int, answered_elsewhere: AbstractSet[str] = frozenset()
+) -> tuple[Message, ...]:
+    """Without the calls whose result did not come along; the same tuple when there are none.
+
+    Before `tail_start` every call without a later result goes. In the tail only a call whose real result
+    exists elsewhere goes; any other is left for `repair`, which tells the model that its result is missing.
+    """
+    later: set[str | None] = set()
+    kept: list[Message] = []
+    for index in range(len(messages) - 1, -1, -1):
+        message = messages[index]
+        later.update(result.call_id for result in answering_results(message))
+        gone = {
+            call.id
+            for call in open_calls(message)
+            if call.id not in later and (index < tail_start or call.id in answered_elsewhere)
+        }
+        changed = _without_calls(message, gone) if gone else message
+        if changed is not None:
+            kept.append(changed)
+    return same_if_unchanged(messages, reversed(kept))
+
+
+def _without_calls(message: Message, ids: AbstractSet[str | None]) -> Message | None:
+    left = [part for part in message.parts if not (isinstance(part, ToolCall) and part.id in ids)]
+    changed = with_parts(message, left)
+    return changed if says_something(changed) else None
+
+
+#: Stands where a provider wants a user to speak and none does.
+OPENING_MESSAGE = Message(role="user", content=OPENING_TEXT)
+
+ProblemCode = Literal[
+    "call-without-id", "duplicate-call", "unanswered-call", "orphan-result", "duplicate-result",
+    "results-not-first", "empty-content", "blank-text", "thinking-only", "foreign-block",
+    "no-user", "first-not-user", "system-inside", "trailing-assistant",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderRules:
+    """What one kind of request demands."""
+
+    #: Formats whose thinking and unknown blocks this provider can read.
+    native: frozenset[str]
+    starts_with_user: bool = False
+    system_apart: bool = False
+    #: Each block is an item of its own: an assistant's turn may span several messages.
+    item_style: bool = False
+    thinking_is_signed: bool = False
+    #: A host that talks to providers itself: it keeps thinking apart by model, if it knows the model.
+    is_host: bool = False
+
+
+PROVIDER_RULES: dict[str, ProviderRules] = {
+    "openai-chat": ProviderRules(frozenset({"openai-chat"})),
+    "openai-responses": ProviderRules(frozenset({"openai-responses"}), item_style=True),
+    "anthropic": ProviderRules(
+        frozenset({"anthropic"}), starts_with_user=True, system_apart=True, thinking_is_signed=True
+    ),
+}
+
+
+def provider_rules(provider: str) -> ProviderRules:
+    """The demands of a provider, or of a host's format."""
+    return PROVIDER_RULES.get(provider) or ProviderRules(frozenset({provider}), is_host=True)
+
+
+@dataclass(frozen=True, slots=True)
+class MessageProblem:
+    """Something that a strict provider would refuse, and at which message."""
+
+    code: ProblemCode
+    index: int | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRepair:
+    """A kind of repair and how often it was made."""
+
+    what: str
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ValidMessages:
+    """Messages that a strict provider takes, and what was repaired to get there."""
+
+    messages: tuple[Message, ...]
+    repairs: tuple[MessageRepair, ...] = ()
+
+
+# --- looking --------------------------------------------------------------------------------------
+
+
+def find_problems(
+    messages: Sequence[Message],
+    provider: str,
+    *,
+    model: ModelIdentity | None = None,
+    allow_trailing_assistant: bool = False,
+) -> list[MessageProblem]:
+    """Everything in `messages` that the provider would refuse; empty when it may be sent.
+
+    System messages at the start stand apart and are not part of the talk.
+    """
+    shape = provider_rules(provider)
+    start = _first_after_system(messages)
+    found = [*_pairing_problems(messages, shape), *_content_problems(messages, shape, model)]
+    if not any(map(is_user_turn, messages)):
+        found.append(MessageProblem("no-user"))
+    if shape.starts_with_user and start < len(messages) and messages[start].role != "user":
+        found.append(MessageProblem("first-not-user", start, messages[start].role))
+    if shape.system_apart:
+        found += [
+            MessageProblem("system-inside", i) for i in range(start, len(messages)) if messages[i].role == "system"
+        ]
+    if messages and messages[-1].role == "assistant" and not allow_trailing_assistant:
+        found.append(MessageProblem("trailing-assistant", len(messages) - 1))
+    return found
+
+
+def _first_after_system(messages: Sequence[Message]) -> int:
+    return next((i for i, message in enumerate(messages) if message.role != "system"), len(messages))
+
+
+def _pairing_problems(messages: Sequence[Message], shape: ProviderRules) -> Iterator[MessageProblem]:
+    called: set[str | None] = set()
+    awaited: dict[str | None, int] = {}
+    done: set[str | None] = set()
+    may_call = True
+    for index, message in enumerate(messages):
+        calls, results = open_calls(message), answering_results(message)
+        goes_on = shape.item_style and message.role == "assistant" and may_call
+        if not results and not goes_on:
+            yield from (MessageProblem("unanswered-call", at, str(id)) for id, at in awaited.items())
+            awaited, done = {}, set()
+        for result in results:
+            known = result.call_id in awaited
+            if not known:
+                yield MessageProblem("duplicate-result" if result.call_id in done else "orphan-result", index)
+            awaited.pop(result.call_id, None)
+            done.add(result.call_id)
+        if results and message.role == "user":
+            if any(isinstance(part, ToolResult) for part in message.parts[len(results) :]):
+                yield MessageProblem("results-not-first", index)
+            if len(message.parts) > len(results):
+                yield from (MessageProblem("unanswered-call", at, str(id)) for id, at in awaited.items())
+                awaited = {}
+        for call in calls:
+            if call.id is None or call.id in called:
+                yield MessageProblem("call-without-id" if call.id is None else "duplicate-call", index, call.name)
+            awaited[call.id] = index
+            called.add(call.id)
+        may_call = message.role == "assistant"
+    yield from (MessageProblem("unanswered-call", at, str(id)) for id, at in awaited.items())
+
+
+def _content_problems(
+    messages: Sequence[Message], shape: ProviderRules, model: ModelIdentity | None
+) -> Iterator[MessageProblem]:
+    for index, message in enumerate(messages):
+        if is_thinking_only(message):
+            if not _thinks_for_next(messages, index, shape):
+                yield MessageProblem("thinking-only", index)
+        elif not says_something(message):
+            yield MessageProblem("empty-content", index, message.role)
+        elif any(map(is_blank, message.parts)):
+            yield MessageProblem("blank-text", index)
+        if _foreign(message, shape, model):
+            yield MessageProblem("foreign-block", index)
+
+
+def _foreign(message: Message, shape: ProviderRules, model: ModelIdentity | None) -> list[Reasoning | Opaque]:
+    """The blocks that only their own format, and of thinking only its own model, can read.
+
+    A message in the provider's own format that names no model is taken to be of the model in use.
+    """
+    bound = [part for part in message.parts if isinstance(part, (Reasoning, Opaque))]
+    if message.format not in shape.native:
+        return bound
+    made_by = message.identity
+    thinking = [part for part in bound if isinstance(part, Reasoning)]
+    if shape.is_host:
+        return [part for part in thinking if part.signature and made_by is None]
+    if made_by is None or model is None or _same_model(made_by, model):
+        return [part for part in thinking if shape.thinking_is_signed and not part.signature]
+    return list(thinking)
+
+
+def _same_model(one: ModelIdentity, other: ModelIdentity) -> bool:
+    return (one.provider, one.api, one.model) == (other.provider, other.api, other.model)
+
+
+def _thinks_for_next(messages: Sequence[Message], index: int, shape: ProviderRules) -> bool:
+    """Whether thinking that is an item of its own belongs to the assistant's item after it."""
+    after = index + 1
+    return shape.item_style and after < len(messages) and messages[after].role == "assistant"
+
+
+# --- repairing ------------------------------------------------------------------------------------
+
+
+def make_valid(
+    messages: tuple[Message, ...],
+    provider: str,
+    *,
+    model: ModelIdentity | None = None,
+    allow_trailing_assistant: bool = False,
+    tail_start: int = 0,
+    answered_elsewhere: AbstractSet[str] = frozenset(),
+) -> ValidMessages:
+    """The messages as the provider takes them; the same tuple when nothing was wrong.
+
+    `tail_start` is the index of the fresh tail: before it, a call whose result was left out goes; in it, only
+    one whose result is `answered_elsewhere` in the archive. No word of the newest user message and of what
+    follows it is changed: there, only pairs, empty content and foreign blocks are put right.
+    """
+    shape = provider_rules(provider)
+    paired = partial(is_paired, item_style=shape.item_style)
+    log: list[MessageRepair] = []
+
+    def step(name: str, work: Callable[[tuple[Message, ...]], tuple[Message, ...]]) -> None:
+        nonlocal messages
+        before, messages = messages, work(messages)
+        if messages is not before:
+            log.extend(_described(name, before, messages))
+
+    step("unanswered", lambda m: m if paired(m) else drop_unanswered(m, tail_start, answered_elsewhere))
+    step("foreign blocks", lambda m: _drop_foreign_blocks(m, shape, model))
+    step("pairs", lambda m: m if paired(m) else repair_pairs(m, item_style=shape.item_style))
+    step("empty content", lambda m: _without_blanks(m, shape))
+    step("system", lambda m: _system_apart(m) if shape.system_apart else m)
+    if not allow_trailing_assistant:
+        step("trailing assistant", _without_trailing_assistant)
+    step("opening", lambda m: _with_opening(m, shape))
+    return ValidMessages(messages, tuple(log))
+
+
+def _drop_foreign_blocks(
+    messages: tuple[Message, ...], shape: ProviderRules, model: ModelIdentity | None
+) -> tuple[Message, ...]:
+    """Without foreign blocks; a host, which keeps thinking apart itself, only loses loose signatures."""
+
+    def change(message: Message) -> Message | None:
+        foreign = _foreign(message, shape, model) if message.parts else []
+        if not foreign:
+            return message
+        if shape.is_host and message.format in shape.native:
+            return with_parts(message, [_unsigned(p) if p in foreign else p for p in message.parts])
+        parts = [part for part in message.parts if part not in foreign]
+        if message.content.strip() and not any(isinstance(part, (Text, ToolResult)) for part in parts):
+            parts.append(Text(message.content))
+        return with_parts(message, parts) if parts else None
+
+    return same_if_unchanged(messages, filter(None, map(change, messages)))
+
+
+def _unsigned(part: Part) -> Part:
+    return replace(part, signature=None) if isinstance(part, Reasoning) else part
+
+
+def _without_blanks(messages: tuple[Message, ...], shape: ProviderRules) -> tuple[Message, ...]:
+    """Without blank blocks and messages that say nothing; from the end, as thinking leans on what follows."""
+    kept: list[Message] = []
+    for message in reversed(messages):
+        if message.parts and any(map(is_blank, message.parts)):
+            message = with_parts(message, [part for part in message.parts if not is_blank(part)])
+        if says_something(message) or (is_thinking_only(message) and _thinks_for_next([message, *kept[-1:]], 0, shape)):
+            kept.append(message)
+    return same_if_unchanged(messages, reversed(kept))
+
+
+def _system_apart(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """System messages inside the talk are said by the user instead; those before it stand apart."""
+    start = _first_after_system(messages)
+    if not any(message.role == "system" for message in messages[start:]):
+        return messages
+    inside = (
+        Message("user", m.content, created_at=m.created_at) if m.role == "system" else m for m in messages[start:]
+    )
+    return (*messages[:start], *inside)
+
+
+def _without_trailing_assistant(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    end = len(messages)
+    while end and messages[end - 1].role == "assistant":
+        end -= 1
+    return messages if end == len(messages) else messages[:end]
+
+
+def _with_opening(messages: tuple[Message, ...], shape: ProviderRules) -> tuple[Message, ...]:
+    start = _first_after_system(messages)
+    has_user = newest_user(messages) is not None
+    first_is_user = start < len(messages) and messages[start].role == "user"
+    if has_user and (first_is_user or not shape.starts_with_user):
+        return messages
+    return (*messages[:start], OPENING_MESSAGE, *messages[start:])
+
+
+def _described(name: str, before: Sequence[Message], after: Sequence[Message]) -> Iterator[MessageRepair]:
+    """What a step did, counted."""
+    if name != "pairs":
+        yield MessageRepair(name, max(1, len({id(m) for m in before} - {id(m) for m in after})))
+        return
+    old, new = _count_pairs(before), _count_pairs(after)
+    for what in ("call removed", "result removed"):
+        if old[what] > new[what]:
+            yield MessageRepair(what, old[what] - new[what])
+    if new["missing result noted"] > old["missing result noted"]:
+        yield MessageRepair("missing result noted", new["missing result noted"] - old["missing result noted"])
+    if old == new:
+        yield MessageRepair("results moved to their calls")
+
+
+def _count_pairs(messages: Sequence[Message]) -> Counter[str]:
+    results = [result for message in messages for result in answering_results(message)]
+    return Counter({
+        "call removed": sum(len(open_calls(message)) for message in messages),
+        "result removed": sum(not is_synthetic(result) for result in results),
+        "missing result noted": sum(map(is_synthetic, results)),
+    })  # fmt: skip

@@ -1,1 +1,0 @@
-"""Looking after an archive: finding what is broken, and what helps."""

@@ -1,0 +1,319 @@
+"""Shared by the framework adapters: sync a framework's messages with the archive, fit a prompt, convert content
+blocks, and name the extra to install when a package is missing.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+import warnings
+from base64 import b64encode
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lossless.context.render import CARRIED
+from lossless.errors import BadInput, NotFound
+from lossless.model.context import MessageItem
+from lossless.model.conversations import Session
+from lossless.model.records import ContextChange
+from lossless.providers.token_limits import (
+    REFUSED_SHARE,
+    conversation_budget,
+    parse_too_long,
+    recall_result,
+    recall_text,
+    recall_tool_tokens,
+    shows_all,
+    window_tokens,
+)
+from lossless.recall.tools import TOOLS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from lossless.context.run import Assembled
+    from lossless.engine import Engine
+    from lossless.model.messages import Message, StoredMessage
+    from lossless.recall.tools import Tool
+
+
+@contextmanager
+def extra(name: str) -> Iterator[None]:
+    """Around the imports of a host's package: when it is missing, the error says what to install."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        missing = f"{name} is not installed (no module {error.name!r}): pip install 'lossless[{name}]'"
+        raise ModuleNotFoundError(missing, name=error.name) from None
+
+
+Block = dict[str, Any]
+
+
+def text_block(text: str) -> Block:
+    """A block of text."""
+    return {"type": "text", "text": text}
+
+
+def media_block(kind: str | None, data: bytes | str, name: str | None = None) -> Block:
+    """A block with the bytes of a picture, or of a file of another kind; a text is base64 already."""
+    kind = kind or "application/octet-stream"
+    address = f"data:{kind};base64,{data if isinstance(data, str) else b64encode(data).decode()}"
+    if kind.startswith("image/"):
+        return {"type": "image_url", "image_url": {"url": address}}
+    return {"type": "file", "file": {"file_data": address, "filename": name or kind.replace("/", ".")}}
+
+
+def mention_block(what: str, *known: object) -> Block:
+    """A block of text in the place of something that lies elsewhere, or that nobody here can read.
+
+    >>> mention_block("video", "https://example.org/a.mp4", None)
+    {'type': 'text', 'text': '[video: https://example.org/a.mp4]'}
+    """
+    told = ", ".join(str(one) for one in known if one)
+    return text_block(f"[{what}: {told}]" if told else f"[{what}]")
+
+
+def chat_content(blocks: Iterable[Block]) -> str | list[Block]:
+    """The content of a chat message: one text where there is nothing else."""
+    found = list(blocks)
+    if all(block["type"] == "text" for block in found):
+        return "\n".join(block["text"] for block in found)
+    return found
+
+
+Raw = dict[str, Any]
+#: How the ids of messages begin in a receipt.
+_MESSAGE = "msg#"
+#: Where frameworks have what is sent of a tool.
+_DEFINITION = (
+    "name", "description", "params_json_schema", "parameters_json_schema", "input_schema", "inputSchema"
+)  # fmt: skip
+#: What a recall tool returns takes at most one in so many parts of a prompt.
+ANSWER_SHARE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSync:
+    """Syncs windows of one framework's messages and gives back what a model shall see."""
+
+    engine: Engine
+    #: The framework; of what others have stored in the same session, only the words are read.
+    kind: str
+    #: Tokens that a prompt may have; else the setting `defaultTokenBudget`.
+    budget: int | None = None
+    #: What the last request of each session had, by our estimate, until its reply is there.
+    sent: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_budget(self.budget)
+
+    def fit(
+        self,
+        session: Session,
+        window: Sequence[Raw],
+        beside: int = 0,
+        model: str | None = None,
+    ) -> tuple[Message, ...] | None:
+        """Store what the window adds, and the messages to send instead of it; None when it is sent as it is.
+
+        So many tokens are sent `beside` it: system prompts that are not in it, and tools.
+        """
+        there = conversation_budget(self.size, beside=beside)
+        report = self.engine.after_turn(
+            session, window=window, budget=self.size, beside=beside, whole=True, model=model
+        ).append
+        if report.conversation_id is None or report.blocked is not None:
+            return None
+        who = report.conversation or session
+        capacity = self.engine.host.history_budget(who, budget=self.size, beside=beside, model=model).tokens
+        self.sent[session.name] = window_tokens(window)
+        if shows_all(self.engine, report, window) and self.sent[session.name] <= capacity:
+            warn_over_budget(there.over, there.why_over)
+            return None
+        try:
+            made = self.engine.assemble(
+                session, budget=self.size, beside=beside, allow_trailing_assistant=True, model=model, fold=True
+            )
+        except NotFound:
+            return None
+        self.sent[session.name] = made.tokens
+        warn_over_budget(there.over + made.receipt.over, there.why_over or made.receipt.why_over)
+        return self._kept_together(self._with_references(made))
+
+    def turn(
+        self, session: Session, window: Sequence[Raw], prompt_tokens: int | None = None, beside: int = 0,
+        model: str | None = None,
+    ) -> None:  # fmt: skip
+        """Store a window that ends with a reply, learn from what was counted, and see whether it is time to fold."""
+        self.engine.after_turn(
+            session,
+            window=window,
+            budget=self.size,
+            beside=beside,
+            observed_tokens=prompt_tokens,
+            whole=True,
+            model=model,
+            sent=self.sent.pop(session.name, None),
+        )
+
+    def refused(self, session: Session, error: BaseException, beside: int = 0, model: str | None = None) -> None:
+        """A request failed: where it was too long by the provider's count, the next one is shorter."""
+        found, sent = parse_too_long(str(error)), self.sent.pop(session.name, None)
+        if found is not None and self.engine.archive.conversations.find(session) is not None:
+            counted = found.prompt or int(REFUSED_SHARE * self.size)
+            self.engine.host.refused(
+                session, prompt_tokens=counted, sent=sent, budget=self.size, model=model, beside=beside
+            )
+
+    @property
+    def size(self) -> int:
+        """Tokens that a prompt may have."""
+        return self.budget or self.engine.settings.default_token_budget
+
+    def carrying(self, chat: Raw, own: Any) -> Raw:
+        """A chat message that carries what it came from."""
+        return chat | {CARRIED: {self.kind: plain_json(own)}}
+
+    def own(self, message: Message) -> Any:
+        """What a message carries of this framework; None for what we wrote, and for what came another way."""
+        return None if message.body is None else (message.body.get(CARRIED) or {}).get(self.kind)  # type: ignore[union-attr]
+
+    def _with_references(self, made: Assembled) -> list[Message]:
+        """The messages; one that a file stands in does not carry the framework's own, which is as large as ever."""
+        archive = self.engine.archive
+        ids = [int(id_.removeprefix(_MESSAGE)) for id_, _ in made.receipt.included if id_.startswith(_MESSAGE)]
+        with archive.reading():
+            filed = archive.messages.many(list(archive.files.recipes(ids)), exact=False)
+        references = {stored.message.content for stored in filed}
+        return [replace(one, body=None) if one.content in references else one for one in made.parts]
+
+    def _kept_together(self, messages: Sequence[Message]) -> tuple[Message, ...]:
+        """Messages that came as one carry it only while none of them has changed: else each stands for itself."""
+        made: list[Message] = []
+        for run in _runs(messages):
+            own = [self.own(message) for message in run]
+            is_broken = None in own and {} in own
+            made += [replace(message, body=None) if is_broken else message for message in run]
+        return tuple(made)
+
+    def call(self, session: Session | None, name: str, args: Any) -> str:
+        """Use a recall tool; its answer leaves room for more."""
+        return recall_text(self.engine, session, name, args, self.size // ANSWER_SHARE)
+
+    @property
+    def tools(self) -> tuple[Tool, ...]:
+        """The recall tools, to be declared in the framework's way."""
+        return TOOLS
+
+
+def _runs(messages: Sequence[Message]) -> list[list[Message]]:
+    """Messages by what may have come as one: the results of tools that follow each other, and what follows them."""
+    runs: list[list[Message]] = []
+    for message in messages:
+        goes_on = bool(runs) and bool(runs[-1][-1].tool_results) and message.role in ("tool", "user")
+        runs[-1].append(message) if goes_on else runs.append([message])
+    return runs
+
+
+def warn_over_budget(over: int, why: str) -> None:
+    """Warn that a prompt is larger than the budget, when it is."""
+    if over > 0:
+        warnings.warn(f"this prompt is {over:,} tokens over its budget: {why}", RuntimeWarning, stacklevel=4)
+
+
+def messages_with_warning(made: Assembled) -> list[Raw]:
+    """The messages of a prompt; with a warning when they are more than its budget."""
+    warn_over_budget(made.receipt.over, made.receipt.why_over)
+    return made.messages
+
+
+def frame_tokens(messages: Sequence[Raw], counted: int | None) -> int:
+    """What is sent beside messages, when somebody has counted a whole prompt; else what we add ourselves."""
+    return recall_tool_tokens(policy=False) if counted is None else max(counted - wire_tokens(messages), 0)
+
+
+def check_budget(budget: Any, name: str = "budget") -> Any:
+    """A number of tokens, or None; raises BadInput for anything else."""
+    if budget is not None and (not isinstance(budget, int) or isinstance(budget, bool) or budget <= 0):
+        raise BadInput(f"{name} is a number of tokens above 0, or None for the setting's, not {budget!r}")
+    return budget
+
+
+def tool_definitions(tools: Iterable[Any]) -> list[Raw]:
+    """What is sent of a framework's tools: name, description and schema, as far as they have them."""
+    return [
+        {name: value for name in _DEFINITION if isinstance(value := getattr(tool, name, None), str | dict)}
+        for tool in tools
+    ]
+
+
+def wire_tokens(messages: Sequence[Any]) -> int:
+    """About how many tokens messages are on the wire."""
+    return window_tokens([one if isinstance(one, dict) else {"text": str(one)} for one in messages])
+
+
+def required_session(name: Any, what: str) -> Session:
+    """The session of this name; without one, BadInput says where it belongs."""
+    if name is None or not str(name).strip():
+        raise BadInput(f"nothing says which session this is: pass {what}")
+    return Session(key=str(name))
+
+
+def session_or_new(session: str | Session | None, kind: str) -> Session:
+    """The session that is meant; without one, another than all there are: nobody means to go on with somebody's."""
+    if isinstance(session, Session):
+        return session
+    program = Path(sys.argv[0] if sys.argv else "").stem.lstrip("-") or "python"
+    return Session(key=f"{kind}:{program}:{secrets.token_hex(8)}" if session is None else session)
+
+
+def recall_json(engine: Engine, session: Session, name: str, args: Any, size: int) -> str:
+    """What a recall tool answers, as JSON; of a prompt of this size it leaves room for more."""
+    found = recall_result(engine, session, name, args, size // ANSWER_SHARE)
+    return found.text if found.is_error else json.dumps({"result": found.text}, ensure_ascii=False)
+
+
+def plain_json(value: Any) -> Any:
+    """A value as JSON has it; what JSON cannot hold is there in words."""
+    try:
+        return json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError):
+        return _in_words(value)
+
+
+def _in_words(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(name): _in_words(item) for name, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_in_words(item) for item in value]
+    is_plain = value is None or isinstance(value, str | int) or (isinstance(value, float) and isfinite(value))
+    return value if is_plain else str(value)
+
+
+def newest_visible(engine: Engine, session: Session) -> StoredMessage | None:
+    """The newest message that is in the view."""
+    archive, found = engine.archive, engine.archive.conversations.find(session)
+    items = archive.context.items(found.id) if found else []
+    last = items[-1] if items else None
+    return archive.messages.get(last.message_id) if isinstance(last, MessageItem) else None
+
+
+def hide_newest(engine: Engine, session: Session, actor: str) -> StoredMessage | None:
+    """Take the newest message out of the view; the archive keeps it."""
+    archive, now = engine.archive, datetime.now(UTC)
+    with archive.writing():
+        stored = newest_visible(engine, session)
+        if stored is None:
+            return None
+        place = stored.conversation_id
+        before = archive.context.tokens(place)
+        archive.context.hide(place, [stored.id], "popped", now)
+        change = ContextChange("hide", actor, "popped", (stored.id,), (), None, before, archive.context.tokens(place))
+        archive.context.log(place, change, now)
+    return stored

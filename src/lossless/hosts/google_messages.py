@@ -1,0 +1,266 @@
+"""Google's contents as chat messages and back: call ids, function results, and the quotes by which ADK shows agents
+each other's words.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from google.genai import types
+
+from lossless.hosts import adapter
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Sequence
+
+    from lossless.hosts.adapter import Raw, WindowSync
+    from lossless.model.messages import Message, ToolCall
+
+#: How the ids begin that ADK makes itself; they come and go with the model that a request is for.
+_OWN = "adk-"
+
+
+class CallIds:
+    """Ids for calls that have none, as ADK sends them to Gemini: by name and arguments, and which of them it is.
+
+    Results go to the calls of their name in the model's last content, in the order in which these were made.
+    """
+
+    def __init__(self) -> None:
+        self._made: Counter[str] = Counter()
+        self._open: list[tuple[Any, str]] = []
+
+    def calls_of(self, calls: Iterable[Any]) -> list[str]:
+        """The ids of the calls in one content of the model."""
+        self._open = [(call, self._of_call(call)) for call in calls]
+        return [made for _, made in self._open]
+
+    def of_result(self, result: Any) -> str:
+        """The id of the call that a result belongs to."""
+        same = [one for one in self._open if one[0].name == result.name]
+        found = next((one for one in same if one[0].id == result.id), same[0] if same else None)
+        if found is None:
+            return str(result.id or result.name)
+        self._open.remove(found)
+        return found[1]
+
+    def _of_call(self, call: Any) -> str:
+        if call.id and not call.id.startswith(_OWN):
+            return str(call.id)
+        told = f"{call.name}-{blake2b(_json(call.args or {}).encode(), digest_size=6).hexdigest()}"
+        self._made[told] += 1
+        return told if self._made[told] == 1 else f"{told}-{self._made[told]}"
+
+
+def chat_calls(calls: Sequence[Any], names: CallIds) -> list[Raw]:
+    """The calls of one content, as a chat message has them."""
+    return [
+        {"id": id_, "type": "function", "function": {"name": call.name, "arguments": _json(call.args or {})}}
+        for call, id_ in zip(calls, names.calls_of(calls), strict=True)
+    ]
+
+
+def chat_result(result: Any, names: CallIds) -> Raw:
+    """A result as a chat message."""
+    given = {"tool_call_id": names.of_result(result), "name": result.name}
+    return {"role": "tool", **given, "content": _json(result.response)}
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, default=str)
+
+
+#: How ADK begins a content that quotes another agent.
+_PREAMBLE = "For context:"
+#: One thing that another agent did: who, what (said, or the tool that it called or that answered), and the words.
+_QUOTE = re.compile(
+    r"\[([^\]\n]+)\] (said|thought|called tool `.*?` with parameters|`.*?` tool returned result):\s(.*)", re.DOTALL
+)
+#: What ADK puts around the words of others, and in the place of such marks within them.
+_MARKS = re.compile(r"<<<(?:(?:BEGIN|END)_QUOTED_AGENT_CONTENT|ELIDED_MARKER)>>>")
+#: How the ids begin that ADK makes; whether they are sent depends on the model.
+_OWN_ID = "adk-"
+
+_Quote = tuple[tuple[str, str, str], ...]
+
+
+class RelayedContents:
+    """The contents of a session's events, by the words in which other agents are shown them."""
+
+    def __init__(self, events: Iterable[Any] = ()) -> None:
+        self._by_words: dict[_Quote, list[Any]] = {}
+        for event in events:
+            if event.content and (told := _told(event.author, event.content.parts or ())):
+                self._by_words.setdefault(told, []).append(event.content)
+
+    def originals(self, contents: Iterable[Any]) -> list[Any]:
+        """Contents as the agents made them; a quote of something unknown stays a quote."""
+        left = {told: list(found) for told, found in self._by_words.items()}
+        made = []
+        for content in contents:
+            found = left.get(quoted) if (quoted := _quoted(content)) else None
+            made.append((found.pop(0) if len(found) > 1 else found[0]) if found else content)
+        return made
+
+
+class ShownContents:
+    """What one agent is shown in the place of each content that a session has."""
+
+    def __init__(self, originals: Sequence[Any] = (), contents: Sequence[Any] = ()) -> None:
+        self._shown: dict[str, list[Any]] = {}
+        for original, content in zip(originals, contents, strict=True):
+            key = _key(original.model_dump(mode="json", exclude_none=True, fallback=str))
+            self._shown.setdefault(key, []).append(content)
+
+    def last(self, own: Any) -> Any | None:
+        """What is shown for a content; each is given once, the newest first."""
+        found = self._shown.get(_key(own))
+        return found.pop() if found else None
+
+
+def _key(own: Any) -> str:
+    """A content without the ids that come and go."""
+    return json.dumps(_without_ids(own), sort_keys=True, default=str)
+
+
+def _without_ids(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {
+            name: _without_ids(item)
+            for name, item in value.items()
+            if not (name == "id" and isinstance(item, str) and item.startswith(_OWN_ID))
+        }
+    return [_without_ids(item) for item in value] if isinstance(value, list) else value
+
+
+def _told(author: str, parts: Iterable[Any]) -> _Quote:
+    """What a content says, calls and returns, in the words of a quote."""
+    made = []
+    for part in parts:
+        if part.thought:
+            continue
+        if part.text and part.text.strip():
+            made.append((author, "said", _plain(part.text)))
+        elif call := part.function_call:
+            args = dict(sorted(call.args.items())) if call.args else call.args
+            made.append((author, _plain(f"called tool `{call.name}` with parameters"), _plain(str(args))))
+        elif result := part.function_response:
+            made.append((author, _plain(f"`{result.name}` tool returned result"), _plain(str(result.response))))
+    return tuple(made)
+
+
+def _quoted(content: Any) -> _Quote:
+    """What a content quotes of another agent; nothing when it is none of these."""
+    parts = content.parts or []
+    if content.role != "user" or not parts or not (parts[0].text or "").startswith(_PREAMBLE):
+        return ()
+    found = [_QUOTE.fullmatch(part.text) for part in parts[1:] if part.text]
+    return tuple(
+        (quote[1], _plain(quote[2]), _plain(quote[3])) for quote in found if quote is not None and quote[2] != "thought"
+    )
+
+
+def _plain(text: str) -> str:
+    return _MARKS.sub("", text).strip()
+
+
+class AgentView:
+    """What one agent's request says, as the session has it: quotes of other agents are what these have said."""
+
+    def __init__(self, windows: WindowSync, contents: Sequence[Any], events: Iterable[Any] = ()) -> None:
+        self._windows, self._contents, names = windows, list(contents), CallIds()
+        self._originals = RelayedContents(events).originals(contents)
+        self.window: list[Raw] = []
+        #: The calls of other agents, which this one is only told about.
+        self._relayed: set[str] = set()
+        for original, content in zip(self._originals, self._contents, strict=True):
+            made = _messages(windows, original, names)
+            self.window += made
+            if original is not content:
+                self._relayed |= {call["id"] for one in made for call in one.get("tool_calls", ())}
+
+    def given_back(self, messages: Sequence[Message]) -> list[Any]:
+        """The request's contents where they stand for themselves, new ones for what we wrote or came another way."""
+        made, shown = [], ShownContents(self._originals, self._contents)
+        for message in reversed(messages):
+            own = self._windows.own(message)
+            if own:
+                made.append(shown.last(own) or types.Content.model_validate(own))
+            elif own is None and message.role != "system":
+                made.append(_written(message, self._relayed))
+        return made[::-1]
+
+
+def _messages(windows: WindowSync, content: Any, names: CallIds) -> list[Raw]:
+    """A content as chat messages; several results in one become several, the first of which carries it."""
+    own = content.model_dump(mode="json", exclude_none=True, fallback=str)
+    parts = content.parts or []
+    said = adapter.chat_content(block for part in parts if (block := _block(part)))
+    answers = [chat_result(part.function_response, names) for part in parts if part.function_response]
+    if content.role == "model":
+        calls = chat_calls([part.function_call for part in parts if part.function_call], names)
+        answers = [{"role": "assistant", "content": said or None} | ({"tool_calls": calls} if calls else {})]
+    elif said or not answers:
+        answers.append({"role": "user", "content": said})
+    return [windows.carrying(one, own if n == 0 else {}) for n, one in enumerate(answers)]
+
+
+def _block(part: Any) -> Raw | None:
+    """What a part says or shows; nothing for thoughts, calls and results."""
+    if part.text and not part.thought:
+        return adapter.text_block(part.text)
+    if part.inline_data and part.inline_data.data:
+        return adapter.media_block(part.inline_data.mime_type, part.inline_data.data, part.inline_data.display_name)
+    if part.file_data:
+        return adapter.mention_block("file", part.file_data.file_uri, part.file_data.mime_type)
+    if part.executable_code:
+        return adapter.text_block(part.executable_code.code or "")
+    if part.code_execution_result:
+        return adapter.text_block(part.code_execution_result.output or "")
+    return None
+
+
+def _written(message: Message, relayed: Container[str]) -> Any:
+    if message.tool_results and message.tool_results[0].call_id in relayed:
+        result = message.tool_results[0]
+        return _quote([f"`{result.name or 'tool'}` tool returned result:\n{result.text}"])
+    if any(call.id in relayed for call in message.tool_calls):
+        said = [f"said:\n{message.content}"] if message.content else []
+        return _quote([*said, *(f"called tool `{c.name}` with parameters:\n{_args(c)}" for c in message.tool_calls)])
+    if message.role == "assistant":
+        text = [types.Part(text=message.content)] if message.content or not message.tool_calls else []
+        calls = [types.Part(function_call=_asked(call)) for call in message.tool_calls]
+        return types.Content(role="model", parts=[*text, *calls])
+    if message.tool_results:
+        result = message.tool_results[0]
+        response = _response(result.text)
+        answer = types.FunctionResponse(id=result.call_id, name=result.name or "tool", response=response)
+        return types.Content(role="user", parts=[types.Part(function_response=answer)])
+    return types.Content(role="user", parts=[types.Part(text=message.content)])
+
+
+def _quote(done: Iterable[str]) -> Any:
+    """What another agent did, when ADK's own words for it are too long to be sent."""
+    told = ["For context: what another agent did.", *(f"[another agent] {one}" for one in done)]
+    return types.Content(role="user", parts=[types.Part(text=text) for text in told])
+
+
+def _response(text: str) -> Raw:
+    """A result as it was written down; one that was cut short is words."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = text
+    return found if isinstance(found, dict) else {"result": found}
+
+
+def _asked(call: ToolCall) -> Any:
+    return types.FunctionCall(id=call.id, name=call.name, args=_args(call))
+
+
+def _args(call: ToolCall) -> Any:
+    return json.loads(call.input or "{}") if isinstance(call.input, str) else call.input

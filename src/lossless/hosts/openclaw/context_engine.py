@@ -1,0 +1,406 @@
+"""The methods of OpenClaw's context engine that change the archive: bootstrap, ingest, after_turn, compact,
+maintain, and the ends of sessions.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from lossless.compaction.compactor import parse_usage
+from lossless.compaction.plan import CompactionReason
+from lossless.errors import BadInput, LosslessError, NotFound
+from lossless.hosts.openclaw.bridge import (
+    int_param,
+    is_ignored,
+    messages_param,
+    model_param,
+    observed_tokens_param,
+    session_param,
+    text_param,
+    transcript_file,
+    transcript_target,
+)
+from lossless.hosts.openclaw.rpc import MARGIN_SECONDS, HostError
+from lossless.hosts.openclaw.status import MODEL_HELP
+from lossless.ingest.transcripts.following import TranscriptReport
+from lossless.model.messages import Incoming
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from lossless.compaction.run import CompactionReport
+    from lossless.engine import Engine
+    from lossless.hosts.openclaw.bridge import Bridge, TurnBudget
+    from lossless.hosts.openclaw.rpc import Peer, PluginCall
+    from lossless.ingest.run import AppendReport
+    from lossless.maintenance.tool_outputs import EntryReplacement, TranscriptGcReport
+    from lossless.model.conversations import Conversation, Session
+
+_PAGE_SECONDS = 60.0
+#: Pages of one reading; a host that never comes to an end is left alone until the next turn.
+_MOST_PAGES = 10_000
+
+
+def read_transcript(engine: Engine, peer: Peer, session: Session, params: Mapping[str, Any]) -> TranscriptReport:
+    """Store what the transcript has that the archive does not; again changes nothing."""
+    file, target = transcript_file(params), transcript_target(params)
+    if file is not None and file.is_file():
+        return engine.bootstrap(session, file)
+    if target:
+        return _read_pages(engine, peer, session, target)
+    return TranscriptReport(None, "up to date", reason="the host has no transcript yet")
+
+
+def _read_pages(engine: Engine, peer: Peer, session: Session, target: dict[str, str]) -> TranscriptReport:
+    """Go on after the stored mark, page by page; without one that the host knows, read the transcript as a whole."""
+    total = TranscriptReport(None, "up to date")
+    cursor = engine.transcripts.cursor(session)
+    if cursor is not None:
+        for page in _pages(peer, target, cursor):
+            if page["kind"] == "reset":
+                break
+            if page["kind"] != "page":
+                return replace(total, reason=f"the host's transcript is {page['kind']}")
+            done = engine.bootstrap(session, page["entries"], after=cursor, cursor=page["cursor"])
+            total = replace(done, stored=total.stored + done.stored, replayed=total.replayed + done.replayed)
+            cursor = page["cursor"]
+        else:
+            return total
+    entries: list[dict[str, Any]] = []
+    mark: str | None = None
+    for page in _pages(peer, target, None):
+        if page["kind"] != "page":
+            return replace(total, reason=f"the host's transcript is {page['kind']}")
+        entries += page["entries"]
+        mark = page["cursor"]
+    done = engine.bootstrap(session, entries, cursor=mark) if entries or mark else total
+    return replace(done, stored=total.stored + done.stored)
+
+
+def _pages(peer: Peer, target: dict[str, str], cursor: str | None) -> Iterator[dict[str, Any]]:
+    """The host's pages after a mark, each with the keys that are read here."""
+    for _ in range(_MOST_PAGES):
+        found = peer.ask("transcript.read", {**target, "cursor": cursor}, _PAGE_SECONDS)
+        found = found if isinstance(found, dict) else {}
+        page: dict[str, Any] = {
+            "kind": found.get("kind") or "unavailable",
+            "entries": [entry for entry in found.get("entries") or [] if isinstance(entry, dict)],
+            "cursor": found.get("cursor") or cursor,
+        }
+        yield page
+        if page["kind"] != "page" or not found.get("hasMore") or page["cursor"] == cursor:
+            return
+        cursor = page["cursor"]
+
+
+def carry_cursor(engine: Engine, session: Session, cursor: str | None) -> None:
+    """After a reset the host goes on in the same transcript: what was read before it is not read again."""
+    if cursor is not None and engine.transcripts.cursor(session) is None:
+        engine.bootstrap(session, [], cursor=cursor)
+
+
+def bootstrap(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
+    """A turn begins: bring the archive up to date with the host's transcript."""
+    session = session_param(call.params)
+    bridge.budgets.begin(session)
+    report = read_transcript(bridge.engine, bridge.peer, session, call.params)
+    result: dict[str, Any] = {"bootstrapped": report.status in ("stored", "up to date")}
+    result["importedMessages"] = report.stored
+    reason = report.reason or (None if result["bootstrapped"] else report.status)
+    return result | ({"reason": reason} if reason else {})
+
+
+def ingest(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
+    """One message that is new."""
+    message = call.params.get("message")
+    if not isinstance(message, dict):
+        raise BadInput("message must be an object")
+    report = _append(bridge, call, [message])
+    return {"ingested": report.stored + report.replayed > 0}
+
+
+def ingest_batch(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
+    """Messages that are new."""
+    report = _append(bridge, call, messages_param(call.params))
+    return {"ingestedCount": report.stored + report.replayed}
+
+
+def _append(bridge: Bridge, call: PluginCall, messages: Sequence[dict[str, Any]]) -> AppendReport:
+    session, key = session_param(call.params), text_param(call.params, "key")
+    if not _is_heartbeat(call):
+        return bridge.engine.append(session, messages, key=key)
+    return bridge.engine.after_turn(session, new_messages=messages, key=key, heartbeat=True).append
+
+
+def _is_heartbeat(call: PluginCall) -> bool:
+    """Whether the host itself has asked, to see whether there is anything to do."""
+    return call.params.get("isHeartbeat") is True
+
+
+def after_turn(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
+    """Part of a turn is over (OpenClaw up to 2026.7.1); the plugin sends what is new in it."""
+    params, session = call.params, session_param(call.params)
+    file, model = transcript_file(params), bridge.models.of(session, model_param(params))
+    budget = bridge.budgets.of(session, int_param(params, "tokenBudget"))
+    report = bridge.engine.after_turn(
+        session,
+        new_messages=messages_param(params),
+        transcript=file if file is not None and file.is_file() else None,
+        budget=budget.window,
+        beside=budget.beside,
+        observed_tokens=observed_tokens_param(params),
+        model=model.name,
+        context_window=model.window,
+        key=text_param(params, "key"),
+        heartbeat=_is_heartbeat(call),
+    )
+    bridge.sent.pop(session.name, None)  # which of its prompts a usage counts is not said there
+    return {"stored": report.append.stored + (report.transcript.stored if report.transcript else 0)}
+
+
+def commit_turn(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
+    """A turn is accepted (OpenClaw from 2026.7.2): it is durable when this returns, and stored once for each key.
+
+    The host's transcript has it already, with an id for each message: it is read to its end. A turn that is not found
+    there, or a heartbeat, is taken as it was handed over, in one transaction with its key.
+    """
+    params, engine = call.params, bridge.engine
+    key, session = text_param(params, "advancementKey"), session_param(call.params)
+    if key is None:
+        raise BadInput("advancementKey must be a text")
+    messages = messages_param(params)
+    found = engine.archive.conversations.find(session)
+    if found is not None and engine.archive.ingest.has_key(found.id, key):
+        return {"status": "duplicate"}
+    if transcript_target(params) and not _is_heartbeat(call):
+        with suppress(LosslessError, OSError, HostError):  # the turn itself is at hand
+            read_transcript(engine, bridge.peer, session, params)
+    ends = [text_param(params.get(name) or {}, "entryId") for name in ("admission", "terminal")]
+    rest = [] if _has_entries(bridge, session, ends) else _with_ends(messages, *ends)
+    model, budget = (
+        bridge.models.of(session, model_param(params)),
+        bridge.budgets.of(session, int_param(params, "tokenBudget")),
+    )
+    engine.after_turn(
+        session,
+        new_messages=rest,
+        budget=budget.window,
+        beside=budget.beside,
+        observed_tokens=observed_tokens_param(params),
+        model=model.name,
+        context_window=model.window,
+        key=key,
+        heartbeat=_is_heartbeat(call),
+        **_counted(bridge, session, messages),
+    )
+    return {"status": "committed"}
+
+
+def _counted(bridge: Bridge, session: Session, messages: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What was counted for the first answer of a turn: the provider's usage, and our estimate of the prompt then."""
+    sent = bridge.sent.pop(session.name, None)
+    usages = (one["usage"] for one in messages if isinstance(one.get("usage"), dict))
+    usage = next((usage for usage in usages if parse_usage(usage, None).prompt_tokens), None)
+    return {"usage": usage, "sent": sent}
+
+
+def _has_entries(bridge: Bridge, session: Session, entry_ids: Sequence[str | None]) -> bool:
+    """Whether all of these entries of the transcript are stored."""
+    found = bridge.engine.archive.conversations.find(session)
+    wanted = {entry_id for entry_id in entry_ids if entry_id}
+    if found is None or len(wanted) != len({*entry_ids}):
+        return False
+    return wanted <= bridge.engine.archive.messages.known_entries(found.id, sorted(wanted)).keys()
+
+
+def _with_ends(
+    messages: Sequence[dict[str, Any]], first: str | None, last: str | None
+) -> list[dict[str, Any] | Incoming]:
+    """The messages of a turn with the two ids that the host tells: that of the question and that of the last answer."""
+    ids = (
+        dict.fromkeys(range(len(messages)), None)
+        | ({0: first} if len(messages) > 1 else {})
+        | {len(messages) - 1: last}
+    )
+    return [message if ids[n] is None else Incoming(message, entry_id=ids[n]) for n, message in enumerate(messages)]
+
+
+def before_reset(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
+    """The user says /new or /reset: read the rest of the transcript, then begin afresh."""
+    params, engine, session = call.params, bridge.engine, session_param(call.params)
+    if is_ignored(engine.settings, session):
+        return {"done": False}
+    with suppress(
+        LosslessError, OSError, HostError
+    ):  # a transcript that cannot be read is no reason to go on as before
+        read_transcript(engine, bridge.peer, session, params)
+    cursor = engine.transcripts.cursor(session)
+    try:
+        if params.get("reason") == "new":
+            engine.new(session)
+        else:
+            engine.reset(session)
+            carry_cursor(engine, session, cursor)
+    except NotFound:
+        return {"done": False}
+    return {"done": True}
+
+
+def session_end(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
+    """The host has closed a session."""
+    session, engine = session_param(call.params), bridge.engine
+    cursor = engine.transcripts.cursor(session)
+    engine.host.end(session, text_param(call.params, "reason") or "unknown")
+    if call.params.get("reason") == "reset":
+        carry_cursor(engine, session, cursor)
+    return {"done": True}
+
+
+def subagent_starts(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
+    """A sub-agent is about to be sent: it may read what its parent may read."""
+    parent, child = text_param(call.params, "parentSessionKey"), text_param(call.params, "childSessionKey")
+    if parent is None or child is None:
+        raise BadInput("parentSessionKey and childSessionKey must be texts")
+    grant = bridge.engine.host.subagent_starts(session_param({"sessionKey": parent}), child)
+    return {"granted": grant is not None}
+
+
+def subagent_ended(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
+    """A sub-agent is done, or was never sent."""
+    child = text_param(call.params, "childSessionKey")
+    if child is not None:
+        bridge.engine.host.subagent_ended(child, deleted=call.params.get("reason") == "deleted")
+    return {}
+
+
+_REWRITE_SECONDS = 60.0
+#: What became of asking the host's model, by the code of the error.
+_FAILED = {
+    "model_auth": "the credentials of OpenClaw's model were refused",
+    "model_denied": "OpenClaw does not let its model be asked",
+    "model_timeout": "OpenClaw's model did not answer in time",
+    "model_rate_limit": "OpenClaw's model gets too many requests",
+}
+_IN_USE = "the host may be writing to it"
+#: Why the host asks when its transcript is longer than the window; that is no overflow, and no prompt was counted.
+_OF_TRANSCRIPT = "cli_budget"
+
+
+def compact(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
+    """Fold now. A session that is none of ours is left to the host (`delegate`)."""
+    params, engine, session = call.params, bridge.engine, session_param(call.params)
+    if is_ignored(engine.settings, session):
+        return {"delegate": True}
+    budget = int_param(params, "tokenBudget")
+    if budget is None:
+        return {"ok": False, "compacted": False, "reason": "missing token budget in compact params"}
+    if engine.archive.conversations.find(session) is None:
+        read_transcript(engine, bridge.peer, session, params)
+    is_forced, is_of_prompt = params.get("force") is True, text_param(params, "trigger") != _OF_TRANSCRIPT
+    has_target = is_forced and params.get("compactionTarget") == "budget" and params.get("manual") is not True
+    model, known = bridge.models.of(session, model_param(params)), bridge.budgets.of(session, budget)
+    report = engine.compact(
+        session,
+        budget=known.window,
+        beside=known.beside,
+        force=(is_forced and is_of_prompt) or params.get("manual") is True,
+        until=budget if has_target else None,
+        observed_tokens=observed_tokens_param(params) if is_of_prompt else None,
+        model=model.name,
+        context_window=model.window,
+        instructions=text_param(params, "customInstructions"),
+        seconds=call.left(MARGIN_SECONDS),
+        progress=lambda *_: call.check(),
+    )
+    is_left_over = not report.ok and report.exhausted if is_of_prompt else not report.compacted
+    if has_target and is_left_over and _fits(bridge, session, known, model.name):
+        reason = report.reason if report.compacted else CompactionReason.ALREADY_UNDER
+        why = f"the newest turn is shown in part; {report.why}" if report.why else ""
+        report = replace(report, ok=True, reason=reason, why=why)
+    return _told(report)
+
+
+def _fits(bridge: Bridge, session: Session, budget: TurnBudget, model: str | None) -> bool:
+    """Whether the next prompt is within the budget all the same: a turn that is too long is shown in part."""
+    made = bridge.engine.assemble(
+        session,
+        budget=budget.window,
+        beside=budget.beside,
+        format="openclaw",
+        model=model,
+        allow_trailing_assistant=True,
+    )
+    return made.receipt.fits
+
+
+def _told(report: CompactionReport) -> dict[str, Any]:
+    result = {
+        "tokensBefore": report.tokens_before,
+        "tokensAfter": report.tokens_after,
+        "details": {
+            "historyBudget": None if report.history is None else report.history.tokens,
+            "summaryIds": list(report.summary_ids),
+            "modelCalls": report.calls,
+            "modelFailure": report.failure,
+            "stop": report.stop,
+        },
+    }
+    return {"ok": report.ok, "compacted": report.compacted, "reason": reason_text(report), "result": result}
+
+
+def reason_text(report: CompactionReport) -> str:
+    """How it ended; when the model could not be asked also that, what it means, and what helps."""
+    if report.failure is None:
+        return f"{report.reason}: {report.why}" if report.why else report.reason
+    what = _FAILED.get(report.failure, "OpenClaw's model cannot be reached")
+    so = "what was left was folded without it" if report.compacted else "nothing was folded"
+    return f"{report.reason}; {what}, so {so}: {MODEL_HELP}"
+
+
+def maintain(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
+    """Between turns: pay what is owed if the host allows it, and look after its transcript."""
+    params, engine, session = call.params, bridge.engine, session_param(call.params)
+    nothing: dict[str, Any] = {"changed": False, "bytesFreed": 0, "rewrittenEntries": 0}
+    conversation = None if is_ignored(engine.settings, session) else engine.archive.conversations.find(session)
+    if conversation is None:
+        return nothing
+    allowed = params.get("allowDeferredCompactionExecution") is True
+    budget, seconds = int_param(params, "tokenBudget"), call.left(MARGIN_SECONDS)
+    report = engine.maintain(conversation, budget=budget, allow=True, seconds=seconds) if allowed else None
+    told = {"reason": reason_text(report)} if report is not None else {}
+    file = transcript_file(params)
+    if file is None or not file.is_file():
+        return nothing | told
+    collected = _collect(bridge, conversation, file, approved=allowed and params.get("canRewrite") is True)
+    engine.rotation.between_turns(conversation, file, unsafe=_IN_USE)
+    changes = {"changed": collected.changed > 0, "bytesFreed": collected.bytes_freed}
+    told = {"reason": collected.reason} if collected.reason else told
+    return nothing | changes | {"rewrittenEntries": collected.changed} | told
+
+
+def _collect(bridge: Bridge, conversation: Conversation, file: Path, *, approved: bool) -> TranscriptGcReport:
+    """Let the host replace old answers of tools in a transcript that is a file.
+
+    Where it is in the host's own database it stays: a turn that begins while the host rebuilds it would fail.
+    """
+
+    def rewrite(replacements: Sequence[EntryReplacement]) -> int:
+        wanted = [{"entryId": one.entry_id, "message": one.message} for one in replacements]
+        done = bridge.peer.ask("transcript.rewrite", {"replacements": wanted}, _REWRITE_SECONDS)
+        return int((done or {}).get("rewrittenEntries") or 0)
+
+    return bridge.engine.rotation.collect(conversation, file, rewrite, approved=approved)
+
+
+def gateway_start(bridge: Bridge, call: PluginCall) -> dict[str, Any]:  # noqa: ARG001  every call has this shape
+    """The host has started and nobody writes yet: shorten transcripts that grew too large, if the settings say so."""
+    if bridge.host.state_dir is None:
+        return {"rotated": 0}
+    try:
+        report = bridge.engine.rotation.at_start(bridge.host.state_dir)
+    except (LosslessError, OSError) as error:
+        return {"rotated": 0, "reason": str(error)}
+    return {"rotated": report.rotated, "scanned": report.scanned}

@@ -1,0 +1,313 @@
+"""JSON-RPC 2.0 with the plugin in both directions over one pair of pipes: frames, calls that can be cancelled or
+time out, and lanes that keep their order.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import threading
+import time
+from collections import deque
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import IO, TYPE_CHECKING, Any
+
+from lossless.errors import LosslessError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+_COMPACT = (",", ":")
+
+
+def encode_frame(frame: object) -> bytes:
+    """A frame as one line of UTF-8. Half a surrogate pair, which UTF-8 cannot carry, is written as an escape."""
+    try:
+        return json.dumps(frame, ensure_ascii=False, separators=_COMPACT).encode() + b"\n"
+    except UnicodeEncodeError:
+        return json.dumps(frame, separators=_COMPACT).encode() + b"\n"
+
+
+def decode_frame(line: bytes) -> Any:
+    """What a line holds; raises ValueError when it is no JSON."""
+    return json.loads(line.decode("utf-8", "surrogatepass"))
+
+
+def read_frames(stream: IO[bytes]) -> Iterator[bytes]:
+    """The lines that are not blank, until the other side hangs up."""
+    for line in stream:
+        if not line.isspace():
+            yield line
+
+
+class FrameWriter:
+    """Writes frames, each as a whole, from any thread."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream, self._lock = stream, threading.Lock()
+
+    def send(self, frame: object) -> None:
+        """Write one frame; when nobody reads any more, nothing happens."""
+        data = encode_frame(frame)
+        try:
+            with self._lock:
+                self._stream.write(data)
+                self._stream.flush()
+        except (BrokenPipeError, ValueError):  # the plugin is gone; the reader of its lines ends this process
+            pass
+
+
+#: Before a call's time is over its work ends, so that what was done is told and not lost.
+MARGIN_SECONDS = 2.0
+
+
+class CallCancelled(Exception):
+    """The host has given a call up, or its time is over. What was written until then stays valid."""
+
+    code = "cancelled"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PluginCall:
+    """One call of the plugin."""
+
+    id: object
+    method: str
+    params: Mapping[str, Any]
+    #: On the clock of `time.monotonic`; None when the host waits for as long as it takes.
+    deadline: float | None = None
+    cancelled: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def seconds(self) -> float | None:
+        """How much time is left."""
+        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+
+    def left(self, margin: float) -> float | None:
+        """How much time is left for work whose result still has to be told; None when there is no hurry."""
+        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic() - margin)
+
+    def check(self) -> None:
+        """Raises `CallCancelled` once nobody waits for the result any more."""
+        if self.cancelled.is_set():
+            raise CallCancelled("the host has cancelled the call")
+        if self.seconds == 0.0:
+            raise CallCancelled("the host's time for the call is over")
+
+
+#: The call that a thread works on; threads that the engine starts for it see it, too.
+current_call: ContextVar[PluginCall | None] = ContextVar("lossless_openclaw_call", default=None)
+
+
+class CallLanes:
+    """Runs work in threads: what shares a lane in the order in which it came, everything else at once."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, deque[Callable[[], None]]] = {}
+        self._changed = threading.Condition()
+        self._running = 0
+
+    def run(self, lane: str | None, work: Callable[[], None]) -> None:
+        """Start the work, or let it wait for its turn; returns at once."""
+        with self._changed:
+            self._running += 1
+            if lane is not None:
+                if lane in self._waiting:
+                    self._waiting[lane].append(work)
+                    return
+                self._waiting[lane] = deque()
+        threading.Thread(target=self._work, args=(lane, work), name="lossless-call", daemon=True).start()
+
+    def _work(self, lane: str | None, work: Callable[[], None] | None) -> None:
+        while work is not None:
+            try:
+                work()
+            finally:
+                work = self._next(lane)
+
+    def _next(self, lane: str | None) -> Callable[[], None] | None:
+        with self._changed:
+            self._running -= 1
+            self._changed.notify_all()
+            if lane is None:
+                return None
+            if self._waiting[lane]:
+                return self._waiting[lane].popleft()
+            del self._waiting[lane]
+            return None
+
+    def settle(self, seconds: float) -> bool:
+        """Wait until nothing runs; False when that takes longer."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._running == 0, seconds)
+
+
+_log = logging.getLogger("lossless.openclaw")
+
+REFUSED, INTERNAL, UNKNOWN_METHOD, NO_REQUEST, NO_JSON = -32000, -32603, -32601, -32600, -32700
+#: How long the plugin may take to answer when nothing else is said.
+_ANSWER_SECONDS = 30.0
+#: How often a wait looks whether its call was cancelled.
+_TICK_SECONDS = 0.05
+#: A day: nobody waits for longer.
+_LONGEST_MS = 86_400_000
+
+
+class HostError(Exception):
+    """The plugin, or the host behind it, refused what it was asked for; `name` is the error's own name there."""
+
+    code = "host"
+
+    def __init__(self, text: str, name: str = "") -> None:
+        super().__init__(text)
+        self.name = name
+
+
+class NoMethod(Exception):
+    """The plugin asks for a method that is not there."""
+
+
+@dataclass(slots=True)
+class _Question:
+    """What was asked of the plugin, until it answers."""
+
+    answered: threading.Event = field(default_factory=threading.Event)
+    reply: dict[str, Any] = field(default_factory=dict)
+
+
+class Peer:
+    """One end of the pipes. Calls are answered from threads, so that one that waits holds up no other."""
+
+    def __init__(self, reader: IO[bytes], writer: IO[bytes]) -> None:
+        self._reader, self._writer = reader, FrameWriter(writer)
+        self._lanes = CallLanes()
+        self._calls: dict[object, PluginCall] = {}
+        self._questions: dict[str, _Question] = {}
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+
+    def serve(self, answer: Callable[[PluginCall], object], lane_of: Callable[[PluginCall], str | None]) -> None:
+        """Answer calls until the plugin hangs up."""
+        for line in read_frames(self._reader):
+            try:
+                frame = decode_frame(line)
+            except (ValueError, RecursionError):
+                self._writer.send(_failure(None, NO_JSON, "the line is no JSON"))
+                continue
+            if isinstance(frame, dict):
+                self._take(frame, answer, lane_of)
+
+    def settle(self, seconds: float) -> bool:
+        """Cancel what still runs and wait for its end; False when that takes longer."""
+        with self._lock:
+            for call in self._calls.values():
+                call.cancelled.set()
+        return self._lanes.settle(seconds)
+
+    # --- the plugin asks ---
+
+    def _take(
+        self, frame: dict[str, Any], answer: Callable[[PluginCall], object], lane_of: Callable[[PluginCall], str | None]
+    ) -> None:
+        method, id_ = frame.get("method"), frame.get("id")
+        if not _is_id(id_):
+            self._writer.send(_failure(None, NO_REQUEST, "an id is a text or a number"))
+        elif not isinstance(method, str):
+            self._settle_question(frame)
+        elif method == "$/cancel":
+            self._cancel(_call_of(frame, method).params.get("id"))
+        else:
+            call = _call_of(frame, method)
+            with self._lock:
+                self._calls[id_] = call
+            self._lanes.run(lane_of(call), lambda: self._answer(call, answer))
+
+    def _cancel(self, id_: object) -> None:
+        with self._lock:
+            call = self._calls.get(id_) if _is_id(id_) else None
+        if call is not None:
+            call.cancelled.set()
+
+    def _answer(self, call: PluginCall, answer: Callable[[PluginCall], object]) -> None:
+        token = current_call.set(call)
+        try:
+            call.check()
+            frame = {"jsonrpc": "2.0", "id": call.id, "result": answer(call)}
+        except NoMethod as error:
+            frame = _failure(call.id, UNKNOWN_METHOD, str(error), code="not_found")
+        except LosslessError as error:
+            frame = _failure(call.id, REFUSED, str(error), code=error.code)
+        except (HostError, CallCancelled) as error:
+            frame = _failure(call.id, REFUSED, str(error), code=error.code)
+        except TimeoutError as error:
+            frame = _failure(call.id, REFUSED, str(error), code="timeout")
+        except Exception as error:  # noqa: BLE001  the host must get an answer, whatever went wrong
+            _log.exception("%s failed", call.method)
+            frame = _failure(call.id, INTERNAL, f"unexpected {type(error).__name__}", code="internal")
+        finally:
+            current_call.reset(token)
+            with self._lock:
+                self._calls.pop(call.id, None)
+        if call.id is not None:
+            self._writer.send(frame)
+
+    # --- the plugin is asked ---
+
+    def ask(self, method: str, params: dict[str, Any], seconds: float = _ANSWER_SECONDS) -> Any:
+        """What the plugin answers. Raises `HostError` when it refuses, `TimeoutError`, or `CallCancelled`."""
+        id_, question, call = f"p{next(self._numbers)}", _Question(), current_call.get()
+        with self._lock:
+            self._questions[id_] = question
+        try:
+            named = params if call is None else {**params, "call": call.id}
+            self._writer.send({"jsonrpc": "2.0", "id": id_, "method": method, "params": named})
+            self._wait(question, call, seconds)
+        except (CallCancelled, TimeoutError):
+            self.tell("$/cancel", {"id": id_})
+            raise
+        finally:
+            with self._lock:
+                self._questions.pop(id_, None)
+        if (error := question.reply.get("error")) is not None:
+            data = error.get("data") or {}
+            raise HostError(str(error.get("message") or "refused"), str(data.get("name") or ""))
+        return question.reply.get("result")
+
+    def tell(self, method: str, params: dict[str, Any]) -> None:
+        """Tell the plugin something that needs no answer."""
+        self._writer.send({"jsonrpc": "2.0", "method": method, "params": params})
+
+    def _wait(self, question: _Question, call: PluginCall | None, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while not question.answered.wait(min(_TICK_SECONDS, max(0.0, until - time.monotonic()))):
+            if call is not None:
+                call.check()
+            if time.monotonic() >= until:
+                raise TimeoutError(f"no answer within {seconds:g} s")
+
+    def _settle_question(self, frame: dict[str, Any]) -> None:
+        with self._lock:
+            question = self._questions.get(str(frame.get("id")))
+        if question is not None:
+            question.reply = frame
+            question.answered.set()
+
+
+def _is_id(id_: object) -> bool:
+    """Whether calls can be told apart by it; None stands for no id."""
+    return id_ is None or isinstance(id_, str | int | float)
+
+
+def _call_of(frame: dict[str, Any], method: str) -> PluginCall:
+    params = frame.get("params")
+    params = params if isinstance(params, dict) else {}
+    millis = params.get("deadlineMs")
+    given = min(millis, _LONGEST_MS) if isinstance(millis, int | float) and millis > 0 else None
+    deadline = None if given is None else time.monotonic() + given / 1000
+    return PluginCall(frame.get("id"), method, params, deadline)
+
+
+def _failure(id_: object, number: int, text: str, **data: str) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": id_, "error": {"code": number, "message": text, "data": data}}

@@ -1,0 +1,567 @@
+"""Reconcile a transcript with the archive: everything in it is stored once, from a file, from its appended bytes, or
+from pages of a host.
+
+Bytes are read outside of transactions. Each transaction stores a chunk of entries and moves the checkpoint to
+where that chunk ends; whatever happens in between, the next reading goes on from there.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lossless.errors import ArchiveLocked
+from lossless.ingest import transcript_entries as ingest
+from lossless.ingest.plan import IngestPlan
+from lossless.ingest.transcripts import following
+from lossless.ingest.transcripts.entries import (
+    CHUNK_ENTRIES,
+    FileState,
+    TranscriptHeader,
+    chunks,
+    entries_of_lane,
+    entry_id_of,
+    from_message,
+    incoming_messages,
+    line_generation_of,
+    message_entries,
+    readable_entries,
+    take_messages,
+)
+from lossless.ingest.transcripts.exclusions import (
+    TranscriptOwner,
+    abandoned_ids,
+    count_all_pruned,
+    hide_abandoned,
+    return_to_path,
+    store_abandoned,
+)
+from lossless.ingest.transcripts.following import (
+    MAX_TRIES,
+    CheckpointMoved,
+    PathSurvey,
+    TranscriptReading,
+    TranscriptReport,
+    add_to_report,
+    finish_reading,
+    hold_back,
+    last_message_mark,
+    mark_read,
+    record_decision,
+    set_checkpoint,
+    settle_hold,
+    store_chunk,
+    survey_path,
+    write_chunk,
+    write_decision,
+)
+from lossless.ingest.transcripts.reading import reopen_transcript
+from lossless.ingest.transcripts.records import file_state, read_appended, tail_digest
+from lossless.model.conversations import Conversation
+from lossless.model.messages import Incoming, without_words_digest
+from lossless.store.conversations import Checkpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from datetime import datetime
+
+    from lossless.ingest.events import Event
+    from lossless.ingest.transcripts.entries import BadLine, RecordPosition, TranscriptEntry
+    from lossless.ingest.transcripts.following import TranscriptSource
+    from lossless.ingest.write import PayloadPolicy
+    from lossless.model.conversations import Session
+    from lossless.store.archive import Archive
+
+#: Known messages before the first unknown one that show where it belongs.
+_MARGIN = 32
+#: A history that may be written again under new ids is compared as a whole up to so many messages.
+_MOST_ROWS = 20_000
+#: The number of a conversation that is not there yet: behind all others.
+_NOT_YET = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapRequest:
+    """What a reading of a transcript is asked for."""
+
+    archive: Archive
+    session: Session
+    lane: str | None
+    #: Take a transcript over that would be held back.
+    accept: bool
+    #: How much is kept of a fork whose parent is stored already.
+    fork_tokens: int
+    now: datetime
+    payloads: PayloadPolicy | None
+    progress: Callable[[int], None] | None = None
+    #: The conversation that it is read into, where that is decided; else the active one of the session.
+    into: Conversation | None = None
+    #: What was deleted for good may come back.
+    again: bool = False
+    #: Entries that are stored in one transaction, and that are laid over what is stored at once.
+    chunk: int = CHUNK_ENTRIES
+
+
+def bootstrap(asked: BootstrapRequest, transcript: TranscriptSource) -> TranscriptReport:
+    """Store what a transcript has that the archive does not; reading the same file again changes nothing."""
+    for _ in range(MAX_TRIES):
+        try:
+            return _bootstrap(asked, transcript)
+        except CheckpointMoved:
+            continue
+    raise ArchiveLocked(f"transcript {str(transcript.state.path)!r}: other processes keep reading it; try again")
+
+
+def _bootstrap(asked: BootstrapRequest, transcript: TranscriptSource) -> TranscriptReport:
+    archive, state, header_id = asked.archive, transcript.state, transcript.header.id
+    with archive.reading():
+        found = asked.into or archive.conversations.find(asked.session)
+        if asked.into is None and found is not None and starts_new_conversation(asked.session, found):
+            found = None
+        refused = False
+        point = None if found is None else archive.transcripts.checkpoint(found.id)
+        how = following.plan_reading(point, state, header_id, asked.lane)
+        if found is not None and not asked.accept:
+            if how.reading == "nothing" and not asked.again:
+                return TranscriptReport(found.id, "up to date", how.change, size=state.size)
+            last = archive.transcripts.last_decision(found.id, str(state.path))
+            settled = following.earlier_verdict(last, state, header_id)
+            refused = settled == "refused" and point is not None and point.path == str(state.path)
+            if settled in ("held", "refused") and not refused:
+                return TranscriptReport(found.id, settled, how.change, last.reason if last else None)
+    if found is None and (pruned := _all_pruned(asked, transcript)):
+        reason = f"all its messages ({pruned}) were deleted with `lcm prune`; --again brings them back"
+        return TranscriptReport(None, "excluded", how.change, reason, state.size, pruned=pruned)
+    with archive.writing():
+        conversation = asked.into or archive.conversations.open(asked.session, asked.now)
+        if asked.again:
+            archive.histories.forget(conversation.session_key, str(state.path), header_id)
+    start = Checkpoint(str(state.path), 0, 0, 0, header_id, lane=asked.lane, kind=transcript.kind)
+    report = TranscriptReport(conversation.id, "up to date", how.change, size=state.size)
+    work = TranscriptReading(
+        archive, conversation, transcript, asked.lane, asked.now, asked.payloads, report, start, point, asked.progress
+    )
+    work.again, work.chunk = asked.again, asked.chunk
+    goes_on = how.reading == "appended" and not (asked.accept or asked.again or transcript.is_array)
+    if goes_on and point is not None and _is_untouched(point):
+        work.point, work.age = point, line_generation_of(point.entry_id)
+        _read_appended(work)
+    elif archive.messages.newest_id(conversation.id) is None:
+        read_first(work, asked.fork_tokens)
+    else:
+        read_whole(work, accept=asked.accept, refused=refused)
+    return work.report
+
+
+def _all_pruned(asked: BootstrapRequest, transcript: TranscriptSource) -> int:
+    """How many messages a transcript has, if all that a conversation could begin with was deleted for good; else 0."""
+    session = asked.session
+    begun = Conversation(_NOT_YET, session.id or session.name, session.key, True, asked.now, asked.now)
+    path, header_id = str(transcript.state.path), transcript.header.id
+    whose = TranscriptOwner(asked.archive, begun, path, header_id, None, again=asked.again)
+    return count_all_pruned(whose, lambda: transcript.path(asked.lane))
+
+
+def starts_new_conversation(session: Session, found: Conversation) -> bool:
+    """Whether opening the session will begin another conversation, as each run of a cron job does."""
+    return session.is_cron and session.id is not None and session.id != found.session_id
+
+
+# --- the three ways to read ---
+
+
+def _read_appended(work: TranscriptReading) -> None:
+    """Read only what was added; a branch, or a host that moved back, makes it a whole reading."""
+    point = work.point
+    entries = work.transcript.appended(point.offset, (point.lines or 0) + 1)
+    for chunk in chunks(entries_of_lane(entries, work.lane), work.chunk):
+        if following.extend_front(work.front, readable_entries(chunk)) is None:
+            read_whole(work, accept=False)
+            return
+        store_chunk(work, chunk, is_last=len(chunk) < work.chunk)
+        if len(chunk) < work.chunk:
+            return
+    mark_read(work)
+
+
+def read_first(work: TranscriptReading, fork_tokens: int) -> None:
+    """Store a whole path into a conversation that holds nothing, but for what other conversations hold."""
+    work.leave_out(fork_tokens)
+    if work.apart is None:
+        store_abandoned(work)
+    store_rest(work, work.path())
+    shared = set() if work.apart is None else work.apart.sources
+    if shared:
+        reason = f"a fork of {work.transcript.header.parent}, where the history before it is stored"
+        record_decision(work, "first", reason, work.report.stored)
+        with work.archive.writing():
+            work.archive.histories.rely(work.id, shared)
+            work.archive.transcripts.set_fork(work.id, len(work.apart.flags) if work.apart else 0)
+    elif work.report.stored:
+        record_decision(work, "first", "nothing was stored before", work.report.stored)
+    finish_reading(work, is_cut=work.apart is not None and work.apart.is_last)
+
+
+def read_whole(work: TranscriptReading, *, accept: bool, refused: bool = False) -> None:
+    """Lay the whole path over what is stored: ids decide, then words; what is unrelated waits for a person."""
+    work.age = following.newest_generation(work.archive, work.id)
+    work.leave_out(None)
+    looked = _surveyed(work)
+    if not looked.messages and work.report.change in ("same", "shrunk") and _is_unreadable(work):
+        return
+    left = abandoned_ids(work.transcript.path(work.lane), entries_of_lane(work.transcript.appended(), work.lane))
+    if looked.first_unknown is not None:
+        start = 0 if looked.last_known is None else max(0, looked.first_unknown - _MARGIN)
+        length = max((looked.last_known or 0) + 1 - start, min(_stored(work)[0], _MOST_ROWS) + work.chunk)
+        entries = from_message(work.path(), start)
+        if not _store_path(work, take_messages(entries, length), looked, left, accept=accept, refused=refused):
+            return
+        if looked.known:
+            store_rest(work, entries)
+        else:
+            _store_rest_of_path(work, entries)
+    if looked.last is not None:
+        last, digest = last_message_mark(work, looked.last)
+        work.point = replace(work.point, entry_id=last, entry_hash=digest)
+    work.point = replace(work.point, front=json.dumps(looked.front.records))
+    abandoned = return_to_path(work.archive, work.id, work.path(), work.now)
+    abandoned += hide_abandoned(work.archive, work.id, left, work.now)
+    work.report = replace(work.report, abandoned=work.report.abandoned + abandoned)
+    if accept or looked.known:
+        settle_hold(work, accept=accept)
+    is_cut = _is_cut(work, looked)
+    if work.apart is None:
+        store_abandoned(work, left)
+    finish_reading(work, is_cut=is_cut)
+
+
+def _surveyed(work: TranscriptReading) -> PathSurvey:
+    """Look a path through; the lines of a file without ids that is not what was read are counted anew."""
+    looked = survey_path(work.archive, work.id, work.path(), work.age)
+    if looked.made_up and looked.known < following.count_generation(work.archive, work.id, work.age):
+        work.age += 1
+        looked = survey_path(work.archive, work.id, work.path(), work.age)
+    return looked
+
+
+def _is_unreadable(work: TranscriptReading) -> bool:
+    """Say why a file that was followed has nothing to say any more; whether not even a line of it can be read."""
+    is_spoilt = work.transcript.last_line is None and bool(work.transcript.state.size)
+    reason = "nothing is said in it; what was stored stays"
+    if is_spoilt:
+        reason = "no line of it can be read: it was overwritten or is not finished; what was stored stays"
+    work.report = replace(work.report, status="failed" if is_spoilt else work.report.status, reason=reason)
+    return is_spoilt
+
+
+def _store_path(
+    work: TranscriptReading,
+    window: Sequence[TranscriptEntry | BadLine],
+    looked: PathSurvey,
+    left: frozenset[str],
+    *,
+    accept: bool,
+    refused: bool,
+) -> bool:
+    """Store the window that decides where the path belongs; False when it is held back."""
+    archive = work.archive
+    with archive.writing():
+        batch = ingest.read_entries(archive, work.id, incoming_messages(window, work.age))
+        plan, batch = ingest.plan_path(archive, work.conversation, batch, rewritten=not looked.known, in_use=left)
+        if looked.made_up and plan.abandoned:  # the host went back, or it has begun again with the same words
+            plan = replace(plan, ambiguous=max(1, plan.ambiguous))
+        in_text = sum(place is not None for place in plan.places) - looked.known
+        claim = following.TranscriptClaim(
+            looked.messages - looked.known, looked.known, max(0, in_text), looked.earliest_at, *_stored(work)
+        )
+        verdict, reason = following.judge_claim(claim)
+        is_strange = verdict == "held" or (refused and verdict != "continued")
+        if is_strange and not accept:
+            hold_back(work, reason, claim.new, refused=refused)
+            return False
+        if work.report.change != "same" or verdict != "continued":
+            write_decision(work, "accepted" if verdict == "held" else verdict, reason, claim.new)
+        _store_planned(work, window, batch, plan)
+    return True
+
+
+def _stored(work: TranscriptReading) -> tuple[int, datetime | None]:
+    """How many messages are stored, and when the newest was said."""
+    newest = work.archive.messages.newest_id(work.id)
+    if newest is None:
+        return 0, None
+    message = work.archive.messages.get(newest)
+    return message.seq, message.created_at
+
+
+def store_rest(work: TranscriptReading, entries: Iterator[TranscriptEntry | BadLine]) -> None:
+    """Store what follows, chunk by chunk."""
+    for chunk in chunks(entries, work.chunk):
+        store_chunk(work, chunk)
+
+
+def _store_rest_of_path(work: TranscriptReading, entries: Iterator[TranscriptEntry | BadLine]) -> None:
+    """Lay what follows over the rows behind the last known one, chunk by chunk: words alone decide."""
+    for chunk in chunks(entries, work.chunk):
+        with work.archive.writing():
+            batch = ingest.read_entries(work.archive, work.id, incoming_messages(chunk, work.age))
+            plan, batch = ingest.plan_path(work.archive, work.conversation, batch, rewritten=True, after=work.behind)
+            _store_planned(work, chunk, batch, plan)
+
+
+def _store_planned(
+    work: TranscriptReading, chunk: Sequence[TranscriptEntry | BadLine], batch: ingest.EntryBatch, plan: IngestPlan
+) -> None:
+    """Store what was planned; one that reads what is appended has to begin again then."""
+    report = ingest.write_entries(work.archive, work.conversation, plan, batch, now=work.now, payloads=work.payloads)
+    add_to_report(work, chunk, batch, report)
+    if plan.new:
+        set_checkpoint(work, replace(work.point, offset=0, lines=0, size=0, mtime_ms=0, tail=None))
+    if plan.new and plan.new[-1] is batch.events[-1]:
+        work.behind = report.message_ids[-1]
+    elif plan.places and plan.places[-1] is not None:
+        work.behind = plan.places[-1]
+
+
+def _is_cut(work: TranscriptReading, looked: PathSurvey) -> bool:
+    """Whether the path ends before the newest entry that is stored: how it goes on decides what that one is."""
+    newest = work.archive.messages.tail(work.id, 1)
+    last = "" if looked.last is None else entry_id_of(looked.last, work.age) or ""
+    if work.apart is not None and work.apart.is_last:
+        return True
+    return (
+        bool(newest) and newest[0].entry_id is not None and newest[0].entry_id not in (last, without_words_digest(last))
+    )
+
+
+def can_resume_from(point: Checkpoint) -> bool:
+    """Whether a message was read before a checkpoint, and it is known which bytes were.
+
+    Behind a header alone a transcript only begins, and what it begins with may be stored already.
+    """
+    return point.tail is not None and (
+        point.entry_id is not None or point.entry_hash is not None or (point.lines or 0) > 1
+    )
+
+
+def _is_untouched(point: Checkpoint) -> bool:
+    """Whether the bytes before a checkpoint are still those that were read."""
+    return can_resume_from(point) and point.tail == tail_digest(Path(point.path), point.offset)
+
+
+#: More than this is not a turn, and is not read within a transaction.
+_MOST_BYTES = 1 << 20
+
+
+def resume(asked: BootstrapRequest, path: Path) -> TranscriptReport | None:
+    """Store what was added to a transcript that is stored up to a checkpoint; None when it must be read as a whole."""
+    archive = asked.archive
+    state = file_state(path)
+    with archive.writing():
+        found = archive.conversations.find(asked.session)
+        if found is None or starts_new_conversation(asked.session, found):
+            return None
+        point = archive.transcripts.checkpoint(found.id)
+        if point is None or point.kind is None or point.path != str(path):
+            return None
+        how = following.plan_reading(point, state, point.header_id, asked.lane)
+        if how.reading == "nothing":
+            return TranscriptReport(found.id, "up to date", how.change, size=state.size)
+        if how.reading != "appended" or state.size - point.offset > _MOST_BYTES:
+            return None
+        return _read_from_checkpoint(asked, found, point, state, how.change)
+
+
+def _read_from_checkpoint(
+    asked: BootstrapRequest, found: Conversation, point: Checkpoint, state: FileState, change: str
+) -> TranscriptReport | None:
+    """Store what stands behind the checkpoint, if the bytes before it are those that were read."""
+    growth = read_appended(state.path, point.offset, state.size) if can_resume_from(point) else None
+    if point.kind is None or growth is None or growth.tail(point.offset) != point.tail:
+        return None
+    transcript = reopen_transcript(point.kind, state, TranscriptHeader(id=point.header_id))
+    entries = list(entries_of_lane(transcript.grown(growth, point.offset, (point.lines or 0) + 1), asked.lane))
+    report = TranscriptReport(found.id, "up to date", change, size=state.size, conversation=found)
+    work = TranscriptReading(
+        asked.archive, found, transcript, asked.lane, asked.now, asked.payloads, report, point, point
+    )
+    work.age = line_generation_of(point.entry_id)
+    front = following.extend_front(work.front, readable_entries(entries))
+    if not entries or front is None:
+        return None
+    if asked.session.id not in (None, found.session_id) or found.session_key != asked.session.key:
+        work.conversation = asked.archive.conversations.open(asked.session, asked.now)
+    write_chunk(work, entries, front, growth.tail(entries[-1].line.end))
+    return work.report
+
+
+@dataclass(frozen=True, slots=True)
+class ListedTranscript:
+    """Entries in memory, read as a transcript is."""
+
+    entries: Sequence[TranscriptEntry]
+    header: TranscriptHeader = field(default_factory=TranscriptHeader)
+    is_array: bool = False
+    kind: str = "openclaw"
+
+    @property
+    def state(self) -> FileState:
+        return FileState(Path(), len(self.entries), 0)
+
+    @property
+    def last_line(self) -> RecordPosition | None:
+        return self.entries[-1].line if self.entries else None
+
+    def path(self, lane: str | None = None) -> Iterator[TranscriptEntry | BadLine]:
+        return (entry for entry in self.entries if entry.lane == lane)
+
+    def is_branched(self, lane: str | None = None) -> bool:  # noqa: ARG002
+        return False
+
+    def appended(self, start: int = 0, number: int = 1) -> Iterator[TranscriptEntry | BadLine]:
+        return (entry for entry in self.entries if entry.line.start >= start and entry.line.number >= number)
+
+
+def store_page(
+    archive: Archive,
+    session: Session,
+    entries: Sequence[TranscriptEntry],
+    *,
+    after: str | None = None,
+    cursor: str | None = None,
+    accept: bool = False,
+    now: datetime,
+    payloads: PayloadPolicy | None,
+) -> TranscriptReport:
+    """Store a page. One that goes on `after` the stored cursor adds to what is there; any other is a whole path."""
+    page = _EntryPage(entries, after, cursor, accept)
+    for _ in range(MAX_TRIES):
+        try:
+            return _store_page(archive, session, page, now, payloads)
+        except CheckpointMoved:
+            continue
+    raise ArchiveLocked(f"session {session.name!r}: other processes keep storing its entries; try again")
+
+
+@dataclass(frozen=True, slots=True)
+class _EntryPage:
+    """What a host hands over at once."""
+
+    entries: Sequence[TranscriptEntry]
+    after: str | None
+    cursor: str | None
+    accept: bool
+
+
+def _store_page(
+    archive: Archive, session: Session, page: _EntryPage, now: datetime, payloads: PayloadPolicy | None
+) -> TranscriptReport:
+    with archive.writing():
+        conversation = archive.conversations.open(session, now)
+    point = archive.transcripts.checkpoint(conversation.id)
+    is_empty = archive.messages.newest_id(conversation.id) is None
+    goes_on = page.after is not None and point is not None and point.cursor == page.after
+    change = "same" if goes_on else "first" if is_empty else "new path"
+    start = point if goes_on and point is not None else Checkpoint("", 0, 0, 0)
+    start = replace(start, cursor=page.cursor or start.cursor)
+    report = TranscriptReport(conversation.id, "up to date", change)
+    work = TranscriptReading(
+        archive, conversation, ListedTranscript(page.entries), None, now, payloads, report, start, point
+    )
+    if not goes_on and not is_empty and not page.accept and (reason := _gap(work, page)) is not None:
+        with archive.writing():
+            archive.ingest.block(conversation.id, reason, now)
+        work.report = replace(report, status="failed", reason=reason)
+    elif goes_on:
+        store_rest(work, work.path())
+        finish_reading(work)
+    elif is_empty:
+        read_first(work, 0)
+    else:
+        read_whole(work, accept=page.accept)
+    return work.report
+
+
+def _gap(work: TranscriptReading, page: _EntryPage) -> str | None:
+    """Why a page that goes on after another mark than the stored one is not taken: what lies between is missing.
+
+    One that begins with what is stored, or right behind it, leaves no gap.
+    """
+    first = next(message_entries(page.entries), None)
+    if page.after is None or work.stored is None or work.stored.cursor is None or first is None:
+        return None
+    ids = [id_ for id_ in (first.id, first.parent_id) if id_ is not None]
+    if work.archive.messages.known_entries(work.id, ids):
+        return None
+    return (
+        f"a page after {page.after!r} does not go on from what is stored, which ends at {work.stored.cursor!r}; "
+        f"hand over the page after {work.stored.cursor!r}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RereadEntries:
+    """Entries that were read, and the conversation that holds them."""
+
+    archive: Archive
+    conversation: Conversation
+    entries: Callable[[], Iterable[TranscriptEntry | BadLine]]
+    now: datetime
+    payloads: PayloadPolicy | None
+
+
+def store_grown_entries(reread: RereadEntries) -> tuple[int, int]:
+    """Keep the words of entries whose id is known and that say something else.
+
+    Returns how many rows have new words, and how many rows are new: another role under a known id is another message.
+    """
+    revised = stored = 0
+    for chunk in chunks(reread.entries()):
+        items = [
+            Incoming(entry.message, entry.id, entry.created_at)
+            for entry in message_entries(chunk)
+            if entry.id is not None and entry.message is not None
+        ]
+        versions, strangers = _changed_entries(reread, items)
+        if strangers:
+            with reread.archive.writing():
+                batch = ingest.EntryBatch(strangers, (), (), 0)
+                stored += ingest.append_entries(
+                    reread.archive, reread.conversation, batch, now=reread.now, payloads=reread.payloads
+                ).stored
+        if versions:
+            events = tuple(event for _, event in versions)
+            plan = IngestPlan(versions=versions, is_running=False, replayed=len(events))
+            with reread.archive.writing():
+                report = ingest.write_entries(
+                    reread.archive,
+                    reread.conversation,
+                    plan,
+                    ingest.EntryBatch(events, (), (), 0),
+                    now=reread.now,
+                    payloads=reread.payloads,
+                )
+            revised += report.revised
+    return revised, stored
+
+
+def _changed_entries(
+    reread: RereadEntries, items: list[Incoming]
+) -> tuple[tuple[tuple[int, Event], ...], tuple[Event, ...]]:
+    """The rows whose entry has other words, and the events whose id names a row of another role.
+
+    A row that a running session has shown, too, only keeps the words of its entry.
+    """
+    known = reread.archive.messages.known_entries(reread.conversation.id, [item.entry_id or "" for item in items])
+    found: list[tuple[int, Event]] = []
+    strangers: list[Event] = []
+    there = [item for item in items if item.entry_id in known]
+    for event in ingest.read_entries(reread.archive, reread.conversation.id, there).events:
+        row = known[event.entry_id or ""]
+        if row.role != event.message.role:
+            strangers.append(event)
+        elif row.fingerprint != event.fingerprint:
+            found.append((row.id, replace(event, entry_id=None) if row.claimed else event))
+    return tuple(found), tuple(strangers)

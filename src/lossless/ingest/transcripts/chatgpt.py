@@ -1,0 +1,140 @@
+"""Reads ChatGPT exports: an array of conversations, each a map of nodes with parents and a current node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lossless.ingest.transcripts.entries import (
+    RecordPosition,
+    TranscriptEntry,
+    TranscriptHeader,
+    first_time,
+    lane_of_line,
+    no_opening,
+    no_side_files,
+    no_title,
+    object_field,
+    text_field,
+)
+
+__all__ = ["KIND", "entries", "header", "lane_header", "opening", "recognises", "side_files", "title"]
+
+KIND = "chatgpt"
+title, opening, side_files = no_title, no_opening, no_side_files
+
+_ROLES = frozenset(("user", "assistant", "system", "tool"))
+
+
+def recognises(records: list[dict[str, Any]]) -> bool:
+    """A conversation with a map of nodes."""
+    return any(_is_conversation(record) for record in records)
+
+
+def header(_records: list[dict[str, Any]]) -> TranscriptHeader:
+    """An export says nothing about the whole; each conversation has its own header."""
+    return TranscriptHeader()
+
+
+def lane_header(record: dict[str, Any], lane: str) -> TranscriptHeader:
+    """A conversation's id, title and beginning."""
+    return TranscriptHeader(
+        id=text_field(record, "conversation_id", "id") or lane,
+        started_at=first_time(record.get("create_time")),
+        title=text_field(record, "title"),
+    )
+
+
+def entries(record: dict[str, Any], line: RecordPosition) -> list[TranscriptEntry]:
+    """The nodes of a conversation, parents first and the current node last."""
+    if not _is_conversation(record):
+        return [TranscriptEntry(line, "unknown", record=record)]
+    lane = text_field(record, "conversation_id", "id") or lane_of_line(line)
+    nodes = {id: node for id, node in record["mapping"].items() if isinstance(node, dict)}
+    return [_entry(id, nodes[id], line, lane) for id in _ordered(nodes, text_field(record, "current_node"))]
+
+
+def _entry(id: str, node: dict[str, Any], line: RecordPosition, lane: str) -> TranscriptEntry:
+    parent, said = text_field(node, "parent"), object_field(node, "message")
+    message = _message(said)
+    if message is None:
+        return TranscriptEntry(line, "node", id, parent, lane=lane, record=node)
+    return TranscriptEntry(line, "message", id, parent, first_time(said.get("create_time")), lane, message)
+
+
+def _message(said: dict[str, Any]) -> dict[str, Any] | None:
+    """A node's message as role and content; None for the empty ones that hold the tree together."""
+    author, content = object_field(said, "author"), object_field(said, "content")
+    if text_field(author, "role") not in _ROLES or not content:
+        return None
+    built = _content(content)
+    if not built:
+        return None
+    message: dict[str, Any] = {"role": author["role"], "content": built}
+    about = {
+        "model": text_field(object_field(said, "metadata"), "model_slug") if author["role"] == "assistant" else None,
+        "toolName": text_field(author, "name") if author["role"] == "tool" else None,
+        "recipient": text_field(said, "recipient"),
+        "language": text_field(content, "language"),
+    }
+    return message | {key: value for key, value in about.items() if value not in (None, "all", "unknown")}
+
+
+def _content(content: dict[str, Any]) -> str | list[dict[str, Any]]:
+    """Words as text, word for word; a part or a type that is not words as a block, as it came."""
+    kind, parts = content.get("content_type"), content.get("parts")
+    if isinstance(parts, list) and kind in ("text", "multimodal_text"):
+        if all(isinstance(part, str) for part in parts):
+            return "\n".join(parts)
+        return [_part(part) for part in parts if part != ""]
+    words = content.get("text")
+    if isinstance(words, str) and kind in ("code", "execution_output"):
+        return words
+    return [{**content, "type": str(kind or "unknown")}]
+
+
+def _part(part: Any) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    if isinstance(part, dict):
+        return {**part, "type": text_field(part, "type", "content_type") or "unknown"}
+    return {"type": "unknown", "value": part}
+
+
+def _ordered(nodes: dict[str, Any], current: str | None) -> list[str]:
+    """All nodes, each after its parent, and the path to the current node after what branches off it."""
+    children: dict[str | None, list[str]] = {}
+    for id, node in nodes.items():
+        parent = text_field(node, "parent")
+        children.setdefault(parent if parent in nodes else None, []).append(id)
+    path = _path(nodes, current if current in nodes else next(reversed(nodes), None))
+    on_path = set(path)
+    ordered: list[str] = []
+    steps: list[str | None] = [None, *path]
+    for step in steps:
+        branches = [child for child in children.get(step, []) if child not in on_path]
+        own = [] if step is None else [step]
+        below = _below(branches, children)
+        ordered += below + own if own == path[-1:] else own + below
+    missing = nodes.keys() - set(ordered)
+    return [id for id in nodes if id in missing] + ordered
+
+
+def _path(nodes: dict[str, Any], leaf: str | None) -> list[str]:
+    path: dict[str, None] = {}
+    while leaf in nodes and leaf not in path:
+        path[leaf] = None
+        leaf = text_field(nodes[leaf], "parent")
+    return list(reversed(path))
+
+
+def _below(branches: list[str], children: dict[str | None, list[str]]) -> list[str]:
+    found, todo = [], list(reversed(branches))
+    while todo:
+        id = todo.pop()
+        found.append(id)
+        todo += reversed(children.get(id, []))
+    return found
+
+
+def _is_conversation(record: dict[str, Any]) -> bool:
+    return isinstance(record.get("mapping"), dict)

@@ -1,0 +1,123 @@
+"""Reads Claude Code sessions: lines with a uuid and the uuid of the line before; sub-agents have lanes of their own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lossless.ingest.transcripts.entries import (
+    ANSWER,
+    RecordPosition,
+    TranscriptEntry,
+    TranscriptHeader,
+    first_time,
+    object_field,
+    record_type,
+    text_field,
+    title_from_prompt,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["KIND", "entries", "header", "lane_header", "opening", "recognises", "side_files", "title"]
+
+KIND = "claude-code"
+#: The side line of sub-agents in files that do not say which one spoke.
+SIDE_LINE = "sidechain"
+
+_SPOKEN = frozenset(("user", "assistant"))
+_TITLES = {"summary": "summary", "custom-title": "customTitle", "ai-title": "aiTitle"}
+
+
+def recognises(records: list[dict[str, Any]]) -> bool:
+    """A line of a session, or one of those that Claude Code writes between them."""
+    return any(_is_own(record) for record in records)
+
+
+def header(records: list[dict[str, Any]]) -> TranscriptHeader:
+    """What the first lines say: the session, where it ran, and its title when a line gives it."""
+    first = next((record for record in records if text_field(record, "sessionId")), {})
+    titles = [found for record in records if (found := title(record))]
+    return TranscriptHeader(
+        id=text_field(first, "sessionId"),
+        started_at=first_time(first.get("timestamp")),
+        cwd=next((found for record in records if (found := text_field(record, "cwd"))), None),
+        title=titles[-1] if titles else None,
+    )
+
+
+def entries(record: dict[str, Any], line: RecordPosition) -> list[TranscriptEntry]:
+    """What `user` and `assistant` lines say; all other lines are opaque, those without a uuid outside the tree."""
+    kind, message = record_type(record), object_field(record, "message")
+    id, written = text_field(record, "uuid"), first_time(record.get("timestamp"))
+    parent = text_field(record, "parentUuid", "logicalParentUuid")
+    lane = _lane(record)
+    is_message = kind in _SPOKEN and text_field(message, "role") in _SPOKEN and "content" in message
+    return [
+        TranscriptEntry(
+            line,
+            kind,
+            id,
+            parent,
+            written,
+            lane,
+            message if is_message else None,
+            {} if is_message else record,
+            is_loose=lane == SIDE_LINE or (id is None and not is_message),
+            tie=_tie(message) if is_message else None,
+        )
+    ]
+
+
+def lane_header(record: dict[str, Any], lane: str) -> TranscriptHeader:
+    """A sub-agent's line: its id, the session that it worked for, when and where it began."""
+    return TranscriptHeader(
+        id=lane,
+        parent=text_field(record, "sessionId"),
+        started_at=first_time(record.get("timestamp")),
+        cwd=text_field(record, "cwd"),
+    )
+
+
+def title(record: dict[str, Any]) -> str | None:
+    """The title in a `summary` or title line."""
+    key = _TITLES.get(record_type(record))
+    return text_field(record, key) if key else None
+
+
+def opening(record: dict[str, Any]) -> str | None:
+    """What a person, or the agent that sent a sub-agent, asked; commands and lines for Claude Code itself are none."""
+    is_own = record.get("isMeta") is True or record.get("isCompactSummary") is True
+    return (
+        None
+        if is_own or record_type(record) != "user"
+        else title_from_prompt(object_field(record, "message").get("content"))
+    )
+
+
+def side_files(path: Path) -> list[Path]:
+    """The files of the session's sub-agents."""
+    return sorted((path.parent / path.stem / "subagents").glob("agent-*.jsonl"))
+
+
+def _is_own(record: dict[str, Any]) -> bool:
+    if record.get("type") == "file-history-snapshot" or "leafUuid" in record:
+        return True
+    is_line = isinstance(record.get("type"), str) and "role" not in record
+    return is_line and ("sessionId" in record or "uuid" in record)
+
+
+def _lane(record: dict[str, Any]) -> str | None:
+    if record.get("isSidechain") is not True:
+        return None
+    return text_field(record, "agentId") or SIDE_LINE
+
+
+def _tie(message: dict[str, Any]) -> str | None:
+    """Lines of one answer share its id; the answers of tools, sent side by side, belong to their calls."""
+    if message.get("role") == "assistant":
+        return text_field(message, "id")
+    content = message.get("content")
+    blocks = content if isinstance(content, list) else []
+    is_answer = bool(blocks) and all(isinstance(block, dict) and block.get("type") == "tool_result" for block in blocks)
+    return ANSWER if is_answer else None

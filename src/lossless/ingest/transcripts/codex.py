@@ -1,0 +1,100 @@
+"""Reads Codex CLI rollouts: items of OpenAI's Responses in envelopes, or bare in the oldest files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lossless.ingest.transcripts.entries import (
+    RecordPosition,
+    TranscriptEntry,
+    TranscriptHeader,
+    first_time,
+    no_lane_header,
+    no_side_files,
+    no_title,
+    object_field,
+    record_type,
+    text_field,
+    title_from_prompt,
+)
+
+__all__ = ["KIND", "entries", "header", "is_item", "lane_header", "opening", "recognises", "side_files", "title"]
+
+KIND = "codex"
+lane_header, title, side_files = no_lane_header, no_title, no_side_files
+
+_ENVELOPES = frozenset(("session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state"))
+_ROLES = frozenset(("user", "assistant", "system", "developer"))
+_CALLS = ("_call", "_call_output")
+_OWN_TOOLS = frozenset(("function_call", "custom_tool_call"))
+
+
+def recognises(records: list[dict[str, Any]]) -> bool:
+    """An envelope, or the header and the marks that only the oldest rollouts have."""
+    return any(
+        (text_field(record, "type") in _ENVELOPES and _is_enveloped(record)) or _is_old_head(record)
+        for record in records
+    )
+
+
+def header(records: list[dict[str, Any]]) -> TranscriptHeader:
+    """What the first `session_meta`, or the first line of an old rollout, says."""
+    for record in records:
+        meta = object_field(record, "payload") if record.get("type") == "session_meta" else record
+        if meta is not record or _is_old_head(record):
+            return TranscriptHeader(
+                id=text_field(meta, "id", "session_id"),
+                parent=text_field(meta, "forked_from_id", "parent_thread_id"),
+                started_at=first_time(meta.get("timestamp"), record.get("timestamp")),
+                cwd=text_field(meta, "cwd"),
+            )
+    return TranscriptHeader()
+
+
+def entries(record: dict[str, Any], line: RecordPosition) -> list[TranscriptEntry]:
+    """A Responses item as a message; events, contexts and compactions are opaque.
+
+    An item's `id` is its provider's, who may give the same one to every answer, so it does not count as an entry's:
+    what tells entries apart is where they stand and what they say.
+    """
+    written = first_time(record.get("timestamp"))
+    kind, item = record_type(record), record
+    if _is_enveloped(record):
+        item = object_field(record, "payload") if kind == "response_item" else {}
+    if is_item(item):
+        return [TranscriptEntry(line, record_type(item), created_at=written, message=item)]
+    if _is_old_head(record) and "record_type" not in record:
+        kind = "session_meta"
+    return [TranscriptEntry(line, kind, created_at=written, record=record)]
+
+
+def opening(record: dict[str, Any]) -> str | None:
+    """What a person asked; instructions and surroundings that Codex puts in front are left out."""
+    item = object_field(record, "payload") if _is_enveloped(record) else record
+    return (
+        title_from_prompt(item.get("content")) if item.get("type") == "message" and item.get("role") == "user" else None
+    )
+
+
+def is_item(item: dict[str, Any]) -> bool:
+    """Whether an object is an item of a conversation: something said, thought, called or answered."""
+    kind = item.get("type")
+    if kind == "message":
+        return text_field(item, "role") in _ROLES and isinstance(item.get("content"), str | list)
+    if not isinstance(kind, str) or "role" in item:
+        return False
+    if kind in _OWN_TOOLS:
+        return text_field(item, "call_id") is not None and text_field(item, "name") is not None
+    if kind.removesuffix("_output") in _OWN_TOOLS:
+        return text_field(item, "call_id") is not None and isinstance(item.get("output"), str | list)
+    return kind in ("reasoning", "tool_search_output") or kind.endswith(_CALLS)
+
+
+def _is_enveloped(record: dict[str, Any]) -> bool:
+    return isinstance(record.get("type"), str) and isinstance(record.get("payload"), dict)
+
+
+def _is_old_head(record: dict[str, Any]) -> bool:
+    if "type" in record or "role" in record:
+        return False
+    return record.get("record_type") == "state" or {"id", "timestamp", "instructions"} <= record.keys()

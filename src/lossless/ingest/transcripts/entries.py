@@ -1,0 +1,354 @@
+"""What every transcript is read into: a header, entries in file order, and lines that could not be read; with the
+helpers that the kinds share and the steps that take entries into the archive a chunk at a time.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any
+
+from lossless.model.identity import checkpoint_hash
+from lossless.model.messages import GENERATED_ID_PREFIX, Incoming, Message
+from lossless.model.times import from_epoch, parse_time
+from lossless.model.tokens import estimate_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from datetime import datetime
+    from pathlib import Path
+
+    from lossless.model.messages import JsonObject
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from pathlib import Path
+    from typing import Any, Protocol, TypeAlias
+
+    from lossless.model.messages import JsonObject
+
+    #: A record that could be read, or what stands in its place.
+    Record: TypeAlias = "tuple[RecordPosition, dict[str, Any]] | BadLine"
+
+    class Reader(Protocol):
+        """One kind of transcript; a module with these names."""
+
+        #: What `lcm import` calls it: `openclaw`, `claude-code`, `codex`, `pi`, `jsonl`, `chatgpt`.
+        @property
+        def KIND(self) -> str: ...  # noqa: N802
+
+        def recognises(self, records: list[dict[str, Any]]) -> bool:
+            """Whether a file whose first records are these is of this kind."""
+            ...
+
+        def header(self, records: list[dict[str, Any]]) -> TranscriptHeader:
+            """What the first records say about the whole transcript."""
+            ...
+
+        def entries(self, record: dict[str, Any], line: RecordPosition) -> list[TranscriptEntry]:
+            """One record as entries: one, or those of a whole conversation, the end of its path last."""
+            ...
+
+        def lane_header(self, record: dict[str, Any], lane: str) -> TranscriptHeader:
+            """What the first record of a side line says about it."""
+            ...
+
+        def title(self, record: dict[str, Any]) -> str | None:
+            """The title of the whole transcript, when the record gives one."""
+            ...
+
+        def opening(self, record: dict[str, Any]) -> str | None:
+            """What a person asked in this record, as a title for a line of talk that has no other."""
+            ...
+
+        def side_files(self, path: Path) -> list[Path]:
+            """Other transcripts that belong to the one at `path`: its sub-agents'."""
+            ...
+
+
+#: The tie of a tool's answer: it is said whenever its call is.
+ANSWER = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordPosition:
+    """Where a record stands: its number from 1, and its bytes from `start` to `end` (after the line feed)."""
+
+    number: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptHeader:
+    """What a transcript says about itself."""
+
+    id: str | None = None
+    version: int | None = None
+    #: The transcript that this one was forked from.
+    parent: str | None = None
+    started_at: datetime | None = None
+    cwd: str | None = None
+    title: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptEntry:
+    """One record of a transcript. `message` is set for what was said; everything else is opaque and kept as it is."""
+
+    line: RecordPosition
+    #: The record's own type; `message` for a bare message.
+    kind: str
+    id: str | None = None
+    parent_id: str | None = None
+    created_at: datetime | None = None
+    #: None on the main line; else the side line (a sub-agent's) that it belongs to.
+    lane: str | None = None
+    message: JsonObject | Message | None = None
+    #: The whole record of an opaque entry.
+    record: JsonObject = field(default_factory=dict)
+    #: It stands outside the tree of ids (a header, a title, a snapshot), and so on every path.
+    is_loose: bool = False
+    #: On the path whenever its parent is, and the parent's tie is the same; `ANSWER` holds to any parent.
+    tie: str | None = None
+    #: Its record holds other entries, too.
+    shares_line: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """A line that is no record, and why it was skipped."""
+
+    line: RecordPosition
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """What the file system says of a transcript; read before its bytes are."""
+
+    path: Path
+    size: int
+    mtime_ms: int
+
+
+def text_field(record: dict[str, Any], *keys: str) -> str | None:
+    """The first of these fields that is a string with something in it."""
+    for key in keys:
+        value = record.get(key)
+        if isinstance(value, str) and value:
+            return value
+    return None
+
+
+def int_field(record: dict[str, Any], key: str) -> int | None:
+    """The field, when it is a whole number."""
+    value = record.get(key)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def object_field(record: dict[str, Any], key: str) -> dict[str, Any]:
+    """The object under `key`; an empty one when there is none."""
+    value = record.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def first_time(*values: Any) -> datetime | None:
+    """The first of these that is a time: ISO-8601, or seconds or milliseconds since 1970."""
+    for value in values:
+        try:
+            if isinstance(value, str):
+                return parse_time(value)
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                return from_epoch(value)
+        except (ValueError, OverflowError, OSError):
+            continue
+    return None
+
+
+def message_time(message: dict[str, Any], *others: Any) -> datetime | None:
+    """When a message was said: what it says itself, else what its envelope says."""
+    return first_time(message.get("timestamp"), message.get("createdAt"), message.get("created_at"), *others)
+
+
+def record_type(record: dict[str, Any]) -> str:
+    """The record's own type."""
+    return text_field(record, "type") or "unknown"
+
+
+def lane_of_line(line: RecordPosition) -> str:
+    """The side line of a record that holds a whole conversation of its own."""
+    return str(line.number)
+
+
+def no_lane_header(_record: dict[str, Any], lane: str) -> TranscriptHeader:
+    """For kinds without side lines."""
+    return TranscriptHeader(id=lane)
+
+
+def no_title(_record: dict[str, Any]) -> str | None:
+    """For kinds whose records give no title."""
+    return None
+
+
+def no_opening(_record: dict[str, Any]) -> str | None:
+    """For kinds whose conversations are not named after what was asked first."""
+    return None
+
+
+def no_side_files(_path: Path) -> list[Path]:
+    """For kinds that keep everything in one file."""
+    return []
+
+
+#: The longest title that is made of a prompt.
+MAX_TITLE_CHARS = 80
+#: So much of a prompt is looked at for it.
+_SEEN = 4000
+#: What programs put in front of a prompt, or in its place: `<environment_context>…</environment_context>`.
+_BLOCK = re.compile(r"\s*<([A-Za-z][\w-]*)(?:\s[^<>]*)?>.*?</\1>", re.DOTALL)
+#: How texts begin that stand where a prompt would, and that nobody typed.
+_NOT_TYPED = (
+    "Caveat: The messages below were generated",
+    "[Request interrupted",
+    "This session is being continued from a previous conversation",
+    "# AGENTS.md instructions",
+)
+_REQUEST = "## My request for Codex:"
+
+
+def title_from_prompt(content: Any) -> str | None:
+    """A user's message as a title of one line; None for one that only a program has written."""
+    text = _prompt_text(content)
+    if text.lstrip().startswith(_NOT_TYPED):
+        return None
+    if _REQUEST in text:
+        text = text.partition(_REQUEST)[2]
+    start = 0
+    while found := _BLOCK.match(text, start):
+        start = found.end()
+    typed = text[start:].lstrip()[:_SEEN]
+    line = " ".join("".join(letter if letter.isprintable() else " " for letter in typed).split())
+    if len(line) <= MAX_TITLE_CHARS:
+        return line or None
+    whole_words = line[:MAX_TITLE_CHARS].rpartition(" ")[0]
+    return (whole_words if len(whole_words) > MAX_TITLE_CHARS // 2 else line[: MAX_TITLE_CHARS - 1]) + "…"
+
+
+def _prompt_text(content: Any) -> str:
+    """The text of a message, without pictures and the answers of tools."""
+    if isinstance(content, str):
+        return content
+    blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    texts = [block.get("text") for block in blocks if block.get("type") in ("text", "input_text")]
+    typed = (text for text in texts if isinstance(text, str) and not text.lstrip().startswith(_NOT_TYPED))
+    return "\n".join(typed)
+
+
+#: Entries that are stored at once, unless others are asked for.
+CHUNK_ENTRIES = 1000
+
+
+def readable_entries(chunk: Iterable[TranscriptEntry | BadLine]) -> Iterator[TranscriptEntry]:
+    """The entries, without lines that could not be read."""
+    return (entry for entry in chunk if not isinstance(entry, BadLine))
+
+
+def message_entries(entries: Iterable[TranscriptEntry | BadLine]) -> Iterator[TranscriptEntry]:
+    """The entries that are messages."""
+    return (entry for entry in entries if not isinstance(entry, BadLine) and entry.message is not None)
+
+
+def chunks(
+    entries: Iterable[TranscriptEntry | BadLine], size: int = CHUNK_ENTRIES
+) -> Iterator[list[TranscriptEntry | BadLine]]:
+    stream = iter(entries)
+    while chunk := list(islice(stream, size)):
+        yield chunk
+
+
+def entries_of_lane(
+    entries: Iterable[TranscriptEntry | BadLine], lane: str | None
+) -> Iterator[TranscriptEntry | BadLine]:
+    return (entry for entry in entries if isinstance(entry, BadLine) or entry.lane == lane)
+
+
+def from_message(entries: Iterator[TranscriptEntry | BadLine], place: int) -> Iterator[TranscriptEntry | BadLine]:
+    """The entries from a message on, counted from 0."""
+    for entry in entries:
+        is_message = not isinstance(entry, BadLine) and entry.message is not None
+        if place == 0 and is_message:
+            return chain((entry,), entries)
+        place -= is_message
+    return iter(())
+
+
+def take_messages(entries: Iterator[TranscriptEntry | BadLine], count: int) -> list[TranscriptEntry | BadLine]:
+    """The next entries up to so many messages."""
+    taken: list[TranscriptEntry | BadLine] = []
+    for entry in entries:
+        taken.append(entry)
+        count -= not isinstance(entry, BadLine) and entry.message is not None
+        if count <= 0:
+            break
+    return taken
+
+
+def entry_id_of(entry: TranscriptEntry, age: int = 0) -> str | None:
+    """The id of an entry; where the host gives none, the file's age, its line and what it says.
+
+    Such an id holds for one file, and for one age of it: a file whose lines were counted anew is a time older.
+    """
+    if entry.id is not None or entry.line.end <= entry.line.start or entry.shares_line:
+        return entry.id
+    text = json.dumps(message_body(entry), ensure_ascii=False).encode("utf-8", "surrogatepass")
+    return make_line_id(age, entry.line.number, blake2b(text, digest_size=8).hexdigest())
+
+
+def make_line_id(age: int, line: int, digest: str) -> str:
+    """The id that stands for a line of a file without ids."""
+    return f"{GENERATED_ID_PREFIX}{f'{age}.' if age else ''}{line}:{digest}"
+
+
+_LINE_ID = re.compile(re.escape(GENERATED_ID_PREFIX) + r"(?:(\d+)\.)?(\d+):([0-9a-f]{16})")
+
+
+def line_generation_of(entry_id: str | None) -> int:
+    """The age of the file that an id was made up for; 0 for any other id."""
+    found = None if entry_id is None else _LINE_ID.fullmatch(entry_id)
+    return int(found[1] or 0) if found else 0
+
+
+def parse_line_id(entry_id: str) -> tuple[int, int, str] | None:
+    """Age, line and digest of an id that was made up for a line of a file; None for any other id."""
+    found = _LINE_ID.fullmatch(entry_id)
+    return (int(found[1] or 0), int(found[2]), found[3]) if found else None
+
+
+def incoming_messages(chunk: Sequence[TranscriptEntry | BadLine], age: int = 0) -> list[Incoming]:
+    """The messages of a chunk as ingest takes them."""
+    return [
+        Incoming(entry.message, entry_id=entry_id_of(entry, age), created_at=entry.created_at)
+        for entry in message_entries(chunk)
+        if entry.message is not None
+    ]
+
+
+def message_body(entry: TranscriptEntry) -> JsonObject:
+    """The message as its host wrote it."""
+    message = entry.message
+    return (message.original if isinstance(message, Message) else message) or {}
+
+
+def entry_hash(entry: TranscriptEntry) -> str | None:
+    """The hash under which upstream remembers the last message; None where the message is not plain to it."""
+    body = message_body(entry)
+    role, content = body.get("role"), body.get("content")
+    return checkpoint_hash(role, content) if isinstance(role, str) and isinstance(content, str) else None
+
+
+def entry_tokens(entry: TranscriptEntry) -> int:
+    return estimate_tokens(str(message_body(entry).get("content", "")))

@@ -1,0 +1,592 @@
+"""Which entries of a transcript are not stored as this conversation's: those that a closed, deleted or parent
+conversation provably holds, and those on branches that the host has abandoned.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING
+
+from lossless.ingest import transcript_entries as ingest
+from lossless.ingest.likeness import is_reduction
+from lossless.ingest.plan import IngestPlan
+from lossless.ingest.run import write_plan
+from lossless.ingest.transcripts.entries import (
+    BadLine,
+    chunks,
+    entries_of_lane,
+    entry_id_of,
+    entry_tokens,
+    incoming_messages,
+    message_entries,
+)
+from lossless.ingest.window import entry_ids_of
+from lossless.model.context import MessageItem
+from lossless.model.messages import GENERATED_ID_PREFIX
+from lossless.model.records import ContextChange
+from lossless.store.conversations import PRINT_BYTES, entry_id_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from lossless.ingest.transcripts.entries import TranscriptEntry
+    from lossless.ingest.transcripts.following import TranscriptReading
+    from lossless.ingest.write import PayloadPolicy
+    from lossless.model.conversations import Conversation
+    from lossless.store.archive import Archive
+    from lossless.store.conversations import ConversationHistory, StoredRef
+
+#: So many equal messages in a row are no coincidence.
+_SURE = 3
+#: How many messages of the other conversation may be missing in a transcript before it goes on with the next.
+_MISSING = 2
+#: How many seconds may lie between what was said and its arrival with the turn.
+_NEAR = 3600
+#: How many places of a text that repeats are looked at.
+_MOST_PLACES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class SeenRef:
+    """A message of a path: the beginning of its fingerprint, the digest of its id (or nothing), its second and role."""
+
+    print: bytes
+    id: bytes = b""
+    at: int = 0
+    role: str = ""
+
+
+def match_history(
+    path: Sequence[SeenRef], history: ConversationHistory, first: int, end: int, next_: bytes = b""
+) -> dict[int, int]:
+    """Places of a path from `first` on that the history holds, each with the place there.
+
+    Words are compared only before `end`, from where on the path is known to be another conversation's. `next_` is the
+    print of what was said first after the history had ended, as far as that is known.
+    """
+    by_id = _match_by_id(path, history, first)
+    by_words = _WordMatcher(path, history, by_id, first, end).pairs()
+    if not _is_believed(path, history, by_id, by_words, next_):
+        return by_id
+    pairs = by_id | by_words
+    pairs |= _match_between(path, history, pairs, first)
+    return pairs | _match_last(path, history, pairs, end)
+
+
+def _match_between(
+    path: Sequence[SeenRef], history: ConversationHistory, pairs: Mapping[int, int], first: int
+) -> dict[int, int]:
+    """Messages in other words that stand between known ones where the history has one of the very second.
+
+    In the same file without ids the place is enough, where as many lines stand on both sides.
+    """
+    found: dict[int, int] = {}
+    before, at = first - 1, -1
+    for n, place in sorted(pairs.items()):
+        is_even = n - before == place - at
+        if is_even or at < 0:
+            for back in range(1, min(n - before, place - at)):
+                here, one = path[n - back], history.told[place - back]
+                is_its = bool(here.at) and here.at == one.at and one.is_timed
+                if is_its or (is_even and history.is_same_file and _is_changed(here, one)):
+                    found[n - back] = place - back
+        before, at = n, place
+    return found
+
+
+def _match_last(
+    path: Sequence[SeenRef], history: ConversationHistory, pairs: Mapping[int, int], end: int
+) -> dict[int, int]:
+    """The last line of a file without ids, in other words: all before it are known, line by line."""
+    n, place = 1 + max(pairs, default=-1), 1 + max(pairs.values(), default=-1)
+    if not history.is_same_file or place != len(history.told) - 1 or n >= min(end, len(path)) or place != len(pairs):
+        return {}
+    return {n: place} if _is_changed(path[n], history.told[place]) else {}
+
+
+def _is_changed(here: SeenRef, one: StoredRef) -> bool:
+    """Whether a line may be a row in other words, by all but its place: nothing names either, and one has spoken."""
+    is_timed = bool(here.at) and bool(one.at) and one.is_timed
+    return bool(one.row and here.role) and here.role == one.role and not (here.id or one.id or is_timed)
+
+
+def _match_by_id(path: Sequence[SeenRef], history: ConversationHistory, first: int) -> dict[int, int]:
+    """Ids of the same file decide; those of another one only with the same words, as hosts may count anew in each."""
+    places = {told.id: place for place, told in enumerate(history.told) if told.id}
+    found = {n: places[path[n].id] for n in range(first, len(path)) if path[n].id in places}
+    same = {n: place for n, place in found.items() if path[n].print == history.told[place].print}
+    return found if history.is_same_file and 2 * len(same) >= len(found) else same
+
+
+class _WordMatcher:
+    """Matching words with words, in order."""
+
+    def __init__(
+        self, path: Sequence[SeenRef], history: ConversationHistory, by_id: Mapping[int, int], first: int, end: int
+    ) -> None:
+        self._path, self._told, self._by_id = path, history.told, by_id
+        self._ended = history.ended
+        self._first, self._end = first, end
+        live = {heard.id for heard in path if heard.id}
+        taken = set(by_id.values())
+        self._places: defaultdict[bytes, list[int]] = defaultdict(list)
+        for place, one in enumerate(history.told):
+            if one.print and one.id not in live and place not in taken:
+                self._places[one.print].append(place)
+
+    def pairs(self) -> dict[int, int]:
+        found: dict[int, int] = {}
+        after = 0
+        for n in range(self._first, self._end):
+            if n in self._by_id:
+                after = self._by_id[n] + 1
+                continue
+            place = self._place(n, after, is_begun=bool(found or self._by_id))
+            if place is not None:
+                found[n] = place
+                after = place + 1
+        return found
+
+    def _place(self, n: int, after: int, *, is_begun: bool) -> int | None:
+        """Where a message stands: next in order, or where a sure run of others follows it."""
+        places = self._places.get(self._path[n].print, [])
+        ahead = [place for place in places[bisect_left(places, after) :] if self._may_be(n, place)]
+        if not ahead:
+            return None
+        if is_begun and ahead[0] - after <= _MISSING:
+            return ahead[0]
+        some = ahead if len(ahead) <= 2 * _MOST_PLACES else ahead[:_MOST_PLACES] + ahead[-_MOST_PLACES:]
+        length, place = max((self._run(n, place), place) for place in some)
+        return place if not is_begun or length >= _SURE else None
+
+    def _may_be(self, n: int, place: int) -> bool:
+        """Whether times do not tell the two apart."""
+        here, one = self._path[n].at, self._told[place]
+        if not here:
+            return True
+        if one.is_timed and one.at:
+            return here == one.at
+        return not self._ended or here <= self._ended
+
+    def _run(self, n: int, place: int) -> int:
+        length = 0
+        while (
+            n + length < self._end
+            and place + length < len(self._told)
+            and self._path[n + length].print == self._told[place + length].print
+            and self._may_be(n + length, place + length)
+        ):
+            length += 1
+        return length
+
+
+def _is_believed(
+    path: Sequence[SeenRef],
+    history: ConversationHistory,
+    by_id: Mapping[int, int],
+    pairs: Mapping[int, int],
+    next_: bytes,
+) -> bool:
+    """Whether equal words are the same events.
+
+    A time says so, or an id beside them. Else they must reach the end of the history, for a file that goes on has all
+    of it: one that only begins with the same words is another one. Of the very same file some lines may differ.
+    """
+    told = history.told
+    if not pairs:
+        return False
+    if by_id or any(_is_of_its_time(path[n], told[place]) for n, place in pairs.items()):
+        return True
+    seen = [place for place, one in enumerate(told) if one.print]
+    texts = {path[n].print for n in pairs}
+    is_line_by_line = history.is_same_file and len({n - place for n, place in pairs.items()}) == 1
+    if is_line_by_line and len(texts) > 1 and 2 * len(pairs) >= len(seen):
+        return True
+    if max(pairs.values()) != seen[-1]:
+        return False
+    if len(pairs) == len(seen):
+        behind = 1 + max(pairs)
+        goes_on = bool(next_) and behind < len(path) and path[behind].print == next_
+        return goes_on or len(texts) > 1 or not any(told[place].id for place in seen)
+    return len(texts) > 1 and len(pairs) >= _SURE
+
+
+def _is_of_its_time(heard: SeenRef, one: StoredRef) -> bool:
+    """Whether a time says that both are one event: the same second, or about the one in which it came without an id."""
+    if not heard.at or not one.at:
+        return False
+    return heard.at == one.at or (not one.id and not one.is_timed and abs(heard.at - one.at) <= _NEAR)
+
+
+#: How many entries are looked up at once.
+_AT_ONCE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptOwner:
+    """A transcript, and the conversation that reads it."""
+
+    archive: Archive
+    conversation: Conversation
+    #: Its path, empty for one that is no file, and the ids in its header: its own, and the one it was forked from.
+    path: str
+    header_id: str | None
+    parent: str | None
+    #: How old a file without ids is.
+    age: int = 0
+    #: What was deleted for good may come back.
+    again: bool = False
+
+
+@dataclass(slots=True)
+class Exclusions:
+    """Messages of a path that are left out, by their places: a byte for each, 1 for one that is."""
+
+    flags: bytearray = field(default_factory=bytearray)
+    #: Rows of closed conversations that are known under new ids now.
+    stamps: list[tuple[int, str]] = field(default_factory=list)
+    #: Places of messages that rows of closed conversations have in other words, each with its row.
+    reworded: dict[int, int] = field(default_factory=dict)
+    #: The conversations on which a fork relies.
+    sources: set[int] = field(default_factory=set)
+    #: How many of them were deleted for good.
+    pruned: int = 0
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the path ends with what others hold: what is added to it may be theirs, too."""
+        return bool(self.flags and self.flags[-1])
+
+    def rest(self, entries: Iterable[TranscriptEntry | BadLine]) -> Iterator[TranscriptEntry | BadLine]:
+        """The entries but for those left out, from the first message on that is not."""
+        first = self.flags.find(b"\0")
+        place = -1
+        for entry in entries:
+            is_message = not isinstance(entry, BadLine) and entry.message is not None
+            place += is_message
+            if 0 <= first <= place and not (is_message and place < len(self.flags) and self.flags[place]):
+                yield entry
+
+
+@dataclass(slots=True)
+class _ComparedPath:
+    """The messages of a path, as they are compared."""
+
+    heard: list[SeenRef] = field(default_factory=list)
+    ids: list[str | None] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+
+
+def find_exclusions(
+    whose: TranscriptOwner, path: Callable[[], Iterable[TranscriptEntry | BadLine]], fork_tokens: int | None
+) -> Exclusions | None:
+    """What of a path other conversations hold; None where there are none.
+
+    Of what a fork shares with its parent the newest `fork_tokens` are kept; None says that the rest was left out.
+    """
+    archive, mine = whose.archive, whose.conversation.id
+    formers = archive.histories.former(whose.conversation)
+    pruned = _pruned(whose)
+    parents = _parents(whose, formers)
+    if not formers and not pruned and not parents:
+        return None
+    messages = _read_path(whose, path())
+    found = Exclusions(bytearray(len(messages.heard)))
+    own = _own_places(archive, mine, messages.ids)
+    if formers or pruned:
+        _exclude_known(found, messages, own, _histories(whose, messages, own, formers, pruned))
+    if parents:
+        shared = _shared(whose, messages, parents, path)
+        _exclude_shared(found, messages, own, shared, fork_tokens)
+    return found
+
+
+def keep_other_wordings(
+    archive: Archive,
+    entries: Iterable[TranscriptEntry | BadLine],
+    rows: Mapping[int, int],
+    now: datetime,
+    payloads: PayloadPolicy | None,
+) -> None:
+    """Keep the words of entries, by their places, that rows of closed conversations have otherwise; the rows stay."""
+    for n, entry in enumerate(message_entries(entries)):
+        if n not in rows:
+            continue
+        row = archive.messages.get(rows[n])
+        events = ingest.read_entries(archive, row.conversation_id, incoming_messages([entry])).events
+        if not events:
+            continue
+        event = replace(events[0], entry_id=None)
+        if row.message.role == event.message.role:
+            plan = IngestPlan(versions=((row.id, event),), is_running=False)
+            with archive.writing():
+                write_plan(archive, archive.conversations.get(row.conversation_id), plan, payloads, now)
+
+
+def count_all_pruned(whose: TranscriptOwner, path: Callable[[], Iterable[TranscriptEntry | BadLine]]) -> int:
+    """How many messages of a path were deleted for good, if nothing is left of it; else 0."""
+    found = find_exclusions(whose, path, None) if _pruned(whose) else None
+    return 0 if found is None or 0 in found.flags else found.pruned
+
+
+def _pruned(whose: TranscriptOwner) -> list[ConversationHistory]:
+    if whose.again:
+        return []
+    return whose.archive.histories.pruned(whose.conversation.session_key, whose.path, whose.header_id)
+
+
+def _parents(whose: TranscriptOwner, formers: Sequence[int]) -> list[int]:
+    if whose.parent is None:
+        return []
+    ids = whose.archive.histories.following(whose.parent)
+    return [id_ for id_ in ids if id_ != whose.conversation.id and id_ not in formers]
+
+
+def _read_path(whose: TranscriptOwner, entries: Iterable[TranscriptEntry | BadLine]) -> _ComparedPath:
+    """The messages of a path; what is no message of an archive has an empty print."""
+    found, stream = _ComparedPath(), message_entries(entries)
+    while chunk := list(islice(stream, _AT_ONCE)):
+        batch = ingest.read_entries(whose.archive, whose.conversation.id, incoming_messages(chunk, whose.age))
+        events = {event.index: event for event in batch.events}
+        for place, entry in enumerate(chunk):
+            event, id_ = events.get(place), entry_id_of(entry, whose.age)
+            at = 0 if event is None or event.created_at is None else max(0, int(event.created_at.timestamp()))
+            print_ = b"" if event is None else event.fingerprint[:PRINT_BYTES]
+            role = "" if event is None else event.message.role
+            found.heard.append(SeenRef(print_, entry_id_digest(id_), at, role))
+            found.ids.append(id_)
+            found.tokens.append(entry_tokens(entry))
+    return found
+
+
+def _own_places(archive: Archive, conversation_id: int, ids: Sequence[str | None]) -> set[int]:
+    """Places of what the conversation itself holds."""
+    found: set[int] = set()
+    for start in range(0, len(ids), _AT_ONCE):
+        chunk = ids[start : start + _AT_ONCE]
+        stored = archive.messages.known_entries(conversation_id, [id_ for id_ in chunk if id_ is not None])
+        found.update(start + n for n, id_ in enumerate(chunk) if id_ in stored)
+    return found
+
+
+def _histories(
+    whose: TranscriptOwner,
+    messages: _ComparedPath,
+    own: set[int],
+    formers: Sequence[int],
+    pruned: Sequence[ConversationHistory],
+) -> list[ConversationHistory]:
+    """What was closed and what was deleted, oldest first, and then the conversation itself.
+
+    Nothing is read of it where all of the path is its own.
+    """
+    if len(own) == len(messages.heard):
+        return []
+    closed, mine = [whose.archive.histories.history(id_, whose.path) for id_ in formers], whose.conversation.id
+    others = sorted([*closed, *pruned], key=lambda history: history.number)
+    return [*others, whose.archive.histories.history(mine, whose.path)]
+
+
+def _exclude_known(
+    found: Exclusions, messages: _ComparedPath, own: set[int], histories: Sequence[ConversationHistory]
+) -> None:
+    """Leave out what was told before, history by history as they followed each other."""
+    end = min(own, default=len(messages.heard))
+    first = 0
+    for history, later in pairwise(histories):
+        next_ = next((one.print for one in later.told if one.print), b"")
+        found_here = match_history(messages.heard, history, first, end, next_)
+        pairs = {n: at for n, at in found_here.items() if n not in own}
+        in_use = {one.id for one in history.told if one.id}
+        for n, at in pairs.items():
+            row, id_, mark = history.told[at].row, messages.ids[n], messages.heard[n].id
+            found.pruned += not row and not found.flags[n]
+            found.flags[n] = 1
+            if row and messages.heard[n].print and history.told[at].print != messages.heard[n].print:
+                found.reworded[n] = row
+            if row and id_ is not None and mark and mark not in in_use:
+                found.stamps.append((row, id_))
+        first = max(first, 1 + max(pairs, default=-1))
+    last = found.flags.rfind(b"\1")
+    for n in range(last):
+        if not messages.heard[n].print:
+            found.flags[n] = 1
+
+
+def _exclude_shared(
+    found: Exclusions, messages: _ComparedPath, own: set[int], shared: Mapping[int, int], fork_tokens: int | None
+) -> None:
+    """Leave out what a fork shares with its parent, but for the newest part; what the fork itself said stays."""
+    tokens = 0
+    for n in range(len(messages.heard) - 1, -1, -1):
+        tokens += messages.tokens[n]
+        is_old = fork_tokens is None or tokens > fork_tokens
+        if is_old and n in shared and n not in own and n < len(messages.heard) - 1:
+            found.flags[n] = 1
+            found.sources.add(shared[n])
+
+
+def _shared(
+    whose: TranscriptOwner,
+    messages: _ComparedPath,
+    parents: Sequence[int],
+    path: Callable[[], Iterable[TranscriptEntry | BadLine]],
+) -> dict[int, int]:
+    """Places of what a parent provably holds, with that conversation: the same id and words, or words and second."""
+    shared: dict[int, int] = {}
+    other: dict[int, tuple[int, int]] = {}
+    for start in range(0, len(messages.ids), _AT_ONCE):
+        chunk = range(start, min(start + _AT_ONCE, len(messages.ids)))
+        places = {id_: n for n in chunk if (id_ := messages.ids[n]) is not None and messages.heard[n].id}
+        for id_, owner, print_, row in whose.archive.histories.known(parents, list(places)):
+            n = places[id_]
+            if messages.heard[n].print == print_:
+                shared[n] = owner
+            else:
+                other[n] = (row, owner)
+    other = {n: found for n, found in other.items() if n not in shared}
+    if other:
+        copies = _copies(whose.archive, path(), {n: row for n, (row, _) in other.items()})
+        shared.update((n, other[n][1]) for n in copies)
+    return shared or _shared_by_second(whose, messages, parents)
+
+
+def _copies(archive: Archive, entries: Iterable[TranscriptEntry | BadLine], rows: Mapping[int, int]) -> Iterator[int]:
+    """Places of entries that are rewritten copies of rows with the same id, and bring no words of their own."""
+    for n, entry in enumerate(message_entries(entries)):
+        if n in rows:
+            stored = archive.messages.get(rows[n])
+            events = ingest.read_entries(archive, stored.conversation_id, incoming_messages([entry])).events
+            if events and is_reduction(stored.message, events[0].message):
+                yield n
+
+
+def _shared_by_second(whose: TranscriptOwner, messages: _ComparedPath, parents: Sequence[int]) -> dict[int, int]:
+    """Places of what a parent holds under other ids: the same words in the same second."""
+    told = {
+        (one.print, one.at): parent
+        for parent in parents
+        for one in whose.archive.histories.history(parent, whose.path).told
+        if one.print and one.at and one.is_timed
+    }
+    names = [(heard.print, heard.at) for heard in messages.heard]
+    return {n: told[name] for n, name in enumerate(names) if name in told}
+
+
+#: Kinds of transcripts that hold all branches, those that were left too.
+_WRITE_BRANCHES = frozenset(("claude-code",))
+
+
+def abandoned_ids(
+    path: Iterable[TranscriptEntry | BadLine], everything: Iterable[TranscriptEntry | BadLine]
+) -> frozenset[str]:
+    """The ids of what was said on branches that the host has left."""
+    there = {entry.id for entry in message_entries(path)}
+    return frozenset(
+        entry.id for entry in message_entries(everything) if entry.id is not None and entry.id not in there
+    )
+
+
+def store_abandoned(work: TranscriptReading, left: frozenset[str] | None = None) -> None:
+    """Store what was said on branches that the host has left before anybody read them, hidden as a branch.
+
+    Only of hosts that write down all their branches themselves. `left` are their ids, where these are known.
+    """
+    transcript, lane = work.transcript, work.lane
+    if transcript.kind not in _WRITE_BRANCHES or not transcript.is_branched(lane):
+        return
+    if left is None:
+        left = abandoned_ids(transcript.path(lane), entries_of_lane(transcript.appended(), lane))
+    archive, conversation = work.archive, work.conversation
+    gone = (entry for entry in message_entries(entries_of_lane(transcript.appended(), lane)) if entry.id in left)
+    for chunk in chunks(gone, work.chunk):
+        with archive.writing():
+            batch = ingest.read_entries(archive, work.id, incoming_messages(chunk))
+            plan = _plan_abandoned(archive, work.id, batch)
+            if not plan.new and not plan.stamps:
+                continue
+            report = ingest.write_entries(archive, conversation, plan, batch, now=work.now, payloads=work.payloads)
+            _hide_branch(archive, work.id, report.message_ids, work.now)
+        stored = len(report.message_ids)
+        work.report = replace(work.report, stored=work.report.stored + stored, abandoned=work.report.abandoned + stored)
+
+
+def _plan_abandoned(archive: Archive, conversation_id: int, batch: ingest.EntryBatch) -> IngestPlan:
+    """What of a branch is not stored; a row that has left the context without an id of the host's is its copy."""
+    known = archive.messages.known_entries(conversation_id, entry_ids_of(batch.events))
+    free: dict[bytes, list[int]] = {}
+    for row in archive.messages.abandoned_from(conversation_id, 1):
+        if row.entry_id is None:
+            free.setdefault(row.fingerprint, []).append(row.id)
+    new, stamps = [], []
+    for event in batch.events:
+        if event.entry_id is None or event.entry_id in known:
+            continue
+        if same := free.get(event.fingerprint):
+            stamps.append((same.pop(0), event.entry_id))
+        else:
+            new.append(event)
+    return IngestPlan(tuple(new), tuple(stamps), replayed=len(batch.events) - len(new), is_running=False)
+
+
+def return_to_path(
+    archive: Archive, conversation_id: int, path: Iterable[TranscriptEntry | BadLine], now: datetime
+) -> int:
+    """Bring a branch back that the host has returned to, without a word; returns how many messages left for it.
+
+    It parts from what is shown; a path that has nothing in common with that is another file, which changes nothing.
+    """
+    hidden = {row.entry_id for row in archive.messages.abandoned_from(conversation_id, 1)} - {None}
+    ids = [entry.id for entry in message_entries(path) if entry.id is not None] if hidden else []
+    first = next((n for n, id_ in enumerate(ids) if id_ in hidden), 0)
+    if not first:
+        return 0
+    with archive.writing():
+        there = archive.messages.known_entries(conversation_id, ids)
+        back = tuple(there[id_].id for id_ in ids[first:] if id_ in there)
+        before = archive.context.tokens(conversation_id)
+        archive.context.reveal(conversation_id, back, now)
+        archive.summaries.mark_stale(back, now)
+        start = max((there[id_].seq for id_ in ids[:first] if id_ in there), default=0)
+        on_path = {row.id for row in there.values()}
+        others = archive.messages.run_from(conversation_id, start + 1)
+        left = {row.id for row in others if _is_hosts(row.entry_id) and row.id not in on_path}
+        items = archive.context.items(conversation_id)
+        gone = tuple(item.message_id for item in items if isinstance(item, MessageItem) and item.message_id in left)
+        if gone:
+            archive.context.hide(conversation_id, gone, "branch", now)
+        after = archive.context.tokens(conversation_id)
+        change = ContextChange("branch", "bootstrap", "branch", gone, back, None, before, after)
+        archive.context.log(conversation_id, change, now)
+        archive.context.close_gaps(conversation_id)
+    return len(gone)
+
+
+def _is_hosts(entry_id: str | None) -> bool:
+    return entry_id is not None and not entry_id.startswith(GENERATED_ID_PREFIX)
+
+
+def hide_abandoned(archive: Archive, conversation_id: int, left: frozenset[str], now: datetime) -> int:
+    """Hide the messages of branches that the host has left, whoever brought them; returns how many those were."""
+    if not left:
+        return 0
+    with archive.writing():
+        rows = {row.id for row in archive.messages.known_entries(conversation_id, list(left)).values()}
+        items = archive.context.items(conversation_id)
+        gone = tuple(item.message_id for item in items if isinstance(item, MessageItem) and item.message_id in rows)
+        _hide_branch(archive, conversation_id, gone, now)
+    return len(gone)
+
+
+def _hide_branch(archive: Archive, conversation_id: int, gone: tuple[int, ...], now: datetime) -> None:
+    if gone:
+        before = archive.context.tokens(conversation_id)
+        archive.context.hide(conversation_id, gone, "branch", now)
+        after = archive.context.tokens(conversation_id)
+        change = ContextChange("branch", "bootstrap", "branch", gone, (), None, before, after)
+        archive.context.log(conversation_id, change, now)
+        archive.context.close_gaps(conversation_id)

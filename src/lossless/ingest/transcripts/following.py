@@ -1,0 +1,566 @@
+"""Follow a transcript: how much of it is read, whether it belongs to the conversation, and a checkpoint that never
+runs ahead of what is stored.
+
+An epoch is the time in which a conversation follows one transcript: until its file is another one, has become
+shorter, or begins with another header.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from lossless.ingest import transcript_entries as ingest
+from lossless.ingest.events import mask_items, mask_records
+from lossless.ingest.transcripts.entries import (
+    CHUNK_ENTRIES,
+    BadLine,
+    TranscriptEntry,
+    entry_hash,
+    entry_id_of,
+    incoming_messages,
+    line_generation_of,
+    make_line_id,
+    message_body,
+    message_entries,
+    parse_line_id,
+    readable_entries,
+)
+from lossless.ingest.transcripts.exclusions import TranscriptOwner, find_exclusions, keep_other_wordings
+from lossless.ingest.transcripts.reading import EntryTree
+from lossless.ingest.transcripts.records import tail_digest
+from lossless.model.messages import FORGOTTEN_WORDS_DIGEST, without_words_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from datetime import datetime
+
+    from lossless.ingest.run import AppendReport
+    from lossless.ingest.transcripts.entries import FileState, RecordPosition, TranscriptHeader
+    from lossless.ingest.transcripts.exclusions import Exclusions
+    from lossless.ingest.write import PayloadPolicy
+    from lossless.model.conversations import Conversation
+    from lossless.model.records import TranscriptDecision
+    from lossless.store.archive import Archive
+    from lossless.store.conversations import Checkpoint
+
+ReadExtent = Literal["nothing", "appended", "whole"]
+Change = Literal["first", "same", "new path", "shrunk", "new header"]
+Verdict = Literal["continued", "fresh", "small", "held"]
+
+#: A transcript that has nothing in common with a conversation is taken over up to this many messages, or a fifth
+#: of what is stored.
+_FLOOD_FLOOR, _FLOOD_SHARE = 50, 5
+#: More records than this are never said together.
+_MOST_TOGETHER = 64
+#: So many messages in common are no coincidence.
+_SURE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    """How much of a transcript is read, and what has happened to it since it was read last."""
+
+    reading: ReadExtent
+    change: Change
+
+
+def plan_reading(checkpoint: Checkpoint | None, state: FileState, header_id: str | None, lane: str | None) -> ReadPlan:
+    """What is to be read of a transcript."""
+    if checkpoint is None or not checkpoint.path:
+        return ReadPlan("whole", "first")
+    if checkpoint.path != str(state.path) or checkpoint.lane != lane:
+        return ReadPlan("whole", "new path")
+    if state.size < max(checkpoint.offset, checkpoint.size):
+        return ReadPlan("whole", "shrunk")
+    if checkpoint.header_id is not None and header_id is not None and checkpoint.header_id != header_id:
+        return ReadPlan("whole", "new header")
+    if (state.size, state.mtime_ms) == (checkpoint.size, checkpoint.mtime_ms):
+        return ReadPlan("nothing", "same")
+    return ReadPlan("appended" if state.size > checkpoint.size else "whole", "same")
+
+
+@dataclass(frozen=True, slots=True)
+class PathFront:
+    """The newest records of a path: the last one that stands alone, and those that were said together after it.
+
+    Enough to see whether a path goes on straight, so that what is appended can be read without the rest.
+    """
+
+    #: Id, parent, tie, and whether it is a message.
+    records: tuple[tuple[str, str | None, str | None, bool], ...] = ()
+
+    def after(self, entry: TranscriptEntry) -> PathFront | None:
+        """The front with one more entry; None when that leaves a message on another branch."""
+        if entry.is_loose or entry.id is None:
+            return self
+        is_message = entry.message is not None
+        newest = (entry.id, entry.parent_id, entry.tie, is_message)
+        if not self.records or (entry.parent_id is None and not self._is_linked):
+            return PathFront((newest,))
+        records = (*self.records, newest)
+        if len(self.records) == 1 and entry.parent_id == self.records[0][0]:
+            return PathFront((newest,)) if is_message and entry.tie is None else PathFront(records)
+        if entry.parent_id not in {id_ for id_, *_ in self.records} or len(records) > _MOST_TOGETHER:
+            return None
+        tree = EntryTree()
+        for place, (id_, parent, tie, _) in enumerate(records):
+            tree.add(id_, parent if place else None, tie)
+        path = tree.leaf_path()
+        if path is not None and any(said and not path.kept[place] for place, (*_, said) in enumerate(records)):
+            return None
+        return PathFront((newest,)) if is_message and entry.tie is None else PathFront(records)
+
+    @property
+    def _is_linked(self) -> bool:
+        return any(parent is not None for _, parent, *_ in self.records)
+
+    def along(self, entries: Iterable[TranscriptEntry]) -> PathFront:
+        """The front after entries that are known to be on the path."""
+        front = self
+        for entry in entries:
+            front = front.after(entry) or PathFront().after(entry) or front
+        return front
+
+
+def extend_front(front: PathFront, entries: Iterable[TranscriptEntry]) -> PathFront | None:
+    """The front after entries that go on from it in a straight line; None when they turn off."""
+    for entry in entries:
+        after = front.after(entry)
+        if after is None:
+            return None
+        front = after
+    return front
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptClaim:
+    """What a transcript has in common with the conversation that it is said to belong to."""
+
+    #: Messages that are new, that are known by their ids, and that are known by their words alone.
+    new: int
+    known_by_id: int
+    known_by_text: int
+    #: When the first of the new messages was said; None when one of them has no time.
+    earliest_at: datetime | None
+    #: What is stored: how many messages, and when the newest was said.
+    stored: int
+    newest_at: datetime | None
+
+
+def judge_claim(claim: TranscriptClaim) -> tuple[Verdict, str]:
+    """Whether a transcript is this conversation's, and why; `held` waits for a person."""
+    if not claim.stored or claim.known_by_id or claim.known_by_text >= min(_SURE, claim.stored):
+        return "continued", f"{claim.known_by_id + claim.known_by_text} messages are stored already"
+    if claim.earliest_at is not None and claim.newest_at is not None and claim.earliest_at > claim.newest_at:
+        return "fresh", "every message is later than what is stored"
+    cap = max(_FLOOD_FLOOR, claim.stored // _FLOOD_SHARE)
+    if claim.new <= cap:
+        return "small", f"{claim.new} messages with nothing in common, up to {cap} are taken over"
+    return "held", (
+        f"its {claim.new} messages have nothing in common with the {claim.stored} stored ones, "
+        f"and not all of them are later; up to {cap} would be taken over"
+    )
+
+
+def earlier_verdict(
+    last: TranscriptDecision | None, state: FileState, header_id: str | None
+) -> Verdict | Literal["refused"] | None:
+    """What a person or an earlier reading has decided about exactly this file; None when it must be judged."""
+    if last is None or last.header_id != header_id:
+        return None
+    if last.decision == "refused":
+        return "refused"
+    if last.decision == "held" and (last.size, last.mtime_ms) == (state.size, state.mtime_ms):
+        return "held"
+    return None
+
+
+#: How often a reading begins again when other processes read the same transcript.
+MAX_TRIES = 5
+
+
+class TranscriptSource(Protocol):
+    """A transcript as it is read."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def state(self) -> FileState: ...
+    @property
+    def header(self) -> TranscriptHeader: ...
+    @property
+    def is_array(self) -> bool: ...
+    @property
+    def last_line(self) -> RecordPosition | None: ...
+    def path(self, lane: str | None = None) -> Iterator[TranscriptEntry | BadLine]: ...
+    def is_branched(self, lane: str | None = None) -> bool: ...
+    def appended(self, start: int = 0, number: int = 1) -> Iterator[TranscriptEntry | BadLine]: ...
+
+
+@dataclass(slots=True)
+class TranscriptReading:
+    """One reading of a transcript: what it works on, and how far it has come."""
+
+    archive: Archive
+    conversation: Conversation
+    transcript: TranscriptSource
+    lane: str | None
+    now: datetime
+    payloads: PayloadPolicy | None
+    report: TranscriptReport
+    point: Checkpoint
+    #: The checkpoint as it is stored; another process that moves it makes this reading begin again.
+    stored: Checkpoint | None = None
+    progress: Callable[[int], None] | None = None
+    #: The row of the last entry that was laid over what is stored; 0 when none was.
+    behind: int = 0
+    #: How often the lines of a file without ids were counted anew.
+    age: int = 0
+    #: What was deleted for good may come back.
+    again: bool = False
+    #: Messages of the path that other conversations hold.
+    apart: Exclusions | None = None
+    #: How many entries are stored at once.
+    chunk: int = CHUNK_ENTRIES
+
+    @property
+    def id(self) -> int:
+        return self.conversation.id
+
+    @property
+    def front(self) -> PathFront:
+        """The newest records before the checkpoint."""
+        return PathFront(tuple(tuple(record) for record in json.loads(self.point.front or "[]")))
+
+    def path(self) -> Iterator[TranscriptEntry | BadLine]:
+        """What the transcript says in this conversation."""
+        entries = self.transcript.path(self.lane)
+        return entries if self.apart is None else self.apart.rest(entries)
+
+    def leave_out(self, fork_tokens: int | None) -> None:
+        """Leave out what other conversations hold; of what a fork shares with its parent all but the newest part."""
+        header = self.transcript.header
+        parent = header.parent if fork_tokens is not None or self.is_bounded else None
+        whose = TranscriptOwner(
+            self.archive, self.conversation, self.point.path, header.id, parent, age=self.age, again=self.again
+        )
+        self.apart = find_exclusions(whose, lambda: self.transcript.path(self.lane), fork_tokens)
+        self.report = replace(self.report, pruned=0 if self.apart is None else self.apart.pruned)
+        if self.apart is not None and self.apart.stamps:
+            with self.archive.writing():
+                self.archive.messages.stamp(self.apart.stamps)
+        if self.apart is not None and self.apart.reworded:
+            keep_other_wordings(
+                self.archive, self.transcript.path(self.lane), self.apart.reworded, self.now, self.payloads
+            )
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether this is a fork of which only its own part and the newest of its parent's are kept."""
+        return self.stored is not None and self.stored.fork_bounded
+
+
+class CheckpointMoved(Exception):
+    """Another process has read the transcript meanwhile."""
+
+
+def store_chunk(work: TranscriptReading, chunk: Sequence[TranscriptEntry | BadLine], *, is_last: bool = False) -> None:
+    """Store a chunk that follows what is stored, and move the checkpoint behind it, or to the end of the file."""
+    with work.archive.writing():
+        if work.archive.transcripts.checkpoint(work.id) != work.stored:
+            raise CheckpointMoved
+        tail = tail_digest(work.transcript.state.path, chunk[-1].line.end) if is_last else None
+        write_chunk(work, chunk, work.front.along(readable_entries(chunk)), tail)
+    if work.progress:
+        work.progress(work.point.offset)
+
+
+def write_chunk(
+    work: TranscriptReading, chunk: Sequence[TranscriptEntry | BadLine], front: PathFront, tail: bytes | None
+) -> None:
+    """Store a chunk inside of the caller's transaction, and move the checkpoint behind it.
+
+    With the digest of the bytes before that place, the file counts as seen to its end.
+    """
+    batch = ingest.read_entries(work.archive, work.id, incoming_messages(chunk, work.age))
+    report = ingest.append_entries(work.archive, work.conversation, batch, now=work.now, payloads=work.payloads)
+    add_to_report(work, chunk, batch, report)
+    _advance(work, chunk, front, tail)
+    set_checkpoint(work, work.point)
+
+
+def add_to_report(
+    work: TranscriptReading, chunk: Sequence[TranscriptEntry | BadLine], batch: ingest.EntryBatch, report: AppendReport
+) -> None:
+    """Keep what is no message, and add to the report."""
+    messages = list(message_entries(chunk))
+    records = [
+        (entry.id, entry.kind, entry.record)
+        for entry in chunk
+        if isinstance(entry, TranscriptEntry) and entry.message is None
+    ]
+    for skip in (*batch.unreadable, *report.skipped):
+        entry = messages[skip.index]
+        records.append((entry.id, entry.kind, message_body(entry)))
+    if records:
+        work.archive.transcripts.keep_records(work.id, mask_records(work.archive, records))
+    work.report = work.report.plus(report, len(records))
+    for skip in batch.unreadable:
+        work.report = work.report.noting(messages[skip.index].line.number, skip.reason)
+    for line in chunk:
+        if isinstance(line, BadLine):
+            work.report = work.report.noting(line.line.number, line.reason)
+
+
+def _advance(
+    work: TranscriptReading, chunk: Sequence[TranscriptEntry | BadLine], front: PathFront, tail: bytes | None
+) -> None:
+    """Move the checkpoint to the end of a chunk; only with the last one the whole file counts as seen."""
+    line, point, state = chunk[-1].line, work.point, work.transcript.state
+    spoken = next(message_entries(reversed(chunk)), None)
+    entry_id, digest = (point.entry_id, point.entry_hash) if spoken is None else last_message_mark(work, spoken)
+    work.point = replace(
+        point,
+        offset=line.end,
+        lines=line.number,
+        size=line.end if tail is None else state.size,
+        mtime_ms=0 if tail is None else state.mtime_ms,
+        front=json.dumps(front.records),
+        entry_id=entry_id,
+        entry_hash=digest,
+        tail=point.tail if tail is None else tail,
+    )
+
+
+def last_message_mark(work: TranscriptReading, entry: TranscriptEntry) -> tuple[str | None, str | None]:
+    """The id and the hash under which the last message is remembered; no digest of words that must not be kept."""
+    id_ = entry_id_of(entry, work.age)
+    if entry.message is None or mask_items(work.archive, work.id, [entry.message])[0] is entry.message:
+        return id_, entry_hash(entry)
+    return None if id_ is None else without_words_digest(id_), None
+
+
+def finish_reading(work: TranscriptReading, *, is_cut: bool = False) -> None:
+    """Note that all of the file is read, whichever lines of it are on the path; a cut one is read as a whole again."""
+    line = work.transcript.last_line
+    if line is not None:
+        work.point = replace(work.point, offset=line.end, lines=line.number)
+    mark_read(work, is_cut=is_cut)
+
+
+def mark_read(work: TranscriptReading, *, is_cut: bool = False) -> None:
+    """Note that the file was seen to its end, as it was before it was read."""
+    with work.archive.writing():
+        point = _at_end(work)
+        set_checkpoint(work, replace(point, tail=None) if is_cut else point)
+        work.archive.conversations.mark_bootstrapped(work.id, work.now)
+
+
+def _at_end(work: TranscriptReading) -> Checkpoint:
+    """The checkpoint of a file that was seen as it was before it was read."""
+    state = work.transcript.state
+    return replace(
+        work.point, size=state.size, mtime_ms=state.mtime_ms, tail=tail_digest(state.path, work.point.offset)
+    )
+
+
+def set_checkpoint(work: TranscriptReading, point: Checkpoint) -> None:
+    """Move the checkpoint inside of the caller's transaction."""
+    work.archive.transcripts.set_checkpoint(work.id, point, work.now)
+    if work.stored is not None and (work.stored.fork_bounded or (work.stored.cursor and not point.cursor)):
+        point = replace(point, cursor=point.cursor or work.stored.cursor, fork_bounded=work.stored.fork_bounded)
+    work.stored = point
+
+
+def record_decision(work: TranscriptReading, decision: str, reason: str, messages: int) -> None:
+    """Record what was decided about the transcript."""
+    with work.archive.writing():
+        write_decision(work, decision, reason, messages)
+
+
+def write_decision(work: TranscriptReading, decision: str, reason: str, messages: int) -> None:
+    """The same inside of the caller's transaction."""
+    state = work.transcript.state
+    seen = replace(work.point, size=state.size, mtime_ms=state.mtime_ms)
+    work.archive.transcripts.decide(work.id, seen, decision, reason, messages, work.now)
+
+
+def hold_back(work: TranscriptReading, reason: str, messages: int, *, refused: bool) -> None:
+    """Hold a transcript back inside of the caller's transaction, unless a person has refused it before.
+
+    The file that is followed is read as a whole from then on, so that its own words end that when they are back.
+    """
+    if not refused:
+        write_decision(work, "held", reason, messages)
+    if work.stored is not None and work.stored.path == work.point.path and work.stored.tail is not None:
+        set_checkpoint(work, replace(work.stored, tail=None, mtime_ms=0))
+    reason = "someone refused it" if refused else reason
+    work.report = replace(work.report, status="refused" if refused else "held", reason=reason)
+
+
+def settle_hold(work: TranscriptReading, *, accept: bool) -> None:
+    """What was read ends the time in which its transcript was held back or refused."""
+    last = work.archive.transcripts.last_decision(work.id, work.point.path)
+    if last is not None and last.decision in ("held", "refused"):
+        reason = "someone accepted it" if accept else "what is stored is in it again"
+        record_decision(work, "accepted" if accept else "continued", reason, work.report.stored)
+
+
+def newest_generation(archive: Archive, conversation_id: int) -> int:
+    """The age under which the newest ids were made up; 0 where there are none."""
+    return max((line_generation_of(id_) for _, id_ in archive.messages.made_up(conversation_id)), default=0)
+
+
+def with_generation(entry_id: str | None, age: int) -> str | None:
+    """The id of the same line in a file of another age; one that a host gave stays as it is."""
+    part = None if entry_id is None else parse_line_id(entry_id)
+    return entry_id if part is None else make_line_id(age, part[1], part[2])
+
+
+def count_generation(archive: Archive, conversation_id: int, age: int) -> int:
+    """How many messages have an id of this age."""
+    parts = (parse_line_id(id_) for _, id_ in archive.messages.made_up(conversation_id))
+    return sum(part is not None and part[0] == age for part in parts)
+
+
+def renumber_lines(archive: Archive, conversation_id: int, entries: Iterable[TranscriptEntry | BadLine]) -> bool:
+    """Give the rows of a file that we have just shortened to its end the ids of its new lines; whether they were those.
+
+    Words need not decide then, however often they repeat.
+    """
+    age = newest_generation(archive, conversation_id)
+    kept = [
+        id_
+        for entry in message_entries(entries)
+        if entry.id is None and (id_ := entry_id_of(entry, age + 1)) is not None
+    ]
+    if not kept:
+        return False
+    with archive.writing():
+        rows = [(part, row) for row, id_ in archive.messages.made_up(conversation_id) if (part := parse_line_id(id_))]
+        of_age = sorted((part[1], part[2], row) for part, row in rows if part[0] == age)
+        last = of_age[-len(kept) :]
+        digests = [part[2] for id_ in kept if (part := parse_line_id(id_))]
+        if len(digests) != len(last) or any(
+            theirs not in (mine, FORGOTTEN_WORDS_DIGEST) for mine, (_, theirs, _) in zip(digests, last, strict=True)
+        ):
+            return False
+        named = zip(last, kept, strict=True)
+        archive.messages.stamp(
+            [(row, without_words_digest(id_) if was == FORGOTTEN_WORDS_DIGEST else id_) for (_, was, row), id_ in named]
+        )
+    return True
+
+
+#: How many entries are looked up at once.
+_AT_ONCE = 1000
+
+
+@dataclass(slots=True)
+class PathSurvey:
+    """What the messages of a path are to a conversation. Places count messages from 0."""
+
+    messages: int = 0
+    known: int = 0
+    first_unknown: int | None = None
+    last_known: int | None = None
+    #: How many have an id that was made up for this file.
+    made_up: int = 0
+    #: The last message, and the newest records of the path.
+    last: TranscriptEntry | None = None
+    front: PathFront = field(default_factory=PathFront)
+    _earliest: datetime | None = None
+    _is_untimed: bool = False
+
+    @property
+    def earliest_at(self) -> datetime | None:
+        """When the first unknown message was said; None when one of them has no time."""
+        return None if self._is_untimed else self._earliest
+
+    def add(self, entry: TranscriptEntry, *, is_known: bool) -> None:
+        """Take the next message in."""
+        if is_known:
+            self.known += 1
+            self.last_known = self.messages
+        else:
+            self.first_unknown = self.messages if self.first_unknown is None else self.first_unknown
+            at = entry.created_at
+            self._is_untimed = self._is_untimed or at is None
+            if at is not None and (self._earliest is None or at < self._earliest):
+                self._earliest = at
+        self.messages, self.last = self.messages + 1, entry
+
+
+def survey_path(
+    archive: Archive, conversation_id: int, entries: Iterable[TranscriptEntry | BadLine], age: int = 0
+) -> PathSurvey:
+    """Look up the ids of all messages of a path; memory does not grow with it."""
+    found, stream = PathSurvey(), iter(entries)
+    while chunk := list(islice(stream, _AT_ONCE)):
+        messages = list(message_entries(chunk))
+        ids = [entry_id_of(entry, age) for entry in messages]
+        stored = archive.messages.known_entries(conversation_id, [id_ for id_ in ids if id_ is not None])
+        for entry, id_ in zip(messages, ids, strict=True):
+            found.add(entry, is_known=id_ is not None and id_ in stored)
+            found.made_up += entry.id is None and id_ is not None
+        found.front = found.front.along(entry for entry in chunk if not isinstance(entry, BadLine))
+    return found
+
+
+#: Lines that could not be read and are named in a report; the others are counted.
+_NAMED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptReport:
+    """What one reading of a transcript did."""
+
+    conversation_id: int | None
+    #: `stored`, `up to date`, `held`, `refused`, `excluded`, or `failed`.
+    status: str
+    #: What happened to the transcript since the last reading: `first`, `same`, `new path`, `shrunk`, `new header`.
+    change: str | None = None
+    reason: str | None = None
+    #: Bytes of the file when it was read.
+    size: int | None = None
+    stored: int = 0
+    replayed: int = 0
+    #: Rows that took over an entry id, from none or from one that is gone.
+    stamped: int = 0
+    abandoned: int = 0
+    #: Rows that have other words now, decisions by likeness, and repeats that may be missing.
+    revised: int = 0
+    likely: int = 0
+    ambiguous: int = 0
+    #: Messages that were left out because they were deleted for good.
+    pruned: int = 0
+    #: Records that are no messages.
+    opaque: int = 0
+    bad_lines: int = 0
+    #: The first of them, with their numbers.
+    problems: tuple[str, ...] = field(default=(), repr=False)
+    #: The conversation itself, where it is at hand.
+    conversation: Conversation | None = field(default=None, repr=False, compare=False)
+
+    def plus(self, report: AppendReport, opaque: int) -> TranscriptReport:
+        """With what one more chunk did, and how many records of it are no messages."""
+        return replace(
+            self,
+            status="stored",
+            opaque=self.opaque + opaque,
+            stored=self.stored + report.stored,
+            replayed=self.replayed + report.replayed,
+            stamped=self.stamped + report.stamped,
+            abandoned=self.abandoned + report.abandoned,
+            revised=self.revised + report.revised,
+            likely=self.likely + report.likely,
+            ambiguous=self.ambiguous + report.ambiguous,
+        )
+
+    def noting(self, line: int, problem: str) -> TranscriptReport:
+        """With one more line that could not be read."""
+        named = (*self.problems, f"line {line}: {problem}") if self.bad_lines < _NAMED else self.problems
+        return replace(self, bad_lines=self.bad_lines + 1, problems=named)

@@ -1,0 +1,76 @@
+"""Reads OpenClaw sessions: a header, then records with ids and parents, of which those of type `message` are
+messages.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lossless.ingest.transcripts.entries import (
+    RecordPosition,
+    TranscriptEntry,
+    TranscriptHeader,
+    first_time,
+    int_field,
+    message_time,
+    no_lane_header,
+    no_opening,
+    no_side_files,
+    object_field,
+    record_type,
+    text_field,
+)
+
+__all__ = ["KIND", "entries", "header", "lane_header", "opening", "recognises", "side_files", "title"]
+
+KIND = "openclaw"
+lane_header, opening, side_files = no_lane_header, no_opening, no_side_files
+
+_ROLES = frozenset(("user", "assistant", "system", "tool", "toolResult"))
+
+
+def recognises(records: list[dict[str, Any]]) -> bool:
+    """A session header, or a record whose message stands in an envelope with an id."""
+    return any(record.get("type") == "session" or _is_enveloped(record) for record in records)
+
+
+def header(records: list[dict[str, Any]]) -> TranscriptHeader:
+    """What the record of type `session` says."""
+    for record in records:
+        if record.get("type") == "session":
+            return TranscriptHeader(
+                id=text_field(record, "id"),
+                version=int_field(record, "version"),
+                parent=text_field(record, "parentSession", "branchedFrom"),
+                started_at=first_time(record.get("timestamp")),
+                cwd=text_field(record, "cwd"),
+                title=text_field(record, "name", "title"),
+            )
+    return TranscriptHeader()
+
+
+def entries(record: dict[str, Any], line: RecordPosition) -> list[TranscriptEntry]:
+    """A message in its envelope or bare; everything else is opaque, the header outside the tree."""
+    if "type" not in record and _is_message(record):
+        return [
+            TranscriptEntry(line, "message", text_field(record, "id"), created_at=message_time(record), message=record)
+        ]
+    kind, message = record_type(record), object_field(record, "message")
+    place = (text_field(record, "id"), text_field(record, "parentId"))
+    if kind == "message" and _is_message(message):
+        return [TranscriptEntry(line, kind, *place, message_time(message, record.get("timestamp")), message=message)]
+    written = first_time(record.get("timestamp"))
+    return [TranscriptEntry(line, kind, *place, written, record=record, is_loose=kind == "session")]
+
+
+def title(record: dict[str, Any]) -> str | None:
+    """The name that somebody gave the session."""
+    return text_field(record, "name") if record.get("type") == "session_info" else None
+
+
+def _is_message(message: dict[str, Any]) -> bool:
+    return text_field(message, "role") in _ROLES and "content" in message
+
+
+def _is_enveloped(record: dict[str, Any]) -> bool:
+    return record.get("type") == "message" and isinstance(record.get("message"), dict)

@@ -1,0 +1,524 @@
+"""Open a transcript: its kind, its lanes, and the entries on the path from its last entry up to a root.
+
+An id costs 24 bytes in the tree, whatever its length, so that histories of millions of entries fit into memory.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lossless.errors import BadInput, BadMessage
+from lossless.ingest.transcripts import chatgpt, claude_code, codex, jsonl, openclaw, pi
+from lossless.ingest.transcripts.entries import (
+    ANSWER,
+    BadLine,
+    FileState,
+    RecordPosition,
+    TranscriptEntry,
+    TranscriptHeader,
+    int_field,
+    message_time,
+    object_field,
+    text_field,
+)
+from lossless.ingest.transcripts.records import file_state, is_array, read_items, read_lines, read_lines_of
+from lossless.model.messages import Incoming, Message
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Iterator
+
+    from lossless.ingest.transcripts.entries import Reader, Record
+    from lossless.ingest.transcripts.records import AppendedBytes
+    from lossless.model.messages import JsonObject
+
+__all__ = [
+    "KINDS",
+    "Transcript",
+    "appended_entries",
+    "detect_other_kind",
+    "entries_from_objects",
+    "first_records",
+    "kind_of_head",
+    "open_transcript",
+    "reopen_transcript",
+]
+
+_READERS: tuple[Reader, ...] = (chatgpt, codex, claude_code, pi, openclaw, jsonl)
+KINDS: dict[str, Reader] = {reader.KIND: reader for reader in _READERS}
+
+
+_NONE = 0
+_ANSWER = 1
+_MISSING = -1
+
+
+@dataclass(frozen=True, slots=True)
+class LeafPath:
+    """The entries on the path, by their place in the file."""
+
+    #: One byte for each entry of the file: 1 when it is on the path.
+    kept: bytearray
+    #: The places from the root to the leaf, when that is not the order of the file.
+    order: array[int] | None = None
+
+
+class EntryTree:
+    """Ids and parents of entries, in the order of the file."""
+
+    def __init__(self) -> None:
+        self._ids = array("q")
+        self._parents = array("q")
+        self._ties = array("q")
+        self._is_linked = False
+        self._is_complete = True
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def add(self, id: str | None, parent: str | None, tie: str | None = None) -> None:
+        """The next entry; an empty id is none."""
+        self._is_complete = self._is_complete and bool(id)
+        self._is_linked = self._is_linked or bool(parent)
+        self._ids.append(_hashed(id))
+        self._parents.append(_hashed(parent))
+        self._ties.append(_ANSWER if tie == ANSWER else _hashed(tie))
+
+    def is_entry(self, place: int, id: str | None) -> bool:
+        """Whether the entry at `place` has this id: False tells that the file was rewritten meanwhile."""
+        return place < len(self._ids) and self._ids[place] == _hashed(id)
+
+    def leaf_path(self) -> LeafPath | None:
+        """The path from the last entry to its root; None when the order of the file is all there is.
+
+        That is so when an entry has no id, no entry names a parent that is there, or the path meets a parent
+        that is not there or an entry twice. Of entries with the same id, the last one counts.
+        """
+        if not (self._is_complete and self._is_linked):
+            return None
+        parents = _Parents(self._ids, self._parents)
+        if all(parents.of(place) is None for place in range(len(self._ids))):
+            return None
+        kept, path = bytearray(len(self._ids)), array("q")
+        place: int | None = len(self._ids) - 1
+        while place is not None:
+            if kept[place]:
+                return None
+            kept[place] = 1
+            path.append(place)
+            if self._parents[place] == _NONE:
+                break
+            place = parents.of(place)
+        if place is None:
+            return None
+        path.reverse()
+        if any(self._ties):
+            self._keep_tied(kept, parents)
+        elif any(after < before for before, after in _pairs(path)):
+            return LeafPath(kept, path)
+        return LeafPath(kept)
+
+    def is_branched(self) -> bool:
+        """Whether entries are not on the path to the last one."""
+        found = self.leaf_path()
+        return found is not None and not all(found.kept)
+
+    def _keep_tied(self, kept: bytearray, parents: _Parents) -> None:
+        """Add what was said together with an entry of the path: parallel calls and their answers."""
+        for place, tie in enumerate(self._ties):
+            if tie == _NONE or kept[place] or self._parents[place] == _NONE:
+                continue
+            parent = parents.of(place)
+            if parent is not None and kept[parent] and tie in (_ANSWER, self._ties[parent]):
+                kept[place] = 1
+
+
+class _Parents:
+    """Where the parent of an entry stands: mostly right before it, so only the other ids are looked up."""
+
+    def __init__(self, ids: array[int], parents: array[int]) -> None:
+        self._ids, self._parents = ids, parents
+        self._last = _perhaps_repeated(ids)
+        before = _NONE
+        for id, parent in zip(ids, parents, strict=True):
+            if parent != before:
+                self._last[parent] = _MISSING
+            before = id
+        for place, id in enumerate(ids):
+            if id in self._last:
+                self._last[id] = place
+
+    def of(self, place: int) -> int | None:
+        parent = self._parents[place]
+        found = self._last.get(parent)
+        if found is not None:
+            return None if found == _MISSING else found
+        return place - 1 if place and self._ids[place - 1] == parent else None
+
+
+def _perhaps_repeated(ids: array[int]) -> dict[int, int]:
+    """All ids that occur more than once, and a few that do not, each with no place yet."""
+    mask = (1 << (len(ids) * 8).bit_length()) - 1
+    seen = bytearray(mask + 1)
+    repeated = {}
+    for id in ids:
+        if seen[id & mask]:
+            repeated[id] = _MISSING
+        seen[id & mask] = 1
+    return repeated
+
+
+def _hashed(text: str | None) -> int:
+    return hash(text) if text else _NONE
+
+
+def _pairs(places: array[int]) -> Iterator[tuple[int, int]]:
+    return zip(places, memoryview(places)[1:], strict=False)
+
+
+@dataclass(slots=True)
+class Lane:
+    """One line of a conversation: the main one, or a sub-agent's."""
+
+    header: TranscriptHeader
+    tree: EntryTree = field(default_factory=EntryTree)
+    #: What was asked first, as a title where nothing gives another.
+    opening: str | None = None
+    _spans: array[int] = field(default_factory=lambda: array("Q"))
+
+    def spans(self) -> Iterator[RecordPosition]:
+        """The stretches of the file in which all records are this lane's, with the number of their first line."""
+        spans = self._spans
+        return (RecordPosition(spans[at], spans[at + 1], spans[at + 2]) for at in range(0, len(spans), 3))
+
+    def cover(self, line: RecordPosition, *, is_next: bool) -> None:
+        """Take in a line; `is_next` when the record before was this lane's as well."""
+        if is_next:
+            self._spans[-1] = line.end
+        else:
+            self._spans.extend((line.number, line.start, line.end))
+
+
+@dataclass(slots=True)
+class TranscriptIndex:
+    """All lanes in the order in which they begin, and how many entries of each kind there are."""
+
+    lanes: dict[str | None, Lane]
+    counts: Counter[str] = field(default_factory=Counter)
+    bad_lines: int = 0
+    #: The last whole line of the file.
+    last: RecordPosition | None = None
+
+
+def index_records(records: Iterable[Record], reader: Reader, header: TranscriptHeader) -> TranscriptIndex:
+    """Read all records once; what they say is forgotten again."""
+    found = TranscriptIndex({None: Lane(header)})
+    owners: set[str | None] = set()
+    for record in records:
+        now: set[str | None] = {None}
+        if isinstance(record, BadLine):
+            found.bad_lines += 1
+            line = record.line
+        else:
+            line = record[0]
+            now = _add_entries(found, record[1], line, reader)
+        for name in now:
+            found.lanes[name].cover(line, is_next=name in owners)
+        owners, found.last = now, line
+    for lane in found.lanes.values():
+        if lane.header.title is None and lane.opening is not None:
+            lane.header = replace(lane.header, title=lane.opening)
+    return found
+
+
+def _add_entries(found: TranscriptIndex, body: dict[str, Any], line: RecordPosition, reader: Reader) -> set[str | None]:
+    """Note the entries of a record; the lanes that they are in."""
+    now: set[str | None] = set()
+    for entry in reader.entries(body, line):
+        lane = found.lanes.get(entry.lane)
+        if lane is None:
+            about = reader.lane_header(body, entry.lane) if entry.lane is not None else TranscriptHeader()
+            lane = found.lanes[entry.lane] = Lane(about)
+        if not entry.is_loose:
+            lane.tree.add(entry.id, entry.parent_id, entry.tie)
+        if lane.opening is None and entry.message is not None:
+            lane.opening = reader.opening(body)
+        found.counts[entry.kind] += 1
+        now.add(entry.lane)
+    title = reader.title(body)
+    if title is not None:
+        main = found.lanes[None]
+        main.header = replace(main.header, title=title)
+    return now
+
+
+#: So many records, or bytes of them, are looked at to see what a file is.
+_HEAD_RECORDS = 24
+_HEAD_BYTES = 4 << 20
+
+
+def open_transcript(path: str | os.PathLike[str], kind: str | None = None) -> Transcript:
+    """The transcript at `path`, as far as it is written now; its kind is seen from its first records.
+
+    Raises BadInput for a file that cannot be read, an unknown kind, or a file of no known kind. A file
+    without a record yet is an empty transcript.
+    """
+    if kind is not None and kind not in KINDS:
+        raise BadInput(f"unknown kind of transcript {kind!r}; allowed: {', '.join(sorted(KINDS))}")
+    state = file_state(Path(path))
+    in_array = is_array(state.path, state.size)
+    head, is_blank = _head(_records(state, in_array=in_array))
+    reader = KINDS[kind] if kind is not None else _recognised(head)
+    if reader is None:
+        if not is_blank:
+            raise BadInput(f"{str(path)!r} is no transcript of a known kind: {', '.join(sorted(KINDS))}")
+        reader = KINDS["jsonl"]
+    return Transcript(reader, state, reader.header(head), is_array=in_array)
+
+
+def detect_other_kind(path: Path, kind: str) -> str | None:
+    """The kind that a file is, when it cannot be of the one that is named; None also for a file that cannot be read.
+
+    Kinds that share records are told apart by whether anything can be read. Plain messages may stand in any envelope
+    but Claude Code's, whose lines are more than the messages in them.
+    """
+    try:
+        state = file_state(path)
+        head, _ = _head(_records(state, in_array=is_array(path, state.size)))
+    except BadInput:
+        return None
+    found = kind_of_head(head)
+    if found is None or found == kind or {found, kind} == {"openclaw", "pi"}:
+        return None
+    if kind != "jsonl" and KINDS[kind].recognises(head):
+        return None
+    own = _count_messages(head, kind)
+    return found if not own or (found == "claude-code" and _count_messages(head, found) >= own) else None
+
+
+def _count_messages(head: list[dict[str, Any]], kind: str) -> int:
+    """How many messages a kind's reader finds in these records."""
+    place = RecordPosition(1, 0, 0)
+    return sum(entry.message is not None for record in head for entry in KINDS[kind].entries(record, place))
+
+
+def kind_of_head(head: list[dict[str, Any]]) -> str | None:
+    """The kind of transcript that begins with these records; None for no known kind."""
+    reader = _recognised(head)
+    return None if reader is None else reader.KIND
+
+
+def first_records(data: bytes) -> list[dict[str, Any]]:
+    """The first records of a file of lines."""
+    return _head(read_lines_of(BytesIO(data), len(data), 0, 1))[0]
+
+
+def reopen_transcript(kind: str, state: FileState, header: TranscriptHeader) -> Transcript:
+    """A transcript of lines that was opened before; nothing of it is read yet."""
+    return Transcript(KINDS[kind], state, header, is_array=False)
+
+
+def appended_entries(path: Path, kind: str, start: int, number: int) -> Iterator[TranscriptEntry | BadLine]:
+    """What a file of lines has from byte `start` on, where line `number` begins."""
+    return reopen_transcript(kind, file_state(path), TranscriptHeader()).appended(start, number)
+
+
+class Transcript:
+    """A transcript as it stood when it was opened; what is appended later is not read."""
+
+    def __init__(self, reader: Reader, state: FileState, header: TranscriptHeader, *, is_array: bool) -> None:
+        self.kind: str = reader.KIND
+        self.state = state
+        #: What the first records say; `lane_header(None)` has read them all.
+        self.header = header
+        #: The file is one JSON array: it cannot be gone on with from an offset.
+        self.is_array = is_array
+        self._reader = reader
+        self._found: TranscriptIndex | None = None
+
+    def appended(self, start: int = 0, number: int = 1) -> Iterator[TranscriptEntry | BadLine]:
+        """All entries in the order of the file, of every lane; from byte `start` on, where line `number` begins.
+
+        To go on later, give the `end` of the last line that came and its number plus one. An array is always
+        read from its beginning.
+        """
+        where = (0, 1) if self.is_array else (start, number)
+        return self._entries(_records(self.state, *where, in_array=self.is_array))
+
+    def _entries(self, records: Iterator[Record]) -> Iterator[TranscriptEntry | BadLine]:
+        for record in records:
+            if isinstance(record, BadLine):
+                yield record
+            else:
+                yield from self._reader.entries(record[1], record[0])
+
+    def grown(self, growth: AppendedBytes, start: int, number: int) -> Iterator[TranscriptEntry | BadLine]:
+        """What `appended` gives, from bytes that are read already."""
+        return self._entries(growth.records(start, number))
+
+    def path(self, lane: str | None = None) -> Iterator[TranscriptEntry | BadLine]:
+        """What was really said on a lane, from its root to its last entry, without abandoned branches.
+
+        Opaque entries stand where they stood. Lines that cannot be read come with the main lane. Raises
+        BadInput when the file is rewritten meanwhile.
+        """
+        found = self._index.lanes.get(lane)
+        if found is None:
+            return
+        leaf_path = found.tree.leaf_path()
+        if leaf_path is not None and leaf_path.order is not None:
+            yield from self._reordered(lane, found, leaf_path.order)
+        else:
+            yield from (entry for entry, place in self._placed(lane, found) if _is_kept(place, leaf_path))
+
+    def is_branched(self, lane: str | None = None) -> bool:
+        """Whether a lane has entries that `path` leaves out: branches that were left."""
+        found = self._index.lanes.get(lane)
+        return found is not None and found.tree.is_branched()
+
+    def lanes(self) -> list[str]:
+        """The side lines, in the order in which they begin: sub-agents, or the conversations of an export."""
+        return [lane for lane in self._index.lanes if lane is not None]
+
+    def lane_header(self, lane: str | None = None) -> TranscriptHeader:
+        """What the whole transcript says about a lane; an empty header for one that is not there."""
+        found = self._index.lanes.get(lane)
+        return TranscriptHeader() if found is None else found.header
+
+    def counts(self) -> Counter[str]:
+        """How many entries of each kind there are."""
+        return self._index.counts.copy()
+
+    @property
+    def bad_lines(self) -> int:
+        """How many lines could not be read."""
+        return self._index.bad_lines
+
+    @property
+    def last_line(self) -> RecordPosition | None:
+        """The last whole line, whichever lane and branch it belongs to."""
+        return self._index.last
+
+    def side_files(self) -> list[Path]:
+        """Transcripts that belong to this one: those of its sub-agents."""
+        return self._reader.side_files(self.state.path)
+
+    @property
+    def _index(self) -> TranscriptIndex:
+        if self._found is None:
+            records = _records(self.state, in_array=self.is_array)
+            self._found = index_records(records, self._reader, self.header)
+        return self._found
+
+    def _placed(self, lane: str | None, found: Lane) -> Iterator[tuple[TranscriptEntry | BadLine, int]]:
+        """The entries of a lane, each with its place in the lane's tree; -1 for what stands outside it."""
+        place = 0
+        for span in found.spans():
+            for record in _records(self.state, span.start, span.number, span.end, in_array=self.is_array):
+                if isinstance(record, BadLine):
+                    if lane is None:
+                        yield record, -1
+                    continue
+                for entry in self._reader.entries(record[1], record[0]):
+                    if entry.lane != lane or entry.is_loose:
+                        if entry.lane == lane:
+                            yield entry, -1
+                        continue
+                    if not found.tree.is_entry(place, entry.id):
+                        raise self._rewritten()
+                    yield entry, place
+                    place += 1
+        if place != len(found.tree):
+            raise self._rewritten()
+
+    def _rewritten(self) -> BadInput:
+        return BadInput(f"{str(self.state.path)!r} was rewritten while it was read")
+
+    def _reordered(self, lane: str | None, found: Lane, order: array[int]) -> Iterator[TranscriptEntry | BadLine]:
+        """The entries at these places, in this order; what stands outside the tree comes first."""
+        lines: array[int] = array("Q")
+        for entry, place in self._placed(lane, found):
+            if place < 0:
+                yield entry
+            else:
+                lines.extend((entry.line.start, entry.line.number, entry.line.end))
+        for place in order:
+            at = lines[place * 3 : place * 3 + 3]
+            for record in _records(self.state, *at, in_array=self.is_array):
+                entries = [] if isinstance(record, BadLine) else self._reader.entries(record[1], record[0])
+                yield from (entry for entry in entries if found.tree.is_entry(place, entry.id))
+
+
+def _records(
+    state: FileState, start: int = 0, number: int = 1, end: int | None = None, *, in_array: bool
+) -> Iterator[Record]:
+    read = read_items if in_array else read_lines
+    return read(state.path, state.size if end is None else end, start, number)
+
+
+def _head(records: Iterator[Record]) -> tuple[list[dict[str, Any]], bool]:
+    """The first records, and whether there is not even a bad line."""
+    found: list[dict[str, Any]] = []
+    is_blank = True
+    for record in records:
+        is_blank = False
+        line: RecordPosition = record.line if isinstance(record, BadLine) else record[0]
+        if not isinstance(record, BadLine):
+            found.append(record[1])
+        if len(found) >= _HEAD_RECORDS or line.end >= _HEAD_BYTES:
+            break
+    return found, is_blank
+
+
+def _recognised(head: list[dict[str, Any]]) -> Reader | None:
+    return next((reader for reader in KINDS.values() if reader.recognises(head)), None)
+
+
+def _is_kept(place: int, path: LeafPath | None) -> bool:
+    return place < 0 or path is None or bool(path.kept[place])
+
+
+def entries_from_objects(objects: Iterable[Incoming | Message | JsonObject]) -> list[TranscriptEntry]:
+    """Each object as an entry, in the order given; its line has a number and no bytes.
+
+    An object is an item of a page (`entryId`, `message`), a record of an OpenClaw transcript, a bare
+    message, or a value of ours. Anything that is no object is a BadMessage with its index.
+    """
+    return [_object_entry(value, index) for index, value in enumerate(objects)]
+
+
+def _object_entry(value: Any, index: int) -> TranscriptEntry:
+    line = RecordPosition(index + 1, 0, 0)
+    if isinstance(value, Incoming):
+        found = value.message.created_at if isinstance(value.message, Message) else message_time(dict(value.message))
+        return TranscriptEntry(
+            line, "message", value.entry_id, created_at=value.created_at or found, message=value.message
+        )
+    if isinstance(value, Message):
+        return TranscriptEntry(line, "message", created_at=value.created_at, message=value)
+    if not isinstance(value, dict):
+        raise BadMessage(f"a message is an object (a dict), not {type(value).__name__}", index=index)
+    if "entryId" in value:
+        return _page_item(value, line)
+    if jsonl.is_message(value):
+        return TranscriptEntry(line, "message", text_field(value, "id"), created_at=message_time(value), message=value)
+    return openclaw.entries(value, line)[0]
+
+
+def _page_item(item: dict[str, Any], line: RecordPosition) -> TranscriptEntry:
+    """An item of a page; one without a message is opaque."""
+    place = RecordPosition(int_field(item, "seq") or line.number, 0, 0)
+    message = object_field(item, "message")
+    written = message_time(message, item.get("createdAt"))
+    if not jsonl.is_message(message):
+        return TranscriptEntry(
+            place, "unknown", text_field(item, "entryId"), text_field(item, "parentId"), written, record=item
+        )
+    return TranscriptEntry(
+        place, "message", text_field(item, "entryId"), text_field(item, "parentId"), written, message=message
+    )

@@ -1,1 +1,0 @@
-"""The life of sessions and of the archive: transcripts, beginnings and endings, rotation, backups, retention."""

@@ -1,0 +1,366 @@
+"""Read what came back from a model: text without reasoning, stop reason, usage; or an error, and whether it means
+refused credentials or a forbidden call.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+
+from lossless.llm.completion import Completion, Usage
+from lossless.model.js_json import hashed_utf8
+
+#: Where an object keeps its words. The keys of one object are spellings of the same thing: the first that
+#: yields text wins.
+_TEXT_KEYS = (
+    "text",
+    "output_text",
+    "value",
+    "content",
+    "summary",
+    "output",
+    "message",
+    "response",
+    "choices",
+    "delta",
+)
+_ALTERNATIVES = ("choices", "candidates")
+_NOT_WORDS = re.compile(r"reason|think|thought|tool|function|image|audio|refusal", re.IGNORECASE)
+_TAG = re.compile(r"<(/?)(think|thinking|reasoning)\b[^<>]*>", re.IGNORECASE)
+#: Quoted, a tag is what the answer speaks of.
+_LONE_CLOSE = re.compile(r"(?<![`'\"])</(?:think|thinking|reasoning)>(?![`'\"])", re.IGNORECASE)
+_STOP_KEYS = ("finish_reason", "stop_reason", "finishReason", "stopReason")
+_INCOMPLETE = frozenset({"length", "max_tokens", "max_output_tokens", "model_length", "incomplete"})
+_MAX_DEPTH = 12
+#: More than any answer that is asked for has: what goes beyond it is not even read.
+_MOST_CHARS = 500_000
+
+
+def answer_text(response: object) -> str:
+    """The words of an answer: blocks joined by line breaks, repeats once, no thinking, valid Unicode.
+
+    >>> answer_text({"content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Yes."}]})
+    'Yes.'
+    """
+    fragments: dict[str, None] = {}
+    for fragment in _fragments(response, 0):
+        if words := strip_reasoning(fragment):
+            fragments.setdefault(words)
+    return hashed_utf8("\n".join(fragments)).decode()
+
+
+def _fragments(value: object, depth: int) -> Iterator[str]:
+    if depth > _MAX_DEPTH:
+        return
+    if isinstance(value, str):
+        yield value[:_MOST_CHARS]
+    elif isinstance(value, Mapping):
+        if not _is_aside(value):
+            yield from _first_with_text(value, depth)
+    elif isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
+        for item in value:
+            yield from _fragments(item, depth + 1)
+
+
+def _first_with_text(value: Mapping[object, object], depth: int) -> list[str]:
+    for key in _TEXT_KEYS:
+        inner = value.get(key)
+        options = inner if key in _ALTERNATIVES and isinstance(inner, list) else [inner]
+        for option in options:
+            found = [text for text in _fragments(option, depth + 1) if strip_reasoning(text)]
+            if found:
+                return found
+    return []
+
+
+def _is_aside(value: Mapping[object, object]) -> bool:
+    """Whether a block is no speech: thinking, a tool call, an image."""
+    kind = value.get("type")
+    return value.get("thought") is True or (isinstance(kind, str) and bool(_NOT_WORDS.search(kind)))
+
+
+def strip_reasoning(text: str) -> str:
+    """`text` without closed thinking blocks; a text that is nothing but thinking is empty.
+
+    Thinking that was cut off (opened at the start, never closed) and thinking whose opening tag the server
+    swallowed (a closing tag that is not quoted) count as thinking too.
+
+    >>> strip_reasoning("<think>first this</think>Done."), strip_reasoning("<think>first th")
+    ('Done.', '')
+    """
+    if "<" not in text:
+        return text.strip()
+    rest = _without_closed_blocks(text).strip()
+    if lone := _LONE_CLOSE.search(rest):
+        rest = rest[lone.end() :].strip()
+    opening = _TAG.match(rest)
+    return "" if opening and not opening[1] else rest
+
+
+def _without_closed_blocks(text: str) -> str:
+    tags = list(_TAG.finditer(text))
+    next_close: dict[str, int] = {}
+    closed_by: dict[int, int] = {}
+    for index in range(len(tags) - 1, -1, -1):
+        name = tags[index][2].lower()
+        if tags[index][1]:
+            next_close[name] = index
+        elif name in next_close:
+            closed_by[index] = next_close[name]
+    kept, position, index = [], 0, 0
+    while index < len(tags):
+        if index in closed_by:
+            kept.append(text[position : tags[index].start()])
+            index = closed_by[index]
+            position = tags[index].end()
+        index += 1
+    return "".join([*kept, text[position:]])
+
+
+def block_types(response: object) -> tuple[str, ...]:
+    """The types of all blocks in an answer, each once, for a diagnosis."""
+    return tuple(dict.fromkeys(_types(response, 0)))
+
+
+def _types(value: object, depth: int) -> Iterator[str]:
+    if depth > _MAX_DEPTH:
+        return
+    if isinstance(value, Mapping):
+        kind = value.get("type")
+        if isinstance(kind, str):
+            yield kind[:40]
+        for inner in value.values():
+            yield from _types(inner, depth + 1)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _types(item, depth + 1)
+
+
+def response_stop_reason(response: object) -> str | None:
+    """Why generation ended, wherever the answer says so."""
+    for level in _envelopes(response):
+        for key in _STOP_KEYS:
+            if isinstance(reason := level.get(key), str) and reason:
+                return reason
+        details = level.get("incomplete_details")
+        if isinstance(details, Mapping) and isinstance(reason := details.get("reason"), str):
+            return reason
+        if level.get("status") == "incomplete":
+            return "incomplete"
+    return None
+
+
+def is_incomplete(reason: str | None) -> bool:
+    """Whether a stop reason says that the answer was cut off.
+
+    >>> is_incomplete("MAX_TOKENS"), is_incomplete("end_turn"), is_incomplete(None)
+    (True, False, False)
+    """
+    return (reason or "").lower() in _INCOMPLETE
+
+
+def _envelopes(response: object) -> Iterator[Mapping[object, object]]:
+    """The answer and the objects that it is wrapped in, outermost first."""
+    level, depth = response, 0
+    while isinstance(level, Mapping) and depth < _MAX_DEPTH:
+        yield level
+        choices = level.get("choices")
+        if isinstance(choices, list) and choices and isinstance(choices[0], Mapping):
+            yield choices[0]
+        wrapped = (level.get(key) for key in ("response", "message", "result", "delta"))
+        level = next((inner for inner in wrapped if isinstance(inner, Mapping)), None)
+        depth += 1
+
+
+def parse_usage(response: object) -> Usage:
+    """What the answer says that it consumed, in OpenAI's, Anthropic's or a host's spelling."""
+    for level in _envelopes(response):
+        raw = level.get("usage")
+        if isinstance(raw, Mapping):
+            return _usage(raw)
+    return Usage()
+
+
+def _usage(raw: Mapping[object, object]) -> Usage:
+    details = raw.get("prompt_tokens_details") or raw.get("input_tokens_details")
+    cached = _count(details, "cached_tokens") if isinstance(details, Mapping) else 0
+    read = _count(raw, "cache_read_input_tokens", "cacheRead", "cache_read") or cached
+    write = _count(raw, "cache_creation_input_tokens", "cacheWrite", "cache_write")
+    tokens = _count(raw, "prompt_tokens", "input_tokens", "input", "inputTokens")
+    beside = any(key in raw for key in ("cache_read_input_tokens", "cache_creation_input_tokens", "cacheRead"))
+    return Usage(
+        input_tokens=tokens + read + write if beside else tokens,
+        output_tokens=_count(raw, "completion_tokens", "output_tokens", "output", "outputTokens"),
+        cache_read=read,
+        cache_write=write,
+        cost=reported_cost(raw),
+    )
+
+
+def _count(raw: Mapping[object, object], *keys: str) -> int:
+    for key in keys:
+        value = raw.get(key)
+        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+            return value
+    return 0
+
+
+def reported_cost(raw: Mapping[object, object]) -> Decimal | None:
+    """The cost that a usage object states, None when it states none."""
+    value = raw.get("cost")
+    if isinstance(value, Mapping):
+        value = value.get("total")
+    if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
+        return None
+    try:
+        cost = Decimal(str(value))
+    except InvalidOperation:
+        return None
+    return cost if cost.is_finite() and cost >= 0 else None
+
+
+def parse_completion(response: object, model: str) -> Completion:
+    """A raw answer (an object or a text) as a `Completion`."""
+    reason = response_stop_reason(response)
+    return Completion(
+        text=answer_text(response),
+        model=model,
+        usage=parse_usage(response),
+        stop_reason=reason,
+        incomplete=is_incomplete(reason),
+        blocks=block_types(response),
+    )
+
+
+_SECRET = r"(?:x-)?(?:api[ _-]?key|access[ _-]token|auth(?:entication)?[ _-]token|token|credentials?)\b"
+_AUTH_TEXT = re.compile(
+    r"\bunauthori[sz]ed\b|\bunauthenticated\b"
+    rf"|\b(?:invalid|incorrect|expired|missing|revoked)[ _-]{_SECRET}"
+    rf"|\b{_SECRET}.{{0,30}}\b(?:invalid|expired|revoked|incorrect|missing)\b"
+    r"|\bno (?:api[ _-]?key|credentials?)\b"
+    r"|\bauthentication[ _](?:failed|error|required)\b|\b(?:failed|unable) to authenticate\b"
+    r"|\b(?:missing|insufficient)[ _](?:required[ _])?scopes?\b|\bmodel\.request\b"
+    r"|\bnot logged in\b|\bplease (?:log|sign) ?in\b",
+    re.IGNORECASE,
+)
+_DENIED_TEXT = re.compile(
+    r"\bmodel override\b|\boverride\b.{0,40}\bmodel\b|\ballow(?:ed)? ?model(?:override|s)\b"
+    r"|\b(?:denied|forbidden|refused|blocked|not allowed|not permitted)\b.{0,20}\b(?:by|policy)\b"
+    r"|\bpolicy\b.{0,20}\b(?:denied|denies|refused|forbids|blocked)\b|\bpermission denied\b"
+    r"|\b(?:llm|model|completion)s?\b.{0,20}\b(?:unavailable|disabled|denied)\b"
+    r"|\b(?:llm|model|completion)s?\b.{0,20}\bnot (?:available|allowed|permitted)\b"
+    r"|\bno (?:model|llm)s?\b",
+    re.IGNORECASE,
+)
+_DENIED_KINDS = frozenset(
+    {"denied", "policy", "policy_denied", "forbidden", "unavailable", "llm_unavailable", "model_denied"}
+)
+_STATUS_KEYS = ("status", "status_code", "statusCode", "http_status", "code")
+_FAILURES_TEXT_KEYS = (
+    "message",
+    "error",
+    "detail",
+    "details",
+    "reason",
+    "description",
+    "kind",
+    "type",
+    "code",
+    "title",
+)
+_INNER_KEYS = ("error", "errors", "cause", "data", "details", "body", "response")
+_FAILURES_MAX_DEPTH = 6
+
+
+def text_is_auth_failure(text: str) -> bool:
+    """Whether an error's text says that credentials were refused.
+
+    >>> text_is_auth_failure("401 Incorrect API key provided"), text_is_auth_failure("the token limit was reached")
+    (True, False)
+    """
+    return bool(_AUTH_TEXT.search(text[:4000]))
+
+
+def is_auth_failure(error: object) -> bool:
+    """Whether an error (an exception, an object or a text) means that credentials were refused."""
+    return _has_401(error) or any(text_is_auth_failure(text) for text in _texts(error, 0))
+
+
+def is_denied_failure(error: object) -> bool:
+    """Whether an error means that a policy forbids the call or that the host has no model to offer."""
+    if isinstance(error, PermissionError):
+        return True
+    return any(text.lower() in _DENIED_KINDS or _DENIED_TEXT.search(text[:4000]) for text in _texts(error, 0))
+
+
+def answer_is_auth_failure(response: object) -> bool:
+    """Whether an answer that came as a success is an authentication failure after all.
+
+    Only structure counts (a 401, or an error of kind `provider_auth`): a summary may well talk about
+    invalid keys.
+    """
+    if not isinstance(response, Mapping):
+        return False
+    error = response.get("error")
+    kinds = [error.get(key) for key in ("kind", "type", "code")] if isinstance(error, Mapping) else []
+    return _has_401(response) or "provider_auth" in kinds
+
+
+def error_in_response(response: object) -> object | None:
+    """The error inside an answer that came as a success, None when it has none."""
+    if not isinstance(response, Mapping):
+        return None
+    error: object = response.get("error")
+    if error:
+        return error
+    failed = response.get("ok") is False or response.get("success") is False
+    return response if failed else None
+
+
+def error_message(error: object) -> str:
+    """The first sentence that an error has to say, at most 200 characters."""
+    text = next((text for text in _texts(error, 0) if " " in text), next(_texts(error, 0), ""))
+    flat = " ".join(text.split())
+    return flat if len(flat) <= 200 else flat[:199] + "…"
+
+
+def _has_401(error: object) -> bool:
+    return any(str(level.get(key)) == "401" for level in _levels(error, 0) for key in _STATUS_KEYS if key in level)
+
+
+def _levels(error: object, depth: int) -> Iterator[Mapping[object, object]]:
+    """The object, and the error-shaped objects inside it."""
+    if depth > _FAILURES_MAX_DEPTH or isinstance(error, str):
+        return
+    if isinstance(error, list):
+        for item in error[:20]:
+            yield from _levels(item, depth + 1)
+        return
+    level = _as_mapping(error)
+    if level is None:
+        return
+    yield level
+    for key in _INNER_KEYS:
+        if (inner := level.get(key)) is not None:
+            yield from _levels(inner, depth + 1)
+
+
+def _as_mapping(error: object) -> Mapping[object, object] | None:
+    if isinstance(error, Mapping):
+        return error
+    if isinstance(error, BaseException):
+        fields = {key: getattr(error, key, None) for key in (*_STATUS_KEYS, *_INNER_KEYS, "message")}
+        return {"message": str(error), "cause": error.__cause__} | {k: v for k, v in fields.items() if v is not None}
+    status = getattr(error, "status_code", None)
+    return {"status_code": status} if isinstance(status, int) else None
+
+
+def _texts(error: object, depth: int) -> Iterator[str]:
+    if isinstance(error, str):
+        yield error
+        return
+    for level in _levels(error, depth):
+        for key in _FAILURES_TEXT_KEYS:
+            if isinstance(text := level.get(key), str) and text:
+                yield text

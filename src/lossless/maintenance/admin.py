@@ -1,0 +1,236 @@
+"""`engine.admin`: examine, measure, prune, forget, run pending compaction; and the status of a session."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lossless.compaction.summariser import FILES_PER_ROUND
+from lossless.model.conversations import as_session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
+    from lossless.compaction.debt import CompactionDebt
+    from lossless.compaction.run import CompactionReport
+    from lossless.compaction.summariser import DescriptionWorker
+    from lossless.files.describe import DescribeReport
+    from lossless.maintenance.backup import Backup
+    from lossless.maintenance.doctor import Examination
+    from lossless.maintenance.engine_parts import EngineParts
+    from lossless.maintenance.forget import ForgetReport, ForgetRequest, ForgetTools
+    from lossless.maintenance.prune import PruneFilter, PrunePlan, PruneReport, SizeReport
+    from lossless.model.budget import HistoryBudget
+    from lossless.model.conversations import Conversation, SessionRef
+    from lossless.model.messages import StoredFile
+    from lossless.model.records import TranscriptDecision
+    from lossless.settings.event_log import EventLog
+    from lossless.store.archive import Archive
+    from lossless.store.conversations import Checkpoint
+    from lossless.store.state import IngestState
+
+
+class Admin:
+    """`engine.admin`: looks after an archive as a whole. Nothing is deleted unless somebody says so."""
+
+    def __init__(self, parts: EngineParts, describing: DescriptionWorker) -> None:
+        self._parts, self._describing = parts, describing
+
+    @property
+    def log(self) -> EventLog:
+        """Where this engine writes down what it decided and did; see `lossless.settings.event_log`."""
+        return self._parts.log
+
+    def copy(self, label: str) -> Backup:
+        """A backup beside the archive under a label, as it is made before something is changed; with its payloads."""
+        return self._parts.copy(label)
+
+    def examine(self, *, ask_models: bool = False) -> Examination:
+        """Everything that can be wrong with the archive, each with what helps; reads only."""
+        from lossless.maintenance.doctor import examine
+
+        summariser = self._parts.loop.summariser if ask_models else None
+        return examine(self._parts.archive, self._parts.clock(), vault=self._parts.vault, summariser=summariser)
+
+    def size(self) -> SizeReport:
+        """What takes the room, and what of it could go."""
+        from lossless.maintenance.prune import measure_archive
+
+        return measure_archive(self._parts.archive, self._parts.vault, self._parts.clock())
+
+    def prune_plan(self, choice: PruneFilter) -> PrunePlan:
+        """Which conversations a choice would delete, and how much that is; changes nothing."""
+        from lossless.maintenance import prune
+
+        return prune.plan_prune(self._parts.archive, choice, self._parts.clock())
+
+    def prune(
+        self, work: PrunePlan, *, backup: bool = True, progress: Callable[[int], None] | None = None
+    ) -> PruneReport:
+        """Delete what a plan chose, for good, with its files; by default a backup is made first."""
+        from lossless.maintenance import prune
+
+        now = self._parts.clock()
+        if backup and work.chosen:
+            self._parts.copy("prune")
+        report = prune.apply_prune(self._parts.archive, self._parts.vault, work, now, progress)
+        self._parts.log.log("prune", conversations=report.conversations, messages=report.messages, files=report.files)
+        return report
+
+    def forget_plan(
+        self,
+        phrases: Sequence[str] = (),
+        *,
+        message_ids: Sequence[int] = (),
+        sessions: Sequence[SessionRef] = (),
+    ) -> ForgetReport:
+        """What `forget` would change, in the archive and its backups; changes nothing."""
+        from lossless.maintenance import forget
+
+        return forget.forget_everywhere(self._forgetting(), self._wanted(phrases, message_ids, sessions), dry_run=True)
+
+    def forget(
+        self,
+        phrases: Sequence[str] = (),
+        *,
+        message_ids: Sequence[int] = (),
+        sessions: Sequence[SessionRef] = (),
+        progress: Callable[[int], None] | None = None,
+    ) -> ForgetReport:
+        """Remove phrases, messages or sessions for good, from the archive, its files and its backups.
+
+        A phrase leaves `[forgotten]` where it stood, a message keeps nothing but that. A tombstone without words keeps
+        hosts from bringing it back. `.left` of the report names what could not be reached.
+        """
+        from lossless.maintenance import forget
+
+        report = forget.forget_everywhere(self._forgetting(progress), self._wanted(phrases, message_ids, sessions))
+        self._parts.log.log("forget", messages=len(report.archive.message_ids), backups=len(report.backups))
+        return report
+
+    def _wanted(
+        self, phrases: Sequence[str], message_ids: Sequence[int], sessions: Sequence[SessionRef]
+    ) -> ForgetRequest:
+        from lossless.maintenance.forget import forget_request
+
+        return forget_request(self._parts.archive, phrases, message_ids, [as_session(one).name for one in sessions])
+
+    def _forgetting(self, progress: Callable[[int], None] | None = None) -> ForgetTools:
+        from lossless.maintenance.forget import ForgetTools
+
+        settings, now = self._parts.settings, self._parts.clock()
+        threshold = settings.large_file_threshold_tokens
+        return ForgetTools(
+            self._parts.archive, self._parts.vault, self._parts.loop.summariser, threshold, now, progress
+        )
+
+    # --- pending work ---
+
+    def pay_later(self, conversation_id: int) -> None:
+        """What the background does for a conversation: its debt or what it will owe, then words about its files."""
+        if self.pay(conversation_id) is None:
+            self._parts.loop.prepare(self._parts.request(self._parts.archive.conversations.get(conversation_id), None))
+        self._describing.run(conversation_id)
+
+    def pay(
+        self, conversation_id: int, *, may_ask_model: bool = True, seconds: float | None = None
+    ) -> CompactionReport | None:
+        asked = self._parts.loop.debt(conversation_id).token_budget
+        situation = self._parts.request(self._parts.archive.conversations.get(conversation_id), asked or None)
+        if may_ask_model and self._parts.loop.is_due(situation):
+            self._parts.write_stale(conversation_id)
+        report = self._parts.loop.drain(situation, may_ask_model=may_ask_model, seconds=seconds)
+        return None if report is None else self._parts.logged("drain", conversation_id, report)
+
+    def run_pending(
+        self,
+        *,
+        may_ask_model: bool = True,
+        progress: Callable[[int, CompactionReport | None], None] | None = None,
+    ) -> list[tuple[int, CompactionReport | None]]:
+        """Pay what is due in all conversations; what `lcm worker` does. `progress` hears of each one."""
+        done = []
+        for conversation_id in self._parts.archive.debts.pending(now=self._parts.clock()):
+            report = self.pay(conversation_id, may_ask_model=may_ask_model)
+            done.append((conversation_id, report))
+            if progress:
+                progress(conversation_id, report)
+        if may_ask_model:
+            self._describing.run()
+        return done
+
+    def prepare_summaries(self) -> int:
+        """Write what the next sweeps will need in all active conversations, if the setting `prepareSummaries` is on.
+
+        Returns how many summaries were written; what `lcm worker` does besides paying debts.
+        """
+        if not self._parts.settings.prepare_summaries:
+            return 0
+        ids = self._parts.archive.guards.active_histories()
+        return sum(
+            self._parts.loop.prepare(self._parts.request(self._parts.archive.conversations.get(id_), None))
+            for id_ in ids
+        )
+
+    def describe_files(
+        self,
+        session: SessionRef | None = None,
+        *,
+        limit: int = FILES_PER_ROUND,
+        progress: Callable[[StoredFile], None] | None = None,
+    ) -> DescribeReport:
+        """Have the configured model describe stored prose, of a session or of all; without one nothing is asked."""
+        return self._describing.run(None if session is None else self._parts.conversation(session).id, limit, progress)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStatus:
+    """What is stored of a session, what its model sees, what is owed, and what is refused and why."""
+
+    conversation: Conversation
+    messages: int
+    context_items: int
+    context_tokens: int
+    #: Seen, stored, replayed, skipped, ambiguous; last stored; blocked since when and why.
+    ingest: IngestState
+    debt: CompactionDebt
+    last_compacted_at: datetime | None
+    transcript: Checkpoint | None
+    #: Transcripts that wait for a decision.
+    held: tuple[TranscriptDecision, ...]
+    #: Transcripts of which a person wants nothing stored.
+    refused: tuple[TranscriptDecision, ...] = ()
+    #: What is quarantined beside it, and waits for a decision.
+    quarantined: tuple[int, ...] = ()
+    #: How much of the window is the conversation's, as of its last turn; None before there was one.
+    history: HistoryBudget | None = None
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether everything that comes in is stored, and no sweep has failed."""
+        waits = self.held or self.quarantined
+        return self.ingest.blocked_reason is None and not waits and self.debt.last_failure_summary is None
+
+
+def session_status(archive: Archive, conversation: Conversation, debt: CompactionDebt) -> SessionStatus:
+    """Read how a conversation stands."""
+    kept = archive.guards.history(conversation.id)
+    newest = archive.messages.newest_id(conversation.id)
+    held = [epoch for epoch in archive.transcripts.held() if epoch.conversation_id == conversation.id]
+    refused = [epoch for epoch in archive.transcripts.refused() if epoch.conversation_id == conversation.id]
+    beside = archive.conversations.quarantined_of(conversation)
+    return SessionStatus(
+        conversation,
+        0 if newest is None else archive.messages.get(newest).seq,
+        len(archive.context.items(conversation.id)),
+        archive.context_tokens(conversation.id),
+        archive.ingest.state(conversation.id),
+        debt,
+        archive.context.last_fold_at(conversation.id),
+        archive.transcripts.checkpoint(conversation.id),
+        tuple(held),
+        tuple(refused),
+        tuple(one.id for one in beside if one.archive_cause == "quarantined"),
+        None if kept is None else kept.budget,
+    )

@@ -1,0 +1,427 @@
+"""Fold a history that is already stored: all but its newest part, if asked from its messages again and down to a
+single root; and the plan of that, computed in memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import groupby, islice, takewhile
+from typing import TYPE_CHECKING, TypeAlias
+from uuid import uuid4
+
+from lossless.compaction import plan
+from lossless.compaction.compactor import CompactionRequest, Compactor, first_import_policy
+from lossless.compaction.plan import Pass
+from lossless.compaction.run import fold, read_source
+from lossless.compaction.source_text import SourceMessage, SourceSummary, source_message, source_summary
+from lossless.compaction.summarise import SummarySource, summarise
+from lossless.compaction.summariser import lease, lease_name
+from lossless.errors import ModelAuth
+from lossless.maintenance.surgery import dissolve
+from lossless.model.context import MessageItem, SummaryItem, budget_sum, fresh_tail_start, token_sum
+from lossless.model.identity import summary_id
+from lossless.model.summaries import NewSummary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from lossless.compaction.compactor import CompactionPolicy
+    from lossless.compaction.run import CompactionReport
+    from lossless.compaction.summarise import AskForSummary, WrittenSummary
+    from lossless.maintenance.surgery.dissolve import UnfoldPlan
+    from lossless.model.context import CallIds, ContextItem
+    from lossless.model.conversations import Conversation
+
+BUSY = "another worker is summarising this conversation"
+NOT_SMALLER = "no text came out that is smaller than these summaries together"
+APART = "messages that nothing makes smaller stand between the summaries"
+
+
+@dataclass(frozen=True, slots=True)
+class SingleRootReport:
+    """What folding on came to: the summaries it made, how many stand before the tail now, and why more than one."""
+
+    summary_ids: tuple[str, ...] = ()
+    roots: int = 0
+    calls: int = 0
+    reason: str | None = None
+    #: The code of the error with which a model failed; what it did not write was extracted.
+    failure: str | None = None
+
+
+def plan_next_root(context: Sequence[ContextItem], policy: CompactionPolicy) -> Pass | None:
+    """The next summary on the way to a single root; None when there is one, or when none can be made.
+
+    Neighbours that fit into one chunk are folded together, whatever their depths; else the shallow ones go first.
+    """
+    for run in _runs(context, policy):
+        if len(run) > 1:
+            items = run if token_sum(run) <= policy.leaf_chunk_tokens else _part_of_run(run, policy)
+            depth = max(item.depth for item in items) + 1
+            return Pass(tuple(items), depth, policy.condensed_target())
+    return None
+
+
+def count_roots(context: Sequence[ContextItem], policy: CompactionPolicy) -> int:
+    """How many summaries stand before the fresh tail."""
+    return sum(len(run) for run in _runs(context, policy))
+
+
+def fold_to_single_root(
+    loop: Compactor,
+    conversation_id: int,
+    policy: CompactionPolicy,
+    *,
+    may_ask_model: bool,
+    most: int | None = None,
+    progress: Callable[[Pass, WrittenSummary | None], None] | None = None,
+) -> SingleRootReport:
+    """Fold on until one root stands before the fresh tail, or `most` summaries are made; each is one transaction."""
+    archive = loop.archive
+    if plan_next_root(archive.context.items(conversation_id), policy) is None:
+        return _root_report(loop, conversation_id, policy, ())
+    gate = loop.summariser.gate(archive, conversation_id, loop.clock)
+    ask = loop.summariser.ask(gate) if may_ask_model and loop.summariser.has_model else None
+    made: list[str] = []
+    failure = reason = None
+    with lease(archive, lease_name(conversation_id), loop.clock, loop.settings.summary_timeout_ms) as prolong:
+        if not prolong():
+            return SingleRootReport(roots=count_roots(archive.context.items(conversation_id), policy), reason=BUSY)
+        while work := None if len(made) == most else plan_next_root(archive.context.items(conversation_id), policy):
+            written = _write_root(loop, work, ask)
+            if written is None or not prolong():
+                reason = NOT_SMALLER if written is None else BUSY
+                break
+            made.append(_place_root(loop, conversation_id, work, written))
+            failure = failure or written.failure
+            ask = None if written.failure else ask
+            if progress:
+                progress(work, written)
+    return _root_report(loop, conversation_id, policy, tuple(made), len(gate.tickets), reason, failure)
+
+
+def _root_report(
+    loop: Compactor,
+    conversation_id: int,
+    policy: CompactionPolicy,
+    made: tuple[str, ...],
+    calls: int = 0,
+    reason: str | None = None,
+    failure: str | None = None,
+) -> SingleRootReport:
+    context = loop.archive.context.items(conversation_id)
+    left = count_roots(context, policy)
+    if left > 1 and reason is None and plan_next_root(context, policy) is None:
+        reason = APART
+    return SingleRootReport(made, left, calls, reason, failure)
+
+
+def _write_root(loop: Compactor, work: Pass, ask: AskForSummary | None) -> WrittenSummary | None:
+    """The text of a root; a model that fails or refuses is replaced by extraction."""
+    source = read_source(loop.archive, work, loop.summariser)
+    sizes, wording = loop.summariser.sizes, loop.summariser.wording
+    try:
+        return summarise(source, ask, sizes=sizes, wording=wording)
+    except ModelAuth as error:
+        found = summarise(source, sizes=sizes, wording=wording)
+        return None if found is None else replace(found, failure=error.code)
+
+
+def _place_root(loop: Compactor, conversation_id: int, work: Pass, written: WrittenSummary) -> str:
+    id_ = summary_id(written.text, str(uuid4()))
+    new = NewSummary(id_, work.depth, written.text, written.tokens, written.model, written.file_ids)
+    fold(loop.archive, conversation_id, work.items, new, loop.clock(), actor="import")
+    return id_
+
+
+def _runs(context: Sequence[ContextItem], policy: CompactionPolicy) -> Iterator[list[SummaryItem]]:
+    """Summaries that stand side by side, between the system prompts and the fresh tail."""
+    head = sum(1 for _ in takewhile(_is_prompt, context))
+    tail = fresh_tail_start(context, policy.fresh_tail_count, policy.fresh_tail_max_tokens)
+    for is_summary, items in groupby(context[head:tail], key=lambda item: isinstance(item, SummaryItem)):
+        if is_summary:
+            yield [item for item in items if isinstance(item, SummaryItem)]
+
+
+def _is_prompt(item: ContextItem) -> bool:
+    return isinstance(item, MessageItem) and item.role == "system"
+
+
+def _part_of_run(run: list[SummaryItem], policy: CompactionPolicy) -> list[SummaryItem]:
+    """Of a run that is too large for one summary: the oldest of the shallowest, or a lone one with its neighbour."""
+    least = min(item.depth for item in run)
+    groups = [list(group) for _, group in groupby(run, key=lambda item: item.depth)]
+    shallow = next((group for group in groups if group[0].depth == least and len(group) > 1), None)
+    if shallow is not None:
+        return _chunk(shallow, policy)
+    lone = next(n for n, item in enumerate(run) if item.depth == least)
+    start = max(0, lone - 1)
+    return run[start : start + 2]
+
+
+def _chunk(items: list[SummaryItem], policy: CompactionPolicy) -> list[SummaryItem]:
+    """As many of the first as fit into one chunk, but at least as many as are condensed when space is short."""
+    count = tokens = 0
+    for item in items:
+        if count >= policy.fanout(item.depth, pressure=True) and tokens + item.tokens > policy.leaf_chunk_tokens:
+            break
+        count, tokens = count + 1, tokens + item.tokens
+    return items[:count]
+
+
+PassProgress: TypeAlias = "Callable[[Pass, WrittenSummary | None], None]"
+
+#: No sweep ends for its length: a person asked for all of it.
+_UNLIMITED = 2**53 - 1
+SHORT_ENOUGH = "it is short enough as it is"
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillOptions:
+    """How histories are folded this time."""
+
+    may_ask_model: bool = False
+    #: How many of the newest messages stay as they are; None keeps the newest `bootstrapMaxTokens`.
+    fresh_tail: int | None = None
+    #: Summaries give way to their messages first, and all is folded anew.
+    recompact: bool = False
+    #: Fold on until one summary stands for all.
+    single_root: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillReport:
+    """What became of one history."""
+
+    tokens_before: int
+    tokens_after: int
+    reason: str
+    summary_ids: tuple[str, ...] = ()
+    calls: int = 0
+    #: The code of the error with which a model failed; what was folded from then on was extracted.
+    failure: str | None = None
+    #: How many summaries gave way first.
+    unfolded: int = 0
+    #: How many summaries stand before the fresh tail, when one was wanted.
+    roots: int | None = None
+    #: Whether the same work done again would find nothing to do.
+    ok: bool = True
+
+
+def backfill_history(
+    loop: Compactor,
+    conversation: Conversation,
+    how: BackfillOptions,
+    *,
+    most: int | None = None,
+    progress: PassProgress | None = None,
+) -> BackfillReport:
+    """Fold a history as it was asked for; again with the same numbers changes nothing, unless it is folded anew.
+
+    Each summary is one transaction: whatever ends it, what is there stays, and another call goes on from it. A copy of
+    the archive is the caller's to make.
+    """
+    archive, id_ = loop.archive, conversation.id
+    before = archive.context.tokens(id_)
+    unfolded = 0
+    if how.recompact and (anew := dissolve.plan_unfold(archive, id_)) is not None:
+        dissolve.apply_unfold(archive, anew, loop.clock(), None)
+        unfolded = len(anew.summary_ids)
+    tuned = unlimited_compactor(loop, archive.context.items(id_), how)
+    gate = tuned.summariser.gate(archive, id_, tuned.clock)
+    is_asked = how.may_ask_model and tuned.summariser.has_model
+    try:
+        if is_asked:
+            gate.reset()
+        report = _fold(tuned, conversation, how, most, progress)
+        made = () if report is None else report.summary_ids
+        left = None if most is None else most - len(made)
+        root = None
+        if how.single_root and left != 0 and _is_over(report):
+            policy = backfill_policy(tuned, backfill_request(tuned, conversation))
+            root = fold_to_single_root(
+                tuned, id_, policy, may_ask_model=how.may_ask_model, most=left, progress=progress
+            )
+    finally:
+        if is_asked:
+            gate.reset()
+    return _report(before, archive.context.tokens(id_), report, root, unfolded)
+
+
+def _report(
+    before: int, after: int, report: CompactionReport | None, root: SingleRootReport | None, unfolded: int
+) -> BackfillReport:
+    made = (() if report is None else report.summary_ids) + (() if root is None else root.summary_ids)
+    said = SHORT_ENOUGH if report is None else report.reason
+    return BackfillReport(
+        before,
+        after,
+        root.reason if root is not None and root.reason is not None else said,
+        made,
+        (report.calls if report else 0) + (root.calls if root else 0),
+        (report.failure if report else None) or (root.failure if root else None),
+        unfolded,
+        None if root is None else root.roots,
+        _is_over(report) and (root is None or root.reason in (None, APART, NOT_SMALLER)),
+    )
+
+
+def _is_over(report: CompactionReport | None) -> bool:
+    """Whether the history is folded as far as it can be, and not held up."""
+    return report is None or (report.ok and report.stop != "busy")
+
+
+def _fold(
+    loop: Compactor, conversation: Conversation, how: BackfillOptions, most: int | None, progress: PassProgress | None
+) -> CompactionReport | None:
+    """Fold all but the newest part; None when there is no more than that."""
+    if loop.archive.context_budget(conversation.id) <= loop.settings.bootstrap_max_tokens:
+        return None
+    situation = backfill_request(loop, conversation)
+    return loop.fold_import(situation, may_ask_model=how.may_ask_model, most=most, progress=progress)
+
+
+def backfill_request(loop: Compactor, conversation: Conversation) -> CompactionRequest:
+    """A history and the budget that its numbers are worked out from."""
+    return CompactionRequest(conversation, loop.settings.default_token_budget)
+
+
+def backfill_policy(loop: Compactor, situation: CompactionRequest) -> CompactionPolicy:
+    """The numbers by which a history is folded."""
+    return first_import_policy(loop.policy(situation))
+
+
+def unlimited_compactor(loop: Compactor, context: Sequence[ContextItem], how: BackfillOptions) -> Compactor:
+    """The loop for work that a person asked for: it takes as long and as many calls as it takes."""
+    settings = replace(
+        loop.settings,
+        sweep_deadline_ms=_UNLIMITED,
+        compact_until_under_deadline_ms=_UNLIMITED,
+        summary_max_calls_per_window=_UNLIMITED,
+    )
+    if how.fresh_tail is not None:
+        tail = context[fresh_tail_start(context, how.fresh_tail) :]
+        raw = budget_sum(item for item in tail if isinstance(item, MessageItem))
+        settings = replace(settings, bootstrap_max_tokens=max(1, raw))
+    return Compactor(loop.archive, settings, replace(loop.summariser, settings=settings), loop.clock)
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillPlan:
+    """What would be done to one history; nothing is written yet."""
+
+    conversation: Conversation
+    passes: tuple[Pass, ...]
+    unfolded: UnfoldPlan | None = None
+    roots: int | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        return not self.passes and self.unfolded is None
+
+
+def plan_backfill(
+    loop: Compactor, conversation: Conversation, how: BackfillOptions, *, extracts: bool, most: int | None = None
+) -> BackfillPlan:
+    """The summaries that would be made: if each has its expected size, or its real one when they are extracted."""
+    archive = loop.archive
+    anew = dissolve.plan_unfold(archive, conversation.id) if how.recompact else None
+    context: Sequence[ContextItem]
+    context = archive.context.items(conversation.id) if anew is None else anew.context
+    work = _FoldSimulation(unlimited_compactor(loop, context, how), conversation, context, extracts)
+    passes = tuple(islice(work.passes(how), most))
+    is_whole = most is None or len(passes) < most
+    left = count_roots(work.context, work.policy) if how.single_root and is_whole else None
+    return BackfillPlan(conversation, passes, anew, left)
+
+
+class _FoldSimulation:
+    """A history that is folded in memory, to see what would come of it."""
+
+    def __init__(
+        self, loop: Compactor, conversation: Conversation, context: Sequence[ContextItem], extracts: bool
+    ) -> None:
+        self._loop, self._extracts = loop, extracts
+        self._made: dict[str, SourceSummary] = {}
+        self._count = 0
+        situation = backfill_request(loop, conversation)
+        self.context, self.policy = context, backfill_policy(loop, situation)
+        self._state = plan.begin_sweep(context, self.policy, loop.evaluate(situation))
+
+    def passes(self, how: BackfillOptions) -> Iterator[Pass]:
+        """The passes of the sweep, then those to a single root."""
+        if budget_sum(self.context) > self._loop.settings.bootstrap_max_tokens:
+            calls = self._call_ids()
+            while work := plan.next_pass(self.context, self.policy, self._state, call_ids=calls):
+                size = self._size(work)
+                if size is None:
+                    continue
+                self._state = plan.after_pass(self._state, work, self._name, size)
+                yield self._folded(work, size)
+        while how.single_root and (work := plan_next_root(self.context, self.policy)):
+            size = self._size(work)
+            if size is None:
+                return
+            yield self._folded(work, size)
+
+    @property
+    def _name(self) -> str:
+        """What the summary of this pass would be called."""
+        return f"planned-{self._count + 1}"
+
+    def _folded(self, work: Pass, size: int) -> Pass:
+        self.context = plan.context_after_fold(self.context, work, self._name, size)
+        self._count += 1
+        return work
+
+    def _size(self, work: Pass) -> int | None:
+        """How long the summary of a pass would be; None when there would be none, which the sweep remembers."""
+        if not self._extracts:
+            size = plan.expected_tokens(work)
+            if size < work.tokens:
+                return size
+            self._state = plan.after_unshrinkable(self._state, work)
+            return None
+        source = self._source(work)
+        summariser = self._loop.summariser
+        written = summarise(source, sizes=summariser.sizes, wording=summariser.wording)
+        if written is None:
+            is_blank = not any(part.is_meaningful for part in source.parts)
+            self._state = (plan.after_blank if is_blank else plan.after_unshrinkable)(self._state, work)
+            return None
+        self._made[self._name] = _section(source, written)
+        return written.tokens
+
+    def _source(self, work: Pass) -> SummarySource:
+        """What a pass is about; what only would be there is known from before."""
+        archive, tags = self._loop.archive, self._loop.settings.strip_injected_context_tags
+        messages = archive.messages.many([item.message_id for item in work.items if isinstance(item, MessageItem)])
+        ids = [item.summary_id for item in work.items if isinstance(item, SummaryItem)]
+        stored = archive.summaries.many([id_ for id_ in ids if id_ not in self._made])
+        known = self._made | {one.id: source_summary(one) for one in stored}
+        lines = tuple(source_message(message, tags) for message in messages)
+        return SummarySource(lines or tuple(known[id_] for id_ in ids), work.depth, work.tokens)
+
+    def _call_ids(self) -> CallIds:
+        """The tool calls that messages of the context name."""
+        ids = [item.message_id for item in self.context if isinstance(item, MessageItem)]
+        found = self._loop.archive.messages.many(ids, exact=False)
+        named = {
+            one.id: frozenset(
+                [call.id for call in one.message.tool_calls if call.id]
+                + [result.call_id for result in one.message.tool_results if result.call_id]
+            )
+            for one in found
+        }
+        return {id_: calls for id_, calls in named.items() if calls}
+
+
+def _section(source: SummarySource, written: WrittenSummary) -> SourceSummary:
+    """What would be written, as the source of another summary."""
+    spans = [
+        (part.created_at, part.created_at) if isinstance(part, SourceMessage) else (part.earliest_at, part.latest_at)
+        for part in source.parts
+    ]
+    first = min((at for at, _ in spans if at is not None), default=None)
+    last = max((at for _, at in spans if at is not None), default=None)
+    return SourceSummary(first, last, written.text, written.file_ids)

@@ -1,0 +1,288 @@
+"""Backups of an archive: whole copies made while it is used, and restored on request.
+
+A backup holds the database; the payloads that it refers to lie in a folder beside it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import shutil
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lossless.errors import ArchiveCorrupt, ArchiveDenied, ArchiveError, ArchiveFull, BadInput, NotAnArchive, NotFound
+from lossless.files import backup
+from lossless.model.paths import create_private_file, fsync_path, make_private_folder
+from lossless.store.archive import Archive
+from lossless.store.bundles import other_programs
+from lossless.store.sqlite import copy_database, open_any_database, replace_database
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lossless.files.vault import Vault
+    from lossless.model.records import ArchiveCounts
+    from lossless.store.sqlite import SqliteDatabase
+
+ROLLING = "rotate-latest"
+_LABEL = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+_STAMP = "%Y%m%dT%H%M%SZ"
+_NAMED = re.compile(r"\.([a-z0-9][a-z0-9-]{0,39})-(\d{8}T\d{6}Z)-([0-9a-f]{6})\.bak")
+#: Whoever holds the file longer than this counts as using it.
+_PATIENCE_MS = 2_000
+_MEMORY = ":memory:"
+_LEFTOVER_SECONDS = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """A copy of an archive on the disk."""
+
+    path: Path
+    label: str
+    made_at: datetime
+    bytes: int
+    #: Payloads that were put beside it.
+    files: int = 0
+
+    @property
+    def is_rolling(self) -> bool:
+        """Whether the next one of its kind takes its place."""
+        return self.label == ROLLING
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreReport:
+    """What a restore did: the archive now is what the backup was; `previous` is the backup of what it was before."""
+
+    path: Path
+    source: Path
+    previous: Path | None
+    before: ArchiveCounts | None
+    after: ArchiveCounts
+    #: Payloads that were missing and are back.
+    files: int = 0
+
+
+def backup_path(archive_path: str, label: str, now: datetime) -> Path:
+    """A name for a new backup beside an archive; the rolling one's name is always the same."""
+    if archive_path == _MEMORY:
+        raise BadInput("an archive in memory has no place for backups beside it; name a file")
+    if not _LABEL.fullmatch(label):
+        raise BadInput(f"a backup's label has small letters, digits and hyphens, not {label!r}")
+    place = Path(archive_path)
+    if label == ROLLING:
+        return place.with_name(f"{place.name}.{ROLLING}.bak")
+    return place.with_name(f"{place.name}.{label}-{now.astimezone(UTC):{_STAMP}}-{secrets.token_hex(3)}.bak")
+
+
+def make_backup(
+    archive: Archive,
+    target: Path,
+    label: str = "backup",
+    *,
+    replace: bool = False,
+    now: datetime | None = None,
+    progress: Callable[[int], None] | None = None,
+    vault: Vault | None = None,
+    mode: int = 0o600,
+) -> Backup:
+    """Copy an archive that may be in use into `target`; whole, durable and private when this returns.
+
+    A file that is there already is replaced only when that is asked for, and only by a finished copy. The payloads in
+    a `vault` that it refers to are beside it before it is there.
+    """
+    if not replace and target.exists():
+        raise BadInput(f"{str(target)!r} is there already; choose another name")
+    if archive.path != _MEMORY and _is_same_file(target, Path(archive.path)):
+        raise BadInput(f"{str(target)!r} is the archive itself")
+    sweep_leftovers(target)
+    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        create_private_file(beside, mode)
+        copy_database(archive.database, str(beside), progress, name=str(target))
+        fsync_path(beside)
+        kept = frozenset() if vault is None else backup.copy_to_backup(target, archive.files.listed(), vault)
+        os.replace(beside, target)
+        fsync_path(target.parent)
+        if vault is not None:
+            backup.drop_stale_copies(target, kept)
+    except OSError as error:
+        raise _write_error(target, error) from error
+    finally:
+        for leftover in (beside, Path(f"{beside}-journal")):
+            with suppress(OSError):
+                leftover.unlink()
+    return Backup(target, label, now or datetime.now(UTC), target.stat().st_size, len(kept))
+
+
+def make_backup_beside(
+    archive: Archive,
+    label: str,
+    now: datetime,
+    progress: Callable[[int], None] | None = None,
+    *,
+    vault: Vault | None,
+) -> Backup:
+    """A backup beside the archive under its label; the rolling one replaces its forerunner."""
+    target = backup_path(archive.path, label, now)
+    return make_backup(archive, target, label, replace=label == ROLLING, now=now, progress=progress, vault=vault)
+
+
+def list_backups(archive_path: str) -> list[Backup]:
+    """The backups beside an archive, newest first."""
+    place = Path(archive_path)
+    if not place.parent.is_dir():
+        return []
+    beside = [entry for entry in place.parent.iterdir() if entry.name.startswith(f"{place.name}.")]
+    found = [
+        _describe_backup(entry, entry.name.removeprefix(place.name))
+        for entry in beside
+        if entry.name.endswith(".bak") and entry.is_file()
+    ]
+    return sorted(found, key=lambda backup: backup.made_at, reverse=True)
+
+
+def _describe_backup(path: Path, ending: str) -> Backup:
+    status = path.stat()
+    named = _NAMED.fullmatch(ending)
+    if named:
+        made_at = datetime.strptime(named[2], _STAMP).replace(tzinfo=UTC)
+        return Backup(path, named[1], made_at, status.st_size)
+    label = ending.removeprefix(".").removesuffix(".bak")
+    return Backup(path, label, datetime.fromtimestamp(status.st_mtime, UTC), status.st_size)
+
+
+# --- putting one back ---------------------------------------------------------------------------------------
+
+
+def inspect_backup(source: Path, check: Callable[[Archive], Sequence[str]]) -> ArchiveCounts:
+    """Prove that a backup is whole; `ArchiveCorrupt` says what is wrong with it. Reads only."""
+    if not source.is_file():
+        raise NotFound("backup", str(source))
+    with Archive.open(source, read_only=True) as archive:
+        problems = check(archive)
+        if problems:
+            more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+            raise ArchiveCorrupt(f"backup {str(source)!r} is not sound: {problems[0]}{more}; nothing was changed")
+        return archive.care.counts()
+
+
+def restore_backup(
+    source: Path,
+    archive_path: str,
+    check: Callable[[Archive], Sequence[str]],
+    now: datetime,
+    progress: Callable[[int], None] | None = None,
+    vault: Vault | None = None,
+) -> RestoreReport:
+    """Make the archive what a backup holds. The backup is proved first, and what was there is backed up.
+
+    Payloads that are missing in the `vault` are brought back first, so that no row is there before its bytes.
+    `check` returns what is wrong with an archive. Raises `ArchiveLocked` while another process has the archive open.
+    """
+    place = Path(archive_path)
+    if _is_same_file(source, place):
+        raise BadInput(f"{str(source)!r} is the archive itself, not a backup of it")
+    after = inspect_backup(source, check)
+    files = 0 if vault is None else _with_payloads(source, vault)
+    if not place.exists():
+        _put_in_place(source, place, progress)
+        return RestoreReport(place, source, None, None, after, files)
+    try:
+        database = open_any_database(str(place), _PATIENCE_MS)
+    except (NotAnArchive, ArchiveCorrupt):
+        return replace(_replace_damaged(source, place, after, now, progress), files=files)
+    try:
+        with other_programs.exclusive_access(database):
+            before = _counts(database)
+            previous = _keep_previous(database, place, now, None if before is None else vault)
+            replace_database(database, str(source), progress)
+        found = _counts(database)
+    finally:
+        database.close()
+    if found != after:
+        raise ArchiveCorrupt(
+            f"archive {archive_path!r} does not hold what {str(source)!r} holds; see {str(previous)!r}"
+        )
+    return RestoreReport(place, source, previous, before, after, files)
+
+
+def _with_payloads(source: Path, vault: Vault) -> int:
+    try:
+        return backup.restore_payloads(source, vault)
+    except OSError as error:
+        raise _write_error(vault.root, error) from error
+
+
+def _keep_previous(database: SqliteDatabase, place: Path, now: datetime, vault: Vault | None) -> Path:
+    target = backup_path(str(place), "before-restore", now)
+    return make_backup(Archive(database), target, "before-restore", vault=vault).path
+
+
+def _counts(database: SqliteDatabase) -> ArchiveCounts | None:
+    """How much a file holds; None for one that is no archive."""
+    try:
+        return Archive(database).care.counts()
+    except ArchiveError:
+        return None
+
+
+def _put_in_place(source: Path, place: Path, progress: Callable[[int], None] | None) -> None:
+    with Archive.open(source, read_only=True) as archive:
+        make_private_folder(place.parent)
+        make_backup(archive, place, replace=True, progress=progress, mode=_mode_of(place))
+
+
+def _replace_damaged(
+    source: Path, place: Path, after: ArchiveCounts, now: datetime, progress: Callable[[int], None] | None
+) -> RestoreReport:
+    """A file that SQLite cannot read is kept under another name, with its log, and the backup takes its place."""
+    aside = backup_path(str(place), "damaged", now)
+    try:
+        shutil.copy2(place, aside)
+        aside.chmod(0o600)
+        for ending in ("-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                os.replace(f"{place}{ending}", f"{aside}{ending}")
+    except OSError as error:
+        raise _write_error(place, error) from error
+    _put_in_place(source, place, progress)
+    return RestoreReport(place, source, aside, None, after)
+
+
+def sweep_leftovers(target: Path) -> None:
+    """Delete unfinished copies of a file that a crash has left beside it; young ones may still be written."""
+    before = time.time() - _LEFTOVER_SECONDS
+    pattern = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{8,12}}\.tmp")
+    with suppress(OSError):
+        for entry in target.parent.iterdir():
+            if pattern.fullmatch(entry.name) and entry.lstat().st_mtime < before:
+                entry.unlink(missing_ok=True)
+
+
+def _mode_of(path: Path) -> int:
+    """Who may use the archive in whose place a backup goes; a new one is its owner's alone."""
+    try:
+        return os.stat(path).st_mode & 0o777 | 0o600
+    except OSError:
+        return 0o600
+
+
+def _is_same_file(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return one.absolute() == other.absolute()
+
+
+def _write_error(target: Path, error: OSError) -> ArchiveError:
+    kind = ArchiveFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else ArchiveDenied
+    return kind(f"no copy can be made at {str(target)!r}: {error.strerror}")

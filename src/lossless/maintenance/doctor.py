@@ -1,0 +1,452 @@
+"""The doctor: everything that can be wrong with an archive, found in seconds, each with what helps. Reads only."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter, defaultdict
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from lossless import __version__
+from lossless.errors import BadInput, LosslessError
+from lossless.files.vault import find_damage
+from lossless.llm.chain import OpenGate
+from lossless.llm.completion import Prompt
+from lossless.maintenance import repair
+from lossless.maintenance.prune import files_of_other_archives
+from lossless.maintenance.repair import find_broken, is_stuck, open_debts
+from lossless.maintenance.surgery import merge
+from lossless.model.records import IngestHealth
+from lossless.store.maintenance.integrity import DoctorReads, IndexProbe
+from lossless.store.maintenance.surgery import COUNT_RULES
+from lossless.store.migrate import SCHEMA_VERSION, missing_tables
+from lossless.store.search.index import PASSAGE_BASE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from lossless.compaction.summariser import Summariser
+    from lossless.files.vault import OrphanFile, Vault
+    from lossless.store.archive import Archive
+    from lossless.store.maintenance.digests import RowDigests
+    from lossless.store.maintenance.integrity import BrokenRow, VerifyReads
+
+Severity: TypeAlias = Literal["problem", "warning", "note"]
+
+#: So many ids of a finding are named.
+MAX_NAMED_IDS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorFinding:
+    """Something that a person should know.
+
+    A problem: something is damaged or lost, as `lcm verify` proves it. A warning: everything that was said is there,
+    but the archive does not work as it should. A note is for knowing only.
+    """
+
+    kind: str
+    severity: Severity
+    message: str
+    #: What helps, as a command where there is one.
+    remedy: str = ""
+    conversation_id: int | None = None
+    #: Ids that it is about, the first twenty.
+    ids: tuple[str, ...] = ()
+
+
+#: What rows tell is made again.
+_REBUILD = "lcm doctor rebuild --apply"
+_REINDEX = "lcm doctor reindex --apply"
+_REINDEX_ALL = "lcm doctor reindex --all --apply"
+_ANEW = "nothing that was said is in it, and the next run writes it anew"
+#: Words are gone or changed, and nobody can say what they were: a copy can.
+_RESTORE = "lcm backups, then lcm restore BACKUP (lcm verify names every row)"
+
+
+#: Rules of `lcm verify` about what has a finding of its own here.
+_REPORTED_ELSEWHERE = frozenset(
+    {"summaries.sources", "message_index.rows", "summary_index.rows", "focus_brief_sources.rows"}
+)
+
+
+#: What helps against rows that break a rule, by table; where nothing is named, words may be concerned.
+_REMEDIES = {
+    **dict.fromkeys(("context_items", "ingest_state", "summaries", "summary_messages", "summary_parents"), _REBUILD),
+    **dict.fromkeys(("message_passages", "message_index", "summary_index", "summary_extras", "row_digests"), _REINDEX),
+    **dict.fromkeys(
+        ("leases", "spend_ledger", "breakers", "token_factors", "history_budgets", "stubborn_chunks",
+         "last_windows", "expansion_grants", "turn_keys", "transcript_state", "transcript_epochs",
+         "archive_state", "lcm_migration_state", "conversation_bootstrap_state", "conversation_compaction_telemetry",
+         "conversation_compaction_maintenance"),
+        _ANEW),
+}  # fmt: skip
+
+
+def remedy_of(table: str, check: str) -> str:
+    """What helps against what is wrong with a table; an index is made of rows."""
+    return _REINDEX_ALL if check == "index" and table != "messages" else _REMEDIES.get(table, _RESTORE)
+
+
+def examine_structure(archive: Archive, symptoms: DoctorReads) -> Iterator[DoctorFinding]:
+    """What is missing, changed, hangs in the air or goes round in a circle, and rows that break a rule."""
+    checks, digests = archive.checks, archive.row_digests
+    for offender in checks.integrity():
+        if offender.table == "database" or "index" not in offender.table:
+            message = f"the file is damaged ({offender.table}): {offender.detail}"
+            yield DoctorFinding("file", "problem", message, _REMEDIES.get(offender.table, _RESTORE))
+    yield from _digests(checks, digests)
+    yield from _tables(archive)
+    yield from _contexts(archive, symptoms)
+    yield from _sources(symptoms)
+    yield from _references(symptoms)
+    yield from _rows(symptoms, checks)
+    if ids := [id_ for _, id_ in symptoms.no_texts()]:
+        message = f"messages or summaries whose words are bytes, not text: {len(ids):,}, from {ids[0]} on"
+        yield DoctorFinding("content", "problem", message, _RESTORE, ids=tuple(ids[:MAX_NAMED_IDS]))
+
+
+def torn(checks: VerifyReads) -> list[DoctorFinding]:
+    """Tables that are not as they were made: nothing else can be examined."""
+    return [
+        DoctorFinding(
+            "tables", "problem", f"the file is damaged: table {one.table!r}: {one.detail}", _RESTORE, ids=(one.table,)
+        )
+        for one in checks.tables()
+    ]
+
+
+def _digests(checks: VerifyReads, digests: RowDigests) -> Iterator[DoctorFinding]:
+    """Rows that are not as they were written."""
+    if ids := list(digests.changed_messages()):
+        message = f"messages that are not as they were written: {len(ids):,}, from msg#{ids[0]} on"
+        yield DoctorFinding(
+            "changed", "problem", message, _RESTORE, ids=tuple(f"msg#{id_}" for id_ in ids[:MAX_NAMED_IDS])
+        )
+    changed: defaultdict[str, list[str]] = defaultdict(list)
+    derived = {one.id for name in COUNT_RULES for one in checks.rule(name)}
+    rewritten = checks.rewritten()
+    for table, key, _ in digests.changed_rows():
+        id_ = json.loads(key)[0]
+        if table == "summaries" and id_ in rewritten:
+            message = f"lossless-claw has written summary {id_} anew"
+            yield DoctorFinding("rewritten", "note", message, _REINDEX, ids=(str(id_),))
+        elif table != "summaries" or id_ not in derived:
+            changed[table].append(key)
+    for table, keys in changed.items():
+        message = f"rows of {table!r} that are not as they were written: {len(keys):,}, from {keys[0]} on"
+        yield DoctorFinding("changed", "problem", message, _RESTORE, ids=tuple(keys[:MAX_NAMED_IDS]))
+
+
+def _tables(archive: Archive) -> Iterator[DoctorFinding]:
+    """A file that lossless has written has all tables with words; one that it has not may be of any age."""
+    base, added = missing_tables(archive.database)
+    if base:
+        message = f"tables are missing: {', '.join(base)}"
+        yield DoctorFinding("tables", "problem", message, _RESTORE, ids=tuple(base))
+    if added:
+        message = f"tables are missing: {', '.join(added)}; an older version did not know them, or they were dropped"
+        yield DoctorFinding("tables", "note", message, "any command that writes makes them anew", ids=tuple(added))
+
+
+def _contexts(archive: Archive, symptoms: DoctorReads) -> Iterator[DoctorFinding]:
+    hanging: defaultdict[int, list[str]] = defaultdict(list)
+    for place in symptoms.hanging():
+        hanging[place.conversation_id].append(place.item)
+    for owner, items in hanging.items():
+        message = f"conversation {owner}: its context holds {_first(items)} not in the archive"
+        is_said = symptoms.were_here([item for item in items if item.startswith("msg#")])
+        yield DoctorFinding(
+            "context.hanging",
+            "problem",
+            message,
+            _RESTORE if is_said else _REBUILD,
+            owner,
+            tuple(items[:MAX_NAMED_IDS]),
+        )
+    for some in symptoms.uncovered():
+        if archive.cleared.explains(some.conversation_id, archive.checks.unreachable(some.conversation_id)):
+            message = (
+                f"conversation {some.conversation_id}: {some.count:,} messages left when lossless-claw handled `/new`"
+            )
+            yield DoctorFinding(
+                "context.cleared", "note", message, "any command that writes records it", some.conversation_id
+            )
+            continue
+        message = (
+            f"conversation {some.conversation_id}: messages that are neither in the context, nor below a summary "
+            f"in it, nor hidden: {some.count:,}"
+        )
+        ids = tuple(dict.fromkeys((f"msg#{some.first_id}", f"msg#{some.last_id}")))
+        yield DoctorFinding("context.uncovered", "problem", message, _REBUILD, some.conversation_id, ids)
+
+
+def _first(items: list[str]) -> str:
+    return f"{items[0]}, which is" if len(items) == 1 else f"{items[0]} and {len(items) - 1:,} more items, which are"
+
+
+def _sources(symptoms: DoctorReads) -> Iterator[DoctorFinding]:
+    if cycle := symptoms.cycle():
+        message = f"summaries that are made of each other in a circle: {len(cycle):,}, from {cycle[0]} on"
+        yield DoctorFinding("sources.cycle", "problem", message, _RESTORE, ids=tuple(cycle[:MAX_NAMED_IDS]))
+    bare: defaultdict[int, list[str]] = defaultdict(list)
+    for owner, summary_id in symptoms.without_sources():
+        bare[owner].append(summary_id)
+    for owner, ids in bare.items():
+        message = f"conversation {owner}: summaries that have lost their sources: {len(ids):,}, from {ids[0]} on"
+        remedy = _REBUILD if symptoms.is_folded(ids) else _RESTORE
+        yield DoctorFinding("sources.missing", "problem", message, remedy, owner, tuple(ids[:MAX_NAMED_IDS]))
+
+
+def _references(symptoms: DoctorReads) -> Iterator[DoctorFinding]:
+    """Rows of other tables that refer to what is not there; contexts have a finding of their own."""
+    for (table, wanted), count in Counter(symptoms.broken_references()).items():
+        if table != "context_items":
+            message = f"rows of {table!r} that refer to rows of {wanted!r} which are not there: {count:,}"
+            yield DoctorFinding("references", "problem", message, _REMEDIES.get(table, _RESTORE))
+
+
+def _rows(symptoms: DoctorReads, checks: VerifyReads) -> Iterator[DoctorFinding]:
+    """What `lcm verify` says about rows without reading their words, by table."""
+    hanging = {f"{place.conversation_id}:{place.ordinal}" for place in symptoms.hanging()}
+    found: defaultdict[str, list[BrokenRow]] = defaultdict(list)
+    for offender in checks.rows(without=_REPORTED_ELSEWHERE):
+        if offender.table != "context_items" or offender.id not in hanging:
+            found[offender.table].append(offender)
+    for offender, is_certain in checks.out_of_order():
+        if is_certain:
+            found[offender.table].append(offender)
+    for table, some in found.items():
+        message = f"rows of {table!r} that break a rule: {len(some):,}, from {some[0].id} on ({some[0].detail})"
+        remedy = _REMEDIES.get(table, _RESTORE)
+        yield DoctorFinding("rows", "problem", message, remedy, ids=tuple(one.id for one in some[:MAX_NAMED_IDS]))
+
+
+MODEL_SECONDS = 10.0
+
+_TEST = Prompt("Answer with one word.", "Say: ready", max_tokens=512, temperature=0.0, purpose="test", reasoning="low")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCheck:
+    """Whether a configured model answers; `error` says why not."""
+
+    name: str
+    ok: bool
+    seconds: float
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """The state of an archive."""
+
+    findings: tuple[DoctorFinding, ...]
+    liveness: IngestHealth
+    version: str
+    schema: int | None
+    schema_expected: int
+    sqlite: str
+    #: Models that were asked; empty when none is configured or asking was not wanted.
+    models: tuple[ModelCheck, ...] = ()
+    model_configured: bool = False
+
+    @property
+    def healthy(self) -> bool:
+        """Whether nothing is damaged or lost; warnings and notes there may be."""
+        return not any(finding.severity == "problem" for finding in self.findings)
+
+    @property
+    def text(self) -> str:
+        """The findings for a person's eyes."""
+        rows = [f"{finding.severity}: {finding.message}" for finding in self.findings]
+        return "\n".join(rows or ["healthy"])
+
+
+def examine(
+    archive: Archive,
+    now: datetime,
+    *,
+    vault: Vault | None = None,
+    summariser: Summariser | None = None,
+    conversation_id: int | None = None,
+    model_seconds: float = MODEL_SECONDS,
+) -> Examination:
+    """Look for everything that is known to go wrong. Without a summariser no model is asked."""
+    with archive.reading():
+        symptoms = DoctorReads(archive.database)
+        if damage := torn(archive.checks):
+            return Examination(
+                tuple(damage), IngestHealth.unknown(), __version__, None, SCHEMA_VERSION, symptoms.sqlite()
+            )
+        live = archive.care.liveness()
+        schema = symptoms.schema()
+        found = [
+            *examine_structure(archive, symptoms),
+            *_broken_summaries(archive, conversation_id),
+            *_index(archive, symptoms),
+            *_files(archive, vault),
+            *_debts(archive, now),
+            *_splits(archive),
+            *_quarantined(archive),
+            *_duplicates(symptoms),
+            *_liveness(live),
+            *_guards(symptoms, now),
+            *_schema(schema),
+            *_leftovers(archive, now),
+        ]
+    models = _models(summariser, model_seconds) if summariser is not None else ()
+    found += [_silent_model(check) for check in models if not check.ok]
+    configured = summariser is not None and summariser.has_model
+    return Examination(tuple(found), live, __version__, schema, SCHEMA_VERSION, symptoms.sqlite(), models, configured)
+
+
+def _broken_summaries(archive: Archive, conversation_id: int | None) -> Iterator[DoctorFinding]:
+    kinds: dict[tuple[int, str], list[str]] = {}
+    for one in find_broken(archive, conversation_id):
+        kinds.setdefault((one.conversation_id, one.marker), []).append(one.summary_id)
+    for (owner, marker), ids in kinds.items():
+        yield DoctorFinding(
+            f"summary.{marker}",
+            "warning",
+            f"conversation {owner}: {len(ids)} broken summaries ({marker})",
+            f"lcm doctor apply {owner} --confirm",
+            owner,
+            tuple(ids[:MAX_NAMED_IDS]),
+        )
+
+
+def _index(archive: Archive, symptoms: DoctorReads) -> Iterator[DoctorFinding]:
+    if damaged := IndexProbe(archive.database).damaged():
+        message = f"the search index is damaged ({', '.join(damaged)}): it does not find what it should"
+        yield DoctorFinding("index.damaged", "problem", message, _REINDEX)
+    drift = symptoms.index_drift()
+    behind = drift.unindexed_messages + drift.unindexed_summaries
+    if behind:
+        yield DoctorFinding("index.behind", "note", f"{behind:,} rows of other programs are not indexed yet", _REINDEX)
+    if drift.upstream_emptied:
+        message = f"lossless-claw finds nothing: its own search tables are empty ({', '.join(drift.upstream_emptied)})"
+        yield DoctorFinding("index.emptied", "problem", message, _REINDEX)
+    elif drift.upstream_lost:
+        message = f"lossless-claw's own search tables lack {drift.upstream_lost:,} rows"
+        yield DoctorFinding("index.upstream", "note", message, _REINDEX)
+    rewritten = archive.checks.rewritten().intersection(drift.stale_summaries)  # which is lossless-claw's right
+    if wrong := drift.wrong - len(rewritten):
+        messages = (id_ for id_ in (*drift.lost, *drift.gone) if id_ < PASSAGE_BASE)
+        ids = [*(f"msg#{id_}" for id_ in messages), *(id_ for id_ in drift.stale_summaries if id_ not in rewritten)]
+        message = f"the search index disagrees with {wrong:,} rows"
+        yield DoctorFinding("index.drift", "problem", message, _REINDEX, ids=tuple(ids[:MAX_NAMED_IDS]))
+
+
+def _files(archive: Archive, vault: Vault | None) -> Iterator[DoctorFinding]:
+    gone = [file.id for file in archive.checks.file_places() if find_damage(file, vault)]
+    if gone:
+        message = f"the bytes of {len(gone)} files are missing or not those that were stored"
+        yield DoctorFinding(
+            "files.missing", "problem", message, "restore them from a backup", ids=tuple(gone[:MAX_NAMED_IDS])
+        )
+    orphans: list[OrphanFile] = []
+    if vault is not None and vault.root.is_dir():
+        with suppress(BadInput):  # others may keep files there, and nobody knows who
+            orphans = vault.orphans(archive.files.ids() | files_of_other_archives(archive, vault))
+    if orphans:
+        size = sum(orphan.size for orphan in orphans)
+        message = f"{len(orphans)} files ({size} bytes) belong to no row"
+        names = tuple(orphan.file_id for orphan in orphans[:MAX_NAMED_IDS])
+        yield DoctorFinding("files.orphaned", "note", message, "lcm files gc --apply", ids=names)
+
+
+def _debts(archive: Archive, now: datetime) -> Iterator[DoctorFinding]:
+    for debt in open_debts(archive, now):
+        id_ = debt.conversation_id
+        if debt.pending and not debt.active:
+            message = f"conversation {id_} is closed and still owes a sweep"
+            yield DoctorFinding("debt.inactive", "warning", message, f"lcm doctor maintenance --apply {id_}", id_)
+        elif is_stuck(debt):
+            message = f"conversation {id_}: a sweep is said to run, but nobody is at work"
+            yield DoctorFinding("debt.stuck", "warning", message, "lcm worker", id_)
+        elif debt.last_failure:
+            message = f"conversation {id_}: its sweep failed {debt.retry_attempts} times ({debt.last_failure})"
+            yield DoctorFinding("debt.failing", "warning", message, "lcm model test", id_)
+        else:
+            yield DoctorFinding("debt.pending", "note", f"conversation {id_} owes a sweep", "lcm worker", id_)
+
+
+def _splits(archive: Archive) -> Iterator[DoctorFinding]:
+    for split in merge.find_splits(archive):
+        remedy = "lcm doctor rollover-splits --apply"
+        if split.review:
+            remedy = f"look at it, then lcm merge --session-key {split.session_key} --reviewed --apply"
+        ids = tuple(map(str, split.source_ids))
+        yield DoctorFinding(
+            "split", "warning" if not split.review else "note", split.text, remedy, split.target_id, ids
+        )
+
+
+def _duplicates(symptoms: DoctorReads) -> Iterator[DoctorFinding]:
+    for twin in symptoms.duplicates():
+        message = (
+            f"conversation {twin.conversation_id}: {twin.count} messages seem to be stored twice by an older engine"
+        )
+        yield DoctorFinding("duplicates", "note", message, "", twin.conversation_id, (f"msg#{twin.first_id}",))
+
+
+def _quarantined(archive: Archive) -> Iterator[DoctorFinding]:
+    for found in archive.conversations.quarantined():
+        if found.decision == "quarantined":
+            id_ = found.conversation_id
+            message = f"conversation {id_}: {found.messages} messages fit no conversation of their session, and wait"
+            remedy = f"lcm quarantine accept {id_}, or lcm quarantine refuse {id_}"
+            yield DoctorFinding("quarantined", "warning", message, remedy, found.beside, (str(id_),))
+
+
+def _liveness(live: IngestHealth) -> Iterator[DoctorFinding]:
+    for id_, _, reason in live.blocked:
+        yield DoctorFinding("blocked", "warning", f"conversation {id_} refuses input: {reason}", "", id_)
+    lacking = live.seen - live.stored - live.replayed - live.skipped
+    if lacking:
+        yield DoctorFinding("lost", "problem", f"{lacking} messages were seen and neither stored, replayed nor skipped")
+
+
+def _guards(symptoms: DoctorReads, now: datetime) -> Iterator[DoctorFinding]:
+    for key, failures, until in symptoms.open_breakers(now):
+        when = f"{until:%Y-%m-%d %H:%M} UTC" if until else "further notice"
+        message = f"{key} refused credentials {failures} times and is not asked until {when}"
+        yield DoctorFinding("breaker", "warning", message, "lcm model test")
+
+
+def _schema(schema: int | None) -> Iterator[DoctorFinding]:
+    if schema is None:
+        yield DoctorFinding("schema", "note", "the file was never opened for writing by lossless", "lcm worker")
+    elif schema != SCHEMA_VERSION:
+        message = f"the file has schema {schema}, this version writes {SCHEMA_VERSION}"
+        yield DoctorFinding("schema", "note" if schema < SCHEMA_VERSION else "problem", message, "")
+
+
+def _leftovers(archive: Archive, now: datetime) -> Iterator[DoctorFinding]:
+    for filter_id, meaning in repair.CLEAN_FILTERS.items():
+        if ids := repair.deletable(archive, filter_id, now):
+            message = f"{len(ids)} conversations could be deleted: {meaning}"
+            yield DoctorFinding(f"clean.{filter_id}", "note", message, f"lcm doctor clean --apply {filter_id}")
+
+
+def _models(summariser: Summariser, seconds: float) -> tuple[ModelCheck, ...]:
+    """Ask each configured model for one word; a key that lies about is not asked."""
+    found = []
+    for candidate in summariser.candidates():
+        chain = replace(summariser.chain(OpenGate()), candidates=(candidate,), timeout_seconds=seconds)
+        started = time.monotonic()
+        try:
+            chain(_TEST)
+            error = None
+        except LosslessError as failure:
+            error = str(failure)
+        found.append(ModelCheck(candidate.name, error is None, round(time.monotonic() - started, 3), error))
+    return tuple(found)
+
+
+def _silent_model(check: ModelCheck) -> DoctorFinding:
+    return DoctorFinding("model", "warning", f"model {check.name} does not answer: {check.error}", "lcm model test")

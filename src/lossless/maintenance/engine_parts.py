@@ -1,0 +1,320 @@
+"""What `Engine` and its groups share: archive, settings, clock, compactor, how sessions are looked up, and the
+thread that runs pending compaction between turns; and `engine.host`, which hosts need besides the verbs.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import replace
+from datetime import UTC
+from functools import cached_property
+from inspect import iscoroutinefunction
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+from lossless.compaction.compactor import (
+    CompactionRequest,
+    Compactor,
+    learn_from_usage,
+    record_reply_length,
+    record_token_count,
+    reply_reserve,
+)
+from lossless.compaction.plan import CompactionReason
+from lossless.compaction.summariser import Summariser
+from lossless.errors import BadInput, LosslessError, NotFound
+from lossless.files.vault import open_vault
+from lossless.ingest import sessions
+from lossless.ingest.write import PayloadPolicy
+from lossless.model.conversations import Conversation, SessionRef, as_session, matches_any
+from lossless.model.messages import ModelIdentity
+from lossless.recall.scan import make_redactor
+from lossless.settings.event_log import EventLog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+    from pathlib import Path
+
+    from lossless.compaction.run import CompactionReport
+    from lossless.llm.completion import Prompt
+    from lossless.maintenance.backup import Backup
+    from lossless.model.budget import HistoryBudget
+    from lossless.model.conversations import Session
+    from lossless.settings import Settings
+    from lossless.store.archive import Archive
+    from lossless.store.state import CacheObservation, Grant
+
+
+class EngineParts:
+    """The archive and everything that works on it: what `Engine` and its groups share."""
+
+    def __init__(
+        self,
+        archive: Archive,
+        settings: Settings,
+        complete: Callable[[Prompt], object] | None,
+        clock: Callable[[], datetime],
+        summariser: Summariser | None = None,
+    ) -> None:
+        if complete is not None and (not callable(complete) or iscoroutinefunction(complete)):
+            raise BadInput("complete is a plain function: it takes a prompt and returns the answer, not a coroutine")
+        self.archive, self.settings, self.clock = archive, settings, clock
+        archive.redact = make_redactor(settings)
+        self.timezone = ZoneInfo(settings.timezone) if settings.timezone else None
+        self.vault = open_vault(archive.path, settings.large_files_dir)
+        takes = self.vault if settings.payloads_in_files else None
+        self.payloads = PayloadPolicy(takes, settings.large_file_threshold_tokens) if takes else None
+        self.loop = Compactor(archive, settings, summariser or Summariser(settings, complete), clock)
+        #: Estimated tokens of the prompt that each conversation assembled last, to hold a provider's report against.
+        self.sent: dict[int, int] = {}
+
+    def find(self, session: SessionRef) -> Conversation | None:
+        return session if isinstance(session, Conversation) else self.archive.conversations.find(as_session(session))
+
+    def conversation(self, session: SessionRef) -> Conversation:
+        found = self.find(session)
+        if found is None:
+            raise NotFound("conversation of session", as_session(session).name)
+        return found
+
+    def request(
+        self,
+        session: SessionRef,
+        budget: int | None,
+        *,
+        observed_tokens: int | None = None,
+        model: str | None = None,
+        context_window: int | None = None,
+    ) -> CompactionRequest:
+        if budget is not None and (not isinstance(budget, int) or isinstance(budget, bool) or budget <= 0):
+            raise BadInput(f"a budget must be a positive number of tokens, not {budget!r}")
+        situation = CompactionRequest(
+            self.conversation(session), budget or self.settings.default_token_budget, observed_tokens
+        )
+        return replace(situation, model=model, window=context_window)
+
+    def learn_usage(self, situation: CompactionRequest, seen: CacheObservation, sent: int | None = None) -> None:
+        """Record what the provider reported, and what it says about its tokenizer."""
+        id_, now = situation.conversation.id, self.clock()
+        assembled = self.sent.pop(id_, None)
+        sent = assembled if sent is None else sent
+        with self.archive.writing():
+            self.archive.debts.observe(id_, seen, self.archive.context_tokens(id_), now)
+            if seen.prompt_tokens:
+                learn_from_usage(self.archive, situation, seen.prompt_tokens, sent, now)
+            if seen.output_tokens:
+                record_reply_length(self.archive, id_, seen.output_tokens, now)
+
+    def no_writes(self, session: SessionRef) -> CompactionReason | None:
+        """Why nothing of this session is stored, or None."""
+        if not self.settings.enabled:
+            return CompactionReason.OFF
+        name = as_session(session).name
+        if matches_any(name, self.settings.ignore_session_patterns):
+            return CompactionReason.EXCLUDED
+        stateless = self.settings.skip_stateless_sessions
+        if stateless and matches_any(name, self.settings.stateless_session_patterns):
+            return CompactionReason.STATELESS
+        return None
+
+    @cached_property
+    def log(self) -> EventLog:
+        """Where this engine writes down what it decided and did; see `lossless.settings.event_log`."""
+        return EventLog.of(self.settings)
+
+    def logged(self, event: str, conversation_id: int, report: CompactionReport) -> CompactionReport:
+        """Write down what a compaction came to."""
+        self.log.log(
+            event,
+            "info" if report.ok else "warning",
+            conversationId=conversation_id,
+            reason=report.reason,
+            stop=report.stop,
+            summaries=len(report.summary_ids),
+            calls=report.calls,
+            tokensBefore=report.tokens_before,
+            tokensAfter=report.tokens_after,
+            historyBudget=None if report.history is None else report.history.tokens,
+        )
+        return report
+
+    def copy(self, label: str) -> Backup:
+        """A backup beside the archive under a label, as it is made before something is changed; with its payloads."""
+        from lossless.maintenance.backup import make_backup_beside
+
+        return make_backup_beside(self.archive, label, self.clock(), vault=self.vault)
+
+    def extract_stale(self, conversation_id: int) -> None:
+        """Write summaries anew that were extracted from what has changed by now."""
+        if self.archive.summaries.stale(conversation_id):
+            from lossless.maintenance.surgery.stale_summaries import extract_stale
+
+            extract_stale(self.archive, conversation_id, self.loop.summariser, self.clock())
+
+    def write_stale(self, conversation_id: int) -> None:
+        """Before a sweep, write all summaries anew below which something changed."""
+        if self.archive.summaries.stale(conversation_id):
+            from lossless.maintenance.surgery.stale_summaries import write_stale
+
+            write_stale(self.archive, conversation_id, self.loop.summariser, self.clock)
+
+    def backups(self) -> Callable[[str], Path] | None:
+        """How to copy the archive before it is changed; None where there is no file to copy."""
+        return None if self.archive.path == ":memory:" else lambda label: self.copy(label).path
+
+    def here(self) -> datetime:
+        """Now, in the time zone of the settings."""
+        return self.clock().astimezone(self.timezone or UTC)
+
+
+def model_name(model: ModelIdentity | str | None) -> str | None:
+    """A model by its name."""
+    return f"{model.provider}/{model.model}" if isinstance(model, ModelIdentity) else model
+
+
+_log = logging.getLogger("lossless.maintenance.engine_parts")
+
+
+class BackgroundWorker:
+    """Runs `pay(conversation_id)` in a thread of its own, one conversation at a time."""
+
+    def __init__(self, pay: Callable[[int], object]) -> None:
+        self._pay = pay
+        #: Conversations that wait, in order; the first one is being paid.
+        self._waiting: dict[int, None] = {}
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def owe(self, conversation_id: int) -> None:
+        """Pay this conversation's debt soon; asking twice while it waits is once."""
+        with self._changed:
+            if self._closed:
+                return
+            self._waiting[conversation_id] = None
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="lossless-background", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def _work(self) -> None:
+        try:
+            while (conversation_id := self._next()) is not None:
+                try:
+                    self._pay(conversation_id)
+                except LosslessError as error:  # the debt stays as a row; the next turn or `lcm worker` pays it
+                    if not self._closed:
+                        _log.warning("conversation %d: %s", conversation_id, error.code)
+                with self._changed:
+                    self._waiting.pop(conversation_id, None)
+                    self._changed.notify_all()
+        finally:  # whatever ends the thread, nobody waits for it, and the next debt starts another one
+            with self._changed:
+                self._waiting.clear()
+                self._thread = None
+                self._changed.notify_all()
+
+    def _next(self) -> int | None:
+        """The conversation to pay now; None when it is time to stop."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closed)
+            return None if self._closed else next(iter(self._waiting))
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until nothing is left to pay; False when that takes longer."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._waiting or self._closed, seconds)
+
+    def close(self, seconds: float) -> list[int]:
+        """Stop after what is being paid, or after `seconds`; returns who was waiting, first the one being paid."""
+        with self._changed:
+            self._closed = True
+            thread, waiting = self._thread, list(self._waiting)
+            self._changed.notify_all()
+        if thread is not None:
+            thread.join(seconds)
+        return waiting
+
+
+class HostSupport:
+    """`engine.host`: how much room a prompt has, what providers said of it, and how sessions and sub-agents end."""
+
+    def __init__(self, parts: EngineParts) -> None:
+        self._parts = parts
+
+    def history_budget(
+        self,
+        session: SessionRef,
+        *,
+        budget: int | None = None,
+        model: ModelIdentity | str | None = None,
+        beside: int | None = None,
+        reply: int | None = None,
+    ) -> HistoryBudget:
+        """How much of a prompt is the conversation's: `.tokens`, by our estimate, and what it was computed from."""
+        situation = self._parts.request(session, budget, model=model_name(model))
+        return self._parts.loop.history(replace(situation, beside=beside, reply=reply))
+
+    def refused(
+        self,
+        session: SessionRef,
+        *,
+        prompt_tokens: int,
+        sent: int | None = None,
+        budget: int | None = None,
+        model: ModelIdentity | str | None = None,
+        beside: int | None = None,
+    ) -> None:
+        """Learn that a provider refused a prompt as too long, by its own count of it.
+
+        `sent` is our estimate of its messages; without it, of the prompt that was assembled last.
+        """
+        situation = self._parts.request(session, budget, model=model_name(model))
+        situation = replace(situation, beside=beside)
+        assembled = self._parts.sent.pop(situation.conversation.id, None)
+        sent = assembled if sent is None else sent
+        with self._parts.archive.writing():
+            learn_from_usage(self._parts.archive, situation, prompt_tokens, sent, self._parts.clock(), was_refused=True)
+
+    def reply_reserve(self, session: SessionRef, window: int, most_output: int = 0) -> int:
+        """What of a window is kept for the reply, by what the replies of the session have taken."""
+        found = self._parts.find(session)
+        kept = None if found is None else self._parts.archive.guards.history(found.id)
+        return reply_reserve(kept, window, most_output)
+
+    def capacity(
+        self, session: SessionRef, *, budget: int | None = None, model: ModelIdentity | str | None = None
+    ) -> int:
+        """How many tokens, by our estimate, a prompt may have: `history_budget(…).tokens`."""
+        return self.history_budget(session, budget=budget, model=model).tokens
+
+    def learn(self, model: str, estimated: int, reported: int, *, refused: bool = False) -> None:
+        """Record how many tokens a model's provider counted in a prompt of so many by our estimate, or refused."""
+        with self._parts.archive.writing():
+            record_token_count(self._parts.archive, model, estimated, reported, self._parts.clock(), refused=refused)
+
+    def end(self, session: Session | str, reason: str) -> Conversation | None:
+        """A host says that a session has ended: restarts change nothing, `deleted` closes it, others begin afresh."""
+        if self._parts.no_writes(session) is not None:
+            return None
+        return sessions.end_session(self._parts.archive, as_session(session), reason, self._parts.clock())
+
+    def subagent_starts(self, parent: Session | str, child: str) -> Grant | None:
+        """Let a sub-agent read what its parent may read, until it ends; None when there is nothing to read."""
+        from lossless.recall.scope import issue_for_child
+
+        parent = as_session(parent)
+        family = [] if self._parts.no_writes(parent) else self._parts.archive.conversations.family(parent)
+        if not family:
+            return None
+        ids = [conversation.id for conversation in family]
+        limit = self._parts.settings.max_expand_tokens
+        return issue_for_child(self._parts.archive, parent.name, child, ids, limit, self._parts.clock())
+
+    def subagent_ended(self, child: str, *, deleted: bool = False) -> None:
+        """A sub-agent has ended, and with it what it may read."""
+        from lossless.recall.scope import end_child_grants
+
+        end_child_grants(self._parts.archive, child, self._parts.clock(), deleted=deleted)

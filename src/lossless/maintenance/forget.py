@@ -1,0 +1,701 @@
+"""Forget on request: a phrase, messages or a session leave an archive and the backups beside it for good; and the
+proof that words are in no file of it.
+
+Each message is rebuilt as it came, masked as ingest would mask it from now on, and stored in its old place.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from lossless import formats
+from lossless.compaction.summarise import summarise
+from lossless.errors import ArchiveError, BadInput, LosslessError, NotFound
+from lossless.files.backup import backup_folder
+from lossless.files.intercept import restore_message
+from lossless.files.media_types import storage_extension
+from lossless.files.vault import OrphanFile, Vault, payload_reader
+from lossless.ingest.events import mask_message
+from lossless.ingest.write import PayloadPolicy, extract_payloads
+from lossless.maintenance import backup as backups
+from lossless.maintenance.surgery.rewriting import summary_source
+from lossless.model.identity import file_id, file_ids_in, fingerprint, identity_hash, words_digest
+from lossless.model.masking import (
+    FORGOTTEN,
+    check_phrase,
+    cut_json,
+    empty_message,
+    exact_cutter,
+    loose_cutter,
+    phrase_forms,
+)
+from lossless.model.messages import ToolCall, ToolResult
+from lossless.model.records import ContextChange
+from lossless.model.summaries import EXTRACTIVE_MODEL
+from lossless.model.tokens import estimate_tokens
+from lossless.store.archive import Archive
+from lossless.store.maintenance.deletion import EVERYWHERE, ConversationRemover, DatabaseScan, TextRemover
+from lossless.store.maintenance.surgery import SurgeryWrites
+from lossless.store.messages import NewMessage
+from lossless.store.rows import storable_json
+from lossless.store.sqlite import drop_wal
+from lossless.store.versions import StoredWording
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from lossless.compaction.summariser import Summariser
+    from lossless.model.masking import CutText
+    from lossless.model.messages import Json, Message, StoredFile, StoredMessage
+    from lossless.model.summaries import Summary
+    from lossless.store.maintenance.deletion import ForgetRound
+    from lossless.store.versions import Version
+
+#: A whole message: its fingerprint, and the conversation in which it is forgotten.
+ForgottenMessage: TypeAlias = tuple[bytes, int]
+#: How words are spelled in files.
+TEXT_ENCODINGS = ("utf-8", "utf-16-le", "utf-16-be")
+#: A text as long as this is nobody else's: forgotten in one conversation, it is forgotten in all.
+MIN_UNIQUE_CHARS = 40
+_PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetRequest:
+    """What is to be forgotten: phrases wherever they stand, and messages with all their words."""
+
+    phrases: tuple[str, ...] = field(default=(), repr=False)
+    whole: frozenset[ForgottenMessage] = field(default=frozenset(), repr=False)
+    #: Conversations all of whose messages go.
+    conversation_ids: tuple[int, ...] = ()
+    #: What was forgotten before, to be cut out of what has come since.
+    rounds: tuple[ForgetRound, ...] = field(default=(), repr=False)
+
+    @property
+    def cut(self) -> CutText:
+        cuts = [round_.cut for round_ in self.rounds if round_.cut is not None]
+        own = exact_cutter(self.phrases)
+        return lambda text: own(reduce(lambda said, cut: cut(said), cuts, text))
+
+    @property
+    def cuts(self) -> bool:
+        """Whether there are texts to be cut out."""
+        return bool(self.phrases) or any(round_.cut is not None for round_ in self.rounds)
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetChanges:
+    """What a forgetting changes in one archive; numbers and names, never words."""
+
+    #: Messages that lose words, by id.
+    message_ids: tuple[int, ...] = ()
+    #: How many of them lose all.
+    emptied: int = 0
+    versions: int = 0
+    files: int = 0
+    #: Summaries that are written anew from what is left, and those a phrase is cut out of.
+    rewritten: int = 0
+    cut: int = 0
+    #: Texts in other tables, by table.
+    elsewhere: Mapping[str, int] = field(default_factory=dict)
+    #: Places that keep words, each with its reason.
+    left: tuple[str, ...] = ()
+
+    @property
+    def is_nothing(self) -> bool:
+        counts = (self.message_ids, self.versions, self.files, self.rewritten, self.cut, self.elsewhere)
+        return not any(counts)
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetTools:
+    """What a forgetting works with."""
+
+    archive: Archive
+    vault: Vault | None
+    summariser: Summariser
+    threshold_tokens: int
+    now: datetime
+    progress: Callable[[int], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _AffectedMessage:
+    """A message that loses words: as it came, as it is to be, and the same of its versions."""
+
+    stored: StoredMessage
+    fresh: Message
+    versions: tuple[tuple[Version, Message], ...]
+    is_changed: bool
+    #: Whether its payloads lie in files.
+    has_files: bool
+    file_ids: tuple[str, ...]
+
+
+def whole_messages(archive: Archive, message_ids: Sequence[int]) -> frozenset[ForgottenMessage]:
+    """Messages by id, as they are known when they come again: long ones everywhere, short ones where they stood."""
+    found: set[ForgottenMessage] = set()
+    for stored in archive.messages.many(message_ids):
+        where = EVERYWHERE if len(stored.message.content) >= MIN_UNIQUE_CHARS else stored.conversation_id
+        for _, conversation_id, print_ in TextRemover(archive).fingerprints([stored.id]):
+            found.add((print_, EVERYWHERE if where == EVERYWHERE else conversation_id))
+        found.update((fingerprint(version.message), where) for version in archive.versions.of(stored.id))
+    return frozenset(found)
+
+
+def whole_conversations(archive: Archive, ids: Sequence[int]) -> frozenset[ForgottenMessage]:
+    """All messages of some conversations, which are forgotten there and nowhere else."""
+    work = TextRemover(archive)
+    rows = work.fingerprints(work.of_conversations(ids))
+    found = {(print_, where) for _, where, print_ in rows}
+    homes = {id_: where for id_, where, _ in rows}
+    for message_id, versions in archive.versions.many(list(homes)).items():
+        found.update((fingerprint(version.message), homes[message_id]) for version in versions)
+    return frozenset(found)
+
+
+def plan_forget(tools: ForgetTools, wanted: ForgetRequest) -> ForgetChanges:
+    """What a forgetting would change; reads only."""
+    with tools.archive.reading():
+        work = _Forgetting(tools, wanted)
+        for found in work.found():
+            work.count(found)
+        work.count_beside()
+        return work.touched()
+
+
+def apply_forget(tools: ForgetTools, wanted: ForgetRequest) -> ForgetChanges:
+    """Forget it, in one transaction; `finish_forget` deletes the payloads and writes the file anew."""
+    with tools.archive.writing():
+        work = _Forgetting(tools, wanted)
+        found = list(work.found())
+        work.rewrite_files()
+        for one in found:
+            work.count(one)
+            work.rewrite(one)
+        work.rewrite_summaries()
+        work.rewrite_beside()
+        work.settle()
+        return work.touched()
+
+
+def reapply_forgotten(tools: ForgetTools) -> ForgetChanges | None:
+    """Cut out of an archive what was forgotten before and has come with others' rows since; None where nothing was."""
+    rounds = tools.archive.tombstones.rounds()
+    if not rounds:
+        return None
+    touched = apply_forget(tools, ForgetRequest(rounds=rounds))
+    left = finish_forget(tools)
+    return replace(touched, left=(*touched.left, *left))
+
+
+def _is_among(whole: Collection[ForgottenMessage], where: int, print_: bytes) -> bool:
+    return (print_, EVERYWHERE) in whole or (print_, where) in whole
+
+
+def finish_forget(tools: ForgetTools) -> tuple[str, ...]:
+    """Delete the payloads of what was forgotten, and write the file anew without free pages; returns what is left.
+
+    A forgetting that was stopped after its transaction goes on here.
+    """
+    work, left = TextRemover(tools.archive), []
+    for path in work.pending or ():
+        try:
+            _delete(tools.vault, path)
+        except (OSError, ArchiveError) as error:
+            left.append(f"payload {path}: {error}")
+    reason = work.write_anew()
+    if reason is not None:
+        left.append(f"database {tools.archive.path}: {reason}")
+    if not left:
+        with tools.archive.writing():
+            work.finish()
+    return tuple(left)
+
+
+def _delete(vault: Vault | None, path: str) -> None:
+    place = Path(path)
+    if vault is None or place.parent.parent != vault.root:
+        raise ArchiveError("it lies outside of the folder of files")
+    vault.remove(OrphanFile(place, place.name.partition(".")[0], 0))
+
+
+def _full_text(message: Message) -> str:
+    """All of a message as one text, with the names of tools."""
+    names = [part.name for part in message.parts if isinstance(part, ToolCall | ToolResult)]
+    return storable_json([message.original, names])
+
+
+class _Forgetting:
+    """One forgetting in one archive."""
+
+    def __init__(self, tools: ForgetTools, wanted: ForgetRequest) -> None:
+        self._tools, self._wanted = tools, wanted
+        self._archive, self._store = tools.archive, TextRemover(tools.archive)
+        self._cut = wanted.cut
+        self._cut_loosely = loose_cutter(wanted.phrases)
+        self._whole = self._emptied_ids()
+        self._changed: dict[int, int] = {}
+        self._emptied = self._versions = self._rewritten = self._cut_summaries = 0
+        self._elsewhere: Counter[str] = Counter()
+        self._left: list[str] = []
+        #: Messages whose format needs the phrase as a name.
+        self._named = 0
+        #: Files that are others now, and files of messages that are gone.
+        self._files: dict[str, str] = {}
+        self._gone: set[str] = set()
+
+    # --- finding --------------------------------------------------------------------------------------
+
+    def _emptied_ids(self) -> set[int]:
+        """The messages that lose all their words."""
+        wanted, store = self._wanted, self._store
+        alike = store.alike({one for one, _ in wanted.whole}) if wanted.whole else []
+        found = {id_ for id_, where, print_ in alike if _is_among(wanted.whole, where, print_)}
+        before = {whole for round_ in wanted.rounds for whole in round_.whole}
+        for ids in store.pages(_PAGE) if before else ():
+            for id_, where, print_ in store.fingerprints(ids):
+                if _is_among(before, where, self._archive.tombstones.digest(print_)):
+                    found.add(id_)
+        return found
+
+    def found(self) -> Iterator[_AffectedMessage]:
+        """Every message that loses words, or one of its versions does."""
+        for ids in self._store.pages(_PAGE):
+            recipes = self._archive.files.recipes(ids)
+            versions = self._archive.versions.many(ids)
+            for stored in self._archive.messages.many(ids):
+                one = self._look(stored, recipes.get(stored.id), versions.get(stored.id, ()))
+                if one is not None:
+                    yield one
+            if self._tools.progress:
+                self._tools.progress(len(ids))
+
+    def _look(self, stored: StoredMessage, recipe: Json, versions: Sequence[Version]) -> _AffectedMessage | None:
+        names = (("transcript_entry_id", stored.entry_id), ("stable_event_key", stored.message.event_key))
+        for column, name in names:
+            if name is not None and self._cut(name) is not name:
+                self._left.append(f"messages.{column}: it is the host's name of a message")
+        original = self._original(stored.message, recipe)
+        if stored.id in self._whole:
+            named = file_ids_in(json.dumps([recipe, stored.file_id, *(version.recipe for version in versions)]))
+            fresh = empty_message(replace(original, event_key=stored.message.event_key))
+            is_changed = stored.message.content != FORGOTTEN or bool(versions)
+            return _AffectedMessage(stored, fresh, (), is_changed, False, named) if is_changed else None
+        fresh = mask_message(original, self._cut) if self._wanted.cuts else original
+        self._named += self._wanted.cuts and self._cut(told := _full_text(fresh)) is not told
+        others = [(version, self._original(version.message, version.recipe)) for version in versions]
+        made = tuple((version, mask_message(said, self._cut)) for version, said in others) if self._wanted.cuts else ()
+        is_sender = stored.sender is not None and self._cut(stored.sender) is not stored.sender
+        is_changed = fresh is not original or is_sender
+        if not is_changed and all(new is old for (_, new), (_, old) in zip(made, others, strict=False)):
+            return None
+        return _AffectedMessage(stored, fresh, made, is_changed, recipe is not None, ())
+
+    def _original(self, message: Message, recipe: Json) -> Message:
+        """A message as it came; as it is shown when a payload of it is missing."""
+        if recipe is None or self._tools.vault is None:
+            return message
+        try:
+            return restore_message(
+                message, recipe, payload_reader(self._archive.files, self._tools.vault), formats.decode
+            )
+        except (NotFound, ArchiveError):
+            return message
+
+    def count(self, found: _AffectedMessage) -> None:
+        self._changed[found.stored.id] = found.stored.conversation_id
+        self._emptied += found.stored.id in self._whole
+        self._versions += len(found.versions)
+        self._gone.update(found.file_ids)
+
+    # --- messages -------------------------------------------------------------------------------------
+
+    def rewrite(self, found: _AffectedMessage) -> None:
+        """Store a message and its versions anew."""
+        stored, archive, now = found.stored, self._archive, self._tools.now
+        conversation = archive.conversations.get(stored.conversation_id)
+        payloads = self._payloads(has_files=found.has_files)
+        new, notes = extract_payloads(archive, conversation, self._new(found), payloads, now)
+        versions = []
+        for version, said in found.versions:
+            keeps = self._payloads(has_files=version.recipe is not None)
+            kept, noted = extract_payloads(archive, conversation, replace(self._new(found), message=said), keeps, now)
+            versions.append((version, StoredWording.of(kept.message, noted), words_digest(said)))
+        digest = words_digest(found.fresh)
+        archive.versions.replace(conversation, stored.id, new, versions, digest=digest, notes=notes)
+
+    def _payloads(self, *, has_files: bool) -> PayloadPolicy | None:
+        vault = self._tools.vault
+        return PayloadPolicy(vault, self._tools.threshold_tokens) if vault is not None and has_files else None
+
+    def _new(self, found: _AffectedMessage) -> NewMessage:
+        stored, fresh = found.stored, found.fresh
+        file = None if stored.id in self._whole else stored.file_id
+        return NewMessage(
+            fresh,
+            identity_hash(fresh.role, fresh.content),
+            fingerprint(fresh),
+            stored.created_at,
+            stored.entry_id,
+            None,
+            None if stored.sender is None else FORGOTTEN if stored.id in self._whole else self._cut(stored.sender),
+            None if file is None else self._files.get(file, file),
+        )
+
+    # --- files ----------------------------------------------------------------------------------------
+
+    def rewrite_files(self, *, dry_run: bool = False) -> None:
+        """Put payloads without the phrases beside those that hold them; these go when nobody refers to them."""
+        vault = self._tools.vault
+        if vault is None or not self._wanted.cuts:
+            return
+        for file in self._archive.files.listed():
+            try:
+                data = vault.read(file).data
+            except (NotFound, ArchiveError):
+                continue
+            try:
+                text = data.decode()
+            except UnicodeDecodeError:
+                self._look_inside(file, data)
+                continue
+            if (fresh := self._cut(text)) is not text:
+                self._files[file.id] = "" if dry_run else self._put_file(vault, file, text, fresh)
+
+    def _look_inside(self, file: StoredFile, data: bytes) -> None:
+        """A payload that is no text cannot lose a phrase and stay what it is."""
+        spelled = [
+            form.encode(name)
+            for phrase in self._wanted.phrases
+            for form in phrase_forms(phrase)
+            for name in TEXT_ENCODINGS
+        ]
+        if any(one in data for one in spelled):
+            self._left.append(f"file {file.id} holds it, and is no text; forget the message that it belongs to")
+
+    def _put_file(self, vault: Vault, file: StoredFile, text: str, fresh: str) -> str:
+        data = fresh.encode()
+        id_ = file_id(file.conversation_id, data)
+        place = vault.write(file.conversation_id, id_, storage_extension(file.name, file.mime), data)
+        lines = None if file.line_count is None else file.line_count - (text.count("\n") - fresh.count("\n"))
+        summary = None if file.exploration_summary is None else self._cut(file.exploration_summary)
+        row = replace(
+            file, id=id_, byte_size=len(data), line_count=lines, storage_uri=str(place), exploration_summary=summary,
+            name=None if file.name is None else self._cut(file.name),
+        )  # fmt: skip
+        self._archive.files.add([row])
+        return id_
+
+    # --- summaries ------------------------------------------------------------------------------------
+
+    def _affected(self) -> tuple[list[Summary], set[str]]:
+        """The summaries that may hold forgotten words, shallow ones first, and those above messages that lost some."""
+        operations = SurgeryWrites(self._archive)
+        leaves = self._archive.summaries.leaves_over(list(self._changed))
+        above = set(operations.above(leaves)) if leaves else set()
+        found = []
+        for summary in self._archive.summaries.many(self._store.summary_ids()):
+            names = {*summary.file_ids, *file_ids_in(summary.content)}
+            if summary.id in above or self._clean(summary) != summary.content or names & {*self._files, *self._gone}:
+                found.append(summary)
+        return found, above
+
+    def _clean(self, summary: Summary) -> str:
+        """A summary's text without phrases, however it was worded, and with files under their new names."""
+        text = summary.content
+        if self._wanted.cuts:
+            text = self._cut(text)
+        if self._wanted.phrases:
+            text = self._cut_loosely(text)
+        for old, new in self._files.items():
+            text = text.replace(old, new or old)
+        for old in self._gone:
+            text = text.replace(old, FORGOTTEN)
+        return text
+
+    def rewrite_summaries(self) -> None:
+        """Write summaries anew from what is left; a model's loses the phrase, and is written anew at the next sweep."""
+        affected, above = self._affected()
+        operations, again = SurgeryWrites(self._archive), []
+        for summary in affected:
+            below_whole = bool(self._whole) and summary.id in above
+            is_extracted = summary.id in above and (summary.model == EXTRACTIVE_MODEL or below_whole)
+            text, model = self._extracted(summary) if is_extracted else (self._clean(summary), summary.model)
+            files = [self._files.get(id_, id_) for id_ in summary.file_ids if id_ not in self._gone]
+            if is_extracted:
+                again.append(summary.id)
+            if (text, tuple(files)) != (summary.content, summary.file_ids):
+                operations.write(summary.id, text, estimate_tokens(text), model, files)
+                self._rewritten += is_extracted
+                self._cut_summaries += not is_extracted
+        operations.recount([summary.id for summary in affected])
+        self._archive.summaries.mark_stale(list(self._changed), self._tools.now)
+        self._archive.summaries.clear_stale(again)
+
+    def _extracted(self, summary: Summary) -> tuple[str, str]:
+        """A summary's text taken from its sources as they are now; the mark alone when nothing is left to say."""
+        summariser = self._tools.summariser
+        source = summary_source(self._archive, summariser, summary.id, {})
+        written = summarise(source, None, sizes=summariser.sizes, wording=summariser.wording) if source.parts else None
+        if written is None:
+            return (FORGOTTEN, EXTRACTIVE_MODEL) if self._whole else (self._clean(summary), summary.model)
+        return self._clean(replace(summary, content=written.text)), EXTRACTIVE_MODEL
+
+    # --- everything else ------------------------------------------------------------------------------
+
+    def rewrite_beside(self, *, dry_run: bool = False) -> None:
+        """Cut phrases out of every other table."""
+        if not self._wanted.cuts:
+            return
+        for cell in self._store.cells():
+            fresh = self._cut(cell.text)
+            if fresh is cell.text:
+                continue
+            if cell.is_name:
+                self._left.append(f"{cell.table}.{cell.column}: it is a name there, by which it is looked for")
+            elif dry_run or self._store.set_cell(cell, fresh):
+                self._elsewhere[cell.table] += 1
+            else:
+                self._left.append(f"{cell.table}.{cell.column}: its table allows no other text there")
+        records = self._store.rewrite_records(lambda record: cut_json(record, self._cut), dry_run=dry_run)
+        if records:
+            self._elsewhere["transcript_records"] += records
+
+    def count_beside(self) -> None:
+        """Count what `rewrite_files`, `rewrite_summaries` and `rewrite_beside` would change."""
+        self.rewrite_files(dry_run=True)
+        affected, above = self._affected()
+        extracted = [one for one in affected if one.id in above and (one.model == EXTRACTIVE_MODEL or self._whole)]
+        self._rewritten = len(extracted)
+        self._cut_summaries = sum(self._clean(one) != one.content for one in affected if one not in extracted)
+        self.rewrite_beside(dry_run=True)
+
+    def settle(self) -> None:
+        """What follows: old payloads, what was made of whole messages, prints, tombstones, indexes, the log."""
+        archive, now = self._archive, self._tools.now
+        conversations = sorted(set(self._changed.values()))
+        emptied_in = sorted({self._changed[id_] for id_ in self._whole & self._changed.keys()})
+        if emptied_in:
+            leaves = archive.summaries.leaves_over(sorted(self._whole))
+            above = SurgeryWrites(archive).above(leaves) if leaves else []
+            is_session = bool(self._wanted.conversation_ids)
+            self._store.empty_beside(emptied_in, above, titles=is_session)
+        self._drop_files()
+        self._store.forget_prints(conversations, self._changed, now)
+        archive.tombstones.add([phrase_forms(phrase) for phrase in self._wanted.phrases], self._wanted.whole)
+        self._left += [f"search table {name}: it cannot be written anew here" for name in self._store.tidy_indexes()]
+        for id_ in conversations:
+            ids = tuple(one for one, where in self._changed.items() if where == id_)
+            tokens = archive.context.tokens(id_)
+            archive.context.log(id_, ContextChange("forget", "forget", None, (), ids, None, tokens, tokens), now)
+
+    def _drop_files(self) -> None:
+        """Delete the rows of files that nobody refers to any more; their bytes go when that is certain."""
+        archive, old = self._archive, {*self._files, *self._gone}
+        if not old:
+            self._store.set_pending([])
+            return
+        used = archive.files.referenced_ids()
+        rows = archive.files.many(old)
+        self._left += [f"file {id_}: a message still refers to it" for id_ in sorted(used & rows.keys())]
+        going = [row for id_, row in rows.items() if id_ not in used]
+        archive.files.remove([row.id for row in going])
+        vault = self._tools.vault
+        self._store.set_pending([] if vault is None else [str(vault.place_of(row)) for row in going])
+
+    def touched(self) -> ForgetChanges:
+        files = len(self._files.keys() | self._gone)
+        if self._named:
+            self._left.append(f"{self._named} messages have it in a name that their format needs, such as a tool's")
+        return ForgetChanges(
+            tuple(self._changed), self._emptied, self._versions, files, self._rewritten, self._cut_summaries,
+            dict(self._elsewhere), tuple(dict.fromkeys(self._left)),
+        )  # fmt: skip
+
+
+_MEMORY = ":memory:"
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetReport:
+    """What was forgotten, or would be: in the archive, and in each backup by its path."""
+
+    archive: ForgetChanges
+    backups: tuple[tuple[Path, ForgetChanges], ...] = ()
+    #: Places that keep words, each with its reason.
+    left: tuple[str, ...] = ()
+    #: Whether an earlier forgetting that was stopped was brought to its end.
+    resumed: bool = False
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether none of it was found anywhere."""
+        return self.archive.is_nothing and all(touched.is_nothing for _, touched in self.backups)
+
+
+def forget_request(
+    archive: Archive, phrases: Sequence[str], message_ids: Sequence[int], session_names: Sequence[str]
+) -> ForgetRequest:
+    """What a person asks to forget; BadInput for phrases that are too short, NotFound for what is not there."""
+    if not (phrases or message_ids or session_names):
+        raise BadInput("say what to forget: phrases, messages or sessions")
+    there = {stored.id for stored in archive.messages.many(message_ids)}
+    for id_ in message_ids:
+        if id_ not in there:
+            raise NotFound("message", id_)
+    held = [held for held in ConversationRemover(archive.database).held() if held.name in session_names]
+    for name in set(session_names) - {one.name for one in held}:
+        raise NotFound("session", name)
+    ids = tuple(one.id for one in held)
+    whole = whole_messages(archive, message_ids) | whole_conversations(archive, ids)
+    return ForgetRequest(tuple(map(check_phrase, dict.fromkeys(phrases))), whole, ids)
+
+
+def forget_everywhere(tools: ForgetTools, asked: ForgetRequest, *, dry_run: bool = False) -> ForgetReport:
+    """Forget what is asked for in the backups beside an archive, then in the archive, or only say where it is."""
+    archive, left, found = tools.archive, [], []
+    if not dry_run:
+        with archive.writing():  # what cannot be written is told before a backup is touched
+            pass
+    for one in [] if archive.path == _MEMORY else backups.list_backups(archive.path):
+        try:
+            touched, more = _in_backup(tools, asked, one.path, dry_run=dry_run)
+        except (LosslessError, OSError) as error:
+            left.append(f"backup {one.path}: {error}")
+            continue
+        left += [f"backup {one.path}: {reason}" for reason in more]
+        if not touched.is_nothing:
+            found.append((one.path, touched))
+    is_resumed = TextRemover(archive).pending is not None
+    touched = plan_forget(tools, asked) if dry_run else apply_forget(tools, asked)
+    left += touched.left
+    if not dry_run:
+        left += finish_forget(tools)
+    return ForgetReport(touched, tuple(found), tuple(left), is_resumed)
+
+
+def _in_backup(
+    tools: ForgetTools, asked: ForgetRequest, path: Path, *, dry_run: bool
+) -> tuple[ForgetChanges, Sequence[str]]:
+    """The same in a backup, whose payloads lie in a folder of its own; one that holds none of it stays as it is."""
+    quiet = replace(tools, vault=Vault(backup_folder(path)), progress=None)
+    with Archive.open(path, read_only=True) as archive:
+        found = plan_forget(replace(quiet, archive=archive), asked)
+        is_half_done = TextRemover(archive).pending is not None
+    if dry_run or (found.is_nothing and not found.left and not is_half_done):
+        return found, found.left
+    with Archive.open(path) as archive:
+        work = replace(quiet, archive=archive)
+        touched = apply_forget(work, asked)
+        left = (*touched.left, *finish_forget(work))
+        drop_wal(archive.database)
+    return touched, left
+
+
+_CHUNK = 1 << 20
+_SQLITE = b"SQLite format 3\0"
+
+
+@dataclass(frozen=True, slots=True)
+class PhraseTrace:
+    """A place where words were found; `phrase` is their number in what was asked, from 1, and never the words."""
+
+    phrase: int
+    file: str
+    #: The row and column, or `bytes` for a place that no row knows, such as a free page.
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class AbsenceReport:
+    """The outcome: which files were read, where words were found, and which files could not be read."""
+
+    files: int
+    bytes: int
+    traces: tuple[PhraseTrace, ...] = ()
+    unreadable: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        return not self.traces and not self.unreadable
+
+
+def archive_files(archive_path: str, vault: Vault | None) -> list[Path]:
+    """Every file of an archive: itself, its logs, payloads, backups with theirs, and unfinished copies."""
+    place = Path(archive_path)
+    beside = [entry for entry in sorted(place.parent.iterdir()) if entry.name.lstrip(".").startswith(place.name)]
+    folders = [entry for entry in beside if entry.is_dir()]
+    folders += [backup_folder(entry) for entry in beside if entry.suffix == ".bak"]
+    folders += [] if vault is None else [vault.root]
+    found = [entry for entry in beside if entry.is_file()]
+    for folder in dict.fromkeys(folders):
+        found += [Path(where) / name for where, _, names in os.walk(folder) for name in sorted(names)]
+    return list(dict.fromkeys(found))
+
+
+def prove_absence(
+    archive_path: str, vault: Vault | None, phrases: Sequence[str], progress: Callable[[int], None] | None = None
+) -> AbsenceReport:
+    """Look for phrases in every file of an archive, as text, as UTF-16 and inside of JSON; reads only."""
+    spelled = [tuple(phrase_forms(phrase)) for phrase in phrases]
+    needles = [
+        tuple({form.encode(encoding, "surrogatepass") for form in some for encoding in TEXT_ENCODINGS})
+        for some in spelled
+    ]
+    traces: list[PhraseTrace] = []
+    unreadable: list[str] = []
+    files = archive_files(archive_path, vault)
+    size = 0
+    for path in files:
+        try:
+            inside = list(_in_database(path, phrases, spelled, needles)) if _is_database(path) else []
+            known = {trace.phrase for trace in inside}
+            raw = [PhraseTrace(n, str(path), "bytes") for n in _in_bytes(path, needles, progress) if n not in known]
+            traces += [*inside, *raw]
+            size += path.stat().st_size
+        except FileNotFoundError:  # a log that was emptied and taken away meanwhile
+            continue
+        except (OSError, LosslessError) as error:
+            unreadable.append(f"{path}: {error}")
+    return AbsenceReport(len(files), size, tuple(traces), tuple(unreadable))
+
+
+def _is_database(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(_SQLITE)) == _SQLITE
+
+
+def _in_database(
+    path: Path, phrases: Sequence[str], spelled: Sequence[Sequence[str]], needles: Sequence[Sequence[bytes]]
+) -> Iterator[PhraseTrace]:
+    with DatabaseScan(str(path)) as database:
+        for place, value in database.values():
+            for n, (texts, some) in enumerate(zip(spelled, needles, strict=True), 1):
+                is_text = isinstance(value, str)
+                if any(one in value for one in texts) if is_text else any(one in value for one in some):
+                    yield PhraseTrace(n, str(path), place)
+        for table, phrase in database.leftovers(phrases):
+            yield PhraseTrace(phrases.index(phrase) + 1, str(path), f"{table}: words of deleted rows in the index")
+
+
+def _in_bytes(path: Path, needles: Sequence[Sequence[bytes]], progress: Callable[[int], None] | None) -> list[int]:
+    """The numbers of the phrases that the bytes of a file hold."""
+    longest = max((len(one) for some in needles for one in some), default=1)
+    found: set[int] = set()
+    tail = b""
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            data = tail + chunk
+            found.update(n for n, some in enumerate(needles, 1) if n not in found and any(one in data for one in some))
+            tail = data[-longest:]
+            if progress:
+                progress(len(chunk))
+    return sorted(found)

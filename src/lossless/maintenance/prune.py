@@ -1,0 +1,446 @@
+"""What takes the space of an archive, and deleting whole conversations for good on request.
+
+Nothing here runs by itself. A plan only reads; applying it deletes a hundred conversations at a time, each
+hundred in its own transaction.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lossless.errors import BadInput, LosslessError
+from lossless.files.vault import OrphanFile, delete_orphans
+from lossless.maintenance import backup
+from lossless.model.conversations import matches_any
+from lossless.store.archive import Archive
+from lossless.store.bundles import other_programs
+from lossless.store.maintenance.deletion import ConversationRemover
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from lossless.files.vault import Vault
+    from lossless.store.maintenance.deletion import ConversationSize, PayloadLocation
+
+
+def files_of_other_archives(archive: Archive, vault: Vault) -> frozenset[str]:
+    """The ids of all files that other archives keep in an archive's folder.
+
+    Raises BadInput when it cannot be known who does, or one of them cannot be read.
+    """
+    if not vault.root.is_dir():
+        return frozenset()
+    users = vault.users()
+    mine = os.path.realpath(archive.path)
+    if not users.are_all:
+        raise BadInput(
+            f"the folder {str(vault.root)!r} is from before archives had folders of their own, so others may keep "
+            "files there: name all archives that do, once, with `lcm files gc --used-by PATH`"
+        )
+    found: set[str] = set()
+    for place in users.archives:
+        if os.path.realpath(place) == mine:
+            continue
+        try:
+            with Archive.open(place, read_only=True) as other:
+                found |= other.files.ids()
+        except LosslessError as error:
+            raise BadInput(
+                f"the archive {str(place)!r} keeps files in {str(vault.root)!r} and cannot be read ({error}); "
+                "if it is gone, name those that are left with `lcm files gc --used-by PATH`"
+            ) from error
+    return frozenset(found)
+
+
+BATCH = 100
+_DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
+_MAX_DAYS = 365_000
+_SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+#: A file of which this share is free is worth writing anew.
+_WORTHWHILE = 0.1
+#: What a row costs beside its text: its other columns, its place in indexes.
+_ROW_BYTES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class PruneFilter:
+    """Which conversations a person wants to be rid of; all conditions that are given must hold."""
+
+    #: Silent for longer than this.
+    older_than: timedelta | None = None
+    #: The oldest, until the archive and its files take at most so many bytes.
+    to_bytes: int | None = None
+    #: Sessions with names that match one of these globs.
+    patterns: tuple[str, ...] = ()
+    include_active: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was asked for."""
+        return self.older_than is None and self.to_bytes is None and not self.patterns
+
+
+@dataclass(frozen=True, slots=True)
+class PruneCandidate:
+    """A conversation that goes, and about how many bytes it takes."""
+
+    held: ConversationSize
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PrunePlan:
+    """What would be deleted. Bytes are estimates: of the database by its share of all text, of files as stored."""
+
+    chosen: tuple[PruneCandidate, ...]
+    #: Conversations that were meant and stay: another one holds something of theirs.
+    in_use: tuple[int, ...] = ()
+    #: The archive with its files, now and afterwards.
+    bytes_before: int = 0
+    bytes_after: int = 0
+
+    @property
+    def messages(self) -> int:
+        return sum(item.held.messages for item in self.chosen)
+
+    @property
+    def summaries(self) -> int:
+        return sum(item.held.summaries for item in self.chosen)
+
+    @property
+    def files(self) -> int:
+        return sum(item.held.files for item in self.chosen)
+
+    @property
+    def bytes(self) -> int:
+        return sum(item.bytes for item in self.chosen)
+
+
+@dataclass(frozen=True, slots=True)
+class PruneReport:
+    """What was deleted."""
+
+    conversations: int
+    messages: int
+    summaries: int
+    files: int
+    file_bytes: int
+    #: Conversations that changed since the plan was made, or that somebody works on, and stay.
+    left: tuple[int, ...] = ()
+    #: Files of deleted conversations that lie elsewhere or could not be deleted.
+    files_left: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class VacuumReport:
+    """What writing the file anew gave back; `reason` says why it was not done."""
+
+    size_before: int
+    size_after: int
+    done: bool
+    reason: str | None = None
+
+
+def parse_age(text: str) -> timedelta:
+    """A stretch of time: a number and `d`, `w`, `m` (30 days) or `y` (365 days).
+
+    >>> parse_age("12w").days, parse_age("2y").days
+    (84, 730)
+    """
+    found = re.fullmatch(r"([1-9]\d{0,5})([dwmy])", text.strip(), re.ASCII | re.IGNORECASE)
+    if found is None:
+        raise BadInput(f"{text!r} is not an age; write a number and d, w, m or y, such as 90d")
+    days = int(found[1]) * _DAYS[found[2].lower()]
+    if days > _MAX_DAYS:
+        raise BadInput(f"{text!r} is longer ago than a calendar goes; 1000y is the most")
+    return timedelta(days=days)
+
+
+def parse_size(text: str) -> int:
+    """A number of bytes: a number, with a fraction or not, and `kB`, `MB`, `GB` or `TB`.
+
+    >>> parse_size("1.5 GB"), parse_size("900")
+    (1610612736, 900)
+    """
+    found = re.fullmatch(r"(\d{1,12}(?:\.\d{1,6})?)\s*([kmgt]?)b?", text.strip(), re.ASCII | re.IGNORECASE)
+    if found is None:
+        raise BadInput(f"{text!r} is not a size; write a number and kB, MB or GB, such as 2GB")
+    return int(float(found[1]) * _SIZES[found[2].lower()])
+
+
+# --- the plan ---------------------------------------------------------------------------------------------
+
+
+def plan_prune(archive: Archive, choice: PruneFilter, now: datetime) -> PrunePlan:
+    """What a choice would delete; reads only."""
+    retention = ConversationRemover(archive.database)
+    with archive.reading():
+        size, free = archive.care.size()
+        held = retention.held()
+        borrowed = retention.borrowed()
+    return choose_conversations(held, borrowed, choice, size - free, now)
+
+
+def choose_conversations(
+    held: Sequence[ConversationSize],
+    borrowed: Iterable[tuple[int, int]],
+    choice: PruneFilter,
+    live_bytes: int,
+    now: datetime,
+) -> PrunePlan:
+    """The conversations that a choice means, the longest silent first, with what they take."""
+    weights = [_text_bytes(item) for item in held]
+    total = sum(weights) or 1
+    sized = [
+        PruneCandidate(item, live_bytes * weight // total + item.file_bytes)
+        for item, weight in zip(held, weights, strict=True)
+    ]
+    meant = [item for item in sized if _is_meant(item.held, choice, now)]
+    free_to_go = _not_in_use({item.held.id for item in meant}, borrowed)
+    candidates = [item for item in meant if item.held.id in free_to_go]
+    before = live_bytes + sum(item.file_bytes for item in held)
+    chosen = candidates if choice.to_bytes is None else _until_below(candidates, before, choice.to_bytes)
+    in_use = tuple(item.held.id for item in meant if item.held.id not in free_to_go)
+    return PrunePlan(tuple(chosen), in_use, before, before - sum(item.bytes for item in chosen))
+
+
+def _text_bytes(held: ConversationSize) -> int:
+    return held.text_bytes + _ROW_BYTES * (held.messages + held.summaries + 1)
+
+
+def _is_meant(held: ConversationSize, choice: PruneFilter, now: datetime) -> bool:
+    if choice.is_empty or (held.active and not choice.include_active):
+        return False
+    if choice.patterns and not matches_any(held.name, choice.patterns):
+        return False
+    if choice.older_than is None:
+        return True
+    return held.newest_at is not None and held.newest_at < now - choice.older_than
+
+
+def _not_in_use(meant: set[int], borrowed: Iterable[tuple[int, int]]) -> set[int]:
+    """Those of which no conversation that stays holds anything."""
+    pairs = [(holder, owner) for holder, owner in borrowed if owner in meant]
+    free = set(meant)
+    while used := {owner for holder, owner in pairs if owner in free and holder not in free}:
+        free -= used
+    return free
+
+
+def _until_below(candidates: Sequence[PruneCandidate], size: int, limit: int) -> list[PruneCandidate]:
+    """As many of the oldest as it takes."""
+    taken: list[PruneCandidate] = []
+    for item in candidates:
+        if size <= limit:
+            break
+        taken.append(item)
+        size -= item.bytes
+    return taken
+
+
+# --- carrying it out --------------------------------------------------------------------------------------
+
+
+def apply_prune(
+    archive: Archive,
+    vault: Vault | None,
+    work: PrunePlan,
+    now: datetime,
+    progress: Callable[[int], None] | None = None,
+) -> PruneReport:
+    """Delete what a plan chose and nothing that changed since; rows first, then files, a hundred at a time."""
+    retention = ConversationRemover(archive.database)
+    gone: list[ConversationSize] = []
+    left: list[int] = []
+    deleted = file_bytes = files_left = 0
+    for start in range(0, len(work.chosen), BATCH):
+        some = [item.held for item in work.chosen[start : start + BATCH]]
+        with archive.writing():
+            ready = set(retention.unchanged(some, now))
+            ready = _not_in_use(ready, retention.borrowed())
+            files = retention.files(sorted(ready))
+            if ready:
+                retention.delete(sorted(ready), now)
+        gone += [item for item in some if item.id in ready]
+        left += [item.id for item in some if item.id not in ready]
+        removed = _remove_files(archive, vault, files)
+        deleted += len(removed)
+        file_bytes += sum(orphan.size for orphan in removed)
+        files_left += len(files) - len(removed)
+        if progress:
+            progress(len(some))
+    messages, summaries = sum(item.messages for item in gone), sum(item.summaries for item in gone)
+    return PruneReport(len(gone), messages, summaries, deleted, file_bytes, tuple(left), files_left)
+
+
+def _remove_files(archive: Archive, vault: Vault | None, files: Sequence[PayloadLocation]) -> list[OrphanFile]:
+    """Delete the bytes of files whose rows are gone; what lies outside of the vault is not ours to delete."""
+    if vault is None or not files:
+        return []
+    orphans = [
+        OrphanFile(vault.root / str(file.conversation_id) / Path(file.place).name, file.id, file.bytes)
+        for file in files
+        if Path(file.place).name.startswith(f"{file.id}.")
+    ]
+    there = [orphan for orphan in orphans if orphan.path.is_file()]
+    try:
+        others = files_of_other_archives(archive, vault)
+    except BadInput:  # whose they are is not known: they stay
+        return []
+    with archive.writing():
+        return delete_orphans(archive.files, vault, there, others)
+
+
+def vacuum_archive(archive: Archive, *, always: bool = False) -> VacuumReport:
+    """Write the file anew without its free pages, when that is worthwhile or asked for."""
+    size, free = archive.care.size()
+    if not always and free < _WORTHWHILE * size:
+        return VacuumReport(size, size, False, "too little is free to be worthwhile")
+    reason = ConversationRemover(archive.database).give_back()
+    return VacuumReport(size, archive.care.size()[0], reason is None, reason)
+
+
+#: Rows of the report and the tables that they count, in the order in which they are shown.
+_ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("messages", ("messages", "message_extras", "message_parts", "message_versions")),
+    ("summaries", ("summaries", "summary_messages", "summary_parents", "summary_extras")),
+    ("full-text index", ("message_index", "summary_index", "version_index", "message_passages")),
+    ("trigram index", ("message_trigrams",)),
+    ("lossless-claw's search index", ("messages_fts", "summaries_fts")),
+)
+#: Conversations that were closed and silent for so long.
+_AGES = ("30d", "90d", "180d", "1y")
+
+
+@dataclass(frozen=True, slots=True)
+class SizeRow:
+    """Something that takes room; `count` is how many there are, `of_messages` its size beside the messages'."""
+
+    name: str
+    bytes: int
+    count: int | None = None
+    of_messages: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceSaving:
+    """Something that could go, how much that would free, and the command that does it."""
+
+    what: str
+    count: int
+    bytes: int
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class SizeReport:
+    """Where the bytes of an archive are. `is_exact` is False where SQLite cannot count pages."""
+
+    rows: tuple[SizeRow, ...]
+    could_go: tuple[SpaceSaving, ...]
+    database_bytes: int
+    free_bytes: int
+    file_bytes: int
+    message_text_bytes: int
+    is_exact: bool = True
+
+
+def measure_archive(archive: Archive, vault: Vault | None, now: datetime, *, count_pages: bool = True) -> SizeReport:
+    """What takes the room; reads every page once and writes nothing."""
+    retention = ConversationRemover(archive.database)
+    with archive.reading():
+        size, free = archive.care.size()
+        pages = retention.pages() if count_pages else None
+        tables = retention.texts() if pages is None else pages
+        messages, text = retention.message_text()
+        by_kind = retention.summary_text()
+        claw = other_programs.find_reclaimable(archive.database)
+        known = archive.files.ids()
+        held, borrowed = retention.held(), retention.borrowed()
+    sizes = group_tables(tables, size - free)
+    orphans = [] if vault is None else vault.orphans(known)
+    on_disk = sum(item.file_bytes for item in held)
+    rows = _rows(sizes, by_kind, messages, (sum(item.files for item in held), on_disk), free)
+    gone = [
+        *_prunable_by_age(held, borrowed, size - free, now),
+        SpaceSaving(
+            "files that no row knows", len(orphans), sum(item.size for item in orphans), "lcm files gc --apply"
+        ),
+        SpaceSaving("lossless-claw's search tables", len(claw.tables), claw.bytes, "lcm adopt --apply"),
+        SpaceSaving("free pages", 1 if free else 0, free, "lcm prune --vacuum --apply"),
+        _old_backups(archive.path),
+    ]
+    could_go = tuple(item for item in gone if item.count and item.bytes)
+    return SizeReport(rows, could_go, size, free, on_disk, text, pages is not None)
+
+
+def group_tables(tables: Mapping[str, int], live_bytes: int) -> dict[str, int]:
+    """Bytes by row of the report; what belongs to none, or was not counted, is `other`."""
+    sizes = dict.fromkeys((name for name, _ in _ROWS), 0)
+    for table, size in tables.items():
+        name = _row_of(table)
+        if name is not None:
+            sizes[name] += size
+    return sizes | {"other": max(0, live_bytes - sum(sizes.values()))}
+
+
+def _row_of(name: str) -> str | None:
+    """The row of a table, of one of its indexes, or of a table inside it; the longest name that fits decides."""
+    bare = name.removeprefix("sqlite_autoindex_")
+    fits = [
+        (len(table), row) for row, tables in _ROWS for table in tables if bare == table or bare.startswith(f"{table}_")
+    ]
+    return max(fits)[1] if fits else None
+
+
+def _rows(
+    sizes: Mapping[str, int],
+    by_kind: Mapping[str, tuple[int, int]],
+    messages: int,
+    files: tuple[int, int],
+    free: int,
+) -> tuple[SizeRow, ...]:
+    leaves, condensed = by_kind.get("leaf", (0, 0)), by_kind.get("condensed", (0, 0))
+    folded = leaves[1] + condensed[1]
+    leaf_bytes = sizes["summaries"] * leaves[1] // (folded or 1)
+    condensed_bytes = sizes["summaries"] - leaf_bytes if folded else 0
+    base = sizes["messages"] or 1
+
+    def row(name: str, taken: int, count: int | None = None) -> SizeRow:
+        return SizeRow(name, taken, count, round(taken / base, 4))
+
+    found = [
+        row("messages", sizes["messages"], messages),
+        row("leaf summaries", leaf_bytes, leaves[0]),
+        row("condensed summaries", condensed_bytes, condensed[0]),
+        row("full-text index", sizes["full-text index"]),
+        row("trigram index", sizes["trigram index"]),
+        row("lossless-claw's search index", sizes["lossless-claw's search index"]),
+        row("other", sizes["other"] + (0 if folded else sizes["summaries"])),
+        SizeRow("free pages", free),
+        row("files on disk", files[1], files[0]),
+    ]
+    return tuple(item for item in found if item.bytes or item.name != "lossless-claw's search index")
+
+
+def _prunable_by_age(
+    held: Sequence[ConversationSize], borrowed: set[tuple[int, int]], live_bytes: int, now: datetime
+) -> list[SpaceSaving]:
+    """What pruning closed conversations of each age would free."""
+    found = []
+    for age in _AGES:
+        work = choose_conversations(held, borrowed, PruneFilter(parse_age(age)), live_bytes, now)
+        what = f"closed conversations older than {age}"
+        found.append(SpaceSaving(what, len(work.chosen), work.bytes, f"lcm prune --older-than {age} --apply"))
+    return found
+
+
+def _old_backups(path: str) -> SpaceSaving:
+    found = [] if path == ":memory:" else backup.list_backups(path)
+    return SpaceSaving("backups beside the archive", len(found), sum(item.bytes for item in found), "lcm backups")

@@ -1,0 +1,466 @@
+"""What the doctor does on request: reindex, rebuild derived rows, rewrite broken summaries, delete abandoned
+conversations and close compaction debts. Each is planned first, then applied.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from lossless.compaction.debt import OPERATOR_IGNORED
+from lossless.errors import ArchiveCorrupt, BadInput, Stale
+from lossless.files.vault import locate_payload
+from lossless.maintenance.surgery.common import make_backup_copy, require_unchanged
+from lossless.maintenance.surgery.rewriting import (
+    MARKER_MEANINGS,
+    RewritePlan,
+    find_marker,
+    rewrite_target,
+    sort_by_time,
+    subtree_by_subtree,
+    summary_in_conversation,
+)
+from lossless.store.maintenance.deletion import ConversationRemover
+from lossless.store.maintenance.digests import payload_digest
+from lossless.store.maintenance.integrity import DoctorReads, IndexProbe
+from lossless.store.maintenance.surgery import Rebuilder
+from lossless.store.search.index import indexed_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from lossless.files.vault import Vault
+    from lossless.maintenance.surgery.common import BackupMaker
+    from lossless.maintenance.surgery.rewriting import BrokenMarker
+    from lossless.model.messages import StoredMessage
+    from lossless.store.archive import Archive
+    from lossless.store.maintenance.deletion import ConversationSize
+    from lossless.store.maintenance.integrity import IndexDrift, PendingCompactionRow
+
+#: More summaries than this, or more to read than this share of a budget, want a person's word first.
+MAX_TARGETS = 25
+MAX_BUDGET_SHARE = 0.75
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenSummary:
+    """A summary that should be written anew, and by which mark it is known."""
+
+    summary_id: str
+    conversation_id: int
+    marker: BrokenMarker
+
+    @property
+    def meaning(self) -> str:
+        return MARKER_MEANINGS[self.marker]
+
+
+@dataclass(frozen=True, slots=True)
+class RepairPlan:
+    """What a repair would do, and what speaks against doing it now."""
+
+    plan: RewritePlan
+    kinds: dict[str, int]
+    #: Why it waits for a person's confirmation; empty when nothing speaks against it.
+    blocked: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The plan for a person's eyes."""
+        return "\n".join([self.plan.text, *(f"! {reason}" for reason in self.blocked)])
+
+
+def find_broken(archive: Archive, conversation_id: int | None = None) -> list[BrokenSummary]:
+    """Broken summaries of a conversation, or of all, shallow ones first."""
+    found = []
+    for suspect in DoctorReads(archive.database).suspects(conversation_id):
+        marker = find_marker(suspect.content, suspect.model)
+        if marker is not None:
+            found.append(BrokenSummary(suspect.id, suspect.conversation_id, marker))
+    return found
+
+
+def plan_repair(archive: Archive, conversation_id: int, budget: int, *, summary_ids: Iterable[str] = ()) -> RepairPlan:
+    """Which broken summaries of a conversation would be written anew: subtree by subtree, as the context
+    has them, from the bottom up.
+
+    With `summary_ids` only those of them; one that is not broken is BadInput. What was made of them is written anew as
+    well where it would no longer be smaller than its sources.
+    """
+    with archive.reading():
+        marks = {one.summary_id: one.marker for one in find_broken(archive, conversation_id)}
+        wanted = list(summary_ids) or list(marks)
+        if sound := [id_ for id_ in wanted if id_ not in marks]:
+            summary_in_conversation(archive, sound[0], conversation_id)
+            raise BadInput(
+                f"summary {sound[0]!r} of conversation {conversation_id} is not broken; `rewrite` writes any anew"
+            )
+        place = {id_: n for n, id_ in enumerate(DoctorReads(archive.database).context_order(conversation_id))}
+        found = sorted(sort_by_time(archive.summaries.many(wanted)), key=lambda one: place.get(one.id, len(place)))
+        found = subtree_by_subtree(found)
+        targets = tuple(rewrite_target(archive, summary, marks[summary.id]) for summary in found)
+        work = RewritePlan(conversation_id, targets, "repair", is_upward=True)
+        blocked = tuple(_preflight(archive, work, budget))
+    return RepairPlan(work, dict(Counter(str(marks[target.id]) for target in targets)), blocked)
+
+
+def _preflight(archive: Archive, work: RewritePlan, budget: int) -> Iterable[str]:
+    if len(work.targets) > MAX_TARGETS:
+        yield f"{len(work.targets)} summaries are more than {MAX_TARGETS}"
+    if work.input_tokens > MAX_BUDGET_SHARE * budget:
+        yield f"{work.input_tokens} tokens to read are more than {MAX_BUDGET_SHARE:.0%} of the budget of {budget}"
+    debt = archive.debts.get(work.conversation_id)
+    if debt and (debt["pending"] or debt["running"]):
+        yield f"a sweep of conversation {work.conversation_id} is {'running' if debt['running'] else 'pending'}"
+
+
+#: Rows in one transaction.
+REINDEX_BATCH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class ReindexReport:
+    """What was made again, and what could not be because it cannot be read."""
+
+    messages: int
+    summaries: int
+    #: Index rows that had lost their message, and are out now.
+    dropped: int
+    unreadable: tuple[str, ...]
+
+
+def plan_reindex(archive: Archive) -> IndexDrift:
+    """Where the index and the rows disagree; reads only."""
+    with archive.reading():
+        return DoctorReads(archive.database).index_drift()
+
+
+def damaged_indexes(archive: Archive) -> tuple[str, ...]:
+    """The full-text tables that are damaged, and that a cure makes anew."""
+    with archive.reading():
+        return IndexProbe(archive.database).damaged()
+
+
+def apply_reindex(
+    archive: Archive,
+    progress: Callable[[int], None] | None = None,
+    *,
+    anew: bool = False,
+    batch: int = REINDEX_BATCH,
+    vault: Vault | None = None,
+) -> ReindexReport:
+    """Fill in what the index lacks and take out what is gone; with `anew`, or when it is damaged, all is made.
+
+    Each step is a transaction of its own, so others write meanwhile. One that is stopped is gone on with by the next.
+    lossless-claw's own search tables, where the file has them, get what they lack, too; rows of other programs and of
+    older versions get their digests, and so do payloads with their vault.
+    """
+    work = _IndexJob(archive, progress or (lambda _: None), batch)
+    with archive.writing():
+        if anew or archive.index.has_stray_passages or damaged_indexes(archive):
+            archive.index.empty()
+        archive.index.renew_upstream()
+    dropped = _stepwise(work, archive.index.drop_gone)
+    dropped += _stepwise(work, archive.index.drop_gone_summaries)
+    dropped += _stepwise(work, archive.versions.drop_gone)
+    _stepwise(work, archive.versions.refill)
+    messages = _fill(work, passages=False) + _fill(work, passages=True)
+    summaries = _summaries(work)
+    more = _catch_up(work)
+    _stepwise(work, archive.index.refill_upstream)
+    with archive.writing():
+        archive.row_digests.fill()
+        _digest_payloads(archive, vault)
+    ids = tuple(f"msg#{id_}" for id_ in sorted(work.unreadable))
+    return ReindexReport(messages + more[0], summaries + more[1], dropped, ids)
+
+
+@dataclass(frozen=True, slots=True)
+class _IndexJob:
+    """An archive that is indexed in transactions of so many rows; collects the messages that cannot be read."""
+
+    archive: Archive
+    advance: Callable[[int], None]
+    batch: int
+    unreadable: set[int] = field(default_factory=set)
+
+
+def _digest_payloads(archive: Archive, vault: Vault | None) -> None:
+    """Remember what the bytes of files are whose ids do not say it, as those of other programs."""
+    for file in archive.checks.file_places():
+        with suppress(OSError, ValueError):
+            data = locate_payload(file.place, vault).read_bytes()
+            if file.digest is None and not file.has_id_of(data):
+                archive.row_digests.put_payloads({file.id: payload_digest(data)})
+
+
+def _stepwise(work: _IndexJob, step: Callable[[int], int]) -> int:
+    """Do a step in transactions of its own until nothing is left; returns how much it did."""
+    done = 0
+    while True:
+        with work.archive.writing():
+            some = step(work.batch)
+        if not some:
+            return done
+        done += some
+        work.advance(some)
+
+
+def _catch_up(work: _IndexJob) -> tuple[int, int]:
+    """Index the messages and summaries that never were, wherever they stand; returns how many of each."""
+    archive = work.archive
+    drift = plan_reindex(archive)
+    if not (drift.unindexed_messages or drift.unindexed_summaries):
+        return 0, 0
+    with archive.writing():
+        archive.index.unmark()
+    messages = 0
+    while True:
+        with archive.writing():
+            ids, summaries = archive.index.unindexed(work.batch)
+            if not ids and not summaries:
+                return messages, drift.unindexed_summaries
+            found = _readable(archive, ids)
+            for one in found:
+                archive.index.reindex_message(one.id, one.message.content, one.message)
+            for summary_id, content in summaries:
+                archive.index.put_summary(summary_id, content)
+            if ids:
+                archive.index.mark_caught_up(ids[-1])
+        work.unreadable.update(set(ids).difference(one.id for one in found))
+        messages += len(found)
+        work.advance(len(ids) + len(summaries))
+
+
+def _fill(work: _IndexJob, *, passages: bool) -> int:
+    archive, filled, after = work.archive, 0, 0
+    while True:
+        with archive.writing():
+            ids = archive.index.lost(after, passages=passages, limit=work.batch)
+            if not ids:
+                return filled
+            found = _readable(archive, ids)
+            archive.index.refill([(one.id, indexed_text(one.message.content, one.message)) for one in found])
+        work.unreadable.update(set(ids).difference(one.id for one in found))
+        filled += len(found)
+        after = ids[-1]
+        work.advance(len(ids))
+
+
+def _readable(archive: Archive, ids: list[int]) -> list[StoredMessage]:
+    """Those of some messages that can be read; one that cannot be does not stand in the way of the others."""
+    try:
+        return archive.messages.many(ids, exact=False)
+    except ArchiveCorrupt:
+        if len(ids) == 1:
+            return []
+    half = len(ids) // 2
+    return _readable(archive, ids[:half]) + _readable(archive, ids[half:])
+
+
+def _summaries(work: _IndexJob) -> int:
+    archive, stale = work.archive, plan_reindex(work.archive).stale_summaries
+    for start in range(0, len(stale), work.batch):
+        some = stale[start : start + work.batch]
+        with archive.writing():
+            for summary in archive.summaries.many(some):
+                archive.index.put_summary(summary.id, summary.content)
+        work.advance(len(some))
+    return len(stale)
+
+
+REBUILD_COMMAND = "lcm doctor rebuild --apply"
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildPlan:
+    """What can be made again."""
+
+    #: Conversations whose context is laid again.
+    contexts: tuple[int, ...]
+    #: Summaries that get their sources back from the log.
+    without_sources: tuple[str, ...]
+    #: Summaries whose counts and times are worked out again.
+    miscounted: tuple[str, ...]
+    #: Conversations whose counters are worked out again.
+    counters: tuple[int, ...]
+
+    @property
+    def is_none(self) -> bool:
+        return not (self.contexts or self.without_sources or self.miscounted or self.counters)
+
+
+def plan_rebuild(archive: Archive) -> RebuildPlan:
+    """What is wrong and can be derived; reads only."""
+    with archive.reading():
+        return _read_rebuild(Rebuilder(archive))
+
+
+def _read_rebuild(work: Rebuilder) -> RebuildPlan:
+    sources, miscounted = tuple(work.without_sources()), tuple(work.miscounted())
+    return RebuildPlan(tuple(work.contexts()), sources, miscounted, tuple(work.counters()))
+
+
+def apply_rebuild(archive: Archive, now: datetime, backup: Callable[[str], Path] | None) -> RebuildPlan:
+    """Make it again, all or nothing, after a backup; returns what was made. Words stay as they are."""
+    if plan_rebuild(archive).is_none:
+        return RebuildPlan((), (), (), ())
+    if backup is not None:
+        backup("rebuild")
+    with archive.writing():
+        work = Rebuilder(archive)
+        sources = tuple(work.without_sources())
+        for summary_id in sources:
+            work.link(summary_id)
+        miscounted = tuple(work.miscounted())
+        work.recount(list(miscounted))
+        contexts = tuple(work.contexts())
+        for conversation_id in contexts:
+            work.context(conversation_id, now)
+        counters = tuple(work.counters())
+        for conversation_id in counters:
+            work.count(conversation_id)
+    return RebuildPlan(contexts, sources, miscounted, counters)
+
+
+#: The filters by name, with what each means.
+CLEAN_FILTERS = {
+    "archived_subagents": "closed conversations of sub-agents",
+    "cron_sessions": "runs of cron jobs, closed or silent for a day",
+    "null_subagent_context": "nameless conversations that begin as a sub-agent's, closed or silent for a day",
+}
+#: All of them together.
+ALL_FILTERS = "all"
+#: An open conversation that was silent for so long, and that nobody is at work on, will not go on.
+SILENCE = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class CleanPlan:
+    """Which conversations would be deleted; nothing is written yet."""
+
+    filter_id: str
+    conversations: tuple[ConversationSize, ...]
+    #: The moment that a silence is counted up to.
+    at: datetime
+
+    @property
+    def bytes(self) -> int:
+        """What their words take."""
+        return sum(held.text_bytes for held in self.conversations)
+
+    @property
+    def meaning(self) -> str:
+        return CLEAN_FILTERS.get(self.filter_id, "what any filter means")
+
+    @property
+    def text(self) -> str:
+        """The plan for a person's eyes."""
+        head = f"{self.filter_id}: {len(self.conversations)} conversations ({self.meaning})"
+        rows = [f"- {held.id} {held.name}: {held.messages} messages" for held in self.conversations]
+        return "\n".join([head, *rows])
+
+
+@dataclass(frozen=True, slots=True)
+class CleanReport:
+    """What was deleted, where the copy of it lies, and why the room was not given back, if it was asked for."""
+
+    conversations: int
+    messages: int
+    backup: Path | None
+    vacuumed: bool = False
+    refusal: str | None = None
+
+
+def plan_clean(archive: Archive, filter_id: str, now: datetime | None = None) -> CleanPlan:
+    """What a filter, or all of them, means now; one whose rows others need stays."""
+    if filter_id not in (*CLEAN_FILTERS, ALL_FILTERS):
+        raise BadInput(f"no filter {filter_id!r}; there are {', '.join(CLEAN_FILTERS)} and {ALL_FILTERS}")
+    at = now or datetime.now(UTC)
+    with archive.reading():
+        ids = deletable(archive, filter_id, at)
+        held = ConversationRemover(archive.database).held() if ids else []
+        return CleanPlan(filter_id, tuple(one for one in held if one.id in ids), at)
+
+
+def deletable(archive: Archive, filter_id: str, now: datetime) -> set[int]:
+    """The conversations that a filter, or any, means, without those whose rows another one that stays needs."""
+    symptoms = DoctorReads(archive.database)
+    ids = {
+        id_
+        for name in CLEAN_FILTERS
+        if filter_id in (name, ALL_FILTERS)
+        for id_ in symptoms.matching(name, now, SILENCE)
+    }
+    borrowed = ConversationRemover(archive.database).borrowed() if ids else []
+    while needed := {owner for holder, owner in borrowed if owner in ids and holder not in ids}:
+        ids -= needed
+    return ids
+
+
+def plan_all_cleans(archive: Archive, now: datetime | None = None) -> list[CleanPlan]:
+    """What each filter means now."""
+    return [plan_clean(archive, filter_id, now) for filter_id in CLEAN_FILTERS]
+
+
+def apply_clean(archive: Archive, work: CleanPlan, backup: BackupMaker, *, vacuum: bool = False) -> CleanReport:
+    """Delete, all or nothing, and prove that no reference is left hanging; files stay for `lcm files gc`."""
+    copy = make_backup_copy(backup, "doctor-clean") if work.conversations else None
+    if work.conversations:
+        with archive.writing():
+            require_unchanged(work, plan_clean(archive, work.filter_id, work.at))
+            ConversationRemover(archive.database).delete([held.id for held in work.conversations], work.at)
+            if hanging := DoctorReads(archive.database).broken_references():
+                raise ArchiveCorrupt(f"deleting would leave rows of {hanging[0][0]!r} without their {hanging[0][1]!r}")
+    refusal = ConversationRemover(archive.database).give_back() if vacuum else None
+    messages = sum(held.messages for held in work.conversations)
+    return CleanReport(len(work.conversations), messages, copy, vacuum and refusal is None, refusal)
+
+
+@dataclass(frozen=True, slots=True)
+class CloseDebtPlan:
+    """A debt that would be closed as a person's decision; nothing is written yet."""
+
+    debt: PendingCompactionRow
+
+    @property
+    def text(self) -> str:
+        """The plan for a person's eyes."""
+        since = f" since {self.debt.requested_at:%Y-%m-%d %H:%M} UTC" if self.debt.requested_at else ""
+        return f"conversation {self.debt.conversation_id}: the sweep owed{since} ({self.debt.reason}) is closed unpaid"
+
+
+def open_debts(archive: Archive, now: datetime) -> list[PendingCompactionRow]:
+    """Sweeps that are pending or said to run, those of closed conversations first."""
+    return DoctorReads(archive.database).debts(now)
+
+
+def is_stuck(debt: PendingCompactionRow) -> bool:
+    """Whether it will not be paid by itself: its conversation is closed, or its worker died."""
+    return (debt.pending and not debt.active) or (debt.running and not debt.leased)
+
+
+def plan_close_debt(archive: Archive, conversation_id: int, now: datetime) -> CloseDebtPlan:
+    """Closing the debt of a closed conversation; BadInput for one that will be paid or is none."""
+    archive.conversations.get(conversation_id)
+    found = next((debt for debt in open_debts(archive, now) if debt.conversation_id == conversation_id), None)
+    if found is None or not found.pending:
+        raise BadInput(f"conversation {conversation_id} owes nothing")
+    if found.active:
+        raise BadInput(f"conversation {conversation_id} is active: `lcm worker` pays its debt")
+    return CloseDebtPlan(found)
+
+
+def apply_close_debt(archive: Archive, work: CloseDebtPlan, now: datetime, backup: BackupMaker) -> Path | None:
+    """Close it as `operator-ignored`, if nobody changed it since; returns the backup."""
+    copy = make_backup_copy(backup, "maintenance")
+    with archive.writing():
+        debt = work.debt
+        symptoms = DoctorReads(archive.database)
+        if not symptoms.close_debt(debt.conversation_id, debt.revision, OPERATOR_IGNORED, now):
+            raise Stale(f"the debt of conversation {debt.conversation_id} changed since it was listed; look again")
+    return copy

@@ -1,0 +1,541 @@
+"""Rotation: a host's transcript is rewritten to its tail, once everything in it is in the archive.
+
+The order makes it safe: reconcile, fold, back up, read the file again, prove that every message is stored, write
+beside it, replace it, read it again. A crash leaves the old transcript or the new one, whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import stat
+from collections import Counter
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import islice
+from typing import TYPE_CHECKING, Any, cast
+
+from lossless import formats
+from lossless.errors import LosslessError
+from lossless.ingest import host_filters
+from lossless.ingest.events import mask_items, mask_records
+from lossless.ingest.sessions import PROGRAM_NAMES, imported_from, kind_by_folder
+from lossless.ingest.transcripts import openclaw, pi
+from lossless.ingest.transcripts.entries import RecordPosition, entry_id_of, message_body
+from lossless.ingest.transcripts.following import newest_generation, with_generation
+from lossless.ingest.transcripts.reading import EntryTree, first_records, kind_of_head
+from lossless.maintenance.backup import sweep_leftovers
+from lossless.model.context import MessageItem, fresh_tail_start
+from lossless.model.identity import fingerprint, identity_hash
+from lossless.model.messages import GENERATED_ID_PREFIX
+from lossless.model.paths import fsync_path
+from lossless.store.maintenance.deletion import ConversationRemover
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from lossless.model.messages import JsonObject, Message, Role
+    from lossless.model.records import TailRow
+    from lossless.store.archive import Archive
+
+#: Records that tell how the session goes on; the latest of each kind stays.
+STATE_KINDS = ("session_info", "model_change", "thinking_level_change")
+_ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "toolResult": "tool", "tool": "tool"}
+
+
+class UnsafeTranscript(ValueError):
+    """A transcript that must not be rewritten as it is; its text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptRecord:
+    """One line of a transcript: where it stands, and what decides about it."""
+
+    start: int
+    end: int
+    kind: str
+    id: str | None
+    parent: str | None
+    #: The role of a message; None for what is none.
+    role: str | None
+    #: The number of its line, from 1.
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedMessage:
+    """A message of a transcript, as the host wrote it."""
+
+    entry_id: str | None
+    message: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class ShortenedTranscript:
+    """A transcript and its shorter form."""
+
+    data: bytes
+    kept_messages: int
+    dropped_messages: int
+    #: Messages on branches that the host has left; they go with the rest.
+    abandoned: int
+    #: Everything that goes, in the order of the file.
+    dropped: tuple[TranscriptRecord, ...] = ()
+
+    @property
+    def is_shorter(self) -> bool:
+        """Whether rewriting takes any message away."""
+        return self.dropped_messages + self.abandoned > 0
+
+
+def parse_records(data: bytes) -> list[TranscriptRecord]:
+    """The records of a transcript behind its header; raises `UnsafeTranscript` for one that cannot be rewritten."""
+    if not data.endswith(b"\n"):
+        raise UnsafeTranscript("its last line is not finished")
+    found: list[TranscriptRecord] = []
+    at = 0
+    for number, raw in enumerate(data.splitlines(keepends=True), 1):
+        start, at = at, at + len(raw)
+        if raw.isspace():
+            continue
+        found.append(_record(raw, start, at, number))
+    if not found or found[0].kind != "session":
+        raise UnsafeTranscript("it has no header")
+    if any(record.kind == "session" for record in found[1:]):
+        raise UnsafeTranscript("it has more than one header")
+    return found
+
+
+def _record(raw: bytes, start: int, end: int, number: int) -> TranscriptRecord:
+    try:
+        value = json.loads(raw)
+    except (ValueError, RecursionError):
+        raise UnsafeTranscript(f"line {number} cannot be read") from None
+    if not isinstance(value, dict):
+        raise UnsafeTranscript(f"line {number} is no record")
+    message = value.get("message") if value.get("type") == "message" else value if "type" not in value else None
+    role = message.get("role") if isinstance(message, dict) else None
+    kind = value.get("type", "message")
+    return TranscriptRecord(
+        start, end, str(kind), _text(value.get("id")), _text(value.get("parentId")), _text(role), number
+    )
+
+
+def foreign_kind(data: bytes) -> str | None:
+    """The kind of a transcript that a program other than OpenClaw has written; None where nothing shows that."""
+    head = first_records(data)
+    if head and head[0].get("type") == "session":
+        return pi.KIND if pi.is_own_header(head[0]) else None
+    kind = kind_of_head(head)
+    return None if kind in (openclaw.KIND, pi.KIND) else kind
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def leaf_path_of(records: Sequence[TranscriptRecord]) -> list[TranscriptRecord]:
+    """The records that were really said, from the first to the last: without branches that the host has left."""
+    tree = EntryTree()
+    for record in records[1:]:
+        tree.add(record.id, record.parent)
+    path, behind = tree.leaf_path(), records[1:]
+    if path is None:
+        return list(behind)
+    places = path.order if path.order is not None else [n for n, kept in enumerate(path.kept) if kept]
+    return [behind[place] for place in places]
+
+
+def messages_in(data: bytes, records: Sequence[TranscriptRecord]) -> Iterator[RecordedMessage]:
+    """The messages among some records, parsed one by one."""
+    for record, value in load_records(data, [record for record in records if record.role is not None]):
+        yield RecordedMessage(record.id, value["message"] if value.get("type") == "message" else value)
+
+
+def load_records(data: bytes, records: Sequence[TranscriptRecord]) -> Iterator[tuple[TranscriptRecord, dict[str, Any]]]:
+    """Some records with what stands in them, parsed one by one."""
+    for record in records:
+        yield record, json.loads(data[record.start : record.end])
+
+
+def stored_form(record: TranscriptRecord, value: dict[str, Any]) -> tuple[str | None, str, JsonObject]:
+    """The id, the kind and the body under which reading a transcript has stored a record, as message or beside them."""
+    (entry,) = openclaw.entries(value, RecordPosition(record.number, record.start, record.end))
+    if record.id is not None or entry.message is None:
+        return record.id, record.kind, value
+    return entry_id_of(entry), record.kind, message_body(entry)
+
+
+def shorten_transcript(data: bytes, tail_count: int) -> ShortenedTranscript:
+    """A transcript with its newest messages only; raises `UnsafeTranscript` when it cannot be rewritten."""
+    records = parse_records(data)
+    path = leaf_path_of(records)
+    start = _tail_start(path, tail_count)
+    kept = [*_states_before(path[:start]), *_without_trailing(path[start:])]
+    lines = [data[records[0].start : records[0].end], *_link_records(data, kept)]
+    messages = sum(record.role is not None for record in kept)
+    on_path = sum(record.role is not None for record in path)
+    everything = sum(record.role is not None for record in records)
+    stays = {record.start for record in kept}
+    dropped = tuple(record for record in records[1:] if record.start not in stays)
+    return ShortenedTranscript(b"".join(lines), messages, on_path - messages, everything - on_path, dropped)
+
+
+def _tail_start(path: Sequence[TranscriptRecord], count: int) -> int:
+    """Where the tail begins: by the rule of the fresh tail, and never with an answer whose call is cut off."""
+    places = [n for n, record in enumerate(path) if record.role is not None]
+    items = [MessageItem(n, n, _ROLES.get(path[n].role or "", "system"), 0, n) for n in places]
+    first = fresh_tail_start(items, max(1, count))
+    while 0 < first < len(items) and items[first].role == "tool":
+        first -= 1
+    return places[first] if first < len(places) else len(path)
+
+
+def _states_before(head: Sequence[TranscriptRecord]) -> list[TranscriptRecord]:
+    """The latest record of each kind of state, in the order of the file."""
+    latest = {record.kind: record for record in head if record.kind in STATE_KINDS}
+    return sorted(latest.values(), key=lambda record: record.start)
+
+
+def _without_trailing(tail: Sequence[TranscriptRecord]) -> list[TranscriptRecord]:
+    """Messages and states of the tail, up to its last message."""
+    kept = [record for record in tail if record.role is not None or record.kind in STATE_KINDS]
+    while kept and kept[-1].role is None:
+        kept.pop()
+    return kept
+
+
+def _link_records(data: bytes, kept: Sequence[TranscriptRecord]) -> Iterator[bytes]:
+    """The lines of these records, each naming the one before it as its parent."""
+    before: str | None = None
+    for record in kept:
+        raw = data[record.start : record.end]
+        if record.id is None or record.parent == before:
+            yield raw
+        else:
+            yield _dumped(json.loads(raw) | {"parentId": before})
+        before = record.id or before
+
+
+def _dumped(value: dict[str, Any]) -> bytes:
+    try:
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:
+        text = json.dumps(value, separators=(",", ":")).encode()
+    return text + b"\n"
+
+
+_PAGE = 500
+_READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+def _do_nothing() -> None:
+    return None
+
+
+def _ignore(_: object) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class RotationSteps:
+    """What is done around the rewriting of a transcript; each that returns a text refuses with it."""
+
+    #: Why a message of the transcript is not safe in the archive.
+    unstored: Callable[[Iterable[RecordedMessage]], str | None]
+    #: Bring what the transcript has into the archive.
+    reconcile: Callable[[], str | None] = _do_nothing
+    #: Fold what is outside the tail.
+    compact: Callable[[], str | None] = _do_nothing
+    #: Keep what leaves the file and is no message of the archive: records of the host, branches that it left.
+    keep: Callable[[Iterable[tuple[str | None, str, JsonObject]]], None] = _ignore
+    #: Copy the archive; returns where to.
+    backup: Callable[[], Path | None] = _do_nothing
+    #: Remember the new file as read; returns its size.
+    checkpoint: Callable[[], int | None] = _do_nothing
+
+
+@dataclass(frozen=True, slots=True)
+class RotateReport:
+    """What a rotation did; `reason` says why nothing was rewritten."""
+
+    path: Path
+    rotated: bool = False
+    reason: str | None = None
+    size_before: int = 0
+    size_after: int = 0
+    kept_messages: int = 0
+    dropped_messages: int = 0
+    backup: Path | None = None
+    checkpoint_size: int | None = None
+
+    @property
+    def bytes_removed(self) -> int:
+        return self.size_before - self.size_after if self.rotated else 0
+
+
+#: Not a refusal: the transcript is as short as it may be.
+NOTHING_TO_REMOVE = "nothing to remove"
+
+
+def plan_rotation(path: Path, tail_count: int) -> RotateReport:
+    """What a rotation would keep and drop; changes nothing."""
+    try:
+        with _open_transcript(path) as file:
+            shorter = shorten_transcript(file.data, tail_count)
+    except UnsafeTranscript as error:
+        return RotateReport(path, reason=str(error))
+    return _plan_report(path, len(file.data), shorter)
+
+
+def _plan_report(path: Path, size: int, shorter: ShortenedTranscript) -> RotateReport:
+    dropped = shorter.dropped_messages + shorter.abandoned
+    reason = None if shorter.is_shorter else NOTHING_TO_REMOVE
+    return RotateReport(path, False, reason, size, len(shorter.data), shorter.kept_messages, dropped)
+
+
+def rotate_transcript(path: Path, tail_count: int, steps: RotationSteps) -> RotateReport:
+    """Rewrite a transcript to its tail, or say why not; the archive keeps everything either way."""
+    look = plan_rotation(path, tail_count)
+    if look.reason is not None:
+        return look
+    for step in (steps.reconcile, steps.compact):
+        if (reason := step()) is not None:
+            return _refused_report(look, reason)
+    backup = steps.backup()
+    try:
+        with _open_transcript(path) as file:
+            shorter = shorten_transcript(file.data, tail_count)
+            if not shorter.is_shorter:
+                return _refused_report(look, NOTHING_TO_REMOVE, backup)
+            if (reason := steps.unstored(messages_in(file.data, leaf_path_of(parse_records(file.data))))) is not None:
+                return _refused_report(look, reason, backup)
+            leaving = load_records(file.data, shorter.dropped)
+            steps.keep(stored_form(record, value) for record, value in leaving)
+            _replace(path, file, shorter.data)
+    except UnsafeTranscript as error:
+        return _refused_report(look, str(error), backup)
+    dropped = shorter.dropped_messages + shorter.abandoned
+    size = path.stat().st_size
+    return RotateReport(
+        path, True, None, len(file.data), size, shorter.kept_messages, dropped, backup, steps.checkpoint()
+    )
+
+
+def _refused_report(look: RotateReport, reason: str, backup: Path | None = None) -> RotateReport:
+    return RotateReport(
+        look.path, False, reason, look.size_before, look.size_after, look.kept_messages, look.dropped_messages, backup
+    )
+
+
+# --- the file ---------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _OpenTranscript:
+    """A transcript as it was read, held open to see what becomes of it."""
+
+    handle: int
+    status: os.stat_result
+    data: bytes = field(repr=False)
+
+
+@contextmanager
+def _open_transcript(path: Path) -> Iterator[_OpenTranscript]:
+    """The bytes of a transcript that may be replaced; `UnsafeTranscript` for one that is not ours to replace."""
+    if path.is_symlink():
+        raise UnsafeTranscript("it is a link")
+    try:
+        handle = os.open(path, _READ)
+    except OSError as error:
+        raise UnsafeTranscript(f"it cannot be read: {error.strerror}") from error
+    try:
+        status = os.fstat(handle)
+        _refuse_by(status)
+        with os.fdopen(os.dup(handle), "rb") as file:
+            data = file.read()
+        if len(data) != status.st_size:
+            raise UnsafeTranscript("it is being written")
+        if (kind := foreign_kind(data) or kind_by_folder(path)) is not None:
+            raise UnsafeTranscript(foreign_kind_reason(kind))
+        yield _OpenTranscript(handle, status, data)
+    finally:
+        os.close(handle)
+
+
+def _refuse_by(status: os.stat_result) -> None:
+    """Raise `UnsafeTranscript` by the mode bits of the file, even where the process may pass them."""
+    if not stat.S_ISREG(status.st_mode):
+        raise UnsafeTranscript("it is not a file")
+    if not status.st_mode & stat.S_IWUSR:
+        raise UnsafeTranscript("it is read-only")
+    if status.st_nlink > 1:
+        raise UnsafeTranscript("it has another name (a hard link), under which it would stay as it is")
+
+
+def foreign_kind_reason(kind: str) -> str:
+    """Why a transcript of this kind is not rewritten."""
+    return f"it belongs to {PROGRAM_NAMES[kind]} (a transcript of kind {kind}); only OpenClaw's are rewritten"
+
+
+def _replace(path: Path, file: _OpenTranscript, data: bytes) -> None:
+    """Replace a file by `data`, whole or not at all; `UnsafeTranscript` when it is no longer what was read."""
+    sweep_leftovers(path)
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    mode = stat.S_IMODE(file.status.st_mode)
+    try:
+        new = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), mode)
+        try:
+            with suppress(PermissionError):
+                os.fchown(new, file.status.st_uid, file.status.st_gid)
+            os.fchmod(new, mode)
+            _write(new, data)
+            os.fsync(new)
+            if _file_mark(os.lstat(path)) != _file_mark(file.status):
+                raise UnsafeTranscript("it changed meanwhile")
+            os.replace(beside, path)
+            _carry_over(file, new)
+        finally:
+            os.close(new)
+        fsync_path(path.parent)
+    except OSError as error:
+        raise UnsafeTranscript(f"it cannot be replaced: {error.strerror}") from error
+    finally:
+        with suppress(OSError):
+            beside.unlink()
+
+
+def _carry_over(file: _OpenTranscript, new: int) -> None:
+    """What a host wrote to the old file in the very moment of its replacement is added to the new one."""
+    more = os.fstat(file.handle).st_size - file.status.st_size
+    if more > 0:
+        os.lseek(file.handle, file.status.st_size, os.SEEK_SET)
+        os.lseek(new, 0, os.SEEK_END)
+        _write(new, os.read(file.handle, more))
+        os.fsync(new)
+
+
+def _file_mark(status: os.stat_result) -> tuple[int, ...]:
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+def _write(handle: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(handle, view) :]
+
+
+# --- keeping the rest ---------------------------------------------------------------------------------------
+
+
+def record_keeper(
+    archive: Archive, conversation_id: int
+) -> Callable[[Iterable[tuple[str | None, str, JsonObject]]], None]:
+    """Keeps records of a transcript beside the messages, but for those that are stored already, word for word.
+
+    One that says something else than what is stored under its id is kept under no id.
+    """
+    retention = ConversationRemover(archive.database)
+    kept: set[bytes] | None = None
+
+    def keep(records: Iterable[tuple[str | None, str, JsonObject]]) -> None:
+        nonlocal kept
+        age = newest_generation(archive, conversation_id)
+        rest = ((with_generation(id_, age), kind, record) for id_, kind, record in records)
+        while page := list(islice(rest, _PAGE)):
+            ids = [id_ for id_, _, _ in page if id_ is not None]
+            rows = archive.messages.known_entries(conversation_id, ids)
+            others = retention.kept_records(conversation_id, ids)
+            if others and kept is None:
+                kept = {_digest(record) for _, _, record in archive.transcripts.records(conversation_id)}
+            new: list[tuple[str | None, str, JsonObject]] = []
+            for id_, kind, record in page:
+                if id_ is None or (id_ not in rows and id_ not in others):
+                    new.append((None if _is_made_up(id_) else id_, kind, record))
+                    continue
+                is_row = id_ in rows and _is_same(archive, conversation_id, rows[id_], id_, record)
+                if not is_row and not _is_among(record, kept):
+                    new.append((None, kind, record))
+            with archive.writing():
+                archive.transcripts.keep_records(conversation_id, mask_records(archive, new))
+
+    return keep
+
+
+def _is_same(archive: Archive, conversation_id: int, row: TailRow, id_: str, record: JsonObject) -> bool:
+    """Whether a row says what a record says."""
+    found = _identity(archive, conversation_id, RecordedMessage(id_, _message_in(record)))
+    return found is not None and found[0] == row.fingerprint
+
+
+def _is_among(record: JsonObject, kept: set[bytes] | None) -> bool:
+    """Whether a record, or the message in it, is kept beside the messages."""
+    return kept is not None and not kept.isdisjoint((_digest(record), _digest(_message_in(record))))
+
+
+def _message_in(record: JsonObject) -> JsonObject:
+    message = record.get("message") if record.get("type") == "message" else None
+    return message if isinstance(message, dict) else record
+
+
+def _digest(record: JsonObject) -> bytes:
+    text = json.dumps(record, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _is_made_up(id_: str | None) -> bool:
+    return id_ is not None and id_.startswith(GENERATED_ID_PREFIX)
+
+
+# --- is it all stored? --------------------------------------------------------------------------------------
+
+
+def unstored_finder(archive: Archive, conversation_id: int) -> Callable[[Iterable[RecordedMessage]], str | None]:
+    """Says which message of a transcript a conversation does not hold, by entry id, else by its words.
+
+    What ingest never stores as a message, such as a host's own notes, need not be there. A conversation that was
+    imported from another program refuses as a whole.
+    """
+    retention = ConversationRemover(archive.database)
+    kind = imported_from(archive.conversations.get(conversation_id).session)
+
+    def first_unstored(messages: Iterable[RecordedMessage]) -> str | None:
+        if kind is not None:
+            return foreign_kind_reason(kind)
+        known: Counter[bytes] = Counter()
+        unknown: Counter[bytes] = Counter()
+        identities: dict[bytes, tuple[str, str | None]] = {}
+        rest = iter(messages)
+        while page := list(islice(rest, _PAGE)):
+            ids = [said.entry_id for said in page if said.entry_id is not None]
+            rows = archive.messages.known_entries(conversation_id, ids)
+            known.update(row.fingerprint for row in rows.values())
+            kept = {*rows, *retention.kept_records(conversation_id, ids)}
+            for said in page:
+                found = None if said.entry_id in kept else _identity(archive, conversation_id, said)
+                if found is not None:
+                    unknown[found[0]] += 1
+                    identities.setdefault(found[0], (found[1], said.entry_id))
+        for mark, count in unknown.items():
+            identity, entry_id = identities[mark]
+            wanted = known[mark] + count
+            if len(archive.messages.seqs_of_identity(conversation_id, identity, wanted)) < wanted:
+                return f"entry {entry_id or '(without an id)'} is not in the archive"
+        return None
+
+    return first_unstored
+
+
+def _identity(archive: Archive, conversation_id: int, said: RecordedMessage) -> tuple[bytes, str] | None:
+    """What makes a message the same; None for one that is never stored."""
+    try:
+        (kept,) = mask_items(archive, conversation_id, [formats.decode(said.message, "openclaw")])
+        message = cast("Message", kept)
+    except LosslessError:
+        return b"unreadable", ""
+    if host_filters.why_skipped(message) is not None or host_filters.may_be_note(message):
+        return None
+    return fingerprint(message), identity_hash(message.role, message.content)

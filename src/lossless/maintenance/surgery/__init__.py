@@ -1,0 +1,1 @@
+"""Changes that people make to contexts and summaries: each is planned first, then applied, and can be undone."""

@@ -1,0 +1,331 @@
+"""What all surgeries share: backup, report, previews, the difference between two points of a context's log, and
+whether a step can still be undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import unified_diff
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from lossless.errors import BadInput, NotFound, Stale
+from lossless.model.context import MessageItem
+from lossless.store.maintenance.surgery import ConversationMerger, RowOwners, SurgeryWrites
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+    from datetime import datetime
+
+    from lossless.model.context import ContextItem
+    from lossless.store.archive import Archive
+    from lossless.store.maintenance.surgery import FormerSummary, LogEntry
+
+#: Makes a copy of the archive under a label and says where; None where there is nothing to copy (in memory).
+BackupMaker: TypeAlias = Callable[[str], Path] | None
+
+_PREVIEW_CHARS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class OperationReport:
+    """What a surgery did; `log_id` is the line of the log that undoing it goes by."""
+
+    action: str
+    conversation_id: int
+    log_id: int
+    tokens_before: int
+    tokens_after: int
+    summary_ids: tuple[str, ...] = ()
+    backup: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewItem:
+    """A message or a summary as a preview shows it."""
+
+    id: int | str
+    what: str
+    tokens: int
+    text: str
+
+    @property
+    def name(self) -> str:
+        return f"msg#{self.id}" if isinstance(self.id, int) else self.id
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.what}, {self.tokens} tokens: {self.text}"
+
+
+def make_backup_copy(backup: BackupMaker, label: str) -> Path | None:
+    """Make the copy, before anything is written."""
+    return None if backup is None else backup(label)
+
+
+def preview_items(archive: Archive, ids: Sequence[int | str]) -> tuple[PreviewItem, ...]:
+    """Messages and summaries in the order asked for; what is gone says so."""
+    messages = archive.messages.many([id_ for id_ in ids if isinstance(id_, int)], exact=False)
+    summaries = archive.summaries.many([id_ for id_ in ids if isinstance(id_, str)])
+    known: dict[int | str, PreviewItem] = {
+        stored.id: PreviewItem(stored.id, stored.message.role, stored.message.tokens, one_line(stored.message.content))
+        for stored in messages
+    }
+    known |= {
+        summary.id: PreviewItem(summary.id, f"depth {summary.depth}", summary.tokens, one_line(summary.content))
+        for summary in summaries
+    }
+    return tuple(known.get(id_) or PreviewItem(id_, "gone", 0, "no longer in the archive") for id_ in ids)
+
+
+def one_line(text: str) -> str:
+    """The beginning of a text, on one line.
+
+    >>> one_line("a\\n  b")
+    'a b'
+    """
+    words = " ".join(text[: 4 * _PREVIEW_CHARS].split())
+    return words if len(words) <= _PREVIEW_CHARS else words[: _PREVIEW_CHARS - 1] + "…"
+
+
+def text_diff(before: str, after: str, name: str) -> str:
+    """A unified diff of two texts; empty when they are the same."""
+    lines = unified_diff(before.splitlines(), after.splitlines(), f"{name} (now)", f"{name} (new)", lineterm="")
+    return "\n".join(lines)
+
+
+def find_run(context: Sequence[ContextItem], ids: Sequence[int | str]) -> int | None:
+    """The index at which a run of items stands in a context, None when it does not stand there as one piece."""
+    there = [item.message_id if isinstance(item, MessageItem) else item.summary_id for item in context]
+    try:
+        start = there.index(ids[0])
+    except (ValueError, IndexError):
+        return None
+    return start if there[start : start + len(ids)] == list(ids) else None
+
+
+def require_unchanged(planned: object, now: object) -> None:
+    """Raise `Stale` when a plan is no longer the one that would be made."""
+    if planned != now:
+        raise Stale("the archive changed since this was planned; plan again")
+
+
+@dataclass(frozen=True, slots=True)
+class ContextDiff:
+    """The changes between two points, and what they come to: an item that left and came back is in neither list."""
+
+    conversation_id: int
+    after: int
+    through: int
+    entries: tuple[LogEntry, ...]
+    left: tuple[PreviewItem, ...]
+    entered: tuple[PreviewItem, ...]
+    tokens_before: int | None
+    tokens_after: int | None
+
+    @property
+    def text(self) -> str:
+        """A diff for a person's eyes."""
+        lines = [f"--- change {self.after}", f"+++ change {self.through}"]
+        lines += [f"- {item}" for item in self.left]
+        lines += [f"+ {item}" for item in self.entered]
+        if self.entries:
+            lines.append(f"context: {self.tokens_before} → {self.tokens_after} tokens")
+        return "\n".join(lines)
+
+
+def diff_context(
+    archive: Archive, conversation_id: int, after: int | datetime | None = None, through: int | datetime | None = None
+) -> ContextDiff:
+    """What the changes behind `after` and up to `through` did; a point is a line of the log or a moment.
+
+    Without `after` it is the last change alone that counts. Messages that were only appended are no changes.
+    """
+    with archive.reading():
+        operations = SurgeryWrites(archive)
+        _check_points(operations, conversation_id, after, through)
+        last = _point(operations, conversation_id, through)
+        entries = operations.entries(conversation_id, 0, last)
+        newest = entries[-1].id if entries else 0
+        before = _previous(entries) if after is None else _point(operations, conversation_id, after) or 0
+        if last is not None and before > last:
+            raise BadInput(f"the first point ({before}) lies behind the second ({last})")
+        chosen = tuple(entry for entry in entries if entry.id > before)
+        left, entered = _net_changes(chosen)
+        return ContextDiff(
+            conversation_id,
+            before,
+            newest,
+            chosen,
+            preview_items(archive, left),
+            preview_items(archive, entered),
+            chosen[0].tokens_before if chosen else None,
+            chosen[-1].tokens_after if chosen else None,
+        )
+
+
+def _point(operations: SurgeryWrites, conversation_id: int, point: int | datetime | None) -> int | None:
+    if point is None or isinstance(point, int):
+        return point
+    return operations.entry_at(conversation_id, point)
+
+
+def _check_points(operations: SurgeryWrites, conversation_id: int, *points: int | datetime | None) -> None:
+    """A number beyond the last change is no point; one of another conversation's changes is a moment like any other."""
+    numbers = [point for point in points if isinstance(point, int)]
+    newest = max((entry.id for entry in operations.entries(conversation_id)), default=0) if numbers else 0
+    for point in numbers:
+        if point > newest:
+            last = f"its last one is {newest}" if newest else "there is none yet"
+            raise BadInput(f"conversation {conversation_id} has no change {point}; {last}")
+
+
+def _previous(entries: list[LogEntry]) -> int:
+    return entries[-2].id if len(entries) > 1 else 0
+
+
+def _net_changes(entries: tuple[LogEntry, ...]) -> tuple[list[int | str], list[int | str]]:
+    """Items that are out and were in, and items that are in and were out."""
+    left: dict[int | str, None] = {}
+    entered: dict[int | str, None] = {}
+    for entry in entries:
+        for item in entry.removed:
+            if item in entered:
+                del entered[item]
+            else:
+                left[item] = None
+        for item in entry.added:
+            if item in left:
+                del left[item]
+            else:
+                entered[item] = None
+    return list(left), list(entered)
+
+
+UNDOABLE = frozenset({"fold", "dissolve", "rewrite", "repair", "transplant", "merge", "focus", "unfocus"})
+_SOURCE = frozenset({"id", "offset", "last", "context", "summaries", "files", "pins", "hidden", "records", "briefs"})
+
+
+def undoable_steps(entries: Iterable[LogEntry]) -> list[LogEntry]:
+    """The changes that were not taken back, oldest first; a summary that was written ahead has changed nothing yet.
+
+    A line of an undo that names none of them, as in logs that were numbered anew, took back the newest of its kind.
+    """
+    found: dict[int, LogEntry] = {}
+    for entry in entries:
+        if entry.action == "prepare":
+            continue
+        if entry.action != "undo":
+            found[entry.id] = entry
+            continue
+        named = found.get(entry.detail.get("undoes", 0))
+        if named is None or named.action != entry.cause:
+            named = next((one for one in reversed(found.values()) if one.action == entry.cause), None)
+        if named is not None and named.action in UNDOABLE:
+            del found[named.id]
+    return list(found.values())
+
+
+def check_undoable(archive: Archive, conversation_id: int, entry: LogEntry, former: Sequence[FormerSummary]) -> None:
+    """BadInput, with the reason, when a step is out of reach."""
+    refuse_merged(archive, conversation_id)
+    if reason := entry.detail.get("lost"):
+        raise _refused(entry, str(reason))
+    match entry.action:
+        case "transplant":
+            _check_transplant(archive, conversation_id, entry)
+        case "merge":
+            _check_merge(archive, conversation_id, entry)
+        case "focus" | "unfocus":
+            _check_focus(archive, conversation_id, entry)
+        case "rewrite" | "repair":
+            if not former:
+                raise _refused(entry, "the former texts were not kept")
+            _require_own(archive, conversation_id, entry, [was.id for was in former])
+        case _:
+            items = [*entry.added, *entry.removed]
+            for was in former:
+                items += [*was.message_ids, *was.source_ids]
+            _require_own(archive, conversation_id, entry, items, may_be_gone={was.id for was in former})
+
+
+def _refused(entry: LogEntry, reason: str) -> BadInput:
+    return BadInput(f"the {entry.action} cannot be undone: {reason}")
+
+
+def refuse_merged(archive: Archive, conversation_id: int) -> None:
+    """While a conversation's rows stand in another one, only that one can be operated on."""
+    for log_id, target in RowOwners(archive).merges_of(conversation_id):
+        if any(entry.id == log_id for entry in undoable_steps(SurgeryWrites(archive).entries(target))):
+            raise BadInput(
+                f"conversation {conversation_id} was merged into conversation {target} (change {log_id}): "
+                f"undo that merge first, with `lcm undo --conversation-id {target}`"
+            )
+
+
+def _require_own(
+    archive: Archive,
+    conversation_id: int,
+    entry: LogEntry,
+    ids: Iterable[int | str],
+    may_be_gone: Collection[str] = (),
+) -> dict[int, int]:
+    """Refuse when one of these is gone or belongs to another conversation; returns the seqs of messages."""
+    wanted, belonging = set(ids), RowOwners(archive)
+    messages = belonging.messages(id_ for id_ in wanted if isinstance(id_, int))
+    owners: dict[int | str, int] = {id_: owner for id_, (owner, _) in messages.items()}
+    owners.update(belonging.summaries(id_ for id_ in wanted if isinstance(id_, str)).items())
+    for id_ in sorted(wanted, key=str):
+        name = f"msg#{id_}" if isinstance(id_, int) else f"summary {id_!r}"
+        owner = owners.get(id_)
+        if owner is None and id_ not in may_be_gone:
+            raise _refused(entry, f"{name} is not in the archive")
+        if owner is not None and owner != conversation_id:
+            raise _refused(entry, f"{name} belongs to conversation {owner}, not to conversation {conversation_id}")
+    return {id_: seq for id_, (_, seq) in messages.items()}
+
+
+def _check_transplant(archive: Archive, conversation_id: int, entry: LogEntry) -> None:
+    made = entry.detail
+    if not made.keys() >= {"messages", "summaries", "files"}:
+        raise _refused(entry, "the log does not say what it made")
+    messages, summaries = made["messages"], made["summaries"]
+    seqs = _require_own(archive, conversation_id, entry, [*messages, *summaries])
+    if sorted(seqs.values()) != list(range(1, len(messages) + 1)):
+        raise _refused(entry, "the copied messages no longer stand at the head of the conversation")
+    if needed := RowOwners(archive).needed(conversation_id, summaries, messages):
+        raise _refused(entry, f"{needed[0]} is still needed by {needed[1]}")
+
+
+def _check_merge(archive: Archive, conversation_id: int, entry: LogEntry) -> None:
+    sources: list[dict[str, Any]] = entry.detail.get("sources", [])
+    is_whole = entry.detail.keys() >= {"sources", "ids", "superseded", "shift"}
+    if not (is_whole and all(source.keys() >= _SOURCE for source in sources)):
+        raise _refused(entry, "the log does not say what was merged")
+    key = archive.conversations.get(conversation_id).session_key
+    for source in sources:
+        _check_source(archive, entry, source["id"], key)
+        items = [item for _, item in source["context"]]
+        seqs = _require_own(archive, conversation_id, entry, [*items, *source["summaries"]])
+        if any(not 0 < seq - source["offset"] <= source["last"] for seq in seqs.values()):
+            raise _refused(entry, f"the messages of conversation {source['id']} no longer stand where they were put")
+
+
+def _check_source(archive: Archive, entry: LogEntry, source_id: int, session_key: str | None) -> None:
+    """The emptied conversation must be there, of the same session, and empty still."""
+    try:
+        source = archive.conversations.get(source_id)
+    except NotFound:
+        raise _refused(entry, f"conversation {source_id}, which was merged, is not in the archive") from None
+    if source.session_key != session_key:
+        raise _refused(entry, f"conversation {source_id} is of another session than the one that was merged")
+    if ConversationMerger(archive).last_seq(source_id):
+        raise _refused(entry, f"conversation {source_id}, which was merged, has messages of its own since")
+
+
+def _check_focus(archive: Archive, conversation_id: int, entry: LogEntry) -> None:
+    if "previous" not in entry.detail:
+        raise _refused(entry, "the log does not say which brief was in use before")
+    previous = entry.detail["previous"]
+    if previous and RowOwners(archive).brief(previous) != conversation_id:
+        raise _refused(entry, f"the brief that was in use before, {previous!r}, is not in this conversation")

@@ -1,0 +1,292 @@
+"""Put back what summaries were made of: one summary gives way to its sources, or all summaries of a context to their
+messages.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from lossless.errors import BadInput
+from lossless.maintenance.surgery.common import (
+    OperationReport,
+    PreviewItem,
+    make_backup_copy,
+    preview_items,
+    require_unchanged,
+)
+from lossless.model.context import MessageItem, SummaryItem, token_sum
+from lossless.model.records import ContextChange
+from lossless.store.context import item_id
+from lossless.store.maintenance.surgery import SurgeryWrites
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from lossless.maintenance.surgery.common import BackupMaker
+    from lossless.model.context import ContextItem
+    from lossless.store.archive import Archive
+    from lossless.store.maintenance.surgery import FormerSummary
+
+
+@dataclass(frozen=True, slots=True)
+class DissolvePlan:
+    """What would come back, and what would move; nothing is written yet."""
+
+    conversation_id: int
+    summary: PreviewItem
+    ordinal: int
+    items: tuple[PreviewItem, ...]
+    tokens_before: int
+    tokens_after: int
+    #: Items of the context from this ordinal on move up by `shift`.
+    shift_from: int
+    shift: int
+    #: Whether the summary itself is deleted afterwards.
+    purge: bool
+    #: Who else needs the summary: ids of summaries made of it, `brief`.
+    used_by: tuple[str, ...] = ()
+    #: How many of its sources do not come back, as they are hidden.
+    hidden: int = 0
+
+    @property
+    def essence(self) -> tuple[object, ...]:
+        """What was decided; messages that were only appended since do not matter."""
+        return self.summary, self.ordinal, self.items, self.purge, self.used_by, self.hidden
+
+    @property
+    def text(self) -> str:
+        """The plan for a person's eyes."""
+        moved = f"items from {self.shift_from} on move up by {self.shift}" if self.shift else "no item moves"
+        return "\n".join(
+            [
+                f"- [{self.ordinal}] {self.summary}",
+                *(f"+ [{self.ordinal + n}] {item}" for n, item in enumerate(self.items)),
+                *([f"{self.hidden} of its sources are hidden and stay so"] if self.hidden else []),
+                f"context: {self.tokens_before} → {self.tokens_after} tokens; {moved}",
+                f"the summary is {'deleted' if self.purge else 'kept in the archive'}",
+            ]
+        )
+
+
+def plan_dissolve(archive: Archive, summary_id: str, *, purge: bool = False) -> DissolvePlan:
+    """What dissolving a summary that stands in its context would do; what is hidden stays hidden.
+
+    Raises BadInput when it does not stand there, when all that it was made of is hidden, or when it is to be
+    deleted and something else needs it.
+    """
+    with archive.reading():
+        summary = archive.summaries.get(summary_id)
+        context = archive.context.items(summary.conversation_id)
+        at = next((n for n, item in enumerate(context) if item_id(item) == summary_id), None)
+        if at is None:
+            above = _summary_above(archive, summary_id, {item_id(item) for item in context})
+            first = f"; it is below {above!r}: dissolve that one first" if above else ""
+            raise BadInput(
+                f"summary {summary_id!r} is not in the context; only what stands there can be dissolved{first}"
+            )
+        sources = _sources(archive, summary_id, summary.source_ids)
+        ids = SurgeryWrites(archive).visible(summary.conversation_id, sources)
+        if not ids:
+            raise BadInput(f"summary {summary_id!r}: all that it was made of is hidden; there is nothing to put back")
+        there = {item_id(item) for item in context}
+        if twice := [id_ for id_ in ids if id_ in there]:
+            raise BadInput(f"summary {summary_id!r}: {twice[0]!r} stands in the context already")
+        users = tuple(user for user in SurgeryWrites(archive).uses(summary_id) if user != "context")
+        items, own = preview_items(archive, ids), preview_items(archive, [summary_id])[0]
+    if purge and users:
+        raise BadInput(f"summary {summary_id!r} cannot be deleted: it is needed by {', '.join(users)}")
+    ordinal = context[at].ordinal
+    following = context[at + 1].ordinal if at + 1 < len(context) else None
+    shift = 0 if following is None else max(0, ordinal + len(ids) - following)
+    before = token_sum(context)
+    after = before - context[at].tokens + sum(item.tokens for item in items)
+    return DissolvePlan(
+        summary.conversation_id, own, ordinal, items, before, after, following or ordinal, shift, purge, users,
+        len(sources) - len(ids),
+    )  # fmt: skip
+
+
+def apply_dissolve(
+    archive: Archive, work: DissolvePlan, now: datetime, backup: BackupMaker, *, actor: str = "dissolve"
+) -> OperationReport:
+    """Carry a plan out, all or nothing; raises `Stale` when it is no longer what would be planned."""
+    copy = make_backup_copy(backup, "dissolve")
+    summary_id = str(work.summary.id)
+    with archive.writing():
+        planned, work = work, plan_dissolve(archive, summary_id, purge=work.purge)
+        require_unchanged(planned.essence, work.essence)
+        operations = SurgeryWrites(archive)
+        ids = tuple(item.id for item in work.items)
+        operations.exchange(work.conversation_id, work.ordinal, work.ordinal, ids, now)
+        archive.summaries.mark_pending_stale(work.conversation_id, work.ordinal, 2**62)
+        former = [operations.purge(summary_id)] if work.purge else []
+        change = ContextChange(
+            "dissolve", actor, None, (summary_id,), ids, work.ordinal, work.tokens_before, work.tokens_after
+        )
+        log_id = operations.log(work.conversation_id, change, now, former)
+    return OperationReport(
+        "dissolve", work.conversation_id, log_id, work.tokens_before, work.tokens_after, (summary_id,), copy
+    )
+
+
+def _summary_above(archive: Archive, summary_id: str, there: set[int | str]) -> str | None:
+    """A summary of the context that was made of this one, by whatever steps; None when there is none."""
+    seen, waiting = {summary_id}, deque([summary_id])
+    while waiting:
+        for user in archive.summaries.used_in(waiting.popleft()):
+            if user in there:
+                return user
+            if user not in seen:
+                seen.add(user)
+                waiting.append(user)
+    return None
+
+
+def _sources(archive: Archive, summary_id: str, source_ids: tuple[str, ...]) -> list[int | str]:
+    """What a summary was made of."""
+    ids: list[int | str] = [*(source_ids or archive.summaries.message_ids(summary_id))]
+    if not ids:
+        raise BadInput(f"summary {summary_id!r} has no sources; there is nothing to put back")
+    return ids
+
+
+@dataclass(frozen=True, slots=True)
+class UnfoldPlan:
+    """What would come back; nothing is written yet."""
+
+    conversation_id: int
+    #: The ordinals of the first and the last summary that gives way.
+    first: int
+    last: int
+    #: What stands between these now, and what would: messages, and summaries whose messages are not known or hidden.
+    removed: tuple[int | str, ...]
+    added: tuple[int | str, ...]
+    #: The summaries that go, those below others included, shallow ones first.
+    summary_ids: tuple[str, ...]
+    tokens_before: int
+    #: The whole context as it would be.
+    context: tuple[ContextItem, ...] = field(repr=False, default=())
+    #: How many messages do not come back, as they are hidden.
+    hidden: int = 0
+
+    @property
+    def tokens_after(self) -> int:
+        return token_sum(self.context)
+
+    @property
+    def essence(self) -> tuple[object, ...]:
+        """What was decided; messages that were only appended since do not matter."""
+        return self.removed, self.added, self.summary_ids
+
+    @property
+    def text(self) -> str:
+        """The plan for a person's eyes."""
+        back = sum(isinstance(id_, int) for id_ in self.added) - sum(isinstance(id_, int) for id_ in self.removed)
+        rows = [f"- {len(self.summary_ids)} summaries give way to the {back} messages below them"]
+        rows += [f"{self.hidden} messages are hidden and stay so"] if self.hidden else []
+        return "\n".join([*rows, f"context: {self.tokens_before} → {self.tokens_after} tokens before it is folded"])
+
+
+def plan_unfold(archive: Archive, conversation_id: int) -> UnfoldPlan | None:
+    """What unfolding a context would bring back; None when no summary stands there that could give way.
+
+    What is hidden stays hidden. Raises BadInput when a message stands in the context and below a summary there.
+    """
+    with archive.reading():
+        context = archive.context.items(conversation_id)
+        below = {item.summary_id: _messages(archive, item.summary_id) for item in _summaries(context)}
+        all_ = [id_ for ids in below.values() for id_ in ids]
+        visible = set(SurgeryWrites(archive).visible(conversation_id, all_))
+        back = {id_: kept for id_, ids in below.items() if (kept := [one for one in ids if one in visible])}
+        if not back:
+            return None
+        whole = _unfolded(archive, context, back)
+        gone = SurgeryWrites(archive).below(back)
+    if (twice := _first_repeated(whole)) is not None:
+        raise BadInput(f"conversation {conversation_id} cannot be folded anew: msg#{twice} stands in its context twice")
+    places = [n for n, item in enumerate(context) if item_id(item) in back]
+    first, last = places[0], places[-1]
+    behind = len(context) - 1 - last
+    return UnfoldPlan(
+        conversation_id,
+        context[first].ordinal,
+        context[last].ordinal,
+        tuple(item_id(item) for item in context[first : last + 1]),
+        tuple(item_id(item) for item in whole[first : len(whole) - behind]),
+        tuple(gone),
+        token_sum(context),
+        tuple(whole),
+        sum(len(below[id_]) - len(kept) for id_, kept in back.items()),
+    )
+
+
+def apply_unfold(
+    archive: Archive, work: UnfoldPlan, now: datetime, backup: BackupMaker, *, actor: str = "recompact"
+) -> OperationReport:
+    """Carry a plan out, all or nothing; raises `Stale` when it is no longer what would be planned.
+
+    Summaries that nothing needs any more are deleted; undoing this step brings them back.
+    """
+    copy = make_backup_copy(backup, "recompact")
+    id_ = work.conversation_id
+    with archive.writing():
+        again = plan_unfold(archive, id_)
+        require_unchanged(work.essence, None if again is None else again.essence)
+        assert again is not None
+        operations = SurgeryWrites(archive)
+        operations.exchange(id_, again.first, again.last, again.added, now)
+        archive.summaries.mark_pending_stale(id_, again.first, 2**62)
+        former = _purge_unused(operations, again.summary_ids)
+        change = ContextChange(
+            "dissolve", actor, None, again.removed, again.added, again.first, again.tokens_before, again.tokens_after
+        )
+        log_id = operations.log(id_, change, now, former)
+    gone = tuple(was.id for was in former)
+    return OperationReport("dissolve", id_, log_id, again.tokens_before, again.tokens_after, gone, copy)
+
+
+def _purge_unused(operations: SurgeryWrites, summary_ids: Sequence[str]) -> list[FormerSummary]:
+    """Delete summaries, those above first; what a brief or another summary needs stays."""
+    return [operations.purge(id_) for id_ in reversed(summary_ids) if not operations.uses(id_)]
+
+
+def _summaries(context: Sequence[ContextItem]) -> list[SummaryItem]:
+    return [item for item in context if isinstance(item, SummaryItem)]
+
+
+def _messages(archive: Archive, summary_id: str) -> list[int]:
+    """The messages below a summary, in the order of what it was made of; none when some of them are not known."""
+    found: list[int] = []
+    waiting = [summary_id]
+    while waiting:
+        id_ = waiting.pop()
+        sources = archive.summaries.get(id_).source_ids
+        messages = [] if sources else archive.summaries.message_ids(id_)
+        if not sources and not messages:
+            return []
+        waiting += reversed(sources)
+        found += messages
+    return list(dict.fromkeys(found))
+
+
+def _unfolded(archive: Archive, context: Sequence[ContextItem], back: dict[str, list[int]]) -> list[ContextItem]:
+    """The context with messages where their summaries stand, numbered from 0."""
+    ids = [id_ for found in back.values() for id_ in found]
+    known = {stored.id: stored for stored in archive.messages.many(ids, exact=False)}
+    whole: list[ContextItem] = []
+    for item in context:
+        if isinstance(item, SummaryItem) and item.summary_id in back:
+            said = [known[id_] for id_ in back[item.summary_id]]
+            whole += [MessageItem(0, one.id, one.message.role, one.message.tokens, one.seq) for one in said]
+        else:
+            whole.append(item)
+    return [replace(item, ordinal=n) for n, item in enumerate(whole)]
+
+
+def _first_repeated(context: Sequence[ContextItem]) -> int | None:
+    """A message that stands in a context more than once."""
+    ids = Counter(item.message_id for item in context if isinstance(item, MessageItem))
+    return next((id_ for id_, count in ids.items() if count > 1), None)

@@ -1,0 +1,435 @@
+"""Bring histories together: conversations that a rollover split by mistake are merged into the active one, and
+summaries of one conversation are transplanted, with all below them, to the head of another one's context.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import accumulate, groupby
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from lossless.errors import BadInput, NotFound
+from lossless.files.media_types import storage_extension
+from lossless.maintenance.surgery import common
+from lossless.maintenance.surgery.common import (
+    OperationReport,
+    PreviewItem,
+    make_backup_copy,
+    preview_items,
+    require_unchanged,
+)
+from lossless.model.context import MessageItem, SummaryItem, token_sum
+from lossless.model.conversations import Session
+from lossless.model.identity import file_id, file_ids_in, summary_id
+from lossless.model.messages import StoredFile
+from lossless.model.records import ContextChange
+from lossless.model.summaries import NewSummary
+from lossless.store.context import item_id
+from lossless.store.maintenance.surgery import ConversationMerger, SummaryCopier, SurgeryWrites
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from lossless.files.vault import Vault
+    from lossless.maintenance.surgery.common import BackupMaker
+    from lossless.model.context import ContextItem
+    from lossless.model.summaries import Summary
+    from lossless.store.archive import Archive
+    from lossless.store.maintenance.surgery import LogEntry, SplitRow
+
+#: Closed by somebody's order: never merged.
+CLOSED_ON_PURPOSE = frozenset({"manual-reset", "cron-rotation"})
+#: Closed by a rollover that found no way to go on, or by older programs that gave no cause.
+SPLIT_BY_MISTAKE = frozenset({"rollover-fallback", None})
+
+
+@dataclass(frozen=True, slots=True)
+class SplitSession:
+    """A session whose history lies in several conversations; `review` says why a person should look first."""
+
+    session_key: str
+    target_id: int
+    source_ids: tuple[int, ...]
+    messages: int
+    review: str | None = None
+
+    @property
+    def text(self) -> str:
+        """One line for a person's eyes."""
+        sources = ", ".join(map(str, self.source_ids))
+        doubt = f"; look first: {self.review}" if self.review else ""
+        return f"{self.session_key}: {self.messages} messages of {sources} belong to {self.target_id}{doubt}"
+
+
+@dataclass(frozen=True, slots=True)
+class MergePlan:
+    """Which conversations would go into the active one; nothing is written yet."""
+
+    split: SplitSession
+    tokens_before: int
+    tokens_after: int
+    #: Items of each source's context that move, oldest source first.
+    context_items: tuple[int, ...]
+    #: System prompts and notices at the head of the sources: the active one's stand for them.
+    superseded: int = 0
+
+    @property
+    def essence(self) -> tuple[object, ...]:
+        """What was decided; messages that were only appended to the active one since do not matter."""
+        return self.split, self.context_items, self.superseded, self.tokens_after - self.tokens_before
+
+    @property
+    def text(self) -> str:
+        """The plan for a person's eyes."""
+        rows = [
+            f"conversation {id_}: {count} context items go to the head of {self.split.target_id}"
+            for id_, count in zip(self.split.source_ids, self.context_items, strict=True)
+        ]
+        if self.superseded:
+            rows.append(f"system prompts at their heads that are hidden, as superseded: {self.superseded}")
+        return "\n".join([self.split.text, *rows, f"context: {self.tokens_before} → {self.tokens_after} tokens"])
+
+
+def find_splits(archive: Archive, session_key: str | None = None) -> list[SplitSession]:
+    """Sessions that were split; what a person closed on purpose does not count."""
+    rows = [row for row in ConversationMerger(archive).splits(session_key) if _may_merge(row)]
+    found = []
+    for key, some in groupby(rows, key=lambda row: row.session_key):
+        group = list(some)
+        messages = sum(row.messages for row in group)
+        sources = tuple(row.source_id for row in group)
+        found.append(SplitSession(key, group[0].target_id, sources, messages, _review(group)))
+    return found
+
+
+def plan_merge(archive: Archive, session_key: str, *, reviewed: bool = False) -> MergePlan:
+    """What merging a session would do. Raises BadInput when it is not split, or needs a person's look first."""
+    with archive.reading():
+        found = find_splits(archive, session_key)
+        if not found:
+            raise BadInput(
+                f"session {session_key!r} is not split: no archived conversation with messages belongs to it"
+            )
+        split = found[0]
+        if split.review and not reviewed:
+            raise BadInput(f"session {session_key!r} needs a look first: {split.review}")
+        contexts = [_context(archive, id_) for id_ in split.source_ids]
+        before = token_sum(archive.context.items(split.target_id))
+    moved = [item for context in contexts for item in context.rest]
+    counts = tuple(len(context.rest) for context in contexts)
+    superseded = sum(len(context.head) for context in contexts)
+    return MergePlan(split, before, before + token_sum(moved), counts, superseded)
+
+
+def apply_merge(
+    archive: Archive, work: MergePlan, now: datetime, backup: BackupMaker, *, reviewed: bool = False
+) -> OperationReport:
+    """Carry a plan out, all or nothing: messages are numbered anew from 1, contexts joined, the sources left empty."""
+    copy = make_backup_copy(backup, "rollover-splits")
+    target = work.split.target_id
+    with archive.writing():
+        planned, work = work, plan_merge(archive, work.split.session_key, reviewed=reviewed)
+        require_unchanged(planned.essence, work.essence)
+        merging, operations = ConversationMerger(archive), SurgeryWrites(archive)
+        sources = work.split.source_ids
+        contexts = [_context(archive, id_) for id_ in sources]
+        own = _context(archive, target)
+        ids = [merging.clear_ids(id_, [target, *sources[n + 1 :]]) for n, id_ in enumerate(sources)]
+        superseded = [item_id(item) for context in contexts for item in context.head]
+        joined = [*own.head, *(item for context in contexts for item in context.rest), *own.rest]
+        offsets = list(accumulate((merging.last_seq(id_) for id_ in sources), initial=0))
+        taken = [
+            merging.snapshot(id_, offset, [target, *sources[n + 1 :]])
+            for n, (id_, offset) in enumerate(zip(sources, offsets, strict=False))
+        ]
+        for id_ in sources:
+            merging.set_context(id_, [], now)
+        merging.shift(target, offsets[-1])
+        for things in taken:
+            _move(merging, target, things)
+        merging.set_context(target, [(n, item_id(item)) for n, item in enumerate(joined)], now)
+        archive.context.hide(target, superseded, "superseded", now)
+        merging.owe(target, now)
+        added = tuple(item_id(item) for context in contexts for item in context.rest)
+        detail = {"sources": taken, "ids": ids, "superseded": superseded, "shift": offsets[-1]}
+        change = ContextChange(
+            "merge", "merge", f"from {', '.join(map(str, sources))}", (), added, 0, work.tokens_before,
+            work.tokens_after, json.dumps(detail),
+        )  # fmt: skip
+        log_id = operations.log(target, change, now)
+    return OperationReport("merge", target, log_id, work.tokens_before, work.tokens_after, (), copy)
+
+
+def undo_merge(archive: Archive, conversation_id: int, entry: LogEntry, now: datetime) -> None:
+    """Give every source back what was its own; messages that came since stay in the active one. In a transaction."""
+    merging, detail = ConversationMerger(archive), entry.detail
+    gone = {item for source in detail["sources"] for _, item in source["context"]}
+    stays = [item for item in archive.context.items(conversation_id) if item_id(item) not in gone]
+    merging.set_context(conversation_id, [(item.ordinal, item_id(item)) for item in stays], now)
+    for prompt in detail["superseded"]:
+        archive.context.unhide(conversation_id, prompt)
+    for source in detail["sources"]:
+        first = source["offset"] + 1
+        merging.move_messages(
+            conversation_id, source["id"], -source["offset"], first, source["offset"] + source["last"]
+        )
+        merging.move_records(source["records"], conversation_id, source["id"], -source["offset"])
+        merging.move(source, source["id"], conversation_id)
+        merging.revive_briefs(source)
+        merging.set_context(source["id"], [(ordinal, item) for ordinal, item in source["context"]], now)
+    merging.shift(conversation_id, -detail["shift"])
+    for rows in detail["ids"]:
+        merging.set_ids(rows)
+
+
+def _may_merge(row: SplitRow) -> bool:
+    is_cron = Session(key=row.session_key).is_cron
+    return row.cause not in CLOSED_ON_PURPOSE and not is_cron
+
+
+def _review(group: Sequence[SplitRow]) -> str | None:
+    """Why it is not certain that these belong together, or None."""
+    for row in group:
+        if row.overlaps:
+            return f"conversation {row.source_id} goes on after conversation {row.target_id} began"
+        if row.cause not in SPLIT_BY_MISTAKE:
+            return f"conversation {row.source_id} was closed with the cause {row.cause!r}"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _SplitContext:
+    """A context: the prompts and notices that it begins with, and the rest."""
+
+    head: tuple[ContextItem, ...]
+    rest: tuple[ContextItem, ...]
+
+
+def _context(archive: Archive, conversation_id: int) -> _SplitContext:
+    prompts = {prompt.message_id for prompt in archive.context.preamble(conversation_id)[0]}
+    items = archive.context.items(conversation_id)
+    head = tuple(item for item in items if item_id(item) in prompts)
+    return _SplitContext(head, tuple(item for item in items if item_id(item) not in prompts))
+
+
+def _move(merging: ConversationMerger, target: int, things: dict[str, Any]) -> None:
+    """Move all that a source holds; what it remembered for its next turn goes."""
+    merging.move_messages(things["id"], target, things["offset"])
+    merging.move_records(things["records"], things["id"], target, things["offset"])
+    merging.retire_briefs(things)
+    merging.move(things, target, things["id"])
+    merging.move_keys(things["id"], target)
+    merging.drop_states(things["id"])
+
+
+@dataclass(frozen=True, slots=True)
+class TransplantPlan:
+    """What would be copied, bottom-up; nothing is written yet."""
+
+    source_id: int
+    target_id: int
+    #: The summaries that will stand in the target's context, in order.
+    roots: tuple[PreviewItem, ...]
+    summary_ids: tuple[str, ...]
+    message_ids: tuple[int, ...]
+    file_ids: tuple[str, ...]
+    tokens_before: int
+    tokens_after: int
+
+    @property
+    def essence(self) -> tuple[object, ...]:
+        """What was decided; messages that were only appended to the target since do not matter."""
+        return self.source_id, self.target_id, self.roots, self.summary_ids, self.message_ids, self.file_ids
+
+    @property
+    def text(self) -> str:
+        """The plan for a person's eyes."""
+        counts = f"{len(self.summary_ids)} summaries, {len(self.message_ids)} messages, {len(self.file_ids)} files"
+        return "\n".join(
+            [
+                f"{counts} are copied from conversation {self.source_id} to the head of conversation {self.target_id}",
+                *(f"+ {root}" for root in self.roots),
+                f"context: {self.tokens_before} → {self.tokens_after} tokens",
+            ]
+        )
+
+
+def plan_transplant(
+    archive: Archive, source_id: int, target_id: int, summary_ids: Sequence[str] = ()
+) -> TransplantPlan:
+    """What a transplant of the summaries in a context, or of some of them, would copy.
+
+    Raises BadInput when there is nothing to copy, when the target has a summary with the same text already, or when
+    one of the two was merged away.
+    """
+    if source_id == target_id:
+        raise BadInput("a conversation cannot be transplanted into itself")
+    with archive.reading():
+        for id_ in (source_id, target_id):
+            archive.conversations.get(id_)
+            common.refuse_merged(archive, id_)
+        context = archive.context.items(source_id)
+        in_context = [item.summary_id for item in context if isinstance(item, SummaryItem)]
+        roots = [id_ for id_ in in_context if not summary_ids or id_ in summary_ids]
+        if unknown := [id_ for id_ in summary_ids if id_ not in in_context]:
+            archive.summaries.get(unknown[0])
+            raise BadInput(
+                f"summary {unknown[0]!r} does not stand in the context of conversation {source_id}; "
+                "only what stands there can be transplanted"
+            )
+        if not roots:
+            raise BadInput(f"conversation {source_id} has no summaries in its context to transplant")
+        below = SurgeryWrites(archive).below(roots)
+        _refuse_duplicates(archive, below, target_id)
+        messages = _messages(archive, below)
+        files = _files(archive, below, messages)
+        before = token_sum(archive.context.items(target_id))
+        heads = preview_items(archive, roots)
+    after = before + sum(head.tokens for head in heads)
+    return TransplantPlan(source_id, target_id, heads, tuple(below), messages, files, before, after)
+
+
+def apply_transplant(
+    archive: Archive, vault: Vault | None, work: TransplantPlan, now: datetime, backup: BackupMaker
+) -> OperationReport:
+    """Carry a plan out, all or nothing: rows in one transaction, bytes of files before it ends."""
+    copy = make_backup_copy(backup, "transplant")
+    with archive.writing():
+        wanted = [str(root.id) for root in work.roots]
+        planned, work = work, plan_transplant(archive, work.source_id, work.target_id, wanted)
+        require_unchanged(planned.essence, work.essence)
+        operations, copying = SurgeryWrites(archive), SummaryCopier(archive)
+        names = _copy_files(archive, vault, work, now)
+        ConversationMerger(archive).shift(work.target_id, len(work.message_ids))
+        places = copying.messages(work.target_id, work.message_ids)
+        for old, carried in copying.files_of(work.message_ids).items():
+            copying.rename_files(places[old], {id_: names[id_] for id_ in carried if id_ in names})
+        copying.index(list(places.values()))
+        ids = _copy_summaries(archive, work, places, names, now)
+        roots = tuple(ids[id_] for id_ in wanted)
+        head = _behind_prompts(archive, work.target_id)
+        operations.exchange(work.target_id, head, head - 1, roots, now)
+        archive.summaries.mark_pending_stale(work.target_id, 0, 2**62)
+        made = {
+            "messages": list(places.values()),
+            "summaries": list(ids.values()),
+            "files": sorted(names.values()),
+            "from": wanted,
+        }
+        change = ContextChange(
+            "transplant", "transplant", f"from {work.source_id}", (), roots, head, work.tokens_before,
+            work.tokens_after, json.dumps(made),
+        )  # fmt: skip
+        log_id = operations.log(work.target_id, change, now)
+    return OperationReport("transplant", work.target_id, log_id, work.tokens_before, work.tokens_after, roots, copy)
+
+
+def earlier_transplant(archive: Archive, source_id: int, target_id: int) -> tuple[str, ...] | None:
+    """What the newest transplant between two conversations copied, as far as it was not undone; None without one."""
+    entries = common.undoable_steps(SurgeryWrites(archive).entries(target_id))
+    found = [one for one in entries if one.action == "transplant" and one.cause == f"from {source_id}"]
+    return tuple(found[-1].detail.get("from", ())) if found else None
+
+
+def undo_transplant(archive: Archive, conversation_id: int, entry: LogEntry) -> None:
+    """Remove the copies that a transplant made; needs a transaction. Files without rows are left for `lcm files gc`."""
+    operations, copying = SurgeryWrites(archive), SummaryCopier(archive)
+    copying.take_out(conversation_id, [str(id_) for id_ in entry.added])
+    for id_ in reversed(entry.detail["summaries"]):
+        operations.purge(id_)
+    copying.remove_messages(conversation_id, entry.detail["messages"])
+    ConversationMerger(archive).shift(conversation_id, -len(entry.detail["messages"]))
+    archive.files.remove(set(entry.detail["files"]) - archive.files.referenced_ids())
+
+
+def _refuse_duplicates(archive: Archive, summary_ids: Sequence[str], target_id: int) -> None:
+    texts, summaries = SummaryCopier(archive).texts(target_id), archive.summaries.many(summary_ids)
+    named = {id_ for text in (*texts.values(), *(one.content for one in summaries)) for id_ in file_ids_in(text)}
+    files = archive.files.many(named)
+    there = {_digest(text, files): id_ for id_, text in texts.items()}
+    for summary in summaries:
+        if (twin := there.get(_digest(summary.content, files))) is not None:
+            raise BadInput(f"conversation {target_id} has the text of summary {summary.id!r} already, as {twin!r}")
+
+
+def _digest(text: str, files: Mapping[str, StoredFile]) -> bytes:
+    """The same for a text and its copy, which names the copies of its files."""
+    for id_ in file_ids_in(text):
+        if (file := files.get(id_)) is not None:
+            text = text.replace(id_, repr((file.name, file.mime, file.byte_size)))
+    return sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def _messages(archive: Archive, summary_ids: Sequence[str]) -> tuple[int, ...]:
+    """The messages below some summaries, each once, in the order in which they were said."""
+    found = {id_ for summary in summary_ids for id_ in archive.summaries.message_ids(summary)}
+    places = archive.lineage.places(sorted(found))
+    return tuple(sorted(places, key=lambda id_: places[id_]))
+
+
+def _files(archive: Archive, summary_ids: Sequence[str], message_ids: Sequence[int]) -> tuple[str, ...]:
+    carried = {id_ for ids in SummaryCopier(archive).files_of(message_ids).values() for id_ in ids}
+    carried |= {id_ for summary in archive.summaries.many(summary_ids) for id_ in summary.file_ids}
+    return tuple(sorted(archive.files.many(carried)))
+
+
+def _copy_files(archive: Archive, vault: Vault | None, work: TransplantPlan, now: datetime) -> dict[str, str]:
+    """Copy bytes and rows of files; returns their new ids. A file whose bytes are gone keeps its id."""
+    names: dict[str, str] = {}
+    if vault is None:
+        return names
+    for row in archive.files.many(work.file_ids).values():
+        try:
+            data = vault.read(row).data
+        except NotFound:
+            continue
+        new = file_id(work.target_id, data)
+        place = vault.write(work.target_id, new, storage_extension(row.name, row.mime), data)
+        twin = StoredFile(
+            new, work.target_id, row.name, row.mime, row.byte_size, row.line_count, str(place),
+            row.exploration_summary, now,
+        )  # fmt: skip
+        archive.files.add([twin])
+        names[row.id] = new
+    return names
+
+
+def _copy_summaries(
+    archive: Archive, work: TransplantPlan, places: Mapping[int, int], names: Mapping[str, str], now: datetime
+) -> dict[str, str]:
+    """Copy summaries bottom-up with links to the copies below them; returns their new ids."""
+    ids: dict[str, str] = {}
+    for summary in archive.summaries.many(work.summary_ids):
+        text = summary.content
+        for old, new in names.items():
+            text = text.replace(old, new)
+        files = tuple(names.get(id_, id_) for id_ in summary.file_ids)
+        twin = NewSummary(summary_id(text, str(uuid4())), summary.depth, text, summary.tokens, summary.model, files)
+        archive.summaries.insert(work.target_id, _links(archive, summary, ids, places), twin, now)
+        ids[summary.id] = twin.id
+    stale = archive.summaries.stale(work.source_id)
+    changed = {message for id_ in ids for message in stale.get(id_, ())}
+    archive.summaries.mark_stale([places[id_] for id_ in sorted(changed) if id_ in places], now)
+    return ids
+
+
+def _links(
+    archive: Archive, summary: Summary, ids: Mapping[str, str], places: Mapping[int, int]
+) -> list[MessageItem | SummaryItem]:
+    """The copies that a copied summary is made of."""
+    if summary.source_ids:
+        return [SummaryItem(n, ids[id_], 0, 0) for n, id_ in enumerate(summary.source_ids)]
+    messages = archive.summaries.message_ids(summary.id)
+    return [MessageItem(n, places[id_], "user", 0, 0) for n, id_ in enumerate(messages)]
+
+
+def _behind_prompts(archive: Archive, conversation_id: int) -> int:
+    """The ordinal behind the system prompts that a context begins with."""
+    prompts, first = archive.context.preamble(conversation_id)
+    if first is not None:
+        return first
+    return prompts[-1].ordinal + 1 if prompts else 0

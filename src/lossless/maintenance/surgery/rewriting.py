@@ -1,0 +1,745 @@
+"""Rewrite summaries: choose which, draft each bottom-up with its diff, and put the drafts that fit together in place.
+
+A draft counts only when it is smaller than its sources and when nothing that was made of the summary stops being
+smaller than its own; a plan that goes upward rewrites that as well. A model is asked outside of any transaction.
+The spend limit does not apply to calls that a person asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from lossless.compaction.prompts import condensed_target, leaf_target, render_prompt
+from lossless.compaction.source_text import (
+    DIRECTIVE_MARKER,
+    FALLBACK_MARKER,
+    TRUNCATED_PREFIX,
+    SourceMessage,
+    SourceSummary,
+    condensed_text,
+    leaf_text,
+    source_message,
+    source_summary,
+)
+from lossless.compaction.summarise import SummarySource, summarise
+from lossless.compaction.summariser import lease, lease_length, lease_name
+from lossless.errors import BadInput, GuardOpen, ModelAuth, ModelDenied, ModelError, NotFound, Stale
+from lossless.maintenance.surgery.common import OperationReport, make_backup_copy, one_line, text_diff
+from lossless.model.context import token_sum
+from lossless.model.records import ContextChange
+from lossless.model.summaries import EXTRACTIVE_MODEL
+from lossless.model.tokens import estimate_tokens
+from lossless.store.maintenance.surgery import SurgeryWrites
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from lossless.compaction.prompts import SummaryPrompt
+    from lossless.compaction.summarise import AskForSummary, WrittenSummary
+    from lossless.compaction.summariser import Summariser
+    from lossless.llm.completion import Complete, Completion, Prompt
+    from lossless.maintenance.surgery.common import BackupMaker
+    from lossless.model.summaries import Summary
+    from lossless.store.archive import Archive
+
+
+def split_compatible(archive: Archive, made: Sequence[SummaryDraft]) -> tuple[list[SummaryDraft], list[SummaryDraft]]:
+    """Usable drafts that may be put in place together, and those that must not be, each with its refusal.
+
+    A draft goes when something made of its summary would stop being smaller than its sources.
+    """
+    good = {draft.summary_id: draft for draft in made if draft.refusal is None}
+    refused = [draft for draft in made if draft.refusal is not None]
+    reasons = {draft.summary_id: str(draft.refusal) for draft in refused}
+    users = {user for id_ in good for user in archive.summaries.used_in(id_)} | set(good)
+    known = {summary.id: summary for summary in archive.summaries.many(sorted(users))}
+    below = {id_ for summary in known.values() for id_ in summary.source_ids}
+    sizes = {summary.id: summary.tokens for summary in archive.summaries.many(sorted(below))}
+    while (found := _find_conflict(known, sizes, good)) is not None:
+        guilty, user = found
+        refusal = _refusal(guilty, user, reasons.get(user))
+        refused.append(replace(good.pop(guilty), refusal=refusal, breaks=user))
+        reasons[guilty] = refusal
+    return [draft for draft in made if draft.summary_id in good], refused
+
+
+def find_outgrown(archive: Archive, summary_id: str, accepted: Mapping[str, SummaryDraft]) -> list[Summary]:
+    """What was made of a summary and, with the new texts, would no longer be smaller than its sources."""
+    found = []
+    for user in archive.summaries.many(archive.summaries.used_in(summary_id)):
+        sources = archive.summaries.many(user.source_ids)
+        before = sum(source.tokens for source in sources)
+        weight = sum(accepted[one.id].tokens if one.id in accepted else one.tokens for one in sources)
+        if weight <= user.tokens < before and user.id not in accepted:
+            found.append(user)
+    return found
+
+
+def _refusal(guilty: str, user: str, reason: str | None) -> str:
+    """Why a draft must not take its place, and what helps."""
+    if guilty == user:
+        return "with the new texts below it, it would be no smaller than its sources"
+    larger = f"{user}, which was made of it, would no longer be smaller than its sources"
+    if reason is not None:
+        return f"{larger}, and is not written anew: {reason}; try again, or with another --model"
+    return f"{larger}; `lcm rewrite --summary {guilty} --upward --apply` writes both anew"
+
+
+def _find_conflict(
+    known: Mapping[str, Summary], sizes: Mapping[str, int], good: Mapping[str, SummaryDraft]
+) -> tuple[str, str] | None:
+    """A draft that has to go, and the summary that with it would be no smaller than its sources."""
+
+    def size(id_: str, otherwise: int) -> int:
+        return good[id_].tokens if id_ in good else otherwise
+
+    for summary in known.values():
+        if not summary.source_ids:
+            continue
+        before = sum(sizes[id_] for id_ in summary.source_ids)
+        weight = sum(size(id_, sizes[id_]) for id_ in summary.source_ids)
+        was_small, own = summary.tokens < before, size(summary.id, summary.tokens)
+        if own < weight or (summary.id not in good and not was_small):
+            continue
+        if summary.id in good and own >= before:
+            return summary.id, summary.id
+        shrunk = [id_ for id_ in summary.source_ids if id_ in good and good[id_].tokens < sizes[id_]]
+        if shrunk:
+            return min(shrunk, key=lambda id_: good[id_].tokens - sizes[id_]), summary.id
+        if summary.id in good:
+            return summary.id, summary.id
+    return None
+
+
+BrokenMarker: TypeAlias = Literal["old", "fallback", "new", "emergency", "empty"]
+
+EMERGENCY_MODEL = "emergency-fallback"
+EMERGENCY_TEXT = "[Truncated for context management]"
+_NEW_WITHIN = 40
+_FALLBACK_WITHIN = 80
+
+#: What each kind means, for people.
+MARKER_MEANINGS: dict[BrokenMarker, str] = {
+    "old": "it begins with the fallback mark of older versions",
+    "fallback": "its source was cut short by rule because no model wrote it",
+    "new": "it ends where its source was truncated",
+    "emergency": "it was made when no model could be found",
+    "empty": "it says nothing",
+}
+
+
+def find_marker(content: str, model: str) -> BrokenMarker | None:
+    """What kind of broken a summary is, None when it is sound.
+
+    >>> (find_marker("The build\\n[Truncated from 900 tokens]", "m"), find_marker(" ", "m"),
+    ...  find_marker("All is well.", "m"))
+    ('new', 'empty', None)
+    """
+    text = content.strip()
+    if not text:
+        return "empty"
+    if text.startswith(FALLBACK_MARKER):
+        return "old"
+    if DIRECTIVE_MARKER in text:
+        return "fallback"
+    if TRUNCATED_PREFIX in text[-_NEW_WITHIN:]:
+        return "new"
+    if FALLBACK_MARKER in text[-_FALLBACK_WITHIN:]:
+        return "fallback"
+    if model == EMERGENCY_MODEL or (model == "unknown" and EMERGENCY_TEXT in text):
+        return "emergency"
+    return None
+
+
+def subtree_by_subtree(summaries: Sequence[Summary]) -> list[Summary]:
+    """The same summaries, each after all that it was made of and as soon as these are complete.
+
+    Those that nothing among them was made of keep their order: a run that is stopped has finished what it began first.
+    """
+    known = {summary.id: summary for summary in summaries}
+    used = {id_ for summary in summaries for id_ in summary.source_ids}
+    tops = [summary for summary in summaries if summary.id not in used]
+    ordered: dict[str, Summary] = {}
+    seen: set[str] = set()
+    for top in (*tops, *summaries):
+        waiting = [(top, False)]
+        while waiting:
+            summary, is_complete = waiting.pop()
+            if is_complete:
+                ordered[summary.id] = summary
+            elif summary.id not in seen:
+                seen.add(summary.id)
+                waiting.append((summary, True))
+                waiting += [(known[id_], False) for id_ in reversed(summary.source_ids) if id_ in known]
+    return list(ordered.values())
+
+
+def sort_by_time(summaries: Iterable[Summary]) -> list[Summary]:
+    """The older before the newer; what has no time comes last."""
+    return sorted(summaries, key=lambda one: (one.earliest_at is None, one.earliest_at and one.earliest_at.timestamp()))
+
+
+def already_written(archive: Archive, conversation_id: int, rule: str) -> frozenset[str]:
+    """What a run of a rule had a model write so far, with those that went on with it; nothing when it came to its end.
+
+    What is extracted costs nothing, and may only hold the place until a model comes to it.
+    """
+    operations = SurgeryWrites(archive)
+    entries = operations.entries(conversation_id)
+    undone = {entry.detail.get("undoes") for entry in entries if entry.action == "undo"}
+    found: set[str] = set()
+    for entry in reversed(entries):
+        if entry.action != "rewrite" or entry.id in undone or entry.detail.get("rule") != rule:
+            continue
+        if not entry.detail.get("left"):
+            break
+        found.update(was.id for was in operations.former(entry.id))
+        if not entry.detail.get("kept"):
+            break
+    now = archive.summaries.many(sorted(found))
+    return frozenset(summary.id for summary in now if summary.model != EXTRACTIVE_MODEL)
+
+
+RewriteAction: TypeAlias = Literal["rewrite", "repair"]
+
+#: A model is asked for a summary, for a shorter one if need be, and each time once more when its answer is cut off.
+_CALLS_EACH = 4
+#: After so many failures in a row a model counts as down.
+_FAILURES = 3
+
+NOT_SMALLER = "no text came out that is smaller than its sources"
+STILL_BROKEN = "the new text is a fallback, too"
+UNCHANGED = "the new text is the old one"
+GONE = "it is no longer in the archive"
+TAKEN = "another worker has taken this conversation over; try again when it is done"
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteTarget:
+    """A summary that is to be written anew, and why."""
+
+    id: str
+    depth: int
+    tokens: int
+    source_tokens: int
+    model: str
+    reason: str
+    preview: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.id} depth {self.depth}, {self.tokens} of {self.source_tokens} tokens, {self.reason}: {self.preview}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RewritePlan:
+    """Which summaries would be written anew, in this order; nothing is asked or written yet."""
+
+    conversation_id: int
+    targets: tuple[RewriteTarget, ...]
+    action: RewriteAction = "rewrite"
+    #: Under which name a run is remembered that does not come to its end; empty when none is.
+    rule: str = ""
+    #: How many a run that was stopped has written already.
+    kept: int = 0
+    #: Whether those above are written anew as well that would no longer be smaller than their sources.
+    is_upward: bool = False
+
+    @property
+    def input_tokens(self) -> int:
+        """What a model would read."""
+        return sum(target.source_tokens for target in self.targets)
+
+    @property
+    def text(self) -> str:
+        """The plan for a person's eyes."""
+        head = f"conversation {self.conversation_id}: {len(self.targets)} summaries, {self.input_tokens} tokens to read"
+        more = f"; {self.kept} more were written by a run that was stopped" if self.kept else ""
+        return "\n".join([head + more, *(f"~ {target}" for target in self.targets)])
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryDraft:
+    """A new text for a summary; `refusal` says why it must not take the old one's place."""
+
+    summary_id: str
+    depth: int
+    before: str
+    tokens_before: int
+    text: str = ""
+    tokens: int = 0
+    model: str = ""
+    file_ids: tuple[str, ...] = ()
+    source_tokens: int = 0
+    calls: int = 0
+    refusal: str | None = None
+    #: The model gave no answer; another time it may.
+    is_failed: bool = False
+    #: The model could not be asked: those that follow would fare the same.
+    is_last: bool = False
+    #: Why it was written although no one chose it; empty when it was chosen.
+    because: str = ""
+    #: What was made of it and would no longer be smaller than its sources.
+    breaks: str | None = None
+    #: The newest version when its sources were read.
+    version: int = 0
+
+    @property
+    def diff(self) -> str:
+        """A unified diff from the old text to the new one."""
+        return text_diff(self.before, self.text, self.summary_id)
+
+
+@dataclass(frozen=True, slots=True)
+class DraftWriter:
+    """Who writes drafts: the archive they are about and the summariser that is asked."""
+
+    archive: Archive
+    summariser: Summariser
+    clock: Callable[[], datetime]
+    #: Another model, or other templates, for this time only.
+    ask: AskForSummary | None = None
+
+    @contextmanager
+    def asking(self, work: RewritePlan, is_wanted: Callable[[], bool]) -> Iterator[AskForSummary | None]:
+        """How a model is asked for all that a plan needs; None when there is none.
+
+        The spend limit of the conversation makes room for these calls, and they use up nothing of its window.
+        """
+        if self.ask is not None or not self.summariser.has_model:
+            yield self.ask
+            return
+        gate = self.summariser.gate(self.archive, work.conversation_id, self.clock)
+        ids = [target.id for target in work.targets]
+        count = len(SurgeryWrites(self.archive).above(ids)) if work.is_upward else len(ids)
+        most = count * len(self.summariser.candidates()) * _CALLS_EACH
+        room = replace(gate.spend, max_calls=max(gate.spend.max_calls, most))
+        gate = replace(gate, is_wanted=is_wanted, spend=room)
+        gate.reset()
+        try:
+            yield self.summariser.ask(gate)
+        finally:
+            gate.reset()
+
+    @contextmanager
+    def alone(self, conversation_id: int) -> Iterator[Callable[[], bool]]:
+        """Keep others from summarising a conversation; yields what prolongs that. `Stale` when another one does."""
+        most = self.summariser.settings.summary_timeout_ms
+        with lease(self.archive, lease_name(conversation_id), self.clock, most) as prolong:
+            if not prolong():
+                seconds = lease_length(most).total_seconds()
+                when = f"try again when it is done (if it died, in {seconds:.0f} seconds at most)"
+                raise Stale(f"another worker is summarising conversation {conversation_id}; {when}")
+            yield prolong
+
+
+def plan_rewrite(
+    archive: Archive,
+    conversation_id: int,
+    *,
+    summary_id: str | None = None,
+    subtree: str | None = None,
+    depth: int | None = None,
+    everything: bool = False,
+    extractive: bool = False,
+    by: str = "",
+    afresh: bool = False,
+    upward: bool = False,
+) -> RewritePlan:
+    """Choose summaries by exactly one rule, subtree by subtree; what a summary was made of comes before it.
+
+    `by` says who writes: what the same writer wrote by the same rule in a run that was stopped is not chosen again,
+    unless `afresh`. With `upward` those above that would no longer be smaller than their sources come along.
+    """
+    rules = [summary_id is not None, subtree is not None, depth is not None, everything, extractive]
+    if sum(rules) != 1:
+        raise BadInput("choose summaries by exactly one rule: one, a subtree, a depth, all, or the extractive ones")
+    with archive.reading():
+        operations = SurgeryWrites(archive)
+        if summary_id is not None:
+            ids = [summary_id]
+        elif subtree is not None:
+            ids = operations.below([subtree])
+        else:
+            ids = operations.all_of(conversation_id)
+        found = archive.summaries.many(ids)
+        for id_ in filter(None, (summary_id, subtree)):
+            summary_in_conversation(archive, id_, conversation_id)
+        if depth is not None:
+            found = [summary for summary in found if summary.depth == depth]
+        if extractive:
+            found = [summary for summary in found if summary.model == EXTRACTIVE_MODEL]
+        rule = _rule(by, subtree, depth, everything=everything)
+        before = already_written(archive, conversation_id, rule) if rule and not afresh else frozenset()
+        rest = [summary for summary in found if summary.id not in before] or found
+        ordered = subtree_by_subtree(sort_by_time(rest))
+        targets = tuple(rewrite_target(archive, summary, summary.model) for summary in ordered)
+        kept = len(found) - len(rest)
+        return RewritePlan(conversation_id, targets, rule=rule, kept=kept, is_upward=upward)
+
+
+def summary_in_conversation(archive: Archive, summary_id: str, conversation_id: int) -> Summary:
+    """A summary that must belong to a conversation; NotFound and BadInput say what is wrong."""
+    found = archive.summaries.get(summary_id)
+    if found.conversation_id != conversation_id:
+        whose = f"it belongs to conversation {found.conversation_id}"
+        raise BadInput(f"summary {summary_id!r} does not belong to conversation {conversation_id}: {whose}")
+    return found
+
+
+def rewrite_target(archive: Archive, summary: Summary, reason: str) -> RewriteTarget:
+    """A summary as a plan lists it."""
+    weight = SurgeryWrites(archive).source_tokens(summary.id)
+    return RewriteTarget(
+        summary.id, summary.depth, summary.tokens, weight, summary.model, reason, one_line(summary.content)
+    )
+
+
+def summary_source(
+    archive: Archive, summariser: Summariser, summary_id: str, accepted: Mapping[str, SummaryDraft]
+) -> SummarySource:
+    """What a summary is made of, in words: without messages that were hidden since.
+
+    Drafts that were accepted below it count already.
+    """
+    with archive.reading():
+        summary = archive.summaries.get(summary_id)
+        sources = [_with_draft(source, accepted) for source in archive.summaries.many(summary.source_ids)]
+        ids = SurgeryWrites(archive).visible(summary.conversation_id, archive.summaries.message_ids(summary_id))
+        messages = archive.messages.many([id_ for id_ in ids if isinstance(id_, int)])
+        previous = _previous(archive, summary, accepted)
+    if sources:
+        sections = tuple(source_summary(source) for source in sources)
+        return SummarySource(sections, summary.depth, sum(source.tokens for source in sources), previous)
+    tags = summariser.settings.strip_injected_context_tags
+    lines = tuple(source_message(message, tags) for message in messages)
+    return SummarySource(lines, 0, sum(message.message.tokens for message in messages), previous)
+
+
+def draft_summary(
+    writer: DraftWriter,
+    work: RewritePlan,
+    target: RewriteTarget,
+    accepted: Mapping[str, SummaryDraft],
+    ask: AskForSummary | None = None,
+) -> SummaryDraft:
+    """Write one summary anew, without putting it in place; every outcome is a draft."""
+    archive, summariser = writer.archive, writer.summariser
+    try:
+        now = archive.summaries.get(target.id)
+    except NotFound:
+        return SummaryDraft(target.id, target.depth, "", target.tokens, refusal=GONE)
+    since = archive.summaries.moment().version
+    source = summary_source(archive, summariser, target.id, accepted)
+    blank = SummaryDraft(
+        target.id, target.depth, now.content, now.tokens, source_tokens=source.tokens or 0, version=since
+    )
+    if not source.parts:
+        return replace(blank, refusal="it has no sources that could be read")
+    try:
+        written = summarise(source, ask, sizes=summariser.sizes, wording=summariser.wording, on_failure="raise")
+    except (ModelError, GuardOpen, Stale) as error:
+        is_last = isinstance(error, ModelAuth | ModelDenied | GuardOpen | Stale)
+        return replace(blank, refusal=str(error), is_failed=True, is_last=is_last)
+    if written is None:
+        return replace(blank, refusal=NOT_SMALLER)
+    return _judged(replace(_filled(blank, written), refusal=None), work.action, written.level)
+
+
+def draft_all(
+    writer: DraftWriter, work: RewritePlan, accept: Callable[[SummaryDraft], bool] | None = None
+) -> Generator[SummaryDraft]:
+    """Drafts of all targets, bottom-up. `accept` decides, for each usable one, whether those above it build on it.
+
+    One failure of a model costs one draft; credentials that are refused, and failures in a row, end it.
+    """
+    accepted: dict[str, SummaryDraft] = {}
+    if not work.targets:
+        return
+    failures = 0
+    waiting = [(target, "") for target in work.targets]
+    with writer.alone(work.conversation_id) as prolong, writer.asking(work, prolong) as ask:
+        while waiting:
+            target, because = waiting.pop(0)
+            if not prolong():
+                yield SummaryDraft(
+                    target.id, target.depth, "", target.tokens, refusal=TAKEN, is_failed=True, is_last=True
+                )
+                return
+            made = replace(draft_summary(writer, work, target, accepted, ask), because=because)
+            failures = failures + 1 if made.is_failed else 0
+            made = replace(made, is_last=made.is_last or failures == _FAILURES)
+            if made.refusal is None and (accept is None or accept(made)):
+                accepted[made.summary_id] = made
+                if work.is_upward:
+                    _queue_outgrown(writer.archive, work, accepted, waiting, made, is_asked=ask is not None)
+            yield made
+            if made.is_last:
+                return
+
+
+def _queue_outgrown(
+    archive: Archive,
+    work: RewritePlan,
+    accepted: Mapping[str, SummaryDraft],
+    waiting: list[tuple[RewriteTarget, str]],
+    made: SummaryDraft,
+    *,
+    is_asked: bool,
+) -> None:
+    """Put those that a draft makes too large behind all that is below them and still waits.
+
+    A repair without a model leaves alone what a model wrote.
+    """
+    known = {target.id for target in work.targets} | {target.id for target, _ in waiting}
+    for user in find_outgrown(archive, made.summary_id, accepted):
+        is_ours = user.conversation_id == work.conversation_id and user.id not in known
+        if is_ours and (is_asked or work.action == "rewrite" or user.model == EXTRACTIVE_MODEL):
+            below = set(SurgeryWrites(archive).below([user.id]))
+            place = max((n for n, (target, _) in enumerate(waiting, 1) if target.id in below), default=0)
+            because = f"with {made.summary_id}, which it was made of, it would no longer be smaller than its sources"
+            waiting.insert(place, (rewrite_target(archive, user, user.model), because))
+
+
+def apply_rewrite(
+    archive: Archive,
+    work: RewritePlan,
+    made: Sequence[SummaryDraft],
+    now: datetime,
+    backup: BackupMaker,
+    *,
+    left: int = 0,
+) -> OperationReport:
+    """Put drafts in place, all or nothing, with right dates, counts, models and index.
+
+    `left` says how many another run of this rule has to go on with. Raises `Stale` when a summary was changed since
+    its draft was made, and BadInput for drafts that do not go together.
+    """
+    if not made:
+        raise BadInput("there is no draft to put in place")
+    copy = make_backup_copy(backup, "scoped-doctor-repair" if work.action == "repair" else work.action)
+    with archive.writing():
+        operations = SurgeryWrites(archive)
+        former = [operations.state(one.summary_id) for one in made]
+        if any(was.row["content"] != one.before for was, one in zip(former, made, strict=True)):
+            raise Stale("a summary changed while its new text was written; plan again")
+        _, refused = split_compatible(archive, made)
+        if refused:
+            raise BadInput(f"summary {refused[0].summary_id!r}: {refused[0].refusal}")
+        before = token_sum(archive.context.items(work.conversation_id))
+        for one in made:
+            operations.write(one.summary_id, one.text, one.tokens, one.model, one.file_ids)
+        for one in sorted(made, key=lambda one: one.depth):
+            archive.summaries.clear_stale([one.summary_id], one.version)
+        operations.recount([one.summary_id for one in made])
+        after = token_sum(archive.context.items(work.conversation_id))
+        detail = json.dumps({"rule": work.rule, "left": left, "kept": work.kept}) if work.rule else None
+        change = ContextChange(work.action, work.action, None, (), (), None, before, after, detail)
+        log_id = operations.log(work.conversation_id, change, now, former)
+    ids = tuple(one.summary_id for one in made)
+    return OperationReport(work.action, work.conversation_id, log_id, before, after, ids, copy)
+
+
+def _rule(by: str, subtree: str | None, depth: int | None, *, everything: bool) -> str:
+    """The name of a run whose choice does not show by itself what was written already."""
+    if not by or not (everything or subtree is not None or depth is not None):
+        return ""
+    which = "all" if everything else f"depth {depth}" if depth is not None else f"subtree {subtree}"
+    return f"{which} by {by}"
+
+
+def _with_draft(summary: Summary, accepted: Mapping[str, SummaryDraft]) -> Summary:
+    new = accepted.get(summary.id)
+    return summary if new is None else replace(summary, content=new.text, tokens=new.tokens, file_ids=new.file_ids)
+
+
+def _previous(archive: Archive, summary: Summary, accepted: Mapping[str, SummaryDraft]) -> str:
+    """What came just before: one leaf before a leaf, two summaries before one of depth 1, nothing for deeper ones."""
+    count = {0: 1, 1: 2}.get(summary.depth, 0)
+    if not count or summary.earliest_at is None:
+        return ""
+    before = archive.summaries.many(SurgeryWrites(archive).before(summary.id, count))
+    return "\n\n".join(_with_draft(other, accepted).content for other in before)
+
+
+def _filled(blank: SummaryDraft, written: WrittenSummary) -> SummaryDraft:
+    return replace(
+        blank,
+        text=written.text,
+        tokens=written.tokens,
+        model=written.model,
+        file_ids=written.file_ids,
+        calls=written.calls,
+    )
+
+
+def _judged(made: SummaryDraft, action: RewriteAction, level: str) -> SummaryDraft:
+    """The draft with the reason why it is of no use, if there is one."""
+    if level == "fallback" or (action == "repair" and find_marker(made.text, made.model) is not None):
+        return replace(made, refusal=STILL_BROKEN)
+    if made.text == made.before:
+        return replace(made, refusal=UNCHANGED)
+    return replace(made, refusal=None if made.tokens < made.source_tokens else NOT_SMALLER)
+
+
+INTERRUPTED = "interrupted"
+CHANGED = "it was changed while its new text was written"
+
+
+class DraftingStopped(Exception):
+    """A person wants no more drafts: as an interrupt, where there is no signal to send one."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftedPlan:
+    """The drafts of a plan: those that may be put in place together, and those that must not be, each with why."""
+
+    work: RewritePlan
+    usable: tuple[SummaryDraft, ...]
+    refused: tuple[SummaryDraft, ...]
+    #: How many summaries of the plan it came to.
+    reached: int = 0
+    #: How many summaries another run should try: not reached, failed, or held back by one that was not reached.
+    left: int = 0
+    #: Why it ended before its end: `INTERRUPTED`, or what the model said.
+    stop: str | None = None
+
+    @property
+    def drafts(self) -> list[SummaryDraft]:
+        return [*self.usable, *self.refused]
+
+
+def write_drafts(
+    writer: DraftWriter,
+    work: RewritePlan,
+    accept: Callable[[SummaryDraft], bool] | None = None,
+    heard: Callable[[SummaryDraft], None] | None = None,
+) -> DraftedPlan:
+    """Write a plan's summaries anew, without putting them in place. `heard` is told of each draft.
+
+    What `accept` turns down is not among the drafts. An interrupt, `DraftingStopped` out of `accept` or
+    `heard`, and a model that is down end it: what goes together by then is usable.
+    """
+    made: list[SummaryDraft] = []
+    turned_down: set[str] = set()
+
+    def decide(draft: SummaryDraft) -> bool:
+        is_wanted = accept is None or accept(draft)
+        turned_down.update(() if is_wanted else (draft.summary_id,))
+        return is_wanted
+
+    stop = None
+    try:
+        for one in draft_all(writer, work, decide):
+            made.append(one)
+            if heard:
+                heard(one)
+            stop = one.refusal if one.is_last else None
+    except (KeyboardInterrupt, DraftingStopped):
+        stop = INTERRUPTED
+    wanted = [_refuse_if_changed(writer.archive, one) for one in made if one.summary_id not in turned_down]
+    good, refused = split_compatible(writer.archive, wanted)
+    missing = {target.id for target in work.targets} - {one.summary_id for one in made if not one.is_failed}
+    if over := _bridges(writer, work, refused, good, missing):
+        failed = [one for one in wanted if one.is_failed]
+        good, rest = split_compatible(writer.archive, [*(one for one in wanted if not one.is_failed), *over])
+        refused = [*(one for one in rest if one.summary_id not in missing), *failed]
+    held = sum(one.breaks is not None for one in refused) if missing or stop else 0
+    reached = sum(not one.because for one in made)
+    return DraftedPlan(work, tuple(good), tuple(refused), reached, len(missing) + held, stop)
+
+
+def place_drafts(writer: DraftWriter, made: DraftedPlan, backup: BackupMaker) -> OperationReport | None:
+    """Put the usable drafts in place, all or nothing; None when there are none."""
+    if not made.usable:
+        return None
+    return apply_rewrite(writer.archive, made.work, made.usable, writer.clock(), backup, left=made.left)
+
+
+def _bridges(
+    writer: DraftWriter,
+    work: RewritePlan,
+    refused: Sequence[SummaryDraft],
+    good: Sequence[SummaryDraft],
+    missing: set[str],
+) -> list[SummaryDraft]:
+    """Texts that hold new ones in place until another run comes to those above them.
+
+    An extracted summary that is missing is extracted again, from the new texts; a model's text is left alone.
+    """
+    held = [replace(one, refusal=None, breaks=None) for one in refused if one.breaks is not None]
+    accepted = {one.summary_id: one for one in (*good, *held)}
+    below = {one.summary_id for one in held}
+    over: list[SummaryDraft] = []
+    for target in work.targets if held and work.action == "rewrite" else ():
+        if target.id not in missing or target.model != EXTRACTIVE_MODEL:
+            continue
+        if all(below.isdisjoint(one.source_ids) for one in writer.archive.summaries.many([target.id])):
+            continue
+        one = draft_summary(writer, work, target, accepted)
+        if one.refusal is None:
+            accepted[target.id] = one
+            below.add(target.id)
+            over.append(one)
+    return over
+
+
+def _refuse_if_changed(archive: Archive, made: SummaryDraft) -> SummaryDraft:
+    """The draft, refused when its summary is no longer what it was."""
+    if made.refusal is not None:
+        return made
+    try:
+        is_same = archive.summaries.get(made.summary_id).content == made.before
+    except NotFound:
+        is_same = False
+    return made if is_same else replace(made, refusal=CHANGED)
+
+
+def preview_prompt(summariser: Summariser, source: SummarySource) -> SummaryPrompt:
+    """The first prompt for a summary of a source, in the summariser's words."""
+    wording, sizes = summariser.wording, summariser.sizes
+    if source.depth == 0:
+        text = leaf_text([part for part in source.parts if isinstance(part, SourceMessage)], wording.timezone)
+        target = leaf_target(estimate_tokens(text), sizes.leaf_target_tokens)
+    else:
+        text = condensed_text([part for part in source.parts if isinstance(part, SourceSummary)], wording.timezone)
+        target = condensed_target(sizes.condensed_target_tokens)
+    return render_prompt(
+        text,
+        target,
+        depth=source.depth,
+        previous_context=source.previous_context,
+        instructions=wording.instructions,
+        folder=wording.folder,
+    )
+
+
+_MOMENT = r"\d{4}-\d\d-\d\d \d\d:\d\d \S+"
+_MESSAGE = re.compile(rf"^\[{_MOMENT} \| ", re.MULTILINE)
+_SUMMARY = re.compile(rf"^\[{_MOMENT}(?: - {_MOMENT})?\]$", re.MULTILINE)
+
+
+def without_times(text: str) -> str:
+    """The text of a prompt whose headers over messages and summaries name no times.
+
+    >>> without_times("[2026-01-05 09:00 UTC | user]\\nAt 9.")
+    '[user]\\nAt 9.'
+    >>> without_times("[2026-01-05 09:00 UTC - 2026-01-06 10:00 UTC]\\nWords.")
+    '[summary]\\nWords.'
+    """
+    return _SUMMARY.sub("[summary]", _MESSAGE.sub("[", text))
+
+
+def complete_without_times(complete: Complete) -> Complete:
+    """The same model, which is not told when anything was said."""
+
+    def ask(prompt: Prompt, /) -> Completion:
+        return complete(replace(prompt, user=without_times(prompt.user)))
+
+    return ask

@@ -1,0 +1,168 @@
+"""Write stale summaries again, whose sources have changed: extracts at once, those of a model before the next sweep.
+
+Until then a correction follows them in the prompt. Sources are written before what was made of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lossless.compaction.source_text import SourceSummary
+from lossless.compaction.summarise import WrittenSummary, summarise
+from lossless.compaction.summariser import lease, lease_name
+from lossless.errors import GuardOpen, ModelError, Stale
+from lossless.maintenance.surgery.rewriting import summary_source
+from lossless.model.records import ContextChange
+from lossless.model.summaries import EXTRACTIVE_MODEL
+from lossless.model.tokens import cut_to_tokens, estimate_tokens
+from lossless.store.maintenance.surgery import SurgeryWrites
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from datetime import datetime
+
+    from lossless.compaction.source_text import SourceMessage
+    from lossless.compaction.summarise import SummarySource
+    from lossless.compaction.summariser import Summariser
+    from lossless.model.summaries import Summary
+    from lossless.store.archive import Archive
+    from lossless.store.maintenance.surgery import FormerSummary
+
+#: So many summaries are extracted anew in one call; others keep their corrections until the next one.
+MAX_AT_ONCE = 16
+#: What a summary says when all that it was made of has left the conversation.
+NOTHING_LEFT = "[Nothing that this told of is part of the conversation any more.]"
+
+
+@dataclass(frozen=True, slots=True)
+class StaleReport:
+    """Which summaries were written anew, how many are still stale, and what a model failed with, if it did."""
+
+    ids: tuple[str, ...] = ()
+    left: int = 0
+    failure: str | None = None
+
+
+def extract_stale(
+    archive: Archive,
+    conversation_id: int,
+    summariser: Summariser,
+    now: datetime,
+    *,
+    everything: bool = False,
+    most: int = MAX_AT_ONCE,
+) -> tuple[str, ...]:
+    """Extract stale summaries anew that were extracted, or, where no model is to be had, `everything`; which ones.
+
+    Each with all its sources up to date, at most so many; in one transaction.
+    """
+    if not archive.summaries.stale(conversation_id):
+        return ()
+    with archive.writing():
+        pen = _SummaryWriter(archive, conversation_id)
+        for summary in _stale(archive, conversation_id):
+            if len(pen.ids) == most:
+                break
+            if (everything or summary.model == EXTRACTIVE_MODEL) and pen.may_write(summary):
+                source = summary_source(archive, summariser, summary.id, {})
+                written = summarise(source, sizes=summariser.sizes, wording=summariser.wording)
+                pen.write(summary, _smaller(source, written))
+        pen.close(now)
+    return tuple(pen.ids)
+
+
+def write_stale(
+    archive: Archive, conversation_id: int, summariser: Summariser, clock: Callable[[], datetime]
+) -> StaleReport:
+    """Write all stale summaries anew: those of a model by a model, behind the usual guards, the others extracted.
+
+    A model that fails leaves the rest stale. Where another worker summarises the conversation, nothing happens.
+    """
+    done: list[str] = []
+    failure, tried = None, set[str]()
+    if not archive.summaries.stale(conversation_id):
+        return StaleReport()
+    longest = summariser.settings.summary_timeout_ms
+    with lease(archive, lease_name(conversation_id), clock, longest) as prolong:
+        gate = replace(summariser.gate(archive, conversation_id, clock), is_wanted=prolong)
+        ask = summariser.ask(gate) if summariser.has_model else None
+        while failure is None and prolong():
+            done += extract_stale(archive, conversation_id, summariser, clock(), everything=ask is None)
+            summary = _next(archive, conversation_id, tried)
+            if summary is None:
+                break
+            if ask is None or summary.model == EXTRACTIVE_MODEL:
+                continue  # there were more of them than one call extracts
+            tried.add(summary.id)
+            source = summary_source(archive, summariser, summary.id, {})
+            try:
+                written = summarise(source, ask, sizes=summariser.sizes, wording=summariser.wording, on_failure="raise")
+            except (ModelError, GuardOpen, Stale) as error:
+                failure = error.code
+                break
+            with archive.writing():
+                is_same = archive.summaries.many([summary.id]) == [summary]
+                if prolong() and is_same and summary_source(archive, summariser, summary.id, {}) == source:
+                    pen = _SummaryWriter(archive, conversation_id)
+                    pen.write(summary, _smaller(source, written))
+                    pen.close(clock())
+                    done += pen.ids
+    return StaleReport(tuple(done), len(archive.summaries.stale(conversation_id)), failure)
+
+
+def _stale(archive: Archive, conversation_id: int) -> list[Summary]:
+    return archive.summaries.many(list(archive.summaries.stale(conversation_id)))
+
+
+def _next(archive: Archive, conversation_id: int, tried: Collection[str]) -> Summary | None:
+    """The first stale summary whose sources are up to date."""
+    found = _stale(archive, conversation_id)
+    stale = {summary.id for summary in found}
+    return next((one for one in found if one.id not in tried and stale.isdisjoint(one.source_ids)), None)
+
+
+class _SummaryWriter:
+    """Puts new texts in the place of old ones, inside a transaction."""
+
+    def __init__(self, archive: Archive, conversation_id: int) -> None:
+        self._archive, self._operations, self._id = archive, SurgeryWrites(archive), conversation_id
+        self._stale = set(archive.summaries.stale(conversation_id))
+        self._before = archive.context.tokens(conversation_id)
+        self._former: list[FormerSummary] = []
+        self.ids: list[str] = []
+
+    def may_write(self, summary: Summary) -> bool:
+        return self._stale.isdisjoint(summary.source_ids)
+
+    def write(self, summary: Summary, written: WrittenSummary) -> None:
+        if written.text != summary.content:
+            self._former.append(self._operations.state(summary.id))
+            self._operations.write(summary.id, written.text, written.tokens, written.model, written.file_ids)
+        self._archive.summaries.clear_stale([summary.id])
+        self._stale.discard(summary.id)
+        self.ids.append(summary.id)
+
+    def close(self, now: datetime) -> None:
+        """Bring in line what follows from the new texts, and write one line about them."""
+        if not self._former:
+            return
+        self._operations.recount([was.id for was in self._former])
+        after = self._archive.context.tokens(self._id)
+        change = ContextChange("renew", "sync", "revised", (), (), None, self._before, after)
+        self._operations.log(self._id, change, now, self._former)
+
+
+def _smaller(source: SummarySource, written: WrittenSummary | None) -> WrittenSummary:
+    """A new text, or, where none is smaller than its sources, as many of their words as are."""
+    if written is not None:
+        return written
+    words = "\n".join(_source_text(part) for part in source.parts if part.is_meaningful)
+    text = cut_to_tokens(words, max(1, (source.tokens or 0) - 1)).strip() or NOTHING_LEFT
+    return WrittenSummary(text, "extractive", estimate_tokens(text), EXTRACTIVE_MODEL)
+
+
+def _source_text(part: SourceMessage | SourceSummary) -> str:
+    if part.text or isinstance(part, SourceSummary):
+        return part.text
+    return " ".join((*(call.text for call in part.inputs), *(result.text for result in part.outputs)))

@@ -1,0 +1,185 @@
+"""Undo the last fold or surgery of a context, one step at a time."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lossless.errors import BadInput
+from lossless.maintenance.surgery import common, merge
+from lossless.maintenance.surgery.common import (
+    OperationReport,
+    PreviewItem,
+    find_run,
+    make_backup_copy,
+    one_line,
+    preview_items,
+    require_unchanged,
+)
+from lossless.model.context import token_sum
+from lossless.model.records import ContextChange
+from lossless.store.context import item_id
+from lossless.store.conversations import BriefRows
+from lossless.store.maintenance.surgery import SurgeryWrites
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from lossless.maintenance.surgery.common import BackupMaker
+    from lossless.store.archive import Archive
+    from lossless.store.maintenance.surgery import FormerSummary, LogEntry
+
+#: What moves or deletes rows can be taken back only while it is the last change.
+_ONLY_LAST = frozenset({"transplant", "merge"})
+
+
+@dataclass(frozen=True, slots=True)
+class UndoPlan:
+    """The step that would be taken back; nothing is written yet."""
+
+    conversation_id: int
+    entry: LogEntry
+    #: What leaves the context, and what comes back into it.
+    leaves: tuple[PreviewItem, ...]
+    returns: tuple[PreviewItem, ...]
+    #: Summaries whose former text comes back.
+    restored: tuple[str, ...] = ()
+    #: How many items do not come back, as they were hidden since.
+    hidden: int = 0
+
+    @property
+    def text(self) -> str:
+        """The plan for a person's eyes."""
+        head = f"undo {self.entry.action} of {self.entry.at:%Y-%m-%d %H:%M:%S} UTC (change {self.entry.id})"
+        rows = [*(f"- {item}" for item in self.leaves), *(f"+ {item}" for item in self.returns)]
+        rows += [f"~ {id_} gets its former text back" for id_ in self.restored]
+        rows += [f"{self.hidden} items are hidden and stay so"] if self.hidden else []
+        return "\n".join([head, *rows])
+
+
+def plan_undo(archive: Archive, conversation_id: int) -> UndoPlan:
+    """The newest step that was not taken back yet; BadInput when there is none or it is out of reach."""
+    with archive.reading():
+        operations = SurgeryWrites(archive)
+        open_ = common.undoable_steps(operations.entries(conversation_id))
+        entry = next((entry for entry in reversed(open_) if entry.action in common.UNDOABLE), None)
+        if entry is None:
+            raise BadInput(f"conversation {conversation_id} has no fold and no surgery to undo")
+        if entry.action in _ONLY_LAST and entry is not open_[-1]:
+            raise BadInput(f"the {entry.action} cannot be undone: the context changed since ({open_[-1].action})")
+        former = operations.former(entry.id)
+        common.check_undoable(archive, conversation_id, entry, former)
+        if entry.action in ("fold", "dissolve"):
+            _place(archive, conversation_id, entry)
+        if entry.action == "dissolve":
+            _refuse_returned(archive, conversation_id, entry, former)
+        all_, entry = entry, replace(entry, removed=operations.visible(conversation_id, entry.removed))
+        text_back = entry.action in ("rewrite", "repair")
+        return UndoPlan(
+            conversation_id,
+            entry,
+            preview_items(archive, entry.added),
+            _returning(preview_items(archive, entry.removed), former),
+            tuple(was.id for was in former) if text_back else (),
+            len(all_.removed) - len(entry.removed),
+        )
+
+
+def apply_undo(archive: Archive, work: UndoPlan, now: datetime, backup: BackupMaker) -> OperationReport:
+    """Take the step back, all or nothing; raises `Stale` when another one is the last by now."""
+    copy = make_backup_copy(backup, "undo")
+    id_, entry = work.conversation_id, work.entry
+    with archive.writing():
+        require_unchanged(work.entry, plan_undo(archive, id_).entry)
+        before = token_sum(archive.context.items(id_))
+        former = _undo_entry(archive, id_, entry, now)
+        after = token_sum(archive.context.items(id_))
+        detail = json.dumps({"undoes": entry.id})
+        change = ContextChange(
+            "undo", "undo", entry.action, entry.added, entry.removed, entry.ordinal, before, after, detail
+        )
+        log_id = SurgeryWrites(archive).log(id_, change, now, former)
+    touched = tuple(str(item) for item in (*entry.added, *entry.removed) if isinstance(item, str))
+    return OperationReport("undo", id_, log_id, before, after, work.restored or touched, copy)
+
+
+def _returning(items: Sequence[PreviewItem], former: Sequence[FormerSummary]) -> tuple[PreviewItem, ...]:
+    """What comes back, with the summaries that were deleted as they were."""
+    kept = {was.id: was.row for was in former}
+    return tuple(
+        PreviewItem(item.id, f"depth {row['depth']}", row["token_count"], one_line(row["content"]))
+        if (row := kept.get(str(item.id))) is not None
+        else item
+        for item in items
+    )
+
+
+def _undo_entry(archive: Archive, conversation_id: int, entry: LogEntry, now: datetime) -> list[FormerSummary]:
+    """Undo one entry; returns summaries that are gone with it, as they were."""
+    operations = SurgeryWrites(archive)
+    match entry.action:
+        case "fold":
+            first, last = _place(archive, conversation_id, entry)
+            operations.exchange(conversation_id, first, last, entry.removed, now)
+            id_ = str(entry.added[0])
+            return [] if operations.uses(id_) else [operations.purge(id_)]
+        case "dissolve":
+            for was in sorted(operations.former(entry.id), key=lambda one: int(one.row["depth"])):
+                operations.restore(was)
+                archive.summaries.mark_older(was.id, entry.id, now)
+            first, last = _place(archive, conversation_id, entry)
+            operations.exchange(conversation_id, first, last, entry.removed, now)
+            operations.recount(_summaries(entry.removed))
+        case "rewrite" | "repair":
+            former = operations.former(entry.id)
+            now_are = [operations.state(was.id) for was in former]
+            for was in former:
+                operations.restore(was)
+                archive.summaries.mark_older(was.id, entry.id, now)
+            operations.recount([was.id for was in former])
+            return now_are
+        case "transplant":
+            merge.undo_transplant(archive, conversation_id, entry)
+        case "merge":
+            merge.undo_merge(archive, conversation_id, entry, now)
+        case _:
+            _refocus(archive, conversation_id, entry, now)
+    return []
+
+
+def _refocus(archive: Archive, conversation_id: int, entry: LogEntry, now: datetime) -> None:
+    """Let the brief be active that was active before."""
+    briefs = BriefRows(archive.database)
+    briefs.deactivate(conversation_id, now)
+    if previous := entry.detail.get("previous"):
+        briefs.set_status(previous, "active", now)
+
+
+def _place(archive: Archive, conversation_id: int, entry: LogEntry) -> tuple[int, int]:
+    """The ordinals between which what was put in still stands as one piece."""
+    context = archive.context.items(conversation_id)
+    at = find_run(context, entry.added)
+    if at is None:
+        raise BadInput(f"the {entry.action} cannot be undone: what it put into the context no longer stands there")
+    return context[at].ordinal, context[at + len(entry.added) - 1].ordinal
+
+
+def _refuse_returned(archive: Archive, conversation_id: int, entry: LogEntry, former: Sequence[FormerSummary]) -> None:
+    """A source that was hidden when its summary was dissolved and is back by now would stand there twice."""
+    kept = {was.id: was for was in former}
+    there = {item_id(item) for item in archive.context.items(conversation_id)} - set(entry.added)
+    for id_ in _summaries(entry.removed):
+        waiting = [id_]
+        while waiting:
+            below = waiting.pop()
+            was = kept.get(below) or SurgeryWrites(archive).state(below)
+            if back := there.intersection((*was.message_ids, *was.source_ids)):
+                what = f"{min(back, key=str)!r}, a source of {id_!r}"
+                raise BadInput(f"the dissolve cannot be undone: {what}, is back in the context")
+            waiting += was.source_ids if below in kept else ()
+
+
+def _summaries(ids: Sequence[int | str]) -> list[str]:
+    return [id_ for id_ in ids if isinstance(id_, str)]

@@ -1,0 +1,243 @@
+"""Replace old tool outputs by their short forms: files and stubs for those in the archive, and replacements in a
+host's transcript if the host agrees.
+
+No stored message changes: each gets a mark that its text also lies in a file. `revert_stubs` removes the marks
+and the rows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lossless.errors import NotFound
+from lossless.files.references import (
+    DEFAULT_STUB_BYTES,
+    StoredToolOutput,
+    StubPlan,
+    plan_stubs,
+    stub_payload,
+    tool_reference,
+)
+from lossless.files.vault import store_payloads
+from lossless.store.maintenance.deletion import ConversationRemover
+from lossless.store.messages import LargeFileRows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from datetime import datetime
+
+    from lossless.files.vault import Vault
+    from lossless.maintenance.rotate import RecordedMessage
+    from lossless.model.messages import Json, JsonObject
+    from lossless.store.archive import Archive
+    from lossless.store.maintenance.deletion import CollectableOutput
+    from lossless.store.messages import CallRow, LargeOutput
+
+#: Messages a transaction: others may write in between.
+_BATCH = 50
+
+
+@dataclass(frozen=True, slots=True)
+class StubReport:
+    """What was done."""
+
+    stubbed: int
+    bytes: int
+    #: Messages that got a mark or went away since the plan was made.
+    passed_over: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StubRevertPlan:
+    """The marks that a revert would take away: message ids with the ids of their files."""
+
+    marks: dict[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class StubRevertReport:
+    """What was taken back; a file's row stays when something else refers to it."""
+
+    messages: int
+    rows: int
+
+
+def plan_backfilled_stubs(
+    archive: Archive,
+    *,
+    threshold_bytes: int = DEFAULT_STUB_BYTES,
+    conversation_id: int | None = None,
+    limit: int | None = None,
+) -> StubPlan:
+    """Which answers of tools would get a file."""
+    files = LargeFileRows(archive.database)
+    with archive.reading():
+        found = files.large_outputs(threshold_bytes, conversation_id)
+        return plan_stubs((_output(files, row) for row in found), limit)
+
+
+def apply_backfilled_stubs(
+    archive: Archive, vault: Vault, work: StubPlan, now: datetime, progress: Callable[[int], None] | None = None
+) -> StubReport:
+    """Carry out a plan, some messages a transaction; doing it twice changes nothing."""
+    stubbed = size = 0
+    for start in range(0, len(work.outputs), _BATCH):
+        batch = work.outputs[start : start + _BATCH]
+        with archive.writing():
+            done = [output for output in batch if _stub(archive, vault, output, now)]
+        stubbed += len(done)
+        size += sum(output.byte_size for output in done)
+        if progress:
+            progress(len(batch))
+    return StubReport(stubbed, size, len(work.outputs) - stubbed)
+
+
+def plan_stub_revert(archive: Archive, conversation_id: int | None = None) -> StubRevertPlan:
+    """Which marks would go."""
+    return StubRevertPlan(LargeFileRows(archive.database).stubs(conversation_id))
+
+
+def revert_stubs(archive: Archive, work: StubRevertPlan) -> StubRevertReport:
+    """Take the marks away, and the rows that nothing refers to then; their files are left for `collect`."""
+    files = LargeFileRows(archive.database)
+    with archive.writing():
+        files.clear_stubs(work.marks)
+        unused = set(work.marks.values()) - files.referenced_ids()
+        files.remove(unused)
+    return StubRevertReport(len(work.marks), len(unused))
+
+
+def _output(files: LargeFileRows, row: LargeOutput) -> StoredToolOutput:
+    call = None if row.tool else _call(files, row)
+    tool = row.tool or (call.tool if call else None)
+    return StoredToolOutput(row.message_id, row.conversation_id, row.byte_size, row.head, tool, row.call_id, row.seq)
+
+
+def _call(files: LargeFileRows, row: LargeOutput | StoredToolOutput) -> CallRow | None:
+    return None if row.call_id is None else files.call(row.conversation_id, row.call_id, row.seq)
+
+
+def _stub(archive: Archive, vault: Vault, output: StoredToolOutput, now: datetime) -> bool:
+    """Give one message its file; False when it has one or is gone."""
+    stored = archive.messages.many([output.message_id])
+    if not stored or stored[0].file_id is not None:
+        return False
+    files = LargeFileRows(archive.database)
+    call = _call(files, output)
+    payload = stub_payload(output, stored[0].message.content, call.input if call else None)
+    store_payloads(files, vault, output.conversation_id, [payload], now)
+    files.set_stub(output.message_id, payload.file_id)
+    return True
+
+
+#: So many entries are replaced at once.
+MAX_REPLACEMENTS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class EntryReplacement:
+    """An entry of a transcript and the message that takes its place."""
+
+    entry_id: str
+    message: JsonObject
+    bytes_freed: int
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptGcReport:
+    """What was asked of the host, and how many entries it changed."""
+
+    asked: int = 0
+    changed: int = 0
+    bytes_freed: int = 0
+    reason: str | None = None
+
+
+def plan_replacements(
+    archive: Archive, conversation_id: int, messages: Iterable[RecordedMessage], most: int = MAX_REPLACEMENTS
+) -> list[EntryReplacement]:
+    """The oldest answers that lie in a file, below a leaf and in no context, where one entry has their call id."""
+    entries = _answers_by_call(messages)
+    found: list[EntryReplacement] = []
+    with archive.reading():
+        answers = ConversationRemover(archive.database).collectable(conversation_id)
+        calls = Counter(answer.call_id for answer in answers)
+        for answer in answers:
+            said = entries.get(answer.call_id)
+            if len(found) == most:
+                break
+            if said is None or said.entry_id is None or calls[answer.call_id] > 1:
+                continue
+            replacement = _shorter_entry(said.entry_id, said.message, _short_form(archive, answer))
+            if replacement is not None:
+                found.append(replacement)
+    return found
+
+
+def replace_tool_outputs(
+    archive: Archive,
+    conversation_id: int,
+    messages: Iterable[RecordedMessage],
+    rewrite_entries: Callable[[Sequence[EntryReplacement]], int],
+    *,
+    enabled: bool,
+    approved: bool,
+) -> TranscriptGcReport:
+    """Hand replacements to the host; nothing happens unless the setting and the host both allow it."""
+    if not enabled or not approved:
+        return TranscriptGcReport(reason="transcriptGcEnabled is off" if not enabled else "the host did not agree")
+    work = plan_replacements(archive, conversation_id, messages)
+    if not work:
+        return TranscriptGcReport(reason="nothing to replace")
+    changed = rewrite_entries(work)
+    freed = sum(item.bytes_freed for item in work) if changed == len(work) else 0
+    return TranscriptGcReport(len(work), changed, freed)
+
+
+def _answers_by_call(messages: Iterable[RecordedMessage]) -> dict[str, RecordedMessage]:
+    """Entries that answer a call, by its id; an id that two entries have is nobody's."""
+    found: dict[str, RecordedMessage] = {}
+    twice: set[str] = set()
+    for said in messages:
+        if said.message.get("role") not in ("toolResult", "tool"):
+            continue
+        call_id = said.message.get("toolCallId") or said.message.get("tool_call_id")
+        if isinstance(call_id, str):
+            twice |= {call_id} & found.keys()
+            found[call_id] = said
+    return {call_id: said for call_id, said in found.items() if call_id not in twice}
+
+
+def _short_form(archive: Archive, answer: CollectableOutput) -> str | None:
+    """The text that stands for an answer: what the archive shows for it, or the reference to its file."""
+    if f": {answer.file_id}" in answer.content[:200]:
+        return answer.content
+    try:
+        stored = archive.files.get(answer.file_id)
+    except NotFound:
+        return None
+    tool = next((part.name for part in archive.messages.get(answer.message_id).message.tool_results), None)
+    size = stored.byte_size or len(answer.content.encode("utf-8", "replace"))
+    return tool_reference(stored.id, tool, size, stored.exploration_summary or "")
+
+
+def _shorter_entry(entry_id: str, message: JsonObject, short: str | None) -> EntryReplacement | None:
+    """The entry with its text replaced, when that makes it shorter."""
+    if short is None:
+        return None
+    freed = _text_size(message.get("content")) - len(short.encode("utf-8", "replace"))
+    if freed <= 0:
+        return None
+    changed: dict[str, Any] = {**message, "content": [{"type": "text", "text": short}]}
+    return EntryReplacement(entry_id, changed, freed)
+
+
+def _text_size(content: Json) -> int:
+    if isinstance(content, str):
+        return len(content.encode("utf-8", "replace"))
+    if not isinstance(content, list):
+        return 0
+    texts = [block.get("text") or block.get("data") for block in content if isinstance(block, dict)]
+    return sum(len(text.encode("utf-8", "replace")) for text in texts if isinstance(text, str))

@@ -1,0 +1,285 @@
+"""`engine.transcripts`: reads, holds, accepts and refuses hosts' transcripts, and folds what an import brought."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lossless.errors import LosslessError, NotFound
+from lossless.ingest.transcripts.following import TranscriptReport
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from lossless.compaction.plan import Pass
+    from lossless.compaction.run import CompactionReport
+    from lossless.compaction.summarise import WrittenSummary
+    from lossless.ingest.transcripts.entries import BadLine, TranscriptEntry
+    from lossless.ingest.transcripts.reading import Transcript
+    from lossless.maintenance.engine_parts import EngineParts
+    from lossless.model.conversations import Conversation, Session, SessionRef
+    from lossless.model.messages import Incoming, JsonObject, Message
+    from lossless.model.records import QuarantinedConversation, TranscriptDecision
+    from lossless.store.conversations import Checkpoint
+
+#: More messages than this at once are no turn; a turn is folded when it is time to.
+_TURN = 500
+
+
+class HostTranscripts:
+    """`engine.transcripts`: keeps the transcripts of hosts and the archive one history."""
+
+    def __init__(self, parts: EngineParts) -> None:
+        self._parts = parts
+
+    def bootstrap(
+        self,
+        session: Session,
+        transcript: str | os.PathLike[str] | Transcript | Iterable[Incoming | Message | JsonObject],
+        *,
+        kind: str | None = None,
+        lane: str | None = None,
+        accept: bool = False,
+        after: str | None = None,
+        cursor: str | None = None,
+        fold: bool = True,
+        again: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> TranscriptReport:
+        """Store what a transcript has that the archive does not; again with the same one changes nothing.
+
+        A transcript is a path, or the host's entries. What a first import brings stays as it is in its newest
+        part; the older part is folded at once, without a model (`fold`). One that has nothing in common with what
+        is stored is held back (`.status == "held"`) until someone accepts it. `after` and `cursor` are a host's
+        own marks: entries that go on after the stored mark are new, and a page that leaves a gap is not taken
+        (`.status == "failed"`). What was deleted for good comes back only with `again`.
+        """
+        if (reason := self._parts.no_writes(session)) is not None:
+            return TranscriptReport(None, "excluded", reason=reason)
+        from lossless.ingest.transcripts import reading
+
+        is_first = fold and self._is_first(session)
+        if isinstance(transcript, str | os.PathLike | reading.Transcript):
+            report = self._read_file(session, transcript, kind, lane, accept=accept, again=again, progress=progress)
+        else:
+            report = self._read_page(session, transcript, after, cursor, accept=accept)
+        if report.conversation_id is not None:
+            self._parts.extract_stale(report.conversation_id)
+        if fold:
+            self._fold_after(report, 0 if is_first else _TURN)
+        return report
+
+    def _is_first(self, session: Session) -> bool:
+        """Whether nothing was said in a session before a transcript of it was read to its end for the first time."""
+        found = self._parts.archive.conversations.find(session)
+        if found is None:
+            return not self._parts.archive.conversations.family(session)
+        if found.bootstrapped_at is not None or self._parts.archive.conversations.former(found) is not None:
+            return False
+        point = self._parts.archive.transcripts.checkpoint(found.id)
+        return (point is not None and bool(point.path)) or self._parts.archive.messages.newest_id(found.id) is None
+
+    def _fold_after(self, report: TranscriptReport, most: int) -> None:
+        """Fold what a reading brought, if those are more messages than a turn may have."""
+        if report.stored > most and report.conversation_id is not None:
+            self.fold_import(self._parts.archive.conversations.get(report.conversation_id))
+
+    def reconcile(self, session: Session, transcript: str | os.PathLike[str]) -> TranscriptReport:
+        """Read a transcript after a turn; a failure is reported, and the turn is stored all the same."""
+        try:
+            report = self.bootstrap(session, transcript, fold=False)
+            self._fold_after(report, _TURN)
+        except (LosslessError, OSError) as error:
+            found = self._parts.find(session)
+            return TranscriptReport(None if found is None else found.id, "failed", reason=str(error))
+        return report
+
+    def _read_file(
+        self,
+        session: Session,
+        transcript: str | os.PathLike[str] | Transcript,
+        kind: str | None,
+        lane: str | None,
+        *,
+        accept: bool,
+        again: bool = False,
+        into: Conversation | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> TranscriptReport:
+        from lossless.ingest.transcripts.bootstrap import BootstrapRequest, bootstrap, resume
+        from lossless.ingest.transcripts.reading import open_transcript
+
+        keep = self._parts.settings.bootstrap_max_tokens
+        asked = BootstrapRequest(
+            self._parts.archive,
+            session,
+            lane,
+            accept,
+            keep,
+            self._parts.clock(),
+            self._parts.payloads,
+            progress,
+            into,
+            again,
+        )
+        found = into or self._parts.archive.conversations.find(session)
+        before = None if found is None else self._parts.archive.transcripts.checkpoint(found.id)
+        if isinstance(transcript, str | os.PathLike):
+            place = Path(transcript).absolute()
+            resumed = resume(asked, place) if kind is None and not accept and not again else None
+            if resumed is not None:
+                return self._with_grown(resumed, place, lane, before)
+            transcript = open_transcript(place, kind)
+        report = self._without_heartbeats(bootstrap(asked, transcript))
+        return self._with_grown(report, transcript, lane, before)
+
+    def _with_grown(
+        self, report: TranscriptReport, read: Path | Transcript, lane: str | None, before: Checkpoint | None
+    ) -> TranscriptReport:
+        """Take over what was read before it was finished: of a whole transcript, or of what was added to a file."""
+        from lossless.ingest.transcripts.bootstrap import RereadEntries, store_grown_entries
+        from lossless.ingest.transcripts.entries import entries_of_lane
+        from lossless.ingest.transcripts.reading import appended_entries
+
+        if report.conversation_id is None or report.status not in ("stored", "up to date"):
+            return report
+        entries: Callable[[], Iterable[TranscriptEntry | BadLine]]
+        if isinstance(read, Path):
+            if before is None or report.replayed <= report.stamped:
+                return report
+            added = appended_entries(read, before.kind or "openclaw", before.offset, (before.lines or 0) + 1)
+            entries = partial(iter, list(entries_of_lane(added, lane)))
+        else:
+            after = self._parts.archive.transcripts.checkpoint(report.conversation_id)
+            if not report.replayed and (before is None or before == after):
+                return report
+            entries = partial(read.path, lane)
+        conversation = self._parts.archive.conversations.get(report.conversation_id)
+        revised, stored = store_grown_entries(
+            RereadEntries(self._parts.archive, conversation, entries, self._parts.clock(), self._parts.payloads)
+        )
+        if not revised and not stored:
+            return report
+        return replace(report, status="stored", revised=report.revised + revised, stored=report.stored + stored)
+
+    def _without_heartbeats(self, report: TranscriptReport) -> TranscriptReport:
+        """After a whole reading, hide old heartbeats where that is wanted."""
+        from lossless.ingest.host_filters import hide_quiet_history
+
+        if self._parts.settings.prune_heartbeat_ok and report.conversation_id is not None:
+            with self._parts.archive.writing():
+                conversation = self._parts.archive.conversations.get(report.conversation_id)
+                hide_quiet_history(self._parts.archive, conversation, self._parts.clock())
+        return report
+
+    def newest(self, session: Session) -> int:
+        """The newest message of a session; 0 when there is none."""
+        found = self._parts.find(session)
+        return 0 if found is None else self._parts.archive.messages.newest_id(found.id) or 0
+
+    def hide_heartbeat(self, conversation_id: int, after: int) -> None:
+        """Take a turn that the host calls a heartbeat out of the context, if it had nothing to say."""
+        from lossless.ingest import host_filters
+
+        with self._parts.archive.writing():
+            host_filters.hide_heartbeat(
+                self._parts.archive, self._parts.archive.conversations.get(conversation_id), after, self._parts.clock()
+            )
+
+    def _read_page(
+        self,
+        session: Session,
+        items: Iterable[Incoming | Message | JsonObject],
+        after: str | None,
+        cursor: str | None,
+        *,
+        accept: bool,
+    ) -> TranscriptReport:
+        from lossless.ingest.transcripts.bootstrap import store_page
+        from lossless.ingest.transcripts.reading import entries_from_objects
+
+        report = store_page(
+            self._parts.archive,
+            session,
+            entries_from_objects(items),
+            after=after,
+            cursor=cursor,
+            accept=accept,
+            now=self._parts.clock(),
+            payloads=self._parts.payloads,
+        )
+        return self._without_heartbeats(report) if after is None else report
+
+    def cursor(self, session: SessionRef) -> str | None:
+        """The host's own mark of how far its transcript is stored."""
+        found = self._parts.find(session)
+        point = None if found is None else self._parts.archive.transcripts.checkpoint(found.id)
+        return None if point is None else point.cursor
+
+    def held(self) -> list[TranscriptDecision]:
+        """Transcripts that wait for a decision: `accept` or `refuse`."""
+        return self._parts.archive.transcripts.held()
+
+    def accept(self, conversation: Conversation, path: str) -> TranscriptReport:
+        """Take a transcript over that was held back or refused, into the conversation for which it was."""
+        transcripts = self._parts.archive.transcripts
+        self._waiting(conversation, path, [*transcripts.held(), *transcripts.refused()])
+        if (reason := self._parts.no_writes(conversation)) is not None:
+            return TranscriptReport(None, "excluded", reason=reason)
+        report = self._read_file(conversation.session, path, None, None, accept=True, into=conversation)
+        self._fold_after(report, _TURN)
+        return report
+
+    def refuse(self, conversation: Conversation, path: str) -> None:
+        """Store nothing strange of this transcript, unless it begins with another header or somebody accepts it."""
+        epoch = self._waiting(conversation, path, self._parts.archive.transcripts.held())
+        with self._parts.archive.writing():
+            self._parts.archive.transcripts.settle(epoch, "refused", "someone refused it", self._parts.clock())
+
+    def refused(self) -> list[TranscriptDecision]:
+        """Transcripts that were refused; `accept` takes that back."""
+        return self._parts.archive.transcripts.refused()
+
+    def _waiting(self, conversation: Conversation, path: str, epochs: list[TranscriptDecision]) -> TranscriptDecision:
+        for epoch in epochs:
+            if (epoch.conversation_id, epoch.path) == (conversation.id, path):
+                return epoch
+        raise NotFound("transcript that is held back", path)
+
+    # --- what is quarantined ---
+
+    def quarantined(self) -> list[QuarantinedConversation]:
+        """Conversations of windows that had nothing in common with their sessions, and what was decided about each."""
+        return self._parts.archive.conversations.quarantined()
+
+    def accept_quarantined(self, conversation_id: int) -> Conversation:
+        """Let a quarantined conversation be its session's active one; the one that was it is closed, and is kept."""
+        from lossless.ingest.sessions import accept_quarantined
+
+        return accept_quarantined(self._parts.archive, conversation_id, self._parts.clock())
+
+    def refuse_quarantined(self, conversation_id: int) -> QuarantinedConversation:
+        """Keep a quarantined conversation out of every prompt; it stays in the archive."""
+        from lossless.ingest.sessions import refuse_quarantined
+
+        return refuse_quarantined(self._parts.archive, conversation_id, self._parts.clock())
+
+    def fold_import(
+        self,
+        conversation: Conversation,
+        *,
+        may_ask_model: bool = False,
+        most: int | None = None,
+        progress: Callable[[Pass, WrittenSummary | None], None] | None = None,
+    ) -> CompactionReport | None:
+        """Fold what an import brought but for its newest part, so that all of it is at hand; None if it is short.
+
+        Without a model unless one may be asked; `most` is how many summaries are made at most.
+        """
+        if self._parts.archive.context_tokens(conversation.id) <= self._parts.settings.bootstrap_max_tokens:
+            return None
+        situation = self._parts.request(conversation, None)
+        return self._parts.loop.fold_import(situation, may_ask_model=may_ask_model, most=most, progress=progress)

@@ -1,0 +1,424 @@
+"""Verify an archive: everything that was stored is there, findable and reachable."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from lossless import formats
+from lossless.errors import ArchiveCorrupt, ArchiveError, BadInput, NotFound
+from lossless.files.intercept import restore_message
+from lossless.files.vault import find_damage, payload_reader
+from lossless.model.identity import fingerprint, identity_hash, words_digest
+from lossless.model.messages import ToolResult
+from lossless.store import migrate
+from lossless.store.maintenance.deletion import TextRemover
+from lossless.store.maintenance.integrity import IndexProbe, WordTotals
+from lossless.store.rows import storable_text
+from lossless.store.search.index import index_digest, indexed_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from lossless.files.vault import Vault
+    from lossless.model.messages import Json, Message, StoredMessage
+    from lossless.store.archive import Archive
+    from lossless.store.maintenance.integrity import BrokenRow, DerivedValues
+    from lossless.store.versions import Version
+
+Severity = Literal["error", "warning"]
+_PAGE = 500
+_LATER = "that is recorded when the archive is opened for writing"
+_NOT_INDEXED = "not indexed yet; `lcm doctor reindex --apply` does it"
+
+
+@dataclass(frozen=True, slots=True)
+class VerificationProblem:
+    """Something that should hold and does not: which rule, which row, what is wrong."""
+
+    check: str
+    table: str
+    id: str
+    detail: str
+    severity: Severity = "error"
+
+    def __str__(self) -> str:
+        return f"{self.severity}: {self.table} {self.id}: {self.detail} ({self.check})"
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The outcome: `ok` when there is no error; warnings concern rows that other programs wrote."""
+
+    problems: tuple[VerificationProblem, ...]
+    messages: int
+    summaries: int
+
+    @property
+    def ok(self) -> bool:
+        return not any(problem.severity == "error" for problem in self.problems)
+
+
+def verify_archive(
+    archive: Archive, progress: Callable[[int], None] | None = None, vault: Vault | None = None
+) -> Verification:
+    """Check every row of an archive; reads only, in bounded memory.
+
+    With the vault of its payloads, messages whose payloads lie in files are checked as they came.
+    """
+    problems = [_problem("integrity", offender) for offender in archive.checks.integrity()]
+    if any(problem.table == "database" for problem in problems):
+        return Verification(tuple(problems), 0, 0)
+    with archive.reading():  # others may write meanwhile: all checks look at one state
+        return _verified(archive, problems, progress, vault)
+
+
+def _verified(
+    archive: Archive, problems: list[VerificationProblem], progress: Callable[[int], None] | None, vault: Vault | None
+) -> Verification:
+    torn = [_problem("schema", offender) for offender in archive.checks.tables()]
+    if torn:  # every other check reads these tables
+        return Verification((*problems, *torn), 0, 0)
+    problems.extend(_readable("rows", "database", (_problem("rows", one) for one in archive.checks.rows())))
+    problems.extend(_readable("order", "context_items", _order(archive)))
+    problems.extend(_readable("digests", "database", _digests(archive)))
+    messages = _MessageChecks(archive, vault, progress)
+    problems.extend(_readable("messages", "messages", messages.problems()))
+    problems.extend(_readable("versions", "message_versions", _versions(archive, vault)))
+    problems.extend(_readable("schema", "database", _schema(archive)))
+    problems.extend(_readable("forgetting", "archive_state", _half_forgotten(archive)))
+    problems.extend(_readable("index", "messages_fts", _upstream_index(archive)))
+    problems.extend(_readable("index", "database", _not_finding(archive)))
+    problems.extend(_readable("shrink", "summaries", _shrinking(archive)))
+    problems.extend(_readable("reachable", "context_items", _reachability(archive)))
+    problems.extend(_readable("files", "large_files", _files(archive, vault)))
+    return Verification(tuple(problems), messages.count, archive.care.counts().summaries)
+
+
+class _MessageChecks:
+    """Looks at all messages and summaries, page by page, and at the search index that finds them."""
+
+    def __init__(self, archive: Archive, vault: Vault | None, progress: Callable[[int], None] | None) -> None:
+        self._archive, self._vault, self._progress = archive, vault, progress
+        self.count = 0
+
+    def problems(self) -> Iterator[VerificationProblem]:
+        archive, unindexed = self._archive, _Unindexed()
+        messages, summaries = WordTotals(), WordTotals()
+        wrong: set[str] = set()
+        for page in archive.checks.derived():
+            for problem in unindexed.without(_check_messages(archive, page, self._vault, messages)):
+                wrong.add(problem.table)
+                yield problem
+            self.count += len(page)
+            if self._progress:
+                self._progress(len(page))
+        for problem in unindexed.without(_summary_texts(archive, summaries)):
+            wrong.add(problem.table)
+            yield problem
+        wrong |= unindexed.tables & {"summaries"}  # written anew elsewhere: the index still has the words before
+        yield from unindexed.problems()
+        for table, rows, totals in (
+            ("message_index", {"messages", "message_passages", "message_extras"}, messages),
+            ("summary_index", {"summaries"}, summaries),
+        ):
+            if not wrong & {table, *rows}:  # what is known to be wrong makes the totals wrong, too
+                yield from _index_offenders(table, archive.checks.index_totals(table, totals))
+
+
+def _digests(archive: Archive) -> Iterator[VerificationProblem]:
+    """Rows that are not as they were written."""
+    for id_ in archive.row_digests.changed_messages():
+        yield VerificationProblem(
+            "digests", "messages", str(id_), "the message, or one of its parts, is not as it was written"
+        )
+    for table, key, detail in archive.row_digests.changed_rows():
+        problem = VerificationProblem("digests", table, key, detail)
+        yield _rewritten(archive, problem, json.loads(key)[0]) if table == "summaries" else problem
+
+
+def _rewritten(archive: Archive, problem: VerificationProblem, summary_id: str) -> VerificationProblem:
+    """What is wrong with the text of a summary is no damage when lossless-claw's doctor has written it anew."""
+    if summary_id not in archive.checks.rewritten():
+        return problem
+    detail = "lossless-claw has written it anew; `lcm doctor reindex --apply` takes note of it"
+    return replace(problem, detail=detail, severity="warning")
+
+
+def _schema(archive: Archive) -> Iterator[VerificationProblem]:
+    """Tables that are gone, and a file that cannot be written any more."""
+    for table in migrate.missing_tables(archive.database)[0]:
+        yield VerificationProblem("schema", table, "", "the table is missing")
+    if reason := migrate.why_refused(archive.database, migrate.read_schema(archive.database)):
+        yield VerificationProblem("schema", "lcm_migration_state", "", f"{reason}: it can be read but not written")
+
+
+def _half_forgotten(archive: Archive) -> Iterator[VerificationProblem]:
+    """A forgetting that was stopped: rows have lost their words, but payloads and free pages may still hold them."""
+    if (paths := TextRemover(archive).pending) is not None:
+        files = f" and payloads ({len(paths):,})" if paths else ""
+        detail = f"a forgetting was stopped: free pages{files} may hold its words; any `lcm forget --apply` ends it"
+        yield VerificationProblem("forgetting", "archive_state", "forgetting", detail, "warning")
+
+
+class _Unindexed:
+    """Rows of other programs that are not indexed yet: counted, as there may be very many of them."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, VerificationProblem] = {}
+        self._counts: Counter[str] = Counter()
+
+    def without(self, found: Iterable[VerificationProblem]) -> Iterator[VerificationProblem]:
+        """The other problems; these are counted."""
+        for problem in found:
+            if (problem.check, problem.severity) == ("index", "warning"):
+                self._first.setdefault(problem.table, problem)
+                self._counts[problem.table] += 1
+            else:
+                yield problem
+
+    @property
+    def tables(self) -> set[str]:
+        return set(self._first)
+
+    def problems(self) -> Iterator[VerificationProblem]:
+        """One warning a table, that names the first row and counts the others."""
+        for table, first in self._first.items():
+            more = self._counts[table] - 1
+            yield replace(first, id=f"{first.id} and {more:,} more") if more else first
+
+
+def _problem(check: str, offender: BrokenRow) -> VerificationProblem:
+    return VerificationProblem(check, offender.table, offender.id, offender.detail)
+
+
+def _index_problem(archive: Archive, offender: BrokenRow) -> VerificationProblem:
+    """What is only not indexed yet can be caught up."""
+    if offender.table == "summaries":
+        return _rewritten(archive, _problem("index", offender), offender.id)
+    if offender.table == "summary_extras":
+        return VerificationProblem("index", offender.table, offender.id, _NOT_INDEXED, "warning")
+    return VerificationProblem("index", offender.table, offender.id, offender.detail)
+
+
+def _check_messages(
+    archive: Archive, page: list[DerivedValues], vault: Vault | None, totals: WordTotals
+) -> Iterator[VerificationProblem]:
+    """Work out again what was worked out when these messages were stored."""
+    stored: dict[int, StoredMessage] = {}
+    try:
+        stored = {message.id: message for message in archive.messages.many([derived.message_id for derived in page])}
+    except ArchiveCorrupt:
+        yield from _unreadable(archive, page, stored)
+    recipes = archive.files.recipes(list(stored))
+    for derived in page:
+        message = stored.get(derived.message_id)
+        if message is not None and derived.message_id in recipes:
+            yield from _check_intercepted(archive, message, recipes[message.id], derived, vault)
+        elif message is not None:
+            yield from _check_message(message, derived)
+    texts = [(derived, stored[derived.message_id].message) for derived in page if derived.message_id in stored]
+    indexed = [(derived, indexed_text(message.content, message)) for derived, message in texts]
+    current = [(derived, text) for derived, text in indexed if derived.indexed == index_digest(text)]
+    yield from _index_offenders("message_index", archive.checks.index_rows(current, totals))
+
+
+def _summary_texts(archive: Archive, totals: WordTotals) -> Iterator[VerificationProblem]:
+    return _readable(
+        "index", "summary_index", (_index_problem(archive, one) for one in archive.checks.summary_digests(totals))
+    )
+
+
+def _readable(check: str, table: str, found: Iterable[VerificationProblem]) -> Iterator[VerificationProblem]:
+    """What was found, up to where the rows themselves cannot be read any more: the other checks go on."""
+    try:
+        yield from found
+    except ArchiveError as error:
+        yield VerificationProblem(check, table, "", str(error))
+
+
+def _unreadable(
+    archive: Archive, page: list[DerivedValues], stored: dict[int, StoredMessage]
+) -> Iterator[VerificationProblem]:
+    """Read a page one by one into `stored`; what cannot be read back is a problem of its own."""
+    for derived in page:
+        try:
+            stored[derived.message_id] = archive.messages.get(derived.message_id)
+        except ArchiveCorrupt as error:
+            yield VerificationProblem("original", "message_extras", str(derived.message_id), str(error))
+
+
+def _check_message(stored: StoredMessage, derived: DerivedValues) -> Iterator[VerificationProblem]:
+    id_, message = str(stored.id), stored.message
+    if derived.identity and derived.identity != identity_hash(message.role, message.content):
+        yield VerificationProblem(
+            "identity", "messages", id_, "its identity is not the one that we give its text", "warning"
+        )
+    is_indexed = derived.fingerprint is not None and derived.digest is not None
+    if not _has_same_output(message):
+        detail = "the output in its part is not the one in its text"
+        yield VerificationProblem("parts", "message_parts", id_, detail, "error" if is_indexed else "warning")
+    if not is_indexed:
+        yield VerificationProblem("index", "message_extras", id_, _NOT_INDEXED, "warning")
+        return
+    if derived.indexed != index_digest(indexed_text(message.content, message)):
+        yield VerificationProblem("index", "messages", id_, "its indexed text is not its text")
+    if derived.fingerprint != fingerprint(message):
+        yield VerificationProblem("parts", "message_parts", id_, "its parts do not agree with what was stored")
+    if message.body is not None:
+        yield from _check_original(stored)
+
+
+def _has_same_output(message: Message) -> bool:
+    """Whether the one output of a tool stands in its message and in its part alike.
+
+    What came through a codec is told from its original, and of an output in JSON a message may hold only the words.
+    """
+    if message.role != "tool" or message.body is not None or len(message.parts) != 1:
+        return True
+    (part,) = message.parts
+    if not isinstance(part, ToolResult) or part.text.lstrip().startswith(("{", "[")) or not message.content.strip():
+        return True
+    return storable_text(part.text) == message.content
+
+
+def _check_intercepted(
+    archive: Archive, stored: StoredMessage, recipe: Json, derived: DerivedValues, vault: Vault | None
+) -> Iterator[VerificationProblem]:
+    """A message whose payload lies in a file is, with its bytes put back, the message that was stored."""
+    if vault is None or derived.fingerprint is None:
+        return
+    try:
+        original = restore_message(stored.message, recipe, payload_reader(archive.files, vault), formats.decode)
+    except (NotFound, ArchiveError) as error:
+        yield VerificationProblem(
+            "files", "large_files", str(stored.id), f"its original cannot be made again: {error}", "warning"
+        )
+        return
+    if derived.fingerprint != fingerprint(original):
+        yield VerificationProblem(
+            "parts", "message_parts", str(stored.id), "with its file put back it is not what was stored"
+        )
+
+
+def _versions(archive: Archive, vault: Vault | None) -> Iterator[VerificationProblem]:
+    """Earlier and lesser wordings: each is rebuilt, has the words that were kept, and is findable."""
+    whole: list[tuple[int, str]] = []
+    totals, is_right = WordTotals(), True
+    for version in archive.versions.each():
+        if isinstance(version, ArchiveCorrupt):
+            yield VerificationProblem("versions", "message_versions", "", str(version))
+            is_right = False
+            continue
+        yield from _check_version(archive, version, vault)
+        if version.is_whole:
+            whole.append((version.id, version.indexed))
+        if len(whole) == _PAGE:
+            found = list(_index_offenders("version_index", archive.checks.version_rows(whole, totals)))
+            is_right, whole = is_right and not found, []
+            yield from found
+    found = list(_index_offenders("version_index", archive.checks.version_rows(whole, totals)))
+    yield from found
+    if is_right and not found:
+        yield from _index_offenders("version_index", archive.checks.index_totals("version_index", totals))
+
+
+def _index_offenders(table: str, found: Iterable[BrokenRow]) -> Iterator[VerificationProblem]:
+    return _readable("index", table, (_problem("index", one) for one in found))
+
+
+def _check_version(archive: Archive, version: Version, vault: Vault | None) -> Iterator[VerificationProblem]:
+    name = f"{version.id} of message {version.message_id}"
+    if version.digest == words_digest(version.message):
+        return
+    if version.recipe is not None and vault is None:
+        return
+    if version.recipe is not None and vault is not None:
+        try:
+            original = restore_message(
+                version.message, version.recipe, payload_reader(archive.files, vault), formats.decode
+            )
+        except (NotFound, ArchiveError) as error:
+            yield VerificationProblem(
+                "files", "large_files", name, f"its original cannot be made again: {error}", "warning"
+            )
+            return
+        if version.digest == words_digest(original):
+            return
+    yield VerificationProblem("versions", "message_versions", name, "its words are not those that were kept")
+
+
+def _check_original(stored: StoredMessage) -> Iterator[VerificationProblem]:
+    """The original, decoded again, says what the row says."""
+    message = stored.message
+    try:
+        again = formats.decode(message.original, message.format)
+    except BadInput as error:
+        yield VerificationProblem("original", "message_extras", str(stored.id), f"its original cannot be read: {error}")
+        return
+    if stored.file_id is None and (again.role, storable_text(again.content)) != (message.role, message.content):
+        yield VerificationProblem(
+            "original", "message_extras", str(stored.id), "its original does not agree with its content"
+        )
+
+
+def _order(archive: Archive) -> Iterator[VerificationProblem]:
+    """Contexts tell what was said in its order; one that begins with another conversation's summaries may not."""
+    for offender, is_certain in archive.checks.out_of_order():
+        yield replace(_problem("order", offender), severity="error" if is_certain else "warning")
+
+
+def _not_finding(archive: Archive) -> Iterator[VerificationProblem]:
+    for table in IndexProbe(archive.database).damaged():
+        yield VerificationProblem(
+            "index", table, "", "it does not find what it should; `lcm doctor reindex --apply` makes it anew"
+        )
+
+
+def _upstream_index(archive: Archive) -> Iterator[VerificationProblem]:
+    """Search tables of lossless-claw are its own: some rows that they lack are no loss here, but all of them are."""
+    emptied = archive.checks.upstream_emptied()
+    for table in emptied:
+        detail = (
+            "it has lost all its rows, and lossless-claw finds nothing; `lcm doctor reindex --apply` fills it again"
+        )
+        yield VerificationProblem("index", table, "", detail)
+    if not emptied and (count := archive.checks.upstream_lost()):
+        detail = f"lossless-claw's own search tables lack {count:,} rows; `lcm doctor reindex --apply` puts them there"
+        yield VerificationProblem("index", "messages_fts", "", detail, "warning")
+
+
+def _shrinking(archive: Archive) -> Iterator[VerificationProblem]:
+    for summary_id, model in archive.checks.not_smaller():
+        detail = f"it is no smaller than its sources (written by {model!r})"
+        yield VerificationProblem("shrink", "summaries", summary_id, detail, "warning")
+
+
+def _reachability(archive: Archive) -> Iterator[VerificationProblem]:
+    for conversation_id in archive.checks.conversation_ids():
+        yield from _unreachable(archive, conversation_id)
+        for message_id in archive.checks.covered_twice(conversation_id):
+            detail = f"conversation {conversation_id}: the context holds it more than once"
+            severity: Severity = "warning" if archive.index.upstream else "error"  # in what lossless-claw has written
+            yield VerificationProblem("reachable", "context_items", str(message_id), detail, severity)
+
+
+def _unreachable(archive: Archive, conversation_id: int) -> Iterator[VerificationProblem]:
+    ids = archive.checks.unreachable(conversation_id)
+    if ids and archive.cleared.explains(conversation_id, ids):
+        detail = (
+            f"conversation {conversation_id}: {len(ids):,} messages left when lossless-claw handled `/new`; {_LATER}"
+        )
+        yield VerificationProblem("reachable", "messages", str(ids[0]), detail, "warning")
+        return
+    detail = f"conversation {conversation_id}: it is neither in the context, nor below a summary in it, nor hidden"
+    yield from (VerificationProblem("reachable", "messages", str(message_id), detail) for message_id in ids)
+
+
+def _files(archive: Archive, vault: Vault | None) -> Iterator[VerificationProblem]:
+    """The bytes of every payload are there, and the ones that were stored."""
+    for file in archive.checks.file_places():
+        if detail := find_damage(file, vault):
+            yield VerificationProblem("files", "large_files", file.id, detail)

@@ -1,0 +1,335 @@
+"""What an archive returns besides messages and summaries: rows of lists, pages of them, totals and recorded changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from lossless.model.conversations import Session
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class PageStart:
+    """Where a page begins: behind the row with this time (as the row showed it, '' for none) and this id."""
+
+    at: str
+    id: int | str
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRow:
+    """A message as a list shows it; `content` is its beginning unless the whole was asked for."""
+
+    message_id: int
+    conversation_id: int
+    seq: int
+    role: str
+    token_count: int
+    created_at: datetime | None
+    large_content: str | None
+    #: The tools that it calls or answers for, in order.
+    tools: tuple[str, ...]
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationRow:
+    """A conversation with its counts."""
+
+    conversation_id: int
+    session_id: str
+    session_key: str | None
+    active: bool
+    archived_at: datetime | None
+    archive_cause: str | None
+    title: str | None
+    bootstrapped_at: datetime | None
+    created_at: datetime | None
+    #: When it changed last: it was stored to, a message came, or its own row was written.
+    updated_at: datetime | None
+    message_count: int
+    message_tokens: int
+    earliest_message_at: datetime | None
+    latest_message_at: datetime | None
+    summary_count: int
+    summary_tokens: int
+    #: Of the messages below summaries.
+    summarized_source_tokens: int
+    earliest_summary_at: datetime | None
+    latest_summary_at: datetime | None
+    max_summary_depth: int | None
+    context_items: int
+    context_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimeRange:
+    """A stretch of time: from `since` on, up to but without `before`."""
+
+    since: str | None = None
+    before: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryRow:
+    """A summary as a list shows it; `content` is its beginning unless the whole was asked for."""
+
+    summary_id: str
+    conversation_id: int
+    kind: str
+    depth: int
+    token_count: int
+    earliest_at: datetime | None
+    latest_at: datetime | None
+    #: The time of the newest message below it; when that is not known, of its writing.
+    coverage_at: datetime | None
+    descendant_count: int
+    descendant_token_count: int
+    source_message_token_count: int
+    created_at: datetime | None
+    file_ids: tuple[str, ...]
+    model: str
+    used_in_count: int
+    source_count: int
+    source_message_count: int
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """Some rows, newest first, and where the next page begins when there is one."""
+
+    rows: tuple[T, ...]
+    next: PageStart | None
+
+
+@dataclass(frozen=True, slots=True)
+class IngestHealth:
+    """Whether the archive is alive: what arrived, what was stored, when, and what is refused."""
+
+    last_stored_at: datetime | None
+    last_compacted_at: datetime | None
+    seen: int
+    stored: int
+    replayed: int
+    skipped: int
+    ambiguous: int
+    revised: int
+    likely: int
+    #: Conversations that refuse input: id, since when, why.
+    blocked: tuple[tuple[int, datetime | None, str], ...]
+    #: Conversations of what fits no other one, which wait for a decision.
+    quarantined: tuple[int, ...] = ()
+
+    @classmethod
+    def unknown(cls) -> IngestHealth:
+        """Of an archive whose counters cannot be read."""
+        return cls(None, None, 0, 0, 0, 0, 0, 0, 0, ())
+
+
+@dataclass(frozen=True, slots=True)
+class DepthTotals:
+    """The summaries of one depth."""
+
+    depth: int
+    count: int
+    tokens: int
+    earliest_at: datetime | None
+    latest_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class DepthSizes:
+    """The summaries of one depth."""
+
+    kind: str
+    depth: int
+    count: int
+    tokens: int
+    #: Of the messages below them.
+    source_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveCounts:
+    """How much an archive holds."""
+
+    conversations: int
+    active: int
+    messages: int
+    summaries: int
+    files: int
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryShape:
+    """A summary as a picture shows it."""
+
+    id: str
+    depth: int
+    tokens: int
+    #: Of the messages below it.
+    source_tokens: int
+    earliest_at: datetime | None
+    latest_at: datetime | None
+    in_context: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DailyFolds:
+    """The folds of one day (UTC), and the tokens that they took out of contexts."""
+
+    day: str
+    folds: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class DailyCalls:
+    """The model calls of one day (UTC); `costs` are those that are known."""
+
+    day: str
+    calls: int
+    input_tokens: int
+    output_tokens: int
+    costs: tuple[str, ...]
+    unpriced: int
+
+
+@dataclass(frozen=True, slots=True)
+class WindowMark:
+    """The last window that a host showed."""
+
+    first_id: int | None
+    last_id: int | None
+    length: int
+    #: Eight bytes for each of its messages.
+    chain: bytes
+    #: The row of each of its messages, with a minus for a system prompt at its head, 0 for what is not stored; None
+    #: when nobody knows.
+    rows: tuple[int, ...] | None = None
+    #: The seq of the newest message when the first window was noted; None when nobody knows.
+    began: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpend:
+    """What the calls to one model for one purpose came to; `costs` are those that are known."""
+
+    model: str
+    purpose: str | None
+    calls: int
+    done: int
+    failed: int
+    input_tokens: int
+    output_tokens: int
+    costs: tuple[str, ...]
+    #: Calls whose price nobody knows.
+    unpriced: int
+
+
+class SearchPlace(NamedTuple):
+    """A place in the order newest first: milliseconds since 1970, what it is, its id. Messages go before summaries."""
+
+    at: int
+    what: TextKind
+    id: int | str
+
+
+TextKind: TypeAlias = Literal["message", "summary"]
+
+
+@dataclass(frozen=True, slots=True)
+class TailRow:
+    """A stored message as alignment sees it."""
+
+    id: int
+    fingerprint: bytes
+    entry_id: str | None
+    #: Whether a producer without entry ids has brought it.
+    claimed: bool
+    role: str
+    seq: int
+    #: Whether it stood at the head of a window, so that it has no place in the order of what was said.
+    is_preamble: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptDecision:
+    """What was decided about a transcript, when and why."""
+
+    id: int
+    conversation_id: int
+    path: str
+    header_id: str | None
+    size: int
+    mtime_ms: int
+    decision: str
+    reason: str
+    messages: int
+    at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBrief:
+    """A focus brief, whatever became of it."""
+
+    id: str
+    conversation_id: int
+    prompt: str
+    content: str
+    #: `active`, `superseded`, `inactive`, `failed` or `draft`.
+    status: str
+    tokens: int
+    target_tokens: int
+    covered_latest_at: datetime | None
+    covered_message_seq: int | None
+    context_hash: str
+    error: str | None
+    created_at: datetime | None
+    #: JSON about how it was made.
+    raw: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantinedConversation:
+    """A conversation of what had nothing in common with its session, and what was decided about it."""
+
+    conversation_id: int
+    session: Session
+    decision: Literal["quarantined", "refused"]
+    at: datetime | None
+    messages: int
+    #: The active conversation of the session.
+    beside: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ContextChange:
+    """One change of a context, for the log: ids and sizes, never text."""
+
+    action: str
+    actor: str
+    cause: str | None = None
+    removed: tuple[int | str, ...] = ()
+    added: tuple[int | str, ...] = ()
+    ordinal: int | None = None
+    tokens_before: int = 0
+    tokens_after: int = 0
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TokensSaved:
+    """What one model's summaries save in one conversation: each of its later turns is smaller by `tokens`."""
+
+    model: str
+    conversation_id: int
+    folds: int
+    tokens: int

@@ -1,0 +1,256 @@
+"""OpenAI's chat completions, and everything that speaks like them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from lossless.providers.api import (
+    Raw,
+    ReplyUsage,
+    RequestedCall,
+    add_usage,
+    dict_or_empty,
+    dicts_in,
+    is_dict_list,
+    positive_int,
+    usage_count,
+)
+from lossless.recall.tools import openai_tools
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+
+class ChatCompletions:
+    """`POST /v1/chat/completions`."""
+
+    format = "openai-chat"
+    names_events = False
+
+    def window(self, body: Raw) -> list[Raw]:
+        """The messages."""
+        return dicts_in(body.get("messages"))
+
+    def knows_history(self, body: Raw) -> bool:  # noqa: ARG002
+        """Never: every request has it all."""
+        return False
+
+    def with_window(self, body: Raw, messages: Sequence[Raw], system: str = "") -> Raw:  # noqa: ARG002
+        """The request with these messages; system prompts are among them."""
+        return body | {"messages": list(messages)}
+
+    def with_recall(self, body: Raw, policy: str, tools: Sequence[Raw]) -> Raw:
+        """The policy becomes the last of the system messages that the request begins with."""
+        messages = list(body["messages"])
+        talk = next((n for n, m in enumerate(messages) if m.get("role") not in ("system", "developer")), len(messages))
+        messages.insert(talk, {"role": "system", "content": policy})
+        return body | {"messages": messages, "tools": [*(body.get("tools") or []), *tools]}
+
+    def tools(self) -> list[Raw]:
+        """The recall tools as functions."""
+        return openai_tools()
+
+    def tool_names(self, body: Raw) -> set[str]:
+        """The functions that the request declares."""
+        tools = dicts_in(body.get("tools"))
+        return {str(one.get("name")) for one in dicts_in([tool.get("function") or tool for tool in tools])}
+
+    def may_call(self, body: Raw) -> bool:
+        """Not when tools are off or one is forced, and not for several choices at once."""
+        has_place = bool(body.get("messages")) and is_dict_list(body["messages"]) and is_dict_list(body.get("tools"))
+        return has_place and body.get("tool_choice") in (None, "auto") and positive_int(body.get("n")) <= 1
+
+    def most_output(self, body: Raw) -> int:
+        """Either spelling of the limit."""
+        return positive_int(body.get("max_completion_tokens")) or positive_int(body.get("max_tokens"))
+
+    def with_most_output(self, body: Raw, tokens: int) -> Raw:
+        """In the spelling that the request has."""
+        name = "max_completion_tokens" if positive_int(body.get("max_completion_tokens")) else "max_tokens"
+        return body | {name: tokens}
+
+    def said(self, reply: Raw) -> list[Raw]:
+        """The first choice's message."""
+        message = _message(reply)
+        spoken = any(message.get(key) for key in ("content", "tool_calls", "refusal", "reasoning_content"))
+        return [message] if spoken else []
+
+    def calls(self, reply: Raw) -> list[RequestedCall]:
+        """The first choice's tool calls."""
+        found = []
+        for call in dicts_in(_message(reply).get("tool_calls")):
+            function = dict_or_empty(call.get("function"))
+            found.append(RequestedCall(str(call.get("id")), str(function.get("name")), function.get("arguments")))
+        return found
+
+    def without_calls(self, reply: Raw, names: Collection[str]) -> Raw:
+        """The message without these calls; a list of none is left out."""
+        message = _message(reply)
+        calls = dicts_in(message.get("tool_calls"))
+        kept = [call for call in calls if str(dict_or_empty(call.get("function")).get("name")) not in names]
+        if len(kept) == len(calls):
+            return reply
+        rest = {key: value for key, value in message.items() if key != "tool_calls"}
+        return _with_message(reply, rest | ({"tool_calls": kept} if kept else {}))
+
+    def answered(self, body: Raw, reply: Raw, answers: Sequence[tuple[RequestedCall, str]]) -> Raw:
+        """The message, then a tool message for each call."""
+        results = [{"role": "tool", "tool_call_id": call.id, "content": text} for call, text in answers]
+        return body | {"messages": [*body["messages"], _message(reply), *results]}
+
+    def joined(self, first: Raw, second: Raw) -> Raw:
+        """The words of both in one message, the calls and the end of the second."""
+        before, after = _message(first).get("content"), _message(second)
+        whole = _with_message(second, after | {"content": _texts(before, after.get("content"))})
+        return whole | {"usage": add_usage(first.get("usage"), second.get("usage"))}
+
+    def usage(self, reply: Raw) -> ReplyUsage:
+        """Prompt tokens include the cached ones."""
+        usage = reply.get("usage")
+        cached = usage_count(usage, "prompt_tokens_details", "cached_tokens")
+        return ReplyUsage(usage_count(usage, "prompt_tokens"), cached, usage_count(usage, "completion_tokens"))
+
+    def stream(self, hidden: Collection[str]) -> ChatStream:
+        """The chunks of one reply."""
+        return ChatStream(hidden)
+
+
+class ChatStream:
+    """Chunks: the first choice is put together, hidden calls are taken out, the last chunks wait for the end."""
+
+    def __init__(self, hidden: Collection[str]) -> None:
+        self._hidden, self._id = frozenset(hidden), None
+        self._shown = 0
+        self._usage: Any = None
+        self.again()
+
+    def again(self) -> None:
+        """Another round: its chunks carry the first one's id."""
+        self._head: Raw = {}
+        self._message: Raw = {"role": "assistant", "content": None}
+        self._calls: dict[int, Raw] = {}
+        self._places: dict[int, int | None] = {}
+        self._finish: Any = None
+        self._held: list[Raw] = []
+        self._round_usage: Any = None
+
+    def feed(self, event: Raw) -> list[Raw]:
+        """A chunk as the client may see it; the end of the reply is held back."""
+        if self._id is None:
+            self._id = event.get("id")
+        self._head = self._head or {key: event[key] for key in ("id", "model", "created") if key in event}
+        if event.get("usage"):
+            self._round_usage = event["usage"]
+            self._usage = add_usage(self._usage, event["usage"])
+        choice = next((choice for choice in dicts_in(event.get("choices")) if not choice.get("index")), None)
+        if choice is None:
+            if dicts_in(event.get("choices")):
+                return [event]
+            self._held.append(event)
+            return []
+        delta = dict_or_empty(choice.get("delta"))
+        self._take(delta)
+        shown = self._seen(event, choice, delta)
+        if choice.get("finish_reason"):
+            self._finish = choice["finish_reason"]
+            self._held += shown
+            return []
+        return shown
+
+    def reply(self) -> Raw:
+        """The completion as if it had come at once."""
+        message = dict(self._message)
+        if self._calls:
+            message["tool_calls"] = [self._calls[index] for index in sorted(self._calls)]
+        choice = {"index": 0, "message": message, "finish_reason": self._finish}
+        return {"object": "chat.completion", **self._head, "choices": [choice], "usage": self._round_usage}
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there was a reason to finish; not everybody who speaks so gives one, so whole calls will do."""
+        return self._finish is not None or all(_is_json(call["function"]["arguments"]) for call in self._calls.values())
+
+    def ending(self) -> list[Raw]:
+        """The last chunks, with the usage of all rounds."""
+        return [
+            chunk | {"usage": self._usage} if chunk.get("usage") and chunk["usage"] != self._usage else chunk
+            for chunk in self._held
+        ]
+
+    def _take(self, delta: Raw) -> None:
+        for key, value in delta.items():
+            if key == "tool_calls":
+                for piece in dicts_in(value):
+                    self._take_call(piece)
+            elif value is not None:
+                self._message[key] = value if key == "role" else _grown(self._message.get(key), value)
+
+    def _take_call(self, piece: Raw) -> None:
+        index = positive_int(piece.get("index"))
+        call = self._calls.setdefault(
+            index, {"id": None, "type": "function", "function": {"name": "", "arguments": ""}}
+        )
+        call |= {key: value for key, value in piece.items() if key not in ("index", "function") and value is not None}
+        function = dict_or_empty(piece.get("function"))
+        for name in ("name", "arguments"):
+            call["function"][name] = _grown(call["function"][name], str(function.get(name) or ""))
+        if index not in self._places and call["function"]["name"]:
+            is_hidden = call["function"]["name"] in self._hidden
+            self._places[index] = None if is_hidden else self._shown
+            self._shown += not is_hidden
+
+    def _seen(self, event: Raw, choice: Raw, delta: Raw) -> list[Raw]:
+        """The chunk without pieces of hidden calls; nothing when it had nothing else."""
+        pieces = dicts_in(delta.get("tool_calls"))
+        kept = []
+        for piece in pieces:
+            place = self._places.get(positive_int(piece.get("index")))
+            if place is not None:
+                kept.append(piece if piece.get("index") == place else piece | {"index": place})
+        unchanged = len(kept) == len(pieces) and all(a is b for a, b in zip(kept, pieces, strict=True))
+        if unchanged and event.get("id") == self._id:
+            return [event]
+        rest = {key: value for key, value in delta.items() if key != "tool_calls"} | (
+            {"tool_calls": kept} if kept else {}
+        )
+        if not choice.get("finish_reason") and not any(value for key, value in rest.items() if key != "role"):
+            return []
+        return [event | {"id": self._id, "choices": [choice | {"delta": rest}]}]
+
+
+def _message(reply: Raw) -> Raw:
+    choices = dicts_in(reply.get("choices"))
+    message = choices[0].get("message") if choices else None
+    return message if isinstance(message, dict) else {}
+
+
+def _with_message(reply: Raw, message: Raw) -> Raw:
+    """The reply with another first message; one without a choice has no place for it."""
+    choices = dicts_in(reply.get("choices"))
+    return reply | {"choices": [choices[0] | {"message": message}, *choices[1:]]} if choices else reply
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _grown(before: Any, piece: Any) -> Any:
+    """What had come, with one more piece of it: texts and lists grow, and a text in a list is a block of it."""
+    if isinstance(before, list) or isinstance(piece, list):
+        return [*_blocks(before), *_blocks(piece)]
+    return before + piece if isinstance(before, str) and isinstance(piece, str) else piece
+
+
+def _blocks(value: Any) -> list[Any]:
+    if isinstance(value, list):
+        return value
+    return [{"type": "text", "text": value}] if value else []
+
+
+def _texts(first: Any, second: Any) -> Any:
+    return first + second if isinstance(first, str) and isinstance(second, str) else second or first

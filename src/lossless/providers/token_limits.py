@@ -1,0 +1,311 @@
+"""Token limits of a request: known context windows, the conversation's share of one, what messages take, too-long
+errors of providers, and recall answers cut to size.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from lossless import formats
+from lossless.context.render import (
+    RECALL_POLICY,
+    encode_for_model,
+    item_json,
+    item_tokens,
+    shorten_message,
+    shorten_text,
+    without_carried,
+)
+from lossless.errors import ArchiveError, NotFound
+from lossless.files.intercept import restore_message
+from lossless.files.vault import payload_reader
+from lossless.formats.reading import is_blob
+from lossless.ingest.window import count_system_head
+from lossless.model.budget import budget_tokens
+from lossless.model.context import framed_tokens
+from lossless.model.tokens import estimate_tokens
+from lossless.recall.tools import TOOLS, openai_tools
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from lossless.engine import Engine
+    from lossless.ingest.run import AppendReport
+    from lossless.model.conversations import Session
+    from lossless.model.messages import Message, StoredMessage
+    from lossless.providers.api import Raw
+    from lossless.recall.calls import ToolCallResult
+
+#: By the beginning of a model's name; the first that fits. Names change faster than this table: say `window=` when
+#: it matters.
+_WINDOWS = (
+    ("gpt-3.5", 16_385),
+    ("gpt-4-32k", 32_768),
+    ("gpt-4-turbo", 128_000),
+    ("gpt-4.1", 1_047_576),
+    ("gpt-4.5", 128_000),
+    ("gpt-4o", 128_000),
+    ("gpt-4", 8_192),
+    ("gpt-5", 400_000),
+    ("o1-mini", 128_000),
+    ("o1", 200_000),
+    ("o3", 200_000),
+    ("o4", 200_000),
+    ("claude", 200_000),
+    ("gemini", 1_048_576),
+    ("deepseek", 128_000),
+    ("mistral-large", 128_000),
+)
+
+
+def known_window(model: str) -> int | None:
+    """The window of a model, from its name; None when nobody knows.
+
+    >>> known_window("gpt-4o-mini"), known_window("anthropic/claude-sonnet-4-5"), known_window("my-own")
+    (128000, 200000, None)
+    """
+    name = model.rsplit("/", 1)[-1].lower()
+    return next((tokens for start, tokens in _WINDOWS if name.startswith(start)), None)
+
+
+_STATUSES = frozenset((400, 413, 422))
+_SIGNS = re.compile(
+    r"prompt is too long|context[ _-]?(?:length|window|limit|size)|too many (?:input )?tokens|input is too long"
+    r"|maximum (?:context|prompt) length|exceeds? the (?:model's )?(?:maximum|limit|context)",
+    re.IGNORECASE,
+)
+#: A prompt that was refused without a count is thought to be so much of the window.
+REFUSED_SHARE = 1.1
+#: So much of an error is read.
+_MOST_CHARS = 4_000
+_N = r"[\d,_]{1,20}"
+#: The provider's count of the prompt, and the window: Anthropic, OpenAI and those that follow it, Google, vLLM and
+#: llama.cpp.
+_COUNTS = tuple(
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        rf"(?P<prompt>{_N}) tokens? > (?P<window>{_N})",
+        rf"maximum context length (?:of this model )?is (?P<window>{_N})[^\n]{{0,80}}?"
+        rf"(?:resulted in|requested(?: about)?|contains?|has) (?:at least )?(?P<prompt>{_N})",
+        rf"context length is (?P<window>{_N}) tokens[^\n]{{0,120}}?(?P<prompt>{_N}) (?:input )?tokens",
+        rf"input token count \(?(?P<prompt>{_N})\)? exceeds the maximum[^\d\n]{{0,60}}\(?(?P<window>{_N})",
+        rf"(?:request|prompt) \(?(?P<prompt>{_N}) tokens\)? exceeds[^\d\n]{{0,60}}\(?(?P<window>{_N})",
+        rf"(?P<prompt>{_N}) (?:input )?tokens?[^\n]{{0,80}}?"
+        rf"(?:exceed\w*|(?:great|larg|long)er than|more than|limit|maximum|window)[^\d\n]{{0,60}}(?P<window>{_N})",
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TooLongError:
+    """A refusal; the provider's count of the prompt and the window that it holds it against, where it says so."""
+
+    prompt: int | None = None
+    window: int | None = None
+
+
+def parse_too_long(answer: str, status: int | None = None) -> TooLongError | None:
+    """What a refusal says when it is about the length of the prompt; else None. A status may be known, or not.
+
+    >>> parse_too_long("prompt is too long: 210,431 tokens > 200,000 maximum", 400)
+    TooLong(prompt=210431, window=200000)
+    """
+    answer = answer[:_MOST_CHARS]
+    if (status is not None and status not in _STATUSES) or not _SIGNS.search(answer):
+        return None
+    for pattern in _COUNTS:
+        if (found := pattern.search(answer)) is not None:
+            prompt, window = (int(re.sub(r"\D", "", found[name]) or 0) for name in ("prompt", "window"))
+            if prompt > window > 0:
+                return TooLongError(prompt, window)
+    return TooLongError()
+
+
+#: Less than one in so many parts of a window is no room for a conversation.
+_LEAST_SHARE = 16
+#: Where there is no room, the reply is thought to get all but one in so many parts, whatever the request says.
+_REPLY_LEAVES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationBudget:
+    """What the conversation gets, and by how much that is more than there is."""
+
+    budget: int
+    over: int = 0
+    why_over: str = ""
+
+
+def conversation_budget(window: int, reply: int = 0, beside: int = 0) -> ConversationBudget:
+    """The room in a window beside the reply and all else that is sent: tools, and what is not in the messages."""
+    left, least = window - reply - beside, max(1, window // _LEAST_SHARE)
+    if left >= least:
+        return ConversationBudget(left)
+    budget = max(window - min(reply, window - window // _REPLY_LEAVES) - beside, least)
+    why = f"tools and system prompt take {beside:,} and the reply may take {reply:,} of {window:,} tokens"
+    return ConversationBudget(budget, budget - left, why)
+
+
+def overhead_tokens(system: str | None = None, tools: Iterable[Any] = ()) -> int:
+    """What a system prompt and the definitions of tools take; a definition is whatever is sent of it, as JSON."""
+    defined = list(tools)
+    size = _tokens(json.dumps(defined, ensure_ascii=False, default=str)) if defined else 0
+    return size + _tokens(system or "")
+
+
+@lru_cache(maxsize=64)
+def _tokens(text: str) -> int:
+    """What a text takes; the same ones are sent with every request."""
+    return max(estimate_tokens(text), budget_tokens(text))
+
+
+def recall_tool_tokens(*, policy: bool = True) -> int:
+    """What the recall tools take, and the policy that tells how to use them."""
+    return overhead_tokens(RECALL_POLICY if policy else "", openai_tools())
+
+
+#: A message that is not stored yet is not shown in fewer tokens than this.
+_SHORTEST = 64
+#: What stands in messages beside words.
+_NAMES = frozenset(
+    ("role", "type", "id", "call_id", "tool_call_id", "tool_use_id", "toolCallId", "status", "signature")
+)
+#: Texts of fewer characters are measured once, as long as they are among so many.
+_SHORT, _REMEMBERED = 4_096, 2_048
+
+
+def window_tokens(window: Iterable[Raw]) -> int:
+    """What a window takes when it is sent, measured message by message."""
+    return sum([message_tokens(message) for message in window])
+
+
+def message_tokens(message: Raw) -> int:
+    """What one message of a window takes."""
+    role, content = message.get("role"), message.get("content")
+    if len(message) == 2 and type(role) is str and type(content) is str and len(content) < _SHORT:
+        return _text_tokens(role, content)
+    message = without_carried(message)
+    text = item_json(message)
+    key = (len(text), hash(text))
+    known = _sizes.get(key)
+    if known is None:
+        while len(_sizes) >= _REMEMBERED:
+            _sizes.pop(next(iter(_sizes)), None)
+        known = _sizes[key] = _dense_tokens(message, item_tokens(message, text))
+    return known
+
+
+def _dense_tokens(message: Raw, tokens: int) -> int:
+    """What a message takes that is so many tokens by its length."""
+    words = "\n".join(_texts(message))
+    by_kind = budget_tokens(words)
+    return tokens if by_kind <= estimate_tokens(words) else max(tokens, framed_tokens(by_kind))
+
+
+def _texts(value: Any, key: str = "") -> Iterator[str]:
+    """All texts of a message but for names, ids and the data of files."""
+    if isinstance(value, str):
+        if key not in _NAMES and not is_blob(value, key):
+            yield value
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield from _texts(item, name)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item, key)
+
+
+#: What messages take, by the length and the hash of their JSON: hosts show the same ones again and again.
+_sizes: dict[tuple[int, int], int] = {}
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _text_tokens(role: str, content: str) -> int:
+    """What a message of one text takes; hosts show the same ones again and again."""
+    message = {"role": role, "content": content}
+    return _dense_tokens(message, item_tokens(message, item_json(message)))
+
+
+def shows_all(engine: Engine, report: AppendReport, window: Sequence[Raw], *, prompts: bool = False) -> bool:
+    """Whether a window that was just stored is all that there is: nothing older, no pins, no focus.
+
+    With `prompts`, its system prompts have to be all there are, too.
+    """
+    archive, id_ = engine.archive, report.conversation_id
+    if id_ is None:
+        return True
+    said = len(window) - len(report.skipped)
+    with archive.reading():
+        if archive.beside.pins(id_) or archive.beside.active_brief(id_) is not None:
+            return False
+        if archive.context.counts(id_) == (said, 0):
+            return True
+        if prompts:
+            return False
+        said -= count_system_head(window)
+        return archive.messages.visible(id_, said + 1) <= said
+
+
+def holds_payload(window: Iterable[Raw], threshold: int) -> bool:
+    """Whether a message is so large that the archive has a reference where the window has the words."""
+    return any(2 * _characters(message) >= threshold <= message_tokens(message) for message in window)
+
+
+def restore_payloads(engine: Engine, stored: StoredMessage) -> Message | None:
+    """A message with its payloads put back; None when it has none, or a file is gone."""
+    archive = engine.archive
+    recipe = archive.files.recipes([stored.id]).get(stored.id)
+    if recipe is None or engine.vault is None:
+        return None
+    try:
+        return restore_message(stored.message, recipe, payload_reader(archive.files, engine.vault), formats.decode)
+    except (NotFound, ArchiveError):
+        return None
+
+
+def shorten_unstored(items: Sequence[Raw], most: int, format: str) -> list[Raw]:
+    """Messages that no archive has yet, in at most `most` tokens if that can be: the longest are shown in part."""
+    found = list(items)
+    length = most // 2
+    while window_tokens(found) > most and length >= _SHORTEST:
+        found = [piece for item in items for piece in _shorter(item, length, format)]
+        length //= 2
+    return found
+
+
+def _shorter(item: Raw, length: int, format: str) -> list[Raw]:
+    if message_tokens(item) <= length:
+        return [item]
+    return encode_for_model(shorten_message(formats.decode(item), None, length, format), format).written.items
+
+
+def _characters(message: Raw) -> int:
+    content = message.get("content")
+    return len(content) if isinstance(content, str) else len(item_json(without_carried(message)))
+
+
+#: The arguments that say how much a tool may return.
+_CAPS = ("tokenCap", "maxTokens")
+_CAPPED = {tool.name: cap for tool in TOOLS for cap in _CAPS if cap in tool.schema["properties"]}
+#: What stands around the words that a tool returns, in tokens.
+_AROUND = 200
+
+
+def recall_text(engine: Engine, session: Session | None, name: str, args: Any, most: int) -> str:
+    """The answer of a recall tool in at most about `most` tokens: with a cursor where the tool has pages."""
+    return recall_result(engine, session, name, args, most).text
+
+
+def recall_result(engine: Engine, session: Session | None, name: str, args: Any, most: int) -> ToolCallResult:
+    """The same with what programs want to know of it."""
+    if (cap := _CAPPED.get(name)) is not None and isinstance(args, dict):
+        asked = args.get(cap)
+        if not isinstance(asked, int) or asked > most - _AROUND:
+            args = args | {cap: max(most - _AROUND, 1)}
+    found = engine.tools.run(name, args, session=session)
+    is_short = estimate_tokens(found.text) <= most
+    return found if is_short else replace(found, text=shorten_text(found.text, most))

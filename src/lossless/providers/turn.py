@@ -1,0 +1,529 @@
+"""One turn with a provider: the request is stored and made to fit, recall calls are answered, the reply is stored.
+
+With the history `append` a request brings only what is new, and one that is sent again is recognised.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from lossless.context.render import RECALL_POLICY
+from lossless.errors import BadInput, BadMessage, NotFound
+from lossless.ingest import events as incoming
+from lossless.ingest.events import mask_items
+from lossless.ingest.match import overlap
+from lossless.ingest.plan import IngestPlan
+from lossless.ingest.run import write_plan
+from lossless.ingest.window import count_system_head
+from lossless.maintenance.engine_parts import model_name
+from lossless.model.messages import ModelIdentity
+from lossless.providers.api import Raw, dicts_in, text_of
+from lossless.providers.token_limits import (
+    REFUSED_SHARE,
+    ConversationBudget,
+    conversation_budget,
+    holds_payload,
+    known_window,
+    overhead_tokens,
+    parse_too_long,
+    recall_text,
+    shows_all,
+    window_tokens,
+)
+from lossless.recall.tools import TOOLS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lossless.context.run import Assembled
+    from lossless.engine import Engine
+    from lossless.ingest.events import Event
+    from lossless.ingest.run import AppendReport
+    from lossless.model.budget import HistoryBudget
+    from lossless.model.conversations import Conversation, Session
+    from lossless.model.records import TailRow
+    from lossless.providers.api import ProviderAPI, ReplyEvents, RequestedCall
+    from lossless.store.archive import Archive
+
+#: What the messages of a request are: all that the model shall know of, or what is new.
+History: TypeAlias = Literal["window", "append"]
+#: A reply has not more rows than this.
+_REPLY_ROWS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class AlreadyStored:
+    """How many messages of a request are stored already, and the rows of the reply to them that nobody has got."""
+
+    count: int = 0
+    lost: tuple[int, ...] = ()
+
+
+def append_new(engine: Engine, session: Session, window: Sequence[Raw]) -> AppendReport:
+    """Store what a request adds; its system prompt is the conversation's from now on.
+
+    Of a request that is sent again nothing is stored, and the reply that was lost leaves the context.
+    """
+    head = count_system_head(window)
+    prompts, said = window[:head], window[head:]
+    events, _ = incoming.read_events(said)
+    if not events:
+        raise BadInput("the request has no new message, and with the history `append` that is what it is for")
+    archive = engine.archive
+    with archive.writing():
+        if prompts:
+            engine.sync(session, prompts)
+        found = archive.conversations.find(session)
+        if found is not None:
+            events, _ = incoming.read_events(mask_items(archive, found.id, said))
+        known = AlreadyStored() if found is None else find_already_stored(archive, found.id, events)
+        start = events[known.count - 1].index + 1 if known.count else 0
+        report = engine.append(session, said[start:])
+        if known.lost and report.conversation is not None:
+            taken_back = IngestPlan(abandoned=known.lost, cause="branch")
+            write_plan(archive, report.conversation, taken_back, None, engine.loop.clock())
+    return report
+
+
+def mark_cut_off(engine: Engine, session: Session, message_id: int) -> None:
+    """Remember that nobody got to the end of the reply that begins with this message."""
+    engine.append(session, (), key=_cut_off(message_id))
+
+
+def find_already_stored(archive: Archive, conversation_id: int, events: Sequence[Event]) -> AlreadyStored:
+    """What of a request is stored: as many messages as it begins with and the conversation ends with.
+
+    A reply may stand behind them if it was cut off, or if they hold the result of a tool: no call is answered twice.
+    """
+    rows = archive.messages.tail(conversation_id, len(events) + _REPLY_ROWS)
+    if count := _overlap(rows, events):
+        return AlreadyStored(count)
+    for place in range(len(rows) - 1, 0, -1):
+        if rows[place].role != "assistant":
+            break
+        count = _overlap(rows[:place], events)
+        lost = tuple(row.id for row in rows[place:])
+        is_cut_off = bool(count) and archive.ingest.has_key(conversation_id, _cut_off(lost[0]))
+        if is_cut_off or (count and _is_answered(archive, events[:count], lost)):
+            return AlreadyStored(count, lost)
+    return AlreadyStored()
+
+
+def _overlap(rows: Sequence[TailRow], events: Sequence[Event]) -> int:
+    """The most messages that these rows end with and a request begins with."""
+    return overlap([event.fingerprint for event in events], [row.fingerprint for row in rows])[0]
+
+
+def _is_answered(archive: Archive, events: Iterable[Event], reply: Sequence[int]) -> bool:
+    """Whether there are results of tools among some messages, for calls that the reply to them does not make anew."""
+    results = {part.call_id for event in events for part in event.message.tool_results} - {None}
+    again = {part.id for stored in archive.messages.many(reply) for part in stored.message.tool_calls}
+    return bool(results) and results.isdisjoint(again)
+
+
+def _cut_off(message_id: int) -> str:
+    return f"cut off: {message_id}"
+
+
+#: When a model gets the recall tools from us: whenever its prompt does not show everything, in every request, never.
+RecallTools: TypeAlias = Literal["auto", "always", "never"]
+_OURS = frozenset(tool.name for tool in TOOLS)
+#: So often a turn's recall calls are answered; then the model is told to come to an end.
+_ROUNDS, _LAST_ROUND = 8, 10
+#: An answer that would have to be shorter is none.
+_LEAST_ANSWER = 128
+_ENOUGH = "No more recall in this turn: answer with what you have."
+#: What is so many tokens by its length has at most so many times as many.
+_DENSEST = 4
+#: With fewer than one in so many parts of the window left, a model gets no tools from us unless it shall always.
+_TOOLS_LEAVE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRecorder:
+    """Whose turns these are, and how they are kept."""
+
+    engine: Engine
+    session: Session
+    dialect: ProviderAPI
+    provider: str = "openai"
+    #: The model's window in tokens; else by its name, else the setting `defaultTokenBudget`.
+    window: int | None = None
+    tools: RecallTools = "auto"
+    history: History = "window"
+
+    def turn(self, body: Raw, most_tokens: int | None = None) -> Turn:
+        """Keep what a request says, and make it fit. It has not more than `most_tokens`, if somebody has counted."""
+        turn = Turn(self, body, most_tokens=most_tokens)
+        turn.open()
+        return turn
+
+    def room(self, body: Raw, beside: int) -> ConversationBudget:
+        """What of the model's window is left for the conversation, beside so many tokens of other things."""
+        return conversation_budget(self.size(body), self.reply(body), beside)
+
+    def reply(self, body: Raw) -> int:
+        """What of the window is kept for the reply: what replies have needed, never more than the request allows."""
+        return self.engine.host.reply_reserve(self.session, self.size(body), self.dialect.most_output(body))
+
+    def size(self, body: Raw) -> int:
+        """The model's window."""
+        return self.window or known_window(str(body.get("model"))) or self.engine.settings.default_token_budget
+
+    def leaves_enough(self, body: Raw, beside: int) -> bool:
+        """Whether so many tokens of other things leave the conversation a fair share of the window."""
+        return self.room(body, beside).budget >= self.size(body) // _TOOLS_LEAVE
+
+
+@dataclass(slots=True)
+class Turn:
+    """A request on its way. Send `body`; then `take` the reply, or `feed` its stream and call `end`."""
+
+    keeping: TurnRecorder
+    #: What to send now.
+    body: Raw
+    #: Whether the messages are not the client's own any more.
+    is_assembled: bool = False
+    #: Whether there is more to recall than they show.
+    is_partial: bool = False
+    #: Why nothing is kept of this turn, when nothing is.
+    not_kept: str | None = None
+    hidden: frozenset[str] = frozenset()
+    #: More than the request has, when that is known without looking at each message.
+    most_tokens: int | None = None
+    budget: int = 0
+    window: list[Raw] = field(default_factory=list)
+    rounds: int = 0
+    #: The messages that the model sees in part, or as a reference to a file, by id.
+    shortened: tuple[str, ...] = ()
+    #: By how many tokens the request is larger than the window, and why that could not be helped.
+    over: int = 0
+    why_over: str = ""
+    stream: ReplyEvents = field(init=False)
+    _whole: Raw | None = None
+    #: What came; what is sent of it; the same with what was recalled; and the recall tools that go with it.
+    _asked: Raw = field(default_factory=dict)
+    _base: Raw = field(default_factory=dict)
+    _bare: Raw = field(default_factory=dict)
+    _tools: tuple[Raw, ...] = ()
+    #: Replies that asked for recall, and what they were answered.
+    _recalled: list[tuple[Raw, list[tuple[RequestedCall, str]]]] = field(default_factory=list)
+    #: What is sent besides the conversation, in tokens.
+    _overhead: int = 0
+    #: Of the window: its size, what is kept for the reply, and what is sent beside the conversation, recall tools too.
+    _window_size: int = 0
+    _reply: int = 0
+    _beside: int = 0
+    #: Whether the model has the recall tools, or will have them if it needs them.
+    _may_recall: bool = True
+    #: Whether it was sent once more with less, as the provider refused it as too long.
+    _was_refused: bool = False
+    #: Whether the archive has counted what is sent: not when it has a reference where these words are.
+    _is_counted: bool = True
+    #: The reply's messages, once it is kept.
+    _kept: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        self.stream = self.keeping.dialect.stream(())
+        self._asked = self._base = self._bare = self.body
+
+    def open(self) -> None:
+        """Store what the request says, and put together what the model shall see."""
+        keeping, dialect = self.keeping, self.keeping.dialect
+        self.window = dialect.window(self.body)
+        tools, ours = _recall(type(dialect), frozenset(_OURS & dialect.tool_names(self.body)))
+        self._overhead = overhead_tokens(tools=dicts_in(self.body.get("tools")))
+        may_add = keeping.tools != "never" and dialect.may_call(self.body) and bool(tools)
+        if keeping.tools == "auto":
+            may_add = may_add and keeping.leaves_enough(self.body, self._overhead + ours)
+        ours = ours if may_add else 0
+        there = keeping.room(self.body, self._overhead + ours)
+        self.budget, self._beside = there.budget, self._overhead + ours
+        self._window_size, self._reply, self._may_recall = keeping.size(self.body), keeping.reply(self.body), may_add
+        try:
+            report = self._store()
+        except BadMessage as error:
+            self.not_kept = str(error)
+            return
+        self.not_kept = _why_not(report)
+        if self.not_kept is not None or dialect.knows_history(self.body):
+            return
+        self._fit(report)
+        if may_add and (self.is_partial or keeping.tools == "always"):
+            self._tools, self._overhead = tools, self._overhead + ours
+            self.hidden = frozenset(name for tool in tools for name in dialect.tool_names({"tools": [tool]}))
+            self.stream = dialect.stream(self.hidden)
+        else:
+            there = keeping.room(self.body, self._overhead)
+        self._tell(there)
+        self._with_recall()
+
+    def _with_recall(self) -> None:
+        """Send what is to be sent, with the tools if there are some."""
+        dialect, bare = self.keeping.dialect, self._bare
+        body = dialect.with_recall(bare, RECALL_POLICY, self._tools) if self._tools else bare
+        self.body = self._with_room_for_reply(body)
+
+    def _with_room_for_reply(self, body: Raw) -> Raw:
+        """Ask for no longer a reply than the window has room for: providers refuse what could become too long."""
+        dialect, asked = self.keeping.dialect, self.keeping.dialect.most_output(body)
+        most = self.most_tokens
+        if not asked or (most is not None and _DENSEST * most + asked + self._beside <= self._window_size // 2):
+            return body
+        history = self._history(self.keeping.session)
+        sent = int((window_tokens(dialect.window(body)) + self._beside) * history.factor) + history.frame
+        left = max(self._window_size - sent, self._reply)
+        return body if asked <= left else dialect.with_most_output(body, left)
+
+    def _fit(self, report: AppendReport) -> None:
+        """Send the window as it came while it fits and shows everything, else what was put together."""
+        engine, appends = self.keeping.engine, self.keeping.history == "append"
+        is_all = shows_all(engine, report, self.window, prompts=appends) and self._has_room(report)
+        made = None if is_all else self._assemble()
+        count = len(self.window) - len(report.skipped)
+        if made is None or (_is_whole(made, count) and self._has_room(report)):
+            self._is_counted = not self._holds_payload()
+            return
+        self._show(made)
+        id_ = report.conversation_id
+        self.is_partial = not appends or id_ is None or not _is_complete(made, engine.archive.context.counts(id_))
+
+    def _show(self, made: Assembled) -> None:
+        """Send this prompt instead of the client's own messages."""
+        system = made.system if self.keeping.history == "append" else ""
+        self._base = self._bare = self.keeping.dialect.with_window(self._asked, made.messages, system)
+        self.is_assembled, self.shortened = True, made.receipt.shortened
+        self.over, self.why_over = made.receipt.over, made.receipt.why_over
+
+    def _tell(self, there: ConversationBudget) -> None:
+        """Say what could not be helped: there was not even this much room."""
+        if there.over:
+            self.over += there.over
+            self.why_over = "; ".join(filter(None, (there.why_over, self.why_over)))
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What somebody should know about this call."""
+        kept = () if self.not_kept is None else (f"not kept: {self.not_kept}",)
+        return kept if not self.over else (*kept, f"{self.over:,} tokens over the window: {self.why_over}")
+
+    def take(self, reply: Raw) -> Raw | None:
+        """The reply for the client, kept; None when `body` has to be sent once more."""
+        dialect = self.keeping.dialect
+        calls = dialect.calls(reply)
+        ours = [call for call in calls if call.name in self.hidden]
+        shown = dialect.without_calls(reply, self.hidden) if ours else reply
+        self._whole = shown if self._whole is None else dialect.joined(self._whole, shown)
+        if ours and len(ours) == len(calls) and self.rounds < _LAST_ROUND:
+            self.rounds += 1
+            self._go_on(reply, ours)
+            return None
+        self._record(reply)
+        return self._whole
+
+    def refused(self, status: int, answer: str) -> bool:
+        """Whether a provider refused the request as too long and `body`, with less in it, is worth one more try."""
+        found = parse_too_long(answer, status)
+        if (
+            found is None
+            or self._was_refused
+            or self.not_kept is not None
+            or self.keeping.dialect.knows_history(self._asked)
+        ):
+            return False
+        self._was_refused = True
+        window = min(found.window or self._window_size, self._window_size)
+        counted = found.prompt or int(window * REFUSED_SHARE)
+        engine, session = self.keeping.engine, self.keeping.session
+        sent = window_tokens(self.keeping.dialect.window(self._bare))
+        engine.host.refused(
+            session, prompt_tokens=counted, sent=sent, budget=window, model=self._identity(), beside=self._beside
+        )
+        self._window_size = window
+        self._store()
+        made = self._assemble()
+        if made is None or window_tokens(made.messages) >= sent:
+            return False
+        self._show(made)
+        for reply, answers in self._recalled:
+            self._bare = self.keeping.dialect.answered(self._bare, reply, answers)
+        self._with_recall()
+        return True
+
+    def feed(self, event: Raw) -> list[Raw]:
+        """The events to pass on for one that came."""
+        return self.stream.feed(event)
+
+    def end(self) -> list[Raw] | None:
+        """The last events of the stream, its reply kept; None when `body` has to be sent once more."""
+        if not self.stream.is_over:
+            self.broken()
+        elif self.take(self.stream.reply()) is None:
+            self.stream.again()
+            return None
+        return self.stream.ending()
+
+    def broken(self) -> None:
+        """Keep what had come of a stream that broke off, or was not read to its end."""
+        keeping = self.keeping
+        if self._kept is None:
+            self._keep_rest()
+        if self._kept and keeping.history == "append":
+            mark_cut_off(keeping.engine, keeping.session, self._kept[0])
+
+    def _keep_rest(self) -> None:
+        dialect = self.keeping.dialect
+        rest = dialect.without_calls(self.stream.reply(), {call.name for call in dialect.calls(self.stream.reply())})
+        self._whole = rest if self._whole is None else dialect.joined(self._whole, rest)
+        if dialect.said(self._whole):
+            self._record(rest)
+
+    def _store(self) -> AppendReport:
+        keeping = self.keeping
+        if keeping.dialect.knows_history(self.body):
+            return keeping.engine.append(keeping.session, self.window)
+        engine, session, window = keeping.engine, keeping.session, self.window
+        appends = keeping.history == "append"
+        report = append_new(engine, session, window) if appends else engine.sync(session, window, whole=True)
+        id_ = report.conversation_id
+        if id_ is not None and engine.archive.context_budget(id_) > self._capacity(session):  # fold before, not after
+            new, shown = ((), None) if appends else (None, window)
+            engine.after_turn(
+                session,
+                new_messages=new,
+                window=shown,
+                whole=not appends,
+                budget=self._window_size,
+                beside=self._beside,
+                reply=self._reply,
+                model=model_name(self._identity()),
+            )
+        return report
+
+    def _has_room(self, report: AppendReport) -> bool:
+        """Whether the client's own window fits, as it would be sent."""
+        there = self._capacity(report.conversation or self.keeping.session)
+        if self.most_tokens is not None and _DENSEST * self.most_tokens + len(self.window) <= there:
+            return True
+        return window_tokens(self.window) <= there
+
+    def _capacity(self, who: Session | Conversation) -> int:
+        return self._history(who).tokens
+
+    def _history(self, who: Session | Conversation) -> HistoryBudget:
+        return self.keeping.engine.host.history_budget(
+            who, budget=self._window_size, model=self._identity(), beside=self._beside, reply=self._reply
+        )
+
+    def _holds_payload(self) -> bool:
+        threshold = self.keeping.engine.settings.large_file_threshold_tokens
+        return (self.most_tokens is None or self.most_tokens >= threshold) and holds_payload(self.window, threshold)
+
+    def _assemble(self, more: int = 0) -> Assembled | None:
+        """The prompt with room for so many tokens more."""
+        try:
+            return self._put_together(more)
+        except NotFound:
+            return None
+
+    def _put_together(self, more: int) -> Assembled:
+        keeping, last = self.keeping, self.window[-1] if self.window else {}
+        user = next((m for m in reversed(self.window) if m.get("role") == "user"), {})
+        return keeping.engine.assemble(
+            keeping.session,
+            budget=self._window_size,
+            beside=self._beside + more,
+            reply=self._reply,
+            recall=self._may_recall or bool(_OURS & keeping.dialect.tool_names(self._asked)),
+            prompt=text_of(user.get("content")) or None,
+            format=keeping.dialect.format,
+            model=self._identity(),
+            allow_trailing_assistant=last.get("role") == "assistant",
+            fold=True,
+        )
+
+    def _identity(self) -> ModelIdentity:
+        keeping, name = self.keeping, str(self.body.get("model") or "unknown")
+        model = name.encode("utf-8", "replace").decode()  # half a surrogate pair names nothing
+        return ModelIdentity(keeping.provider, keeping.dialect.format, model)
+
+    def _go_on(self, reply: Raw, calls: list[RequestedCall]) -> None:
+        """Answer recall calls and ask again; what is older makes room for the answers."""
+        dialect = self.keeping.dialect
+        self._recalled.append((reply, [(call, self._answer(call, len(calls))) for call in calls]))
+        self._bare = dialect.answered(self._bare, *self._recalled[-1])
+        capacity, size = self._capacity(self.keeping.session), window_tokens(dialect.window(self._bare))
+        if size > capacity:
+            self._assembled_for(size - window_tokens(dialect.window(self._base)))
+        self._with_recall()
+
+    def _assembled_for(self, more: int) -> None:
+        """Put the prompt together anew, with less of the past, and with the answers that it has got."""
+        made = self._assemble(more)
+        if made is not None:
+            self._show(made)
+            for reply, answers in self._recalled:
+                self._bare = self.keeping.dialect.answered(self._bare, reply, answers)
+
+    def _answer(self, call: RequestedCall, count: int) -> str:
+        if self.rounds > _ROUNDS:
+            return _ENOUGH
+        given = sum(window_tokens([{"text": text}]) for _, answers in self._recalled for _, text in answers)
+        most = (self.budget // 2 - given) // count
+        if most < _LEAST_ANSWER:
+            return _ENOUGH
+        return recall_text(self.keeping.engine, self.keeping.session, call.name, call.arguments, most)
+
+    def _record(self, reply: Raw) -> None:
+        """Store what the client gets to see, with what the provider counted for the last round."""
+        keeping, dialect = self.keeping, self.keeping.dialect
+        if self.not_kept is not None or self._whole is None:
+            return
+        said, usage, identity = dialect.said(self._whole), dialect.usage(reply), self._identity()
+        prompt = usage.prompt if not self.rounds else 0
+        counted = {"prompt_tokens": prompt, "cached_tokens": usage.cached} if prompt > 0 else {}
+        counted["output_tokens"] = usage.output
+        is_added = keeping.history == "append" or dialect.knows_history(self.body)
+        report = keeping.engine.after_turn(
+            keeping.session,
+            new_messages=said if is_added else None,
+            window=None if is_added else [*self.window, *said],
+            whole=not is_added,
+            budget=self._window_size,
+            beside=self._overhead,
+            reply=self._reply,
+            usage=counted if self._is_counted else None,
+            observed_tokens=prompt if prompt > 0 and not self._is_counted else None,
+            model=model_name(identity),
+        )
+        self._kept = report.append.message_ids
+
+
+def _why_not(report: AppendReport) -> str | None:
+    if report.blocked is not None:
+        return report.blocked
+    return "nothing of this session is kept" if report.conversation_id is None else None
+
+
+def _is_whole(made: Assembled, count: int) -> bool:
+    """Whether the prompt is the client's own window, message by message: then it is sent as it came."""
+    receipt = made.receipt
+    only_messages = all(form == "verbatim" and not id_.startswith("sum_") for id_, form in receipt.included)
+    beside = receipt.tokens_by_kind.get("pins and focus", 0) + receipt.tokens_by_kind.get("cue", 0)
+    return only_messages and not receipt.left_out and not beside and len(receipt.included) == count
+
+
+def _is_complete(made: Assembled, counts: tuple[int, int]) -> bool:
+    """Whether the prompt shows, word for word, all the messages of a context that has so many, and summaries."""
+    verbatim = sum(form == "verbatim" for _, form in made.receipt.included)
+    return counts == (verbatim, 0)
+
+
+@lru_cache(maxsize=64)
+def _recall(kind: type[ProviderAPI], brought: frozenset[str]) -> tuple[tuple[Raw, ...], int]:
+    """The recall tools but for names that a client brought itself, and what they take with the policy."""
+    dialect = kind()
+    tools = [tool for tool in dialect.tools() if not dialect.tool_names({"tools": [tool]}) & brought]
+    return tuple(tools), overhead_tokens(RECALL_POLICY, tools)

@@ -1,0 +1,547 @@
+"""What recall returns and how it reads: hits, ids, cursors, message text, and the limits on length."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from lossless.errors import BadInput
+from lossless.model.messages import File, Opaque, Reasoning, Text, ToolCall, ToolResult
+from lossless.model.records import SearchPlace
+from lossless.model.times import row_time
+from lossless.model.tokens import cut_to_tokens, estimate_tokens
+from lossless.recall.rank import ELLIPSIS, SNIPPET_CHARS, best_window
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from datetime import datetime
+
+    from lossless.model.messages import Json, Message, Part, StoredMessage
+    from lossless.recall.query import TermFinder
+    from lossless.recall.scope import GrepRequest, HitKind, Scope
+
+#: The longest text that a tool returns, and what of it is left for everything but the content.
+MAX_RESULT_CHARS = 40_000
+MAX_CONTENT_CHARS = 36_000
+#: A cut moves back to the end of a line when at most this share of the text is lost to the next page.
+_SLACK = 0.2
+_WORD = 32
+
+
+@dataclass(frozen=True, slots=True)
+class TextBudget:
+    """Tokens and characters that are left."""
+
+    tokens: int
+    chars: int = MAX_CONTENT_CHARS
+
+    def holds(self, chars: int, tokens: int) -> bool:
+        """Whether a text of this size fits."""
+        return chars <= self.chars and tokens <= self.tokens
+
+    def less(self, chars: int, tokens: int) -> TextBudget:
+        """What is left after a text of this size."""
+        return TextBudget(self.tokens - tokens, self.chars - chars)
+
+    def head(self, text: str) -> str:
+        """The beginning of a text that fits, up to the end of a line or of a word where that costs little."""
+        fitting = cut_to_tokens(text[: max(0, self.chars)], self.tokens)
+        if len(fitting) == len(text):
+            return fitting
+        line = fitting.rfind("\n") + 1
+        if line > len(fitting) * (1 - _SLACK):
+            return fitting[:line]
+        return fitting[: fitting.rfind(" ", -_WORD) + 1] or fitting
+
+    def tail(self, text: str) -> str:
+        """The end of a text that fits."""
+        start = max(0, len(text) - max(0, self.chars), len(text) - 4 * max(0, self.tokens))
+        low, high = start, len(text)
+        while low < high:
+            middle = (low + high) // 2
+            if estimate_tokens(text[middle:]) <= self.tokens:
+                high = middle
+            else:
+                low = middle + 1
+        return text[low:]
+
+
+_VERSION = 1
+_BAD = "the cursor cannot be used; take one from an earlier result, whole, or begin again without it"
+_MAX_CHARS = 8_000
+
+
+def encode_cursor(resource: str, fields: dict[str, Any]) -> str:
+    """The word for a place."""
+    body = json.dumps({"v": _VERSION, "r": resource} | fields, separators=(",", ":"))
+    return base64.urlsafe_b64encode(body.encode()).decode().rstrip("=")
+
+
+def decode_cursor(resource: str, word: str, kinds: dict[str, type]) -> dict[str, Any]:
+    """The fields of a cursor, each of the kind that it should be; `BadInput` when it is none of this resource's."""
+    word = word.strip()
+    if len(word) > _MAX_CHARS:
+        raise BadInput(_BAD)
+    try:
+        fields = json.loads(base64.b64decode(word + "=" * (-len(word) % 4), altchars=b"-_", validate=True))
+    except (ValueError, binascii.Error, RecursionError):
+        raise BadInput(_BAD) from None
+    if not isinstance(fields, dict) or fields.get("v") != _VERSION or fields.get("r") != resource:
+        raise BadInput(_BAD)
+    if any(type(fields.get(name)) is not kind for name, kind in kinds.items()):
+        raise BadInput(_BAD)
+    return fields
+
+
+def bad_cursor() -> BadInput:
+    """The error for a cursor whose place is not there."""
+    return BadInput(_BAD)
+
+
+#: The hint of a search that found nothing and has no better reason.
+NOTHING_FOUND_HINT = "Nothing in scope holds this."
+_LARGEST = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """A piece of a text on one line, and the matches in it."""
+
+    text: str
+    matches: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit:
+    """A message, a summary or a place in a file."""
+
+    id: int | str
+    kind: HitKind
+    conversation_id: int
+    #: Its place in the conversation; None for what is no message.
+    seq: int | None
+    #: Comparable within one search only; 0 in searches that do not rank.
+    score: float
+    snippet: str
+    created_at: datetime
+    role: str | None = None
+    #: 0 for a leaf; None for what is no summary.
+    depth: int | None = None
+    #: The leaf that covers a message, where there is one.
+    summary_id: str | None = None
+    #: Where in the snippet the words stand; none when only the messages beside it have them.
+    matches: tuple[tuple[int, int], ...] = ()
+    #: Of a file: its name, and the line and byte of the match.
+    name: str | None = None
+    line: int | None = None
+    offset: int | None = None
+    #: Where the words stand only in a version of the message: `earlier` or `lesser`.
+    version: str | None = None
+
+    @property
+    def reference(self) -> str:
+        """The name under which it can be opened."""
+        return f"msg#{self.id}" if self.kind == "message" else str(self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchStart:
+    """Where the next page begins: behind so many ranked hits, or behind a place in the order newest first."""
+
+    offset: int = 0
+    place: SearchPlace | None = None
+    #: Whether the letters are looked for as they are, instead of words.
+    is_scan: bool = False
+    #: Whether one of the words is enough.
+    is_any: bool = False
+    #: Whether only versions are left, behind so many of them.
+    is_version: bool = False
+
+    @property
+    def cursor(self) -> str:
+        """As an opaque word."""
+        at, what, id_ = self.place or (0, "", 0)
+        fields = {"o": self.offset, "a": at, "w": what, "i": id_, "s": self.is_scan, "y": self.is_any}
+        fields |= {"v": True} if self.is_version else {}
+        return encode_cursor("grep", fields)
+
+
+def start_from_cursor(cursor: str) -> SearchStart:
+    """The place that a cursor means; `BadInput` when it is none of a search."""
+    fields = decode_cursor("grep", cursor, {"o": int, "a": int, "w": str, "s": bool, "y": bool})
+    what, id_ = fields["w"], fields.get("i")
+    if not 0 <= fields["o"] < _LARGEST or abs(fields["a"]) >= _LARGEST:
+        raise bad_cursor()
+    if not what:
+        return SearchStart(fields["o"], None, fields["s"], fields["y"], fields.get("v") is True)
+    if what == "message" and type(id_) is int and 0 < id_ < _LARGEST:
+        place = SearchPlace(fields["a"], "message", id_)
+    elif what == "summary" and isinstance(id_, str):
+        place = SearchPlace(fields["a"], "summary", id_)
+    else:
+        raise bad_cursor()
+    return SearchStart(fields["o"], place, fields["s"], fields["y"])
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """What a search found, best or newest first; `str()` of it is the text that an agent reads."""
+
+    request: GrepRequest
+    scope: Scope
+    hits: tuple[SearchHit, ...] = ()
+    #: How many match, as far as they were counted; what stands beside them is not counted.
+    total: int = 0
+    #: What the caller should know about how the pattern was read, or what was left out.
+    hint: str | None = None
+    #: Whether there is more than is shown, or not everything was looked at.
+    truncated: bool = False
+    next: SearchStart | None = None
+    #: The summaries above the hits: when what they cover was said.
+    spans: dict[str, tuple[datetime | None, datetime | None]] = field(default_factory=dict)
+
+    @property
+    def cursor(self) -> str | None:
+        """Where the rest is, when there is a rest."""
+        return None if self.next is None else self.next.cursor
+
+    def __str__(self) -> str:
+
+        return render_search_result(self)
+
+
+def best_snippet(
+    text: str, finder: TermFinder, weights: Sequence[float] | None = None, size: int = SNIPPET_CHARS
+) -> Snippet:
+    """The part of a text that shows best why it was found."""
+    window = best_window(text, finder, size, weights)
+    return on_one_line(text, window.start, window.end, window.matches)
+
+
+def snippet_around(text: str, start: int, end: int, size: int = SNIPPET_CHARS) -> Snippet:
+    """A match with what stands around it; a long match is cut."""
+    length = min(end - start, size)
+    first = max(0, min(start - (size - length) // 3, len(text) - size))
+    last = min(len(text), first + size)
+    if 0 < first < start and not text[first - 1].isspace():
+        blank = text.find(" ", first, min(start, first + 24))
+        first = blank + 1 if blank >= 0 else first
+    return on_one_line(text, first, last, ((start, min(end, last)),))
+
+
+def on_one_line(text: str, first: int, last: int, matches: Sequence[tuple[int, int]]) -> Snippet:
+    """A window of a text with white space as single blanks, and an ellipsis where text was left out."""
+    before = ELLIPSIS if text[:first].strip() else ""
+    after = ELLIPSIS if text[last:].strip() else ""
+    shown = " ".join(text[first:last].split())
+    spots = []
+    for start, end in matches:
+        head = " ".join(text[first:start].split())
+        at = len(head) + (1 if head and text[start - 1].isspace() else 0)
+        length = len(" ".join(text[start:end].split()))
+        spots.append((len(before) + at, len(before) + min(at + length, len(shown))))
+    return Snippet(f"{before}{shown}{after}", tuple(spots))
+
+
+_REASONING_TYPES = frozenset({"thinking", "redacted_thinking", "reasoning", "think"})
+
+
+def message_text(message: Message) -> str:
+    """The words of a message, its tool calls and their results, in the order of its parts.
+
+    Reasoning is left out. A block that no codec knows is shown as its JSON.
+    """
+    if not message.parts:
+        return message.content
+    texts = [text for part in message.parts if (text := _part_text(part))]
+    if message.content.strip() and not any(isinstance(part, Text | ToolResult) for part in message.parts):
+        texts.insert(0, message.content)
+    return "\n".join(texts)
+
+
+def part_label(part: Part) -> str:
+    """What a part is, in a few words.
+
+    >>> part_label(ToolCall("call_1", "read", {"path": "a.py"}))
+    'tool call read (call_1)'
+    """
+    match part:
+        case Text(text):
+            return f"text, {len(text):,} characters"
+        case Reasoning():
+            return "reasoning, not shown"
+        case ToolCall(id_, name, _):
+            return f"tool call {name}{f' ({id_})' if id_ else ''}"
+        case ToolResult(call_id, name, text, is_error):
+            failed = ", failed" if is_error else ""
+            return (
+                f"tool result {name or 'unnamed'}{f' ({call_id})' if call_id else ''}{failed}, {len(text):,} characters"
+            )
+        case File(_, mime, name):
+            return f"file {name or 'unnamed'} ({mime or 'unknown type'})"
+        case Opaque(_, type_):
+            return f"{type_} block"
+
+
+def message_header(stored: StoredMessage) -> str:
+    """The line over a message: how it is named, who said it, when.
+
+    >>> from lossless.model.messages import Message, StoredMessage
+    >>> from datetime import UTC, datetime
+    >>> message_header(StoredMessage(12, 1, 7, Message("user", "hi"), datetime(2026, 1, 5, 9, tzinfo=UTC)))
+    '[msg#12 | user | 2026-01-05 09:00:00Z]'
+    """
+    return f"[msg#{stored.id} | {stored.message.role} | {format_moment(stored.created_at)}]"
+
+
+def format_moment(at: datetime | None) -> str:
+    """A time to the second, in UTC; `undated` when it is not known."""
+    return "undated" if at is None else f"{row_time(at)}Z"
+
+
+def format_span(earliest: datetime | None, latest: datetime | None) -> str:
+    """A range of time in the form of ids and tables, without blanks.
+
+    >>> format_span(None, None)
+    'unknown'
+    """
+    if earliest is not None and latest is not None:
+        return f"{row_time(earliest, 'T')}Z..{row_time(latest, 'T')}Z"
+    known = earliest or latest
+    return "unknown" if known is None else f"{row_time(known, 'T')}Z"
+
+
+def _part_text(part: Part) -> str:
+    match part:
+        case Text(text):
+            return text
+        case Reasoning():
+            return ""
+        case ToolCall(_, name, input_):
+            return f"Tool call ({name}): {_json(input_)}"
+        case ToolResult(_, name, text, is_error):
+            label = ", ".join(filter(None, (name, "failed" if is_error else "")))
+            return f"Tool result{f' ({label})' if label else ''}: {text}"
+        case File(_, mime, name):
+            return f"[{name or 'file'} ({mime or 'unknown type'})]"
+        case Opaque(raw, type_):
+            return "" if type_ in _REASONING_TYPES else _json(raw)
+
+
+def _json(value: Json) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+_OPENING = (
+    "Open a hit with lcm_describe (id: msg#… shows the whole message, sum_… the summary, file_… the file); "
+    "read around it with lcm_expand or lcm_expand_query."
+)
+_UNCOVERED = "### Not summarised"
+_FILES = "### Files"
+_ROOM_FOR_END = 600
+
+
+def render_search_result(found: SearchResult) -> str:
+    """The findings as Markdown: what was asked, then one line a hit with its id, its speaker and its time."""
+    lines = _result_head(found)
+    room = MAX_RESULT_CHARS - _ROOM_FOR_END - sum(len(line) + 1 for line in lines)
+    shown = 0
+    for title, hits in _hit_groups(found):
+        block = [title, *(_hit_line(hit) for hit in hits)] if title else [_hit_line(hit) for hit in hits]
+        for n, line in enumerate(block):
+            if len(line) + 1 > room:
+                lines.append(f"(truncated: {shown} of {len(found.hits)} hits fit)")
+                return "\n".join([*lines, *_result_end(found)])
+            lines.append(line)
+            room -= len(line) + 1
+            shown += 1 if n or not title else 0
+    return "\n".join([*lines, *_result_end(found)])
+
+
+def _result_head(found: SearchResult) -> list[str]:
+    request = found.request
+    lines = [
+        "## LCM Grep Results",
+        f"**Pattern:** `{' '.join(request.pattern.split())[:400]}`",
+        f"**Mode:** {request.mode} | **Scope:** {request.search_in} | **Sort:** {request.sort}",
+        f"**Conversations:** {found.scope}",
+    ]
+    if found.scope.warning:
+        lines.append(f"**Warning:** {found.scope.warning}")
+    if request.since or request.before:
+        since = f"since {format_moment(request.since)}" if request.since else ""
+        before = f"before {format_moment(request.before)}" if request.before else ""
+        lines.append(f"**Time:** {' '.join(filter(None, (since, before)))}")
+    more = f" ({len(found.hits)} shown)" if found.total > len(found.hits) else ""
+    lines.append(f"**Total matches:** {found.total}{'+' if found.truncated else ''}{more}")
+    if found.hint:
+        lines.append(f"**Note:** {found.hint}")
+    return [*lines, ""]
+
+
+def _result_end(found: SearchResult) -> list[str]:
+    lines = ["", _OPENING] if found.hits else ["Nothing was found."]
+    if found.cursor:
+        what = "There is more" if found.truncated else "For the same letters inside of other words"
+        lines.append(f"{what}: pass cursor={found.cursor}")
+    return lines
+
+
+def _hit_groups(found: SearchResult) -> list[tuple[str, list[SearchHit]]]:
+    """The hits under the summary that covers them, in the order of each group's best hit."""
+    groups: dict[str, list[SearchHit]] = {}
+    for hit in found.hits:
+        key = hit.summary_id or (str(hit.id) if hit.kind == "summary" else hit.kind)
+        groups.setdefault(key, []).append(hit)
+    if list(groups) == ["message"]:
+        return [("", groups["message"])]
+    return [(_group_title(key, found), hits) for key, hits in groups.items()]
+
+
+def _group_title(key: str, found: SearchResult) -> str:
+    if key == "message":
+        return _UNCOVERED
+    if key == "file":
+        return _FILES
+    first, last = found.spans.get(key, (None, None))
+    return f"### {key}" + (f" ({format_moment(first)} to {format_moment(last)})" if first or last else "")
+
+
+def _hit_line(hit: SearchHit) -> str:
+    if hit.kind == "file":
+        name = f" ({hit.name})" if hit.name else ""
+        place = f" line {hit.line}, offset {hit.offset}" if hit.line is not None else ""
+        return f"- [conv={hit.conversation_id} {hit.id}{name}]{place}: {hit.snippet}"
+    if hit.kind == "summary":
+        kind = "leaf" if hit.depth == 0 else "condensed"
+        return f"- [conv={hit.conversation_id} {hit.id}] ({kind}, {format_moment(hit.created_at)}): {hit.snippet}"
+    beside = ", beside a hit" if not hit.matches else ""
+    at = format_moment(hit.created_at)
+    return f"- [conv={hit.conversation_id} msg#{hit.id}] ({hit.role}, {at}{beside}): {hit.snippet}"
+
+
+ReferenceKind: TypeAlias = Literal["summary", "file", "message"]
+
+_MAX_MESSAGE_ID = 2**63 - 1
+#: What the ids of other kinds look like; a suffix is lower-case, as they are made.
+_ID = r"(?:sum|file)_[a-z0-9_-]{1,80}|msg[#:]\d{1,19}"
+_BARE = re.compile(_ID)
+_ANY_ID = re.compile(r"(?<![A-Za-z0-9_])(?:(?:sum|file)_[A-Za-z0-9_-]*|msg[#:]\d+)", re.IGNORECASE)
+#: The heads of what stands in prompts and tool results for something that can be opened.
+_HEADS = (
+    re.compile(rf"\[LCM (?:Tool Output|File|Raw Payload): ({_ID})(?: \|[^\]]*)?\]", re.DOTALL),
+    re.compile(rf"\[[A-Za-z]{{0,10}} ?[Ii]mage: [^\]]*\| LCM file: ({_ID})\]"),
+    re.compile(rf"(?:- )?\[conv=\d+ ({_ID})(?: \([^\]]*\))?\]"),
+    re.compile(rf'<summary id="({_ID})"'),
+    re.compile(rf"LCM_(?:SUMMARY|MESSAGE) ({_ID})\b"),
+)
+_PASTED = _HEADS[:2]
+_QUOTES = "`'\"“”‘’"
+_EXAMPLES = "sum_…, file_… or msg#12"
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What an id means."""
+
+    kind: ReferenceKind
+    id: str
+    message_id: int = 0
+
+    def __str__(self) -> str:
+        return self.id
+
+
+def message_reference(message_id: int) -> Reference:
+    """The reference of a message."""
+    return Reference("message", f"msg#{message_id}", message_id)
+
+
+def parse_reference(text: str, *, numbers: bool = True) -> Reference:
+    """The one thing that a text names; `BadInput` says what is wrong with it.
+
+    `numbers`: whether a bare number is a message id.
+
+    >>> (str(parse_reference("[LCM Tool Output: file_0123456789abcdef | tool=exec | 1,234 bytes]")),
+    ...  str(parse_reference("msg:12")))
+    ('file_0123456789abcdef', 'msg#12')
+    """
+    stripped = text.strip().strip(_QUOTES).strip()
+    if not stripped:
+        raise BadInput(f"an id is needed: {_EXAMPLES}")
+    if numbers and stripped.isascii() and stripped.isdigit():
+        return _message(stripped)
+    if _BARE.fullmatch(stripped):
+        return _checked(stripped)
+    for head in _HEADS:
+        if found := head.match(stripped):
+            others = {other for pasted in _PASTED for other in pasted.findall(stripped)} - {found[1]}
+            if head in _PASTED and others:
+                raise BadInput(_several([found[1], *sorted(others)]))
+            return _checked(found[1])
+    raise BadInput(_what_is_wrong(stripped))
+
+
+def parse_references(texts: Iterable[str], *, kinds: tuple[ReferenceKind, ...]) -> tuple[Reference, ...]:
+    """Each named thing once, in order; `BadInput` for one that is not of the wanted kinds."""
+    found: dict[str, Reference] = {}
+    for text in texts:
+        reference = parse_reference(text)
+        if reference.kind not in kinds:
+            raise BadInput(f"{reference.id!r} is a {reference.kind} id; needed here: {' or '.join(kinds)}")
+        found[reference.id] = reference
+    return tuple(found.values())
+
+
+def find_references(text: str) -> list[tuple[int, int, Reference]]:
+    """Every id that stands in a text: where, and what it means. What only looks like one is left out."""
+    found = []
+    for match in _ANY_ID.finditer(text):
+        id_ = match[0].rstrip("_-")
+        if _BARE.fullmatch(id_) and not _is_empty(id_):
+            found.append((match.start(), match.start() + len(id_), _checked(id_)))
+    return found
+
+
+def _checked(id_: str) -> Reference:
+    if id_.startswith("msg"):
+        return _message(id_[4:])
+    if _is_empty(id_):
+        raise BadInput(f"{id_!r} is a placeholder, not an id")
+    return Reference("summary" if id_.startswith("sum_") else "file", id_)
+
+
+def _message(digits: str) -> Reference:
+    number = int(digits[:20])
+    if not 0 < number <= _MAX_MESSAGE_ID:
+        raise BadInput(f"msg#{digits[:24]} is not a message id")
+    return message_reference(number)
+
+
+def _is_empty(id_: str) -> bool:
+    """Whether an id says nothing: zeros only."""
+    if id_.startswith("msg"):
+        return not 0 < int(id_[4:]) <= _MAX_MESSAGE_ID
+    return not id_.partition("_")[2].strip("0_-")
+
+
+def _what_is_wrong(text: str) -> str:
+    ids = list(dict.fromkeys(match[0] for match in _ANY_ID.finditer(text)))
+    shown = text if len(text) <= 80 else f"{text[:77]}..."
+    if len(ids) > 1:
+        return _several(ids)
+    if not ids:
+        return f"{shown!r} is no id; ids look like {_EXAMPLES}"
+    if ids[0] != ids[0].lower():
+        return f"ids are lower-case: {ids[0]!r} is not one"
+    if not ids[0].partition("_")[2] and not ids[0].startswith("msg"):
+        return f"{ids[0]!r} has nothing after the underscore"
+    return f"pass the id alone ({ids[0]!r}), or a whole reference in brackets"
+
+
+def _several(ids: list[str]) -> str:
+    return f"pass one id at a time, not {len(ids)}: {', '.join(ids[:3])}"

@@ -1,0 +1,682 @@
+"""`grep`: search messages, summaries, earlier versions and stored files by words, literal text or regular
+expression, one page at a time.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Literal, get_args
+
+from lossless.errors import ArchiveError, BadInput, NotFound
+from lossless.files import grep as inside
+from lossless.model.records import SearchPlace
+from lossless.model.search_text import WORD
+from lossless.model.times import from_epoch, parse_time
+from lossless.recall import rank, scan
+from lossless.recall.query import TermFinder, narrowest_time, parse_query
+from lossless.recall.rank import RankTimeSpan
+from lossless.recall.results import (
+    NOTHING_FOUND_HINT,
+    SearchHit,
+    SearchResult,
+    SearchStart,
+    Snippet,
+    best_snippet,
+    snippet_around,
+    start_from_cursor,
+)
+from lossless.recall.scope import GrepMode, SearchIn, SortOrder
+from lossless.store.rows import storable_text
+from lossless.store.search.find import (
+    FEW_MATCHES,
+    MAX_UNREAD,
+    WRITE_ERRORS,
+    AnyText,
+    MessageText,
+    SearchScope,
+    build_trigram_index,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from lossless.files.vault import Vault
+    from lossless.model.messages import StoredFile
+    from lossless.model.records import TextKind
+    from lossless.recall.rank import WordSearch
+    from lossless.recall.scan import Regex, ScanMatch, ScanPattern, ScanResult
+    from lossless.recall.scope import GrepRequest, Scope
+    from lossless.store.archive import Archive
+    from lossless.store.search.find import FullTextSearch
+    from lossless.store.versions import Version
+
+#: Up to so many messages with a word in it are read to see whether they hold the letters around it, too.
+_MOST = 2000
+
+
+class LiteralPattern:
+    """Finds a text in others: as it is, else whatever its case."""
+
+    def __init__(self, text: str) -> None:
+        self.text = storable_text(text)
+        self._lower = self.text.lower()
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """What a text must hold to be found."""
+        return (self._lower,) if self._lower.isascii() else ()
+
+    @property
+    def ignores_case(self) -> bool:
+        return True
+
+    def sieve(self) -> None:
+        """It is looked for quickly enough in each text."""
+
+    def find(self, text: str, seconds: float = 0.0) -> tuple[int, int] | None:  # noqa: ARG002
+        """Where it stands first, or None. The time is never short."""
+        at = text.find(self.text)
+        if at < 0:
+            at = text.lower().find(self._lower)
+        return None if at < 0 else (min(at, len(text)), min(at + len(self.text), len(text)))
+
+    def is_in(self, text: AnyText) -> bool:
+        """Whether a message or a summary holds it."""
+        return self.find(text.content) is not None or self.find(text.called) is not None
+
+
+def whole_words_inside(text: str) -> list[str]:
+    """The words of a text that cannot be pieces of longer ones: something else stands on both sides of them.
+
+    >>> whole_words_inside("ploy the new ser")
+    ['the', 'new']
+    """
+    return [
+        word.group()
+        for word in WORD.finditer(text)
+        if word.start() > 0 and word.end() < len(text) and word.group().isascii()
+    ]
+
+
+def messages_with_words(search: FullTextSearch, words: Sequence[str]) -> list[int] | None:
+    """The messages that can hold a text with these words in it; None when that says too little."""
+    counted = sorted((search.count(f'body: "{word}"', _MOST), word) for word in dict.fromkeys(words))
+    if not counted or counted[0][0] > _MOST:
+        return None
+    return search.having(f'body: "{counted[0][1]}"')
+
+
+def inner_phrase(text: str) -> str | None:
+    """The whole words inside of a text, with what stands between them; None when there are not two of them.
+
+    >>> inner_phrase("ploy the new ser"), inner_phrase("two words")
+    ('the new', None)
+    """
+    words = [word for word in WORD.finditer(text) if word.start() > 0 and word.end() < len(text)]
+    return text[words[0].start() : words[-1].end()] if len(words) > 1 else None
+
+
+def messages_with_phrase(search: FullTextSearch, phrase: str) -> list[int]:
+    """Messages that hold these words in a row, if there are not too many; those that break within may be missing."""
+    quoted = phrase.replace("\0", " ").replace('"', '""')
+    match = f'body: "{quoted}"'
+    return search.having(match) if search.count(match, _MOST) <= _MOST else []
+
+
+def is_word_fragment(search: FullTextSearch, text: str) -> bool:
+    """Whether a text begins or ends with letters that are no word anywhere, so that it must be a piece of something."""
+    words = list(WORD.finditer(text))
+    ends = [word.group() for word in (words[:1] + words[-1:]) if word.start() == 0 or word.end() == len(text)]
+    return any(search.count(f'body: "{word}"', 0) == 0 for word in ends)
+
+
+_PAGE = 100
+_VERSION_LABELS = {"earlier": "[earlier words] ", "lesser": "[shortened by the host] "}
+
+
+class _WordsPattern:
+    """All words of a question, or its letters as they are."""
+
+    def __init__(self, question: str) -> None:
+        query = parse_query(question)
+        self.match = query.match_all if query.asked else None
+        self._letters, self._finder = LiteralPattern(question), TermFinder(query.terms)
+        self._asked = {at for at, term in enumerate(query.terms) if not term.piece_of}
+
+    def find(self, text: str) -> Snippet | None:
+        """Where a text shows it, or None."""
+        if self._asked and self._asked <= {spot.term for spot in self._finder.find(text, 1)}:
+            return best_snippet(text, self._finder)
+        place = self._letters.find(text) if self._letters.text else None
+        return None if place is None else snippet_around(text, *place)
+
+
+class _RegexPattern:
+    """A regular expression."""
+
+    match = None
+
+    def __init__(self, regex: Regex, seconds: float) -> None:
+        self._regex, self._seconds = regex, seconds
+
+    def find(self, text: str) -> Snippet | None:
+        """Where a text shows it, or None; a text that takes too long has none."""
+        try:
+            place = self._regex.find(text, self._seconds)
+        except TimeoutError:
+            return None
+        return None if place is None else snippet_around(text, *place)
+
+
+@dataclass(frozen=True, slots=True)
+class VersionSearch:
+    """A search among the versions of a scope."""
+
+    archive: Archive
+    where: SearchScope
+    asked: _WordsPattern | _RegexPattern
+    seconds: float
+
+    @classmethod
+    def words(cls, archive: Archive, where: SearchScope, question: str, seconds: float) -> VersionSearch:
+        return cls(archive, where, _WordsPattern(question), seconds)
+
+    @classmethod
+    def expression(cls, archive: Archive, where: SearchScope, regex: Regex, seconds: float) -> VersionSearch:
+        return cls(archive, where, _RegexPattern(regex, seconds / 5), seconds)
+
+    def hits(self) -> Iterator[SearchHit]:
+        """Messages of which only a version has what is asked for, each once: best first, then newest first."""
+        if not self.archive.versions.any:
+            return
+        seen: set[int] = set()
+        for ids in self._pages():
+            fresh = [id_ for id_ in ids if id_ not in seen]
+            seen.update(fresh)
+            yield from self._among(fresh)
+
+    def _pages(self) -> Iterator[Sequence[int]]:
+        versions, end = self.archive.versions, time.monotonic() + self.seconds
+        if self.asked.match is not None:
+            found = versions.having(self.asked.match, self.where, _MOST)
+            yield from (found[start : start + _PAGE] for start in range(0, len(found), _PAGE))
+        below: int | None = None
+        while time.monotonic() < end and (ids := versions.newest(self.where, below, _PAGE)):
+            yield ids
+            below = ids[-1]
+
+    def _among(self, ids: Sequence[int]) -> Iterator[SearchHit]:
+        found = self.archive.versions.many(ids)
+        for current in self.archive.search.texts.messages(ids):
+            spot = self._spot(found.get(current.id, ()))
+            if spot is not None and self.asked.find(current.indexed) is None:
+                yield _hit_of_version(current, *spot)
+
+    def _spot(self, versions: Sequence[Version]) -> tuple[Version, Snippet] | None:
+        """The newest version that has it."""
+        for version in reversed(versions):
+            if version.is_whole and (snippet := self.asked.find(version.indexed)) is not None:
+                return version, snippet
+        return None
+
+
+def _hit_of_version(current: MessageText, version: Version, snippet: Snippet) -> SearchHit:
+    said = _VERSION_LABELS[version.kind]
+    matches = tuple((start + len(said), end + len(said)) for start, end in snippet.matches)
+    hit = SearchHit(
+        current.id, "message", current.conversation_id, current.seq, 0.0, said + snippet.text,
+        from_epoch(current.at / 1000), current.role, matches=matches,
+    )  # fmt: skip
+    return replace(hit, version=version.kind)
+
+
+_REFERENCE_HEAD = "[LCM "
+
+
+@dataclass(frozen=True, slots=True)
+class FileSearchLimits:
+    """How many matches, how long, and where the bytes are."""
+
+    most: int
+    seconds: float
+    vault: Vault | None = None
+
+
+def search_files(
+    archive: Archive, where: SearchScope, find: inside.FindSpans, file_ids: Sequence[str], bounds: FileSearchLimits
+) -> tuple[list[SearchHit], bool]:
+    """Matches in the files of a scope, newest file first; whether all of it was looked at."""
+    most, end = bounds.most, time.monotonic() + bounds.seconds
+    found: list[SearchHit] = []
+    is_whole = True
+    for file in archive.files.listed(where, file_ids):
+        if time.monotonic() > end:
+            return found[:most], False
+        try:
+            matches, is_cut = _matches(archive, file, find, bounds.vault)
+        except TimeoutError:
+            matches, is_cut = [], True
+        is_whole = is_whole and not is_cut
+        found += [_hit_of_file(file, match) for match in matches]
+        if len(found) > most:
+            return found[:most], False
+    return found, is_whole
+
+
+def _matches(
+    archive: Archive, file: StoredFile, find: inside.FindSpans, vault: Vault | None
+) -> tuple[Sequence[inside.FileMatch], bool]:
+    if vault is not None:
+        try:
+            scan = inside.grep_file(vault, file, find)
+        except (NotFound, ArchiveError):
+            scan = None
+        else:
+            return (scan.matches, scan.is_cut) if scan is not None else ((), False)
+    text = archive.files.text_of(file)
+    if text is None or (text.startswith(_REFERENCE_HEAD) and file.id in text[:200]):
+        return (), vault is None
+    return inside.matches_in(file.id, text, find), False
+
+
+def _hit_of_file(file: StoredFile, match: inside.FileMatch) -> SearchHit:
+    line = " ".join(match.snippet.split())
+    start = line.find(" ".join(match.text.split()))
+    spots = ((start, start + len(" ".join(match.text.split()))),) if start >= 0 else ()
+    return SearchHit(
+        file.id, "file", file.conversation_id, None, 0.0, line, file.created_at,
+        matches=spots, name=file.name, line=match.line, offset=match.byte_offset,
+    )  # fmt: skip
+
+
+def words_finder(pattern: str) -> inside.FindSpans:
+    """Finds the words of a question: texts that hold all of them, whatever their case."""
+    query = parse_query(pattern)
+    return inside.find_all_terms([term.text for term in query.asked] or [pattern.strip()])
+
+
+def pattern_finder(pattern: ScanPattern, seconds: float) -> inside.FindSpans:
+    """Finds the matches of a regular expression."""
+
+    def find(text: str) -> Iterable[tuple[int, int]]:
+        at = 0
+        for _ in range(inside.MAX_MATCHES):
+            found = pattern.find(text[at:], seconds)
+            if found is None:
+                return
+            yield at + found[0], at + found[1]
+            at += max(found[1], found[0] + 1)
+
+    return find
+
+
+MAX_HITS = 200
+MAX_PATTERN_CHARS = 8_000
+#: What a look for the letters themselves may take when words were found; and when they cannot be what was asked for.
+_GLANCE_SECONDS = 0.03
+_LOOK_SECONDS = 0.5
+_BUILDING_SECONDS = 1.0
+_LATE = "Not all was looked at in time; go on with the cursor, or narrow the search."
+_UNREAD = "Of the messages that are not indexed yet, the newest {} were looked at."
+_SLOW = "The pattern took too long on {} texts, which were passed over."
+
+
+@dataclass(frozen=True, slots=True)
+class SearchLimits:
+    """What a search may use: time, an index of letters, the bytes of files."""
+
+    seconds: float = 2.0
+    trigrams: Literal["auto", "on", "off"] = "auto"
+    engine: Literal["regex", "re2"] = "regex"
+    vault: Vault | None = None
+    #: The part of the time that one text may take.
+    share: float = scan.TEXT_TIME_SHARE
+    #: Whether words are looked for that stand only in versions of messages, behind all others.
+    versions: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """One search: what, where, from which place on, and by which means."""
+
+    archive: Archive
+    scope: Scope
+    request: GrepRequest
+    where: SearchScope
+    start: SearchStart | None
+    means: SearchLimits
+
+    def findings(
+        self, found: Sequence[SearchHit], total: int, hint: str | None, rest: SearchStart | None, *, truncated: bool
+    ) -> SearchResult:
+        """The result, with the summaries above what was found."""
+        archive = self.archive
+        ids = [hit.id for hit in found if isinstance(hit.id, int)]
+        echoes = archive.search.echoes(ids) if ids else ()
+        found = sorted(found, key=lambda hit: hit.id in echoes)
+        leaves = archive.summaries.covering(ids) if ids else {}
+        hits = tuple(
+            replace(hit, summary_id=leaves[hit.id]) if isinstance(hit.id, int) and hit.id in leaves else hit
+            for hit in found
+        )
+        above = {*leaves.values(), *(str(hit.id) for hit in hits if hit.kind == "summary")}
+        nodes = archive.lineage.nodes(above) if above else {}
+        spans = {id_: (node.earliest_at, node.latest_at) for id_, node in nodes.items()}
+        return SearchResult(self.request, self.scope, hits, total, hint, truncated, rest, spans)
+
+
+def grep(
+    archive: Archive,
+    scope: Scope,
+    request: GrepRequest,
+    now: datetime,
+    *,
+    cursor: str | SearchStart | None = None,
+    means: SearchLimits | None = None,
+) -> SearchResult:
+    """Search within a scope. No text makes it fail but a broken regular expression (`BadPattern`).
+
+    `limit` is taken as 1 to 200. `BadInput` for a stretch of time that is empty, and for a foreign cursor.
+    """
+    request = check_request(request)
+    start = start_from_cursor(cursor) if isinstance(cursor, str) else cursor
+    where = SearchScope(scope.conversation_ids, _to_milliseconds(request.since), _to_milliseconds(request.before))
+    asked = _Search(archive, scope, request, where, start, means or SearchLimits(versions=False))
+    if request.search_in == "files":
+        return _search_files(asked)
+    if start is not None and start.is_version:
+        return _add_version_hits(asked, asked.findings((), start.offset, None, None, truncated=False), start.offset)
+    if request.mode == "regex":
+        found = _search_by_scan(replace(asked, request=replace(request, sort="recency")), _regex(asked))
+    else:
+        found = _search_by_words(asked, now)
+    is_last = not found.truncated and not (request.mode == "full_text" and start is not None and start.is_scan)
+    wants_them = asked.means.versions and request.search_in != "summaries"
+    return _add_version_hits(asked, found, 0) if is_last and wants_them else found
+
+
+def _add_version_hits(asked: _Search, found: SearchResult, offset: int) -> SearchResult:
+    """Findings with the messages behind them of which only a version has it."""
+    request, means = asked.request, asked.means
+    if request.mode == "regex":
+        search = VersionSearch.expression(asked.archive, asked.where, _regex(asked), means.seconds)
+    else:
+        seconds = min(_LOOK_SECONDS, means.seconds)
+        search = VersionSearch.words(asked.archive, asked.where, request.pattern[:MAX_PATTERN_CHARS], seconds)
+    room = request.limit - len(found.hits)
+    known = {hit.id for hit in found.hits if hit.matches}
+    more = list(islice((hit for hit in search.hits() if hit.id not in known), offset, offset + room + 1))
+    if not more:
+        return found
+    rest = SearchStart(offset + room, is_version=True) if len(more) > room else found.next
+    hint = None if found.hint == NOTHING_FOUND_HINT else found.hint
+    shown = {hit.id for hit in more[:room]}
+    hits = [*(hit for hit in found.hits if hit.id not in shown), *more[:room]]
+    return asked.findings(hits, found.total + len(more), hint, rest, truncated=len(more) > room)
+
+
+def check_request(request: GrepRequest) -> GrepRequest:
+    """The request with its limit inside the bounds; `BadInput` for words that mean nothing here, and empty times."""
+    for name, value, kind in (
+        ("mode", request.mode, GrepMode),
+        ("scope", request.search_in, SearchIn),
+        ("sort", request.sort, SortOrder),
+    ):
+        if value not in get_args(kind):
+            raise BadInput(f"{name}: {value!r:.40} is none of {', '.join(get_args(kind))}")
+    since, before = _aware(request.since), _aware(request.before)
+    if since is not None and before is not None and since >= before:
+        raise BadInput(f"the stretch of time is empty: since ({since.isoformat()}) is not before {before.isoformat()}")
+    return replace(request, limit=max(1, min(MAX_HITS, int(request.limit))), since=since, before=before)
+
+
+def parse_moment(name: str, value: datetime | str | None) -> datetime | None:
+    """A time from a caller: a datetime, or ISO-8601 text, without a zone UTC; `BadInput` for anything else."""
+    if value is None or isinstance(value, datetime):
+        return _aware(value)
+    try:
+        return parse_time(value)
+    except (ValueError, AttributeError, TypeError, OverflowError):
+        shown = str(value)[:40]
+        raise BadInput(f"{name}: {shown!r} is not a time; write ISO-8601, such as 2026-01-05T09:00:00Z") from None
+
+
+def _aware(value: datetime | None) -> datetime | None:
+    return value.replace(tzinfo=UTC) if value is not None and value.tzinfo is None else value
+
+
+def _to_milliseconds(moment: datetime | None) -> int | None:
+    return None if moment is None else round(moment.timestamp() * 1000)
+
+
+# --- regular expressions, and letters as they are ---------------------------------------------------
+
+
+def _regex(asked: _Search) -> Regex:
+    from lossless.recall.scan import Regex
+
+    return Regex(storable_text(asked.request.pattern), asked.means.engine)
+
+
+def _search_by_scan(asked: _Search, pattern: ScanPattern) -> SearchResult:
+    start = asked.start or SearchStart()
+    if asked.means.trigrams == "on":
+        _build_trigrams(asked.archive)
+    done = _scan(asked, pattern, asked.means.seconds, start.place)
+    found = [_hit_of_match(spot) for spot in done.spots]
+    notes = [_SLOW.format(done.slow)] if done.slow else []
+    notes += [_LATE] if done.is_late else []
+    notes += [NOTHING_FOUND_HINT] if not found and not notes and start.place is None else []
+    is_over = done.stopped is None and not done.is_late
+    rest = None if is_over else SearchStart(place=done.stopped or start.place, is_scan=start.is_scan)
+    total = len(found) + (0 if is_over or done.is_late else 1)
+    return asked.findings(found, total, " ".join(notes) or None, rest, truncated=rest is not None or bool(done.slow))
+
+
+def _scan(asked: _Search, pattern: ScanPattern, seconds: float, start: SearchPlace | None = None) -> ScanResult:
+    """Scan; one that was too slow has an index of letters made that would help it, a piece at each search."""
+    request = asked.request
+    within = scan.ScanTime(seconds, asked.means.share)
+    done = scan.scan_scope(asked.archive, asked.where, request.search_in, pattern, request.limit, within, start)
+    is_wanted = (done.is_late and bool(pattern.needed)) or asked.archive.search.trigrams.is_behind
+    if is_wanted and asked.means.trigrams == "auto":
+        _build_trigrams(asked.archive)
+    return done
+
+
+def _build_trigrams(archive: Archive) -> None:
+    with suppress(*WRITE_ERRORS):
+        build_trigram_index(archive, _BUILDING_SECONDS)
+
+
+def _hit_of_match(spot: ScanMatch) -> SearchHit:
+    return _hit_of_text(spot.source, 0.0, snippet_around(spot.text, spot.start, spot.end))
+
+
+# --- words ------------------------------------------------------------------------------------------
+
+
+def _search_by_words(asked: _Search, now: datetime) -> SearchResult:
+    request, start = asked.request, asked.start
+    letters = LiteralPattern(request.pattern[:MAX_PATTERN_CHARS])
+    if start is not None and start.is_scan:
+        return _search_by_scan(asked, letters)
+    words = rank.word_search(asked.archive, request.pattern, asked.where, request.search_in)
+    page = _newest_page(words, asked) if request.sort == "recency" else _ranked_page(words, asked, now)
+    if letters.text and start is None:
+        page = _add_literal_hits(asked, page, letters)
+    elif letters.text and page.rest is None:
+        page = replace(page, beyond=SearchStart(is_scan=True))
+    if len(page.found) > request.limit:
+        page = _cut_page(page, request)
+    found = page.found
+    hint = words.query.hint or page.hint or _unread_hint(words) or (None if found or start else NOTHING_FOUND_HINT)
+    is_more = page.rest is not None or page.hint is not None
+    total = max(page.total, sum(bool(hit.matches) for hit in found))
+    return asked.findings(found, total, hint, page.rest or page.beyond, truncated=is_more)
+
+
+def _unread_hint(words: WordSearch) -> str | None:
+    is_cut = len(words.unread_messages) == MAX_UNREAD
+    return _UNREAD.format(f"{MAX_UNREAD:,}") if is_cut else None
+
+
+@dataclass(frozen=True, slots=True)
+class _HitPage:
+    """Hits of one page, their texts, how many there are, and where the rest is."""
+
+    found: Sequence[SearchHit]
+    texts: Sequence[AnyText]
+    total: int
+    rest: SearchStart | None
+    #: Where the same letters inside of other words are looked for.
+    beyond: SearchStart | None = None
+    hint: str | None = None
+    #: Whether one of the words was enough.
+    is_any: bool = False
+
+
+def _cut_page(page: _HitPage, request: GrepRequest) -> _HitPage:
+    """A page that is not too long, after letters were added to words."""
+    shown = page.found[: request.limit]
+    known = {text.id for text in page.texts}
+    if not any(hit.id in known for hit in page.found[request.limit :]):
+        rest = page.rest or SearchStart(is_scan=True)
+    elif request.sort == "recency":
+        last = shown[-1]
+        what: TextKind = "message" if last.kind == "message" else "summary"
+        rest = SearchStart(
+            place=SearchPlace(round(last.created_at.timestamp() * 1000), what, last.id), is_any=page.is_any
+        )
+    else:
+        rest = SearchStart(sum(hit.id in known for hit in shown))
+    return replace(page, found=shown, rest=rest)
+
+
+def _ranked_page(words: WordSearch, asked: _Search, now: datetime) -> _HitPage:
+    request, texts = asked.request, asked.archive.search.texts
+    offset = asked.start.offset if asked.start else 0
+    end = offset + request.limit
+    spoken = narrowest_time(request.pattern[:MAX_PATTERN_CHARS], now)
+    span = None if spoken is None else RankTimeSpan(spoken.since.timestamp(), spoken.before.timestamp())
+    ranked = rank.ranked_hits(words, rank.CANDIDATE_POOL + end, request.sort, now.timestamp(), span)
+    hits = ranked.hits[offset:end]
+    near = [hit.id for hit in hits if hit.id not in ranked.texts and isinstance(hit.id, int)]
+    known = ranked.texts | {text.id: text for text in texts.messages(near)}
+    finder = words.finder
+    shown = [(hit, known[hit.id]) for hit in hits if hit.id in known]
+    letters = LiteralPattern(request.pattern[:MAX_PATTERN_CHARS])
+    found = [
+        _hit_of_text(text, hit.score, _mark_literal(best_snippet(text.indexed, finder, ranked.weights), letters))
+        for hit, text in shown
+    ]
+    rest = SearchStart(end) if len(ranked.hits) > end else None
+    total = sum(bool(hit.matched) for hit in ranked.hits)
+    return _HitPage(found, [text for _, text in shown], total, rest)
+
+
+def _newest_page(words: WordSearch, asked: _Search) -> _HitPage:
+    finder, limit, start = words.finder, asked.request.limit, asked.start or SearchStart()
+    newest = rank.newest_texts(words, limit + 1, start.place, is_any=start.is_any)
+    texts = newest.texts[:limit]
+    letters = LiteralPattern(asked.request.pattern[:MAX_PATTERN_CHARS])
+    found = [_hit_of_text(text, 0.0, _mark_literal(best_snippet(text.indexed, finder), letters)) for text in texts]
+    rest = SearchStart(place=texts[-1].place, is_any=newest.is_any) if len(newest.texts) > limit else None
+    total = len(newest.texts) if newest.total is None else newest.total
+    return _HitPage(found, texts, total, rest, is_any=newest.is_any)
+
+
+def _mark_literal(snippet: Snippet, letters: LiteralPattern) -> Snippet:
+    """With the pattern marked as a whole, where it stands there as it is."""
+    whole = letters.find(snippet.text)
+    if whole is None or whole[0] == whole[1]:
+        return snippet
+    others = [match for match in snippet.matches if match[1] <= whole[0] or match[0] >= whole[1]]
+    return Snippet(snippet.text, tuple(sorted([whole, *others])))
+
+
+def _add_literal_hits(asked: _Search, page: _HitPage, letters: LiteralPattern) -> _HitPage:
+    """A first page with the texts that hold the letters as they are: before all others when no hit does, else last."""
+    has_them = any(letters.is_in(text) for text in page.texts)
+    if has_them and page.rest is not None:
+        return page
+    done = _scan_literal(asked, letters, is_known=has_them, has_hits=bool(page.found))
+    known = {hit.id for hit in page.found}
+    fresh = [hit for hit in map(_hit_of_match, done.spots) if hit.id not in known]
+    if has_them:
+        found = [*page.found, *fresh]
+    elif page.is_any and fresh:  # some of the words are not needed where the letters stand as they are
+        found, page = fresh, replace(page, total=0, rest=None)
+    elif asked.request.sort == "recency":
+        found = sorted([*page.found, *fresh], key=lambda hit: -hit.created_at.timestamp())
+    else:
+        top = max((hit.score for hit in page.found), default=0.0)
+        found = [*(replace(hit, score=top + 1.0) for hit in fresh), *page.found]
+    page = replace(page, found=found, total=page.total + len(fresh))
+    if done.stopped is None and not done.is_late:
+        return page
+    hint = _LATE if done.is_late and len(known) == 0 else None
+    return replace(page, beyond=SearchStart(place=done.stopped, is_scan=True), hint=hint)
+
+
+def _scan_literal(asked: _Search, letters: LiteralPattern, *, is_known: bool, has_hits: bool) -> ScanResult:
+    """The texts that hold the letters as they are: all of them, or as far as what is found already makes it worth."""
+    search, request = asked.archive.search, asked.request
+    if not has_hits or search.size(asked.where)[0] <= FEW_MATCHES:
+        return _scan(asked, letters, asked.means.seconds)
+    likely = messages_with_words(search, whole_words_inside(letters.text))
+    if likely is not None:
+        return _scan_messages(asked, letters, likely)
+    if (phrase := inner_phrase(letters.text)) and (ids := messages_with_phrase(search, phrase)):
+        found = _scan_messages(asked, letters, ids)
+        if found.spots:
+            return replace(found, is_late=True)
+    is_strange = not is_known and is_word_fragment(search, letters.text)
+    seconds = min(_LOOK_SECONDS, asked.means.seconds) if is_strange else _GLANCE_SECONDS
+    return scan.scan_scope(
+        asked.archive, asked.where, request.search_in, letters, request.limit, _thread_time_limit(seconds)
+    )
+
+
+def _scan_messages(asked: _Search, letters: LiteralPattern, ids: list[int]) -> ScanResult:
+    """The texts that hold the letters: of these messages, and of all summaries."""
+    search, request = asked.archive.search, asked.request
+    spots: list[ScanMatch] = []
+    if request.search_in != "summaries":
+        spots = scan.scan_texts(rank.texts_in_scope(search.texts.messages(ids), asked.where), letters, request.limit)
+    if request.search_in == "messages":
+        return scan.ScanResult(tuple(spots))
+    summaries = scan.scan_scope(
+        asked.archive, asked.where, "summaries", letters, request.limit, _thread_time_limit(_GLANCE_SECONDS)
+    )
+    return scan.merge_scans(scan.ScanResult(tuple(spots)), summaries, request.limit)
+
+
+def _thread_time_limit(seconds: float) -> scan.ScanTime:
+    """A short look counts its own work, so that what it finds does not depend on how busy the machine is."""
+    return scan.ScanTime(seconds, clock=time.thread_time)
+
+
+def _hit_of_text(text: AnyText, score: float, snippet: Snippet) -> SearchHit:
+    at, what = from_epoch(text.at / 1000), text.place.what
+    seq, role = (text.seq, text.role) if isinstance(text, MessageText) else (None, None)
+    depth = None if isinstance(text, MessageText) else text.depth
+    return SearchHit(
+        text.id, what, text.conversation_id, seq, score, snippet.text, at, role, depth, matches=snippet.matches
+    )
+
+
+# --- files ------------------------------------------------------------------------------------------
+
+
+def _search_files(asked: _Search) -> SearchResult:
+    request, means = asked.request, asked.means
+    is_regex = request.mode == "regex"
+    find = pattern_finder(_regex(asked), means.seconds) if is_regex else words_finder(request.pattern)
+    bounds = FileSearchLimits(request.limit, means.seconds, means.vault)
+    found, is_whole = search_files(asked.archive, asked.where, find, request.file_ids, bounds)
+    return asked.findings(found, len(found), None if found else NOTHING_FOUND_HINT, None, truncated=not is_whole)

@@ -1,1 +1,0 @@
-"""Writing anew: single summaries, subtrees, and briefs that stand for what a question needs."""

@@ -1,0 +1,235 @@
+"""The event log: one JSON object a line, in a file that only its owner can read.
+
+It records ids, counts, paths, reasons and durations, never message text, and its errors never reach the caller.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import stat
+import tempfile
+from contextlib import contextmanager, suppress
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from lossless.model.paths import expand_path, make_private_folder
+from lossless.model.times import state_time
+from lossless.settings.setting import mask_passwords
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from lossless.settings import Settings
+
+LogLevel = Literal["info", "warning", "error"]
+
+#: How many full files are put aside, and how many days dated ones stay.
+KEPT_FILES, KEPT_DAYS = 5, 3
+#: Field names that may be logged, by what they hold. Any other one is left out, and counted.
+_COUNTS = frozenset({
+    "abandoned", "ambiguous", "attempts", "bytes", "bytesRemoved", "calls", "changed", "checkpointSize",
+    "conversationId", "conversations", "count", "depth", "durationMs", "eligible", "files", "index", "messages",
+    "pending", "pid", "preservedTailMessageCount", "replaced", "replayed", "rotated", "scanned", "sizeBytes", "skipped",
+    "stored", "summaries", "thresholdBytes", "tokensAfter", "tokensBefore", "version", "warned",
+})  # fmt: skip
+_WORDS = frozenset({
+    "action", "actor", "backupPath", "cause", "code", "entryId", "error", "fileId", "kind", "messageId", "mode",
+    "model", "path", "phase", "provider", "reason", "sessionFile", "sessionId", "sessionKey", "status", "stop",
+    "summaryId", "until",
+})  # fmt: skip
+_LONGEST = 400
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_STEERING = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+#: What looks like a key or a token is not written down, whatever field it stands in.
+_SECRET = re.compile(r"(?i)\b(?:sk|pk|rk|ghp|gho|xox[abp]|AIza)[-_][\w-]{8,}|\bBearer\s+\S+|\beyJ[\w-]{10,}\.[\w.-]+")
+_OPEN = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_console = logging.getLogger("lossless")
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class EventLog:
+    """Where an engine writes down what it did. Several processes may write one file."""
+
+    def __init__(
+        self, file: str | None, max_bytes: int, *, enabled: bool = True, clock: Callable[[], datetime] = _now
+    ) -> None:
+        self.enabled = enabled
+        self._file, self._max_bytes, self._clock = file, max_bytes, clock
+        self._day: date | None = None
+
+    @staticmethod
+    def of(settings: Settings, clock: Callable[[], datetime] = _now) -> EventLog:
+        """The log that the settings describe."""
+        return EventLog(
+            settings.independent_log_file_file,
+            settings.independent_log_file_max_file_bytes,
+            enabled=settings.independent_log_file_enabled,
+            clock=clock,
+        )
+
+    def log(self, event: str, level: LogLevel = "info", **fields: object) -> None:
+        """Write a line; fields that are not known to be harmless are left out."""
+        if self.enabled:
+            self._write({"event": event}, level, fields)
+
+    def say(self, event: str, level: LogLevel = "info", **fields: object) -> str:
+        """Write a line with its text form, give that to Python's logging as well, and return it."""
+        text = format_line(event, fields)
+        _console.log(logging.INFO if level == "info" else logging.WARNING, "%s", text)
+        if self.enabled:
+            self._write({"event": event, "message": text}, level, fields)
+        return text
+
+    @property
+    def path(self) -> Path:
+        """The file that is written now."""
+        return self._path(self._clock().astimezone(UTC).date())
+
+    def _path(self, day: date) -> Path:
+        if self._file is None:
+            return Path(tempfile.gettempdir()) / "lossless" / f"lossless-{day.isoformat()}.log"
+        place = expand_path(self._file)
+        return place.with_name(_DATE.sub(day.isoformat(), place.name))
+
+    def _write(self, head: dict[str, object], level: LogLevel, fields: Mapping[str, object]) -> None:
+        now = self._clock()
+        kept = loggable_fields(fields)
+        unknown = sum(value is not None and name not in kept for name, value in fields.items())
+        left_out = {"leftOut": unknown} if unknown else {}
+        line = {"time": state_time(now), "level": level, **head, "pid": os.getpid(), **kept, **left_out}
+        with suppress(OSError, ValueError):
+            self._append(json.dumps(line, ensure_ascii=True).encode() + b"\n", now.astimezone(UTC).date())
+
+    def _append(self, line: bytes, day: date) -> None:
+        path = self._path(day)
+        _make_folder(path.parent, is_ours=self._file is None)
+        if day != self._day:
+            self._day = day
+            _prune(path, day)
+        with suppress(FileNotFoundError):
+            if path.stat().st_size + len(line) > self._max_bytes:
+                _rotate(path, len(line), self._max_bytes)
+        handle = os.open(path, _OPEN, 0o600)
+        try:
+            os.write(handle, line)  # one call: lines of several processes do not mix
+        finally:
+            os.close(handle)
+
+
+# --- what may be said -----------------------------------------------------------------------------------------
+
+
+def loggable_fields(fields: Mapping[str, object]) -> dict[str, object]:
+    """The fields that may be written down, in order: numbers that count, and short words that name."""
+    kept = {name: _clean(name, value) for name, value in fields.items()}
+    return {name: value for name, value in kept.items() if value is not None}
+
+
+def _clean(name: str, value: object) -> object:
+    if name in _COUNTS and isinstance(value, int | float):
+        return value
+    if name in _WORDS and isinstance(value, bool | int | float):
+        return value
+    if name in _WORDS and isinstance(value, str | os.PathLike):
+        return clean_text(os.fspath(value) if isinstance(value, os.PathLike) else value)
+    if name in _WORDS and isinstance(value, BaseException):
+        return clean_text(str(getattr(value, "code", type(value).__name__)))
+    return None
+
+
+def clean_text(text: str) -> str:
+    """A text on one line, of bounded length, without passwords and keys.
+
+    >>> clean_text("Bearer abc\\nhttps://me:pw@host/x")
+    '[secret] https://me:***@host/x'
+    """
+    text = _SECRET.sub("[secret]", mask_passwords(_STEERING.sub(" ", text)))
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def format_line(event: str, fields: Mapping[str, object]) -> str:
+    """The text form of a line.
+
+    >>> format_line("auto-rotate", {"phase": "runtime", "action": "warn", "reason": "too large", "sizeBytes": 12})
+    '[lcm] auto-rotate: phase=runtime action=warn reason="too large" sizeBytes=12'
+    """
+    shown = " ".join(f"{name}={_format_value(value)}" for name, value in loggable_fields(fields).items())
+    return f"[lcm] {event}: {shown}".rstrip()
+
+
+def _format_value(value: object) -> str:
+    text = json.dumps(value) if isinstance(value, bool) else str(value)
+    return text if re.fullmatch(r"[^\s\"=]+", text) else json.dumps(text, ensure_ascii=False)
+
+
+# --- files ----------------------------------------------------------------------------------------------------
+
+
+def _make_folder(folder: Path, *, is_ours: bool) -> None:
+    """The folder, for its owner alone; one in the shared temporary folder that is somebody else's is refused."""
+    if not folder.is_dir():
+        make_private_folder(folder)
+    if is_ours and hasattr(os, "getuid"):
+        status = os.lstat(folder)
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+            raise PermissionError(f"{folder} is not ours")
+        if status.st_mode & 0o077:
+            os.chmod(folder, 0o700)
+
+
+def _rotated_path(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.stem}.{number}{path.suffix or '.log'}")
+
+
+def _rotate(path: Path, more: int, max_bytes: int) -> None:
+    """Move a full file to `.1`, the one there to `.2` and so on; only one process does it."""
+    with _process_lock(path.with_name(f".{path.name}.lock")):
+        if path.stat().st_size + more <= max_bytes:
+            return  # another process was faster
+        for number in range(KEPT_FILES, 0, -1):
+            source = path if number == 1 else _rotated_path(path, number - 1)
+            with suppress(FileNotFoundError):
+                os.replace(source, _rotated_path(path, number))
+
+
+@contextmanager
+def _process_lock(lock: Path) -> Iterator[None]:
+    """A lock between processes, where the system has one."""
+    handle = os.open(lock, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    try:
+        with suppress(ImportError):
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _prune(path: Path, today: date) -> None:
+    """Delete logs of the same name with an older date."""
+    found = _DATE.search(path.name)
+    if found is None:
+        return
+    before, after = path.name[: found.start()], Path(path.name[found.end() :]).suffix or ".log"
+    oldest = today - timedelta(days=KEPT_DAYS)
+    for entry in path.parent.iterdir():
+        name = entry.name.removeprefix(".").removesuffix(".lock")
+        dated = _DATE.match(name[len(before) :]) if name.startswith(before) else None
+        if dated and name.endswith(after) and _day(dated[0]) < oldest:
+            with suppress(OSError):
+                entry.unlink()
+
+
+def _day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return date.max

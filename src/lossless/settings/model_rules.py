@@ -1,0 +1,340 @@
+"""Settings for particular models: threshold overrides by model, context size or session; fallback routes; prices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lossless.settings.kinds import UNSET, EnvValue, FreeText, InvalidValue, Number, ValueKind, WholeNumber
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A model and who offers it."""
+
+    provider: str
+    model: str
+
+    def __str__(self) -> str:
+        return f"{self.provider}/{self.model}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextThresholdOverride:
+    """One rule. The conditions are `model`, the two window bounds and `session_pattern`."""
+
+    context_threshold: float
+    name: str = ""
+    model: str | None = None
+    model_context_window_min: int | None = None
+    model_context_window_max: int | None = None
+    session_pattern: str | None = None
+    fresh_tail_count: int | None = None
+    leaf_chunk_tokens: int | None = None
+
+    @property
+    def specificity(self) -> int:
+        """How much the rule asks for: a model 100, a session pattern 50, each window bound 20."""
+        weights = (
+            (self.model, 100),
+            (self.session_pattern, 50),
+            (self.model_context_window_min, 20),
+            (self.model_context_window_max, 20),
+        )
+        return sum(weight for condition, weight in weights if condition is not None)
+
+    def holds(
+        self,
+        *,
+        provider: str | None = None,
+        model: str | None = None,
+        window: int | None = None,
+        session: str | None = None,
+    ) -> bool:
+        """Whether every condition is met; a condition about something unknown is not."""
+        if self.model is not None and self.model not in (model, f"{provider}/{model}"):
+            return False
+        if self.session_pattern is not None and not _matches_pattern(session or "", self.session_pattern):
+            return False
+        low, high = self.model_context_window_min, self.model_context_window_max
+        if low is None and high is None:
+            return True
+        return window is not None and (low or 0) <= window and (high is None or window <= high)
+
+
+def choose_override(
+    rules: Sequence[ContextThresholdOverride],
+    *,
+    provider: str | None = None,
+    model: str | None = None,
+    window: int | None = None,
+    session: str | None = None,
+) -> ContextThresholdOverride | None:
+    """The rule that applies, or None. `window` is what the host says of the model, never a budget."""
+    holding = [rule for rule in rules if rule.holds(provider=provider, model=model, window=window, session=session)]
+    return max(holding, key=lambda rule: rule.specificity, default=None)
+
+
+_CONDITIONS: Mapping[str, tuple[str, ValueKind]] = {
+    "model": ("model", FreeText()),
+    "modelContextWindowMin": ("model_context_window_min", WholeNumber(1)),
+    "modelContextWindowMax": ("model_context_window_max", WholeNumber(1)),
+    "sessionPattern": ("session_pattern", FreeText()),
+}
+_EFFECTS: Mapping[str, tuple[str, ValueKind]] = {
+    "name": ("name", FreeText()),
+    "contextThreshold": ("context_threshold", Number(0, 1)),
+    "freshTailCount": ("fresh_tail_count", WholeNumber(1)),
+    "leafChunkTokens": ("leaf_chunk_tokens", WholeNumber(1)),
+}
+
+
+class OverrideList(ValueKind):
+    """A list of rules. Nothing is guessed: an unknown field or a rule without a condition is refused."""
+
+    __slots__ = ()
+    word = "list of rules"
+
+    def allowed(self) -> str:
+        return "a list of rules {name?, match {…}, contextThreshold, freshTailCount?, leafChunkTokens?}"
+
+    def check(self, value: object) -> tuple[ContextThresholdOverride, ...]:
+        if not isinstance(value, (list, tuple)):
+            raise InvalidValue(self.allowed())
+        for place, rule in enumerate(value):
+            if not isinstance(rule, ContextThresholdOverride):
+                raise InvalidValue("a ContextThresholdOverride", f"[{place}]", rule)
+        return self.read(self.dump(value))
+
+    def read(self, value: object) -> tuple[ContextThresholdOverride, ...]:
+        if not isinstance(value, (list, tuple)):
+            raise InvalidValue(self.allowed())
+        return tuple(_rule(f"[{place}]", rule) for place, rule in enumerate(value))
+
+    def dump(self, value: object) -> object:
+        rules = value if isinstance(value, (list, tuple)) else ()
+        return [_override_json(rule) for rule in rules]
+
+    def schema(self) -> dict[str, object]:
+        conditions = {key: kind.schema() for key, (_, kind) in _CONDITIONS.items()}
+        match = {
+            "type": "object",
+            "additionalProperties": False,
+            "minProperties": 1,
+            "properties": conditions,
+        }
+        rule = {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["match", "contextThreshold"],
+            "properties": {"match": match, **{key: kind.schema() for key, (_, kind) in _EFFECTS.items()}},
+        }
+        return {"type": "array", "items": rule}
+
+
+class RouteList(ValueKind):
+    """A list of models to fall back to; in the environment `provider/model,provider/model`."""
+
+    __slots__ = ()
+    word = "list of models"
+
+    def allowed(self) -> str:
+        return "a list of {provider, model}; in the environment provider/model,provider/model"
+
+    def check(self, value: object) -> tuple[Route, ...]:
+        if not isinstance(value, (list, tuple)):
+            raise InvalidValue(self.allowed())
+        for place, route in enumerate(value):
+            if not isinstance(route, Route):
+                raise InvalidValue("a Route", f"[{place}]", route)
+        return self.read(self.dump(value))
+
+    def read(self, value: object) -> tuple[Route, ...]:
+        if not isinstance(value, (list, tuple)):
+            raise InvalidValue(self.allowed())
+        routes = []
+        for place, item in enumerate(value):
+            if not isinstance(item, Mapping):
+                raise InvalidValue("an object {provider, model}", f"[{place}]", item)
+            fields = {"provider": ("provider", FreeText()), "model": ("model", FreeText())}
+            found = read_fields(f"[{place}]", item, fields)
+            if len(found) != len(fields):
+                raise InvalidValue("an object with both provider and model", f"[{place}]", dict(item))
+            routes.append(Route(str(found["provider"]), str(found["model"])))
+        return tuple(routes)
+
+    def parse(self, text: str) -> EnvValue:
+        pairs = [pair.strip().partition("/") for pair in text.split(",") if pair.strip()]
+        if not pairs:
+            return EnvValue(UNSET)
+        return EnvValue(self.read([{"provider": provider, "model": model} for provider, _, model in pairs]))
+
+    def dump(self, value: object) -> object:
+        routes = value if isinstance(value, (list, tuple)) else ()
+        return [{"provider": route.provider, "model": route.model} for route in routes]
+
+    def schema(self) -> dict[str, object]:
+        route = {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["provider", "model"],
+            "properties": {"provider": {"type": "string"}, "model": {"type": "string"}},
+        }
+        return {"type": "array", "items": route}
+
+
+def _matches_pattern(session: str, pattern: str) -> bool:
+    from lossless.model.conversations import matches_any
+
+    return matches_any(session, [pattern])
+
+
+def _rule(at: str, value: object) -> ContextThresholdOverride:
+    if not isinstance(value, Mapping):
+        raise InvalidValue("an object", at, value)
+    match = value.get("match")
+    if not isinstance(match, Mapping):
+        raise InvalidValue("an object with at least one of " + ", ".join(_CONDITIONS), f"{at}.match", match)
+    conditions = read_fields(f"{at}.match", match, _CONDITIONS)
+    if not conditions:
+        raise InvalidValue("at least one of " + ", ".join(_CONDITIONS), f"{at}.match", dict(match))
+    rest = {key: item for key, item in value.items() if key != "match"}
+    effects = read_fields(at, rest, _EFFECTS)
+    if "context_threshold" not in effects:
+        raise InvalidValue(Number(0, 1).allowed(), f"{at}.contextThreshold", None)
+    rule = ContextThresholdOverride(**conditions, **effects)  # type: ignore[arg-type]
+    low, high = rule.model_context_window_min, rule.model_context_window_max
+    if low is not None and high is not None and low > high:
+        raise InvalidValue(f"at most modelContextWindowMax ({high})", f"{at}.match.modelContextWindowMin", low)
+    return rule
+
+
+def read_fields(
+    at: str, value: Mapping[object, object], kinds: Mapping[str, tuple[str, ValueKind]]
+) -> dict[str, object]:
+    """The fields of an object by attribute, each read by its kind; `at` is where it stands, for the error."""
+    spelled = {**kinds, **{attribute: (attribute, kind) for attribute, kind in kinds.values()}}
+    found: dict[str, object] = {}
+    for key, item in value.items():
+        if not isinstance(key, str) or key not in spelled:
+            raise InvalidValue("only the fields " + ", ".join(kinds), f"{at}.{key}", item)
+        attribute, kind = spelled[key]
+        if attribute in found:
+            raise InvalidValue("each field once", f"{at}.{key}", item)
+        try:
+            read = kind.read(item)
+        except InvalidValue as refused:
+            raise InvalidValue(refused.allowed, f"{at}.{key}", item) from None
+        if read is UNSET:
+            if attribute != "name":
+                raise InvalidValue("a text that is not blank", f"{at}.{key}", item)
+            continue
+        found[attribute] = read
+    return found
+
+
+def _override_json(rule: ContextThresholdOverride) -> dict[str, object]:
+    def named(kinds: Mapping[str, tuple[str, ValueKind]]) -> dict[str, object]:
+        values = {key: getattr(rule, attribute) for key, (attribute, _) in kinds.items()}
+        return {key: value for key, value in values.items() if value is not None}
+
+    effects = named(_EFFECTS)
+    name = effects.pop("name")
+    return {**({"name": name} if name else {}), "match": named(_CONDITIONS), **effects}
+
+
+_FIELDS: Mapping[str, tuple[str, ValueKind]] = {
+    "input": ("input", Number(0)),
+    "output": ("output", Number(0)),
+    "cacheRead": ("cache_read", Number(0)),
+    "cacheWrite": ("cache_write", Number(0)),
+}
+_NEEDED = ("input", "output")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPrice:
+    """A model's price in US dollars for a million tokens; `model` is `provider/model`."""
+
+    model: str
+    input: float
+    output: float
+    #: For tokens read from and written to a cache; None is the price of other input.
+    cache_read: float | None = None
+    cache_write: float | None = None
+
+
+class PriceTable(ValueKind):
+    """Prices by model; in the environment as JSON. Nothing is guessed: an unknown field is refused."""
+
+    __slots__ = ()
+    word = "prices by model"
+
+    def allowed(self) -> str:
+        return (
+            '{"provider/model": {"input": 3, "output": 15, "cacheRead"?: 0.3, "cacheWrite"?: 3.75}} '
+            "in US dollars for a million tokens"
+        )
+
+    def check(self, value: object) -> tuple[ModelPrice, ...]:
+        if not isinstance(value, (list, tuple)):
+            raise InvalidValue("a list of ModelPrice")
+        for place, price in enumerate(value):
+            if not isinstance(price, ModelPrice):
+                raise InvalidValue("a ModelPrice", f"[{place}]", price)
+        if len({price.model for price in value}) < len(value):
+            raise InvalidValue("each model once")
+        return self.read(self.dump(value))
+
+    def read(self, value: object) -> tuple[ModelPrice, ...]:
+        if not isinstance(value, Mapping):
+            raise InvalidValue(self.allowed())
+        prices = tuple(_price(model, written) for model, written in value.items())
+        names = [price.model for price in prices]
+        for place, name in enumerate(names):
+            if name in names[:place]:
+                raise InvalidValue("each model once", f".{name}", name)
+        return prices
+
+    def parse(self, text: str) -> EnvValue:
+        import json
+
+        if not text.strip():
+            return EnvValue(UNSET)
+        try:
+            written = json.loads(text)
+        except (ValueError, RecursionError):
+            raise InvalidValue(f"JSON: {self.allowed()}") from None
+        return EnvValue(self.read(written))
+
+    def dump(self, value: object) -> object:
+        prices = value if isinstance(value, (list, tuple)) else ()
+        return {price.model: _price_json(price) for price in prices}
+
+    def schema(self) -> dict[str, object]:
+        price = {
+            "type": "object",
+            "additionalProperties": False,
+            "required": list(_NEEDED),
+            "properties": {key: kind.schema() for key, (_, kind) in _FIELDS.items()},
+        }
+        return {"type": "object", "additionalProperties": price}
+
+
+def _price(name: object, written: object) -> ModelPrice:
+    at = f".{name}"
+    provider, slash, model = name.partition("/") if isinstance(name, str) else ("", "", "")
+    if not (slash and provider.strip() and model.strip()):
+        raise InvalidValue("a model as provider/model", at, name)
+    if not isinstance(written, Mapping):
+        raise InvalidValue("an object with input and output, in US dollars for a million tokens", at, written)
+    found = read_fields(at, written, _FIELDS)
+    for needed in _NEEDED:
+        if needed not in found:
+            raise InvalidValue(f"{Number(0).allowed()}, in US dollars for a million tokens", f"{at}.{needed}", None)
+    return ModelPrice(f"{provider.strip().lower()}/{model.strip()}", **found)  # type: ignore[arg-type]
+
+
+def _price_json(price: ModelPrice) -> dict[str, object]:
+    values = {key: getattr(price, attribute) for key, (attribute, _) in _FIELDS.items()}
+    return {key: value for key, value in values.items() if value is not None}

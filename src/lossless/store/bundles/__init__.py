@@ -1,0 +1,407 @@
+"""Whole conversations as rows, read from an archive or a lossless-claw file of any age; values of foreign rows are
+made to fit their columns.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from lossless.model.identity import identity_hash
+from lossless.store.database import load_queries
+from lossless.store.rows import column_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+
+    from lossless.store.database import Database
+    from lossless.store.sqlite import SqliteDatabase
+
+#: Larger counts than this make no sense, and their sums would not fit.
+_MOST = 1 << 40
+_COUNTS = frozenset(
+    ("token_count", "descendant_count", "descendant_token_count", "source_message_token_count", "target_tokens",
+     "byte_size", "line_count", "tokens")
+)  # fmt: skip
+_NUMBERS = frozenset(
+    ("seq", "depth", "ordinal", "active", "claimed", "preamble", "is_ignored", "is_synthetic", "step_tokens_in",
+     "step_tokens_out", "compaction_auto", "covered_message_seq", "last_seen_size", "last_seen_mtime_ms",
+     "last_processed_offset", "fork_bounded", "fork_source_message_count", "pending", "running", "token_budget",
+     "current_token_count", "projected_token_count", "raw_tokens_outside_tail", "context_fresh_tail_count",
+     "context_leaf_chunk_tokens", "retry_attempts", "maintenance_revision", "last_observed_cache_read",
+     "last_observed_cache_write", "last_observed_prompt_token_count", "consecutive_cold_observations",
+     "turns_since_leaf_compaction", "tokens_accumulated_since_leaf_compaction", "turn", "start", "end", "escalation")
+)  # fmt: skip
+_FRACTIONS = frozenset(("step_cost", "context_threshold"))
+_BYTES = frozenset(("fingerprint", "skeleton"))
+_IDS = frozenset(("message_id", "conversation_id"))
+_LISTS = frozenset(("parts", "messages", "sources", "part_ids", "part_sessions"))
+
+
+def is_version(value: object) -> bool:
+    """Whether a row of versions can hold a value."""
+    if not isinstance(value, dict):
+        return False
+    numbers = (value.get(name) for name in ("version_id", "lesser", "tokens", "at"))
+    maybe = (value.get(name) for name in ("length", "base_id"))
+    return (
+        all(isinstance(number, int) and abs(number) < _LARGEST for number in numbers)
+        and all(number is None or (isinstance(number, int) and abs(number) < _LARGEST) for number in maybe)
+        and isinstance(value.get("digest"), bytes)
+        and isinstance(value.get("body"), bytes | None)
+    )
+
+
+def is_stale_mark(value: object) -> bool:
+    """Whether a value names a message that changed below a summary, and when."""
+    return isinstance(value, list | tuple) and len(value) == 2 and isinstance(value[0], int | str)
+
+
+_LARGEST = 1 << 62
+#: Lists of what is no text, and what each of their values must be.
+_RECORDS = {"versions": is_version, "stale": is_stale_mark}
+
+
+def fit_value(name: str, value: Any) -> Any:
+    """A value that fits a column of this name."""
+    if value is None:
+        return None
+    if name in _LISTS:
+        return (
+            [one if name == "parts" else fit_value("message_id", one) for one in value]
+            if isinstance(value, list)
+            else []
+        )
+    if name in _RECORDS:
+        return [one for one in value if _RECORDS[name](one)] if isinstance(value, list) else []
+    kind = type(value)
+    if name in _COUNTS:
+        return min(max(_number(value), 0), _MOST)
+    if name in _NUMBERS:
+        return value if kind is int and -_MOST < value < _MOST else _number(value)
+    if name in _BYTES:
+        return value if kind is bytes else None
+    if name in _IDS:
+        return value if kind is str or (kind is int and abs(value) < 1 << 62) else column_text(value)
+    if name in _FRACTIONS:
+        return value if kind in (int, float) and abs(value) < _MOST else None
+    return value if kind is str else column_text(value)
+
+
+def fit_row(values: dict[str, Any]) -> dict[str, Any]:
+    """A row whose values fit their columns."""
+    return {name: fit_value(name, value) for name, value in values.items()}
+
+
+def fit_scalars(values: dict[str, Any]) -> dict[str, Any]:
+    """A row of one of our own tables, in which nothing stands that a database cannot hold."""
+    return {name: value if _is_scalar(value) else column_text(value) for name, value in values.items()}
+
+
+def _is_scalar(value: Any) -> bool:
+    if isinstance(value, int):
+        return -(1 << 63) <= value < 1 << 63
+    return value is None or isinstance(value, str | bytes | float)
+
+
+def _number(value: Any) -> int:
+    """A number; 0 for what is none."""
+    if isinstance(value, int | float) and abs(value) < _MOST:
+        return int(value)
+    return _MOST if isinstance(value, int) and value > 0 else 0
+
+
+RowValues: TypeAlias = dict[str, Any]
+#: A message's number in its file; early files of others have texts there.
+MessageId: TypeAlias = int | str
+
+_QUERIES = load_queries("bundles")
+_MIGRATE = load_queries("migrate")
+_PAGE = 1000
+
+MESSAGE_COLUMNS = (
+    "message_id", "seq", "role", "content", "token_count", "identity_hash", "openclaw_sender_metadata",
+    "transcript_entry_id", "created_at", "large_content", "stable_event_key",
+)  # fmt: skip
+_KEY = (
+    "message_id", "seq", "role", "identity_hash", "created_at", "transcript_entry_id", "stable_event_key",
+    "token_count", "content",
+)  # fmt: skip
+EXTRA_COLUMNS = ("fingerprint", "claimed", "preamble", "format", "skeleton")
+VERSION_COLUMNS = ("version_id", "digest", "lesser", "length", "base_id", "tokens", "at", "body")
+PART_COLUMNS = (
+    "part_id", "message_id", "session_id", "part_type", "ordinal", "text_content", "is_ignored", "is_synthetic",
+    "tool_call_id", "tool_name", "tool_status", "tool_input", "tool_output", "tool_error", "tool_title", "patch_hash",
+    "patch_files", "file_mime", "file_name", "file_url", "subtask_prompt", "subtask_desc", "subtask_agent",
+    "step_reason", "step_cost", "step_tokens_in", "step_tokens_out", "snapshot_hash", "compaction_auto", "metadata",
+)  # fmt: skip
+CONVERSATION_COLUMNS = (
+    "conversation_id", "session_id", "session_key", "active", "archived_at", "archive_cause", "title",
+    "bootstrapped_at", "created_at", "updated_at",
+)  # fmt: skip
+SUMMARY_COLUMNS = (
+    "summary_id", "kind", "depth", "content", "token_count", "earliest_at", "latest_at", "descendant_count",
+    "descendant_token_count", "source_message_token_count", "created_at", "file_ids", "model",
+)  # fmt: skip
+CONTEXT_COLUMNS = ("ordinal", "item_type", "message_id", "summary_id", "created_at")
+#: What else belongs to a conversation: the columns beside its id (of our own tables, all there are), and their order.
+SIDE_TABLES: dict[str, tuple[tuple[str, ...], str]] = {
+    "large_files": (
+        ("file_id", "file_name", "mime_type", "byte_size", "line_count", "storage_uri", "exploration_summary",
+         "created_at"), "file_id"),
+    "focus_briefs": (
+        ("brief_id", "session_key", "prompt", "content", "status", "token_count", "target_tokens", "covered_latest_at",
+         "covered_message_seq", "source_context_hash", "generator_run_id", "generator_session_key", "raw_result_json",
+         "error", "created_at", "updated_at", "superseded_at"), "brief_id"),
+    "pins": ((), "pin_id"),
+    "hidden_items": ((), "item"),
+    "context_log": ((), "log_id"),
+    "turn_keys": ((), "turn_key"),
+    "last_windows": ((), "conversation_id"),
+    "ingest_state": ((), "conversation_id"),
+    "transcript_state": ((), "conversation_id"),
+    "transcript_epochs": ((), "epoch_id"),
+    "transcript_records": ((), "after_seq, record_key"),
+    "fork_sources": ((), "source_id"),
+    "conversation_bootstrap_state": (
+        ("session_file_path", "last_seen_size", "last_seen_mtime_ms", "last_processed_offset",
+         "last_processed_entry_hash", "session_header_id", "last_processed_entry_id", "fork_bounded",
+         "fork_source_message_count", "soft_reset_pruned_at", "updated_at"), "conversation_id"),
+    "conversation_compaction_telemetry": (
+        ("last_observed_cache_read", "last_observed_cache_write", "last_observed_prompt_token_count",
+         "last_observed_cache_hit_at", "last_observed_cache_break_at", "cache_state", "consecutive_cold_observations",
+         "retention", "last_leaf_compaction_at", "turns_since_leaf_compaction",
+         "tokens_accumulated_since_leaf_compaction", "last_activity_band", "last_api_call_at", "last_cache_touch_at",
+         "provider", "model", "updated_at"), "conversation_id"),
+    "conversation_compaction_maintenance": (
+        ("pending", "requested_at", "reason", "running", "last_started_at", "last_finished_at", "last_failure_summary",
+         "token_budget", "current_token_count", "projected_token_count", "raw_tokens_outside_tail",
+         "context_threshold", "context_threshold_source", "context_fresh_tail_count", "context_leaf_chunk_tokens",
+         "retry_attempts", "next_attempt_after", "resolution_reason", "resolved_at", "maintenance_revision",
+         "updated_at"), "conversation_id"),
+}  # fmt: skip
+#: Our own tables: lossless-claw has none of them, and a later version of ours may give them more columns.
+OWN_TABLES = (
+    "pins", "hidden_items", "context_log", "turn_keys", "last_windows", "ingest_state", "transcript_state",
+    "transcript_epochs", "transcript_records", "fork_sources",
+)  # fmt: skip
+#: What is left of conversations that were deleted for good; it belongs to none.
+PRUNED_TABLE = "pruned_histories"
+FORMER_SUMMARY_COLUMNS = ("log_id", "summary_id", "state")
+STALE_SUMMARY_COLUMNS = ("summary_id", "message_id", "at")
+BRIEF_SOURCE_COLUMNS = ("brief_id", "summary_id", "ordinal", "role", "created_at")
+
+
+@dataclass(frozen=True, slots=True)
+class MessageKey:
+    """What tells a message of a conversation from the others."""
+
+    id: MessageId
+    seq: int
+    identity: str
+    created_at: str
+    entry_id: str | None
+    event_key: str | None
+    tokens: int
+    role: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """One conversation with all that belongs to it, under the ids of its file.
+
+    `pages` gives its messages, some at a time, each with its `parts`; a summary has its `messages` and `sources`, and,
+    when messages below it changed since it was written, these as `stale`.
+    """
+
+    conversation: RowValues
+    keys: list[MessageKey]
+    pages: Callable[[], Iterable[list[RowValues]]]
+    summaries: list[RowValues] = field(default_factory=list)
+    context: list[RowValues] = field(default_factory=list)
+    tables: dict[str, list[RowValues]] = field(default_factory=dict)
+
+    @property
+    def session(self) -> str:
+        """The run's id, or the conversation's number where there is none."""
+        return str(self.conversation["session_id"] or "").strip() or str(self.conversation["conversation_id"])
+
+
+class BundleReader:
+    """Reads conversations whole from an open database."""
+
+    def __init__(self, database: SqliteDatabase) -> None:
+        self._db = database
+        columns = {str(row[0]) for row in database.rows("SELECT name FROM pragma_table_info('message_parts', 'main')")}
+        self._part_columns = columns or set(PART_COLUMNS)
+        #: Whether the file says at all what its contexts are.
+        self.has_contexts = bool(database.rows("SELECT 1 FROM main.sqlite_master WHERE name = 'context_items'"))
+        #: Whether it keeps a log of them, as archives of ours do.
+        self.has_log = bool(database.rows("SELECT 1 FROM main.sqlite_master WHERE name = 'context_log'"))
+
+    def conversations(self) -> list[RowValues]:
+        """All conversations, in the order of their numbers."""
+        return _dicts(CONVERSATION_COLUMNS, self._db.rows(_QUERIES["conversations"]))
+
+    def bundle(self, conversation: RowValues) -> Bundle:
+        """A conversation whole; its messages are read when they are asked for."""
+        place = {"conversation_id": conversation["conversation_id"]}
+        tables = {table: self._beside(table, place) for table in SIDE_TABLES}
+        briefs = json.dumps([brief["brief_id"] for brief in tables["focus_briefs"]])
+        tables["focus_brief_sources"] = _dicts(
+            BRIEF_SOURCE_COLUMNS, self._db.rows(_QUERIES["brief_sources"], {"ids": briefs})
+        )
+        logs = json.dumps([row["log_id"] for row in tables["context_log"]])
+        tables["former_summaries"] = _dicts(
+            FORMER_SUMMARY_COLUMNS, self._db.rows(_QUERIES["former_summaries"], {"ids": logs})
+        )
+        return Bundle(
+            conversation,
+            self.keys(conversation["conversation_id"]),
+            lambda: self.messages(conversation["conversation_id"]),
+            self.summaries(conversation["conversation_id"]),
+            _dense(_dicts(CONTEXT_COLUMNS, self._db.rows(_select("context_items", CONTEXT_COLUMNS, "ordinal"), place))),
+            tables,
+        )
+
+    def _beside(self, table: str, place: RowValues) -> list[RowValues]:
+        columns, order = SIDE_TABLES[table]
+        if not columns:
+            columns = own_columns(self._db, table)
+            found = self._db.rows(_select(table, columns, order), place)
+            return [dict(zip(columns, row, strict=True)) for row in found]
+        return _dicts(columns, self._db.rows(_select(table, columns, order), place))
+
+    def pruned(self, sessions: Collection[str] = ()) -> list[RowValues]:
+        """What is left of deleted conversations; with sessions, of those that have one of these keys or ids."""
+        columns = own_columns(self._db, PRUNED_TABLE)
+        found = self._db.rows(f"SELECT {', '.join(columns)} FROM {PRUNED_TABLE} ORDER BY number")
+        return select_pruned([dict(zip(columns, row, strict=True)) for row in found], sessions)
+
+    def keys(self, conversation_id: MessageId) -> list[MessageKey]:
+        """What tells the messages of a conversation apart, in their order."""
+        keys = []
+        for row in self._db.rows(_QUERIES["keys"], {"conversation_id": conversation_id}):
+            one = dict(zip(_KEY, map(fit_value, _KEY, row), strict=True))
+            known = one["identity_hash"] or identity_hash(one["role"] or "", one["content"] or "")
+            names = one["transcript_entry_id"], one["stable_event_key"]
+            seq, tokens = one["seq"] or 0, one["token_count"] or 0
+            role = one["role"] or ""
+            keys.append(MessageKey(one["message_id"], seq, known, one["created_at"] or "", *names, tokens, role))
+        return keys
+
+    def messages(self, conversation_id: MessageId) -> Iterator[list[RowValues]]:
+        """The messages of a conversation in order, some at a time, with their parts."""
+        page: list[RowValues] = []
+        columns = (*MESSAGE_COLUMNS, *EXTRA_COLUMNS)
+        for row in self._db.stream(_QUERIES["messages"], {"conversation_id": conversation_id}):
+            message = dict(zip(columns, map(fit_value, columns, row), strict=True))
+            message["content"] = message["content"] or ""
+            page.append(message)
+            if len(page) == _PAGE:
+                yield self._with_parts(page)
+                page = []
+        if page:
+            yield self._with_parts(page)
+
+    def _with_parts(self, page: list[RowValues]) -> list[RowValues]:
+        parts = self._parts([message["message_id"] for message in page])
+        versions = self._versions([message["message_id"] for message in page])
+        for message in page:
+            message["parts"] = parts.get(message["message_id"], [])
+            if message["message_id"] in versions:
+                message["versions"] = versions[message["message_id"]]
+        return page
+
+    def _versions(self, ids: list[MessageId]) -> dict[MessageId, list[RowValues]]:
+        found: defaultdict[MessageId, list[RowValues]] = defaultdict(list)
+        columns = ("message_id", *VERSION_COLUMNS)
+        for row in self._db.rows(_QUERIES["versions"], {"ids": json.dumps(ids)}):
+            values = dict(zip(columns, row, strict=True))
+            found[values.pop("message_id")].append(values)
+        return found
+
+    def _parts(self, ids: list[MessageId]) -> dict[MessageId, list[RowValues]]:
+        found: defaultdict[MessageId, list[RowValues]] = defaultdict(list)
+        columns = [
+            name for name in (*PART_COLUMNS, "kind", "payload", "file_path", "created_at") if name in self._part_columns
+        ]
+        sql = (
+            f"SELECT {', '.join(columns)} FROM message_parts WHERE message_id IN (SELECT value FROM json_each(:ids))"
+            f" ORDER BY message_id, {'ordinal' if 'ordinal' in columns else 'rowid'}"
+        )
+        for row in self._db.rows(sql, {"ids": json.dumps(ids)}):
+            found_ = zip(columns, map(fit_value, columns, row), strict=True)
+            part = {name: value for name, value in found_ if value is not None}
+            siblings = found[part.pop("message_id")]
+            part.setdefault("ordinal", len(siblings))
+            siblings.append(part)
+        return found
+
+    def summaries(self, conversation_id: MessageId) -> list[RowValues]:
+        """The summaries of a conversation, shallow ones first, each with the ids of its messages and sources."""
+        rows = self._db.rows(_QUERIES["summaries"], {"conversation_id": conversation_id})
+        return self._linked(_dicts(SUMMARY_COLUMNS, rows))
+
+    def all_summaries(self) -> list[RowValues]:
+        """The summaries of all conversations, and of none."""
+        return self._linked(_dicts(SUMMARY_COLUMNS, self._db.rows(_QUERIES["all_summaries"])))
+
+    def moved(self, conversation_id: MessageId) -> dict[int, bool]:
+        """The messages that an archive of ours has in a context before older ones, and whether something says why."""
+        return {id_: bool(told) for id_, told in self._db.rows(_QUERIES["moved"], {"conversation_id": conversation_id})}
+
+    def _linked(self, found: list[RowValues]) -> list[RowValues]:
+        ids = {"ids": json.dumps([summary["summary_id"] for summary in found])}
+        links: dict[str, defaultdict[str, list[Any]]] = {}
+        for name, query in (("messages", "message_links"), ("sources", "source_links")):
+            links[name] = defaultdict(list)
+            for summary_id, linked in self._db.rows(_QUERIES[query], ids):
+                links[name][summary_id].append(fit_value("message_id", linked))
+        stale: defaultdict[str, list[list[MessageId]]] = defaultdict(list)
+        for summary_id, message_id, at in self._db.rows(_QUERIES["stale"], ids):
+            stale[summary_id].append([message_id, at])
+        for summary in found:
+            if marks := stale.get(summary["summary_id"]):
+                summary["stale"] = marks
+            summary["content"] = summary["content"] or ""
+            summary["token_count"] = summary["token_count"] or 0
+            summary["messages"] = links["messages"][summary["summary_id"]]
+            summary["sources"] = links["sources"][summary["summary_id"]]
+        return found
+
+
+def select_pruned(rows: Iterable[RowValues], sessions: Collection[str]) -> list[RowValues]:
+    """Those that were deleted of sessions, by their keys or ids; without sessions all."""
+    return [row for row in rows if not sessions or {row.get("session_key"), row.get("header_id")} & set(sessions)]
+
+
+def own_columns(database: Database, table: str) -> tuple[str, ...]:
+    """The columns of one of our own tables, without the conversation's number."""
+    found = database.rows(_MIGRATE["columns"], {"table": table})
+    return tuple(str(row[0]) for row in found if row[0] != "conversation_id")
+
+
+def _select(table: str, columns: tuple[str, ...], order: str) -> str:
+    return f"SELECT {', '.join(columns)} FROM {table} WHERE conversation_id = :conversation_id ORDER BY {order}"
+
+
+def _dense(items: list[RowValues]) -> list[RowValues]:
+    """Context items without gaps: lossless-claw 1.0 cannot compact across one."""
+    return [item | {"ordinal": ordinal} for ordinal, item in enumerate(items)]
+
+
+def _dicts(columns: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> list[RowValues]:
+    """Rows of tables that others write, each value as its column has it."""
+    return [dict(zip(columns, map(fit_value, columns, row), strict=True)) for row in rows]
+
+
+def stale_rows(summaries: Iterable[RowValues]) -> list[RowValues]:
+    """The rows that say what changed below summaries since they were written."""
+    return [
+        dict(zip(STALE_SUMMARY_COLUMNS, (one["summary_id"], *mark), strict=True))
+        for one in summaries
+        for mark in one.get("stale", ())
+    ]

@@ -1,0 +1,484 @@
+"""Databases of other programs: opening them read-only, adopting a lossless-claw file, and writing lossless-claw and
+Remnic databases.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lossless.errors import ArchiveCorrupt, ArchiveDenied, ArchiveLocked, BadInput, NotAnArchive
+from lossless.model.paths import expand_path, make_private_folder
+from lossless.model.search_text import index_text_of
+from lossless.store import migrate
+from lossless.store.archive import Archive
+from lossless.store.bundles import (
+    BRIEF_SOURCE_COLUMNS,
+    CONTEXT_COLUMNS,
+    CONVERSATION_COLUMNS,
+    EXTRA_COLUMNS,
+    FORMER_SUMMARY_COLUMNS,
+    MESSAGE_COLUMNS,
+    OWN_TABLES,
+    PART_COLUMNS,
+    PRUNED_TABLE,
+    SIDE_TABLES,
+    STALE_SUMMARY_COLUMNS,
+    SUMMARY_COLUMNS,
+    VERSION_COLUMNS,
+    fit_value,
+    own_columns,
+    stale_rows,
+)
+from lossless.store.bundles.writer import reserve_conversation_ids
+from lossless.store.database import load_queries, load_schema
+from lossless.store.rows import column_text
+from lossless.store.sqlite import SqliteDatabase
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from lossless.store.bundles import Bundle, RowValues
+    from lossless.store.database import Database
+
+_TABLES = load_queries("migrate")["tables"]
+CLAW_TABLES = ("conversations", "messages", "summaries", "summary_messages", "summary_parents")
+REMNIC_TABLES = ("lcm_messages", "lcm_summary_nodes")
+
+
+def open_claw(path: str | Path) -> Archive:
+    """A lossless-claw database, or an archive of ours; an error names every table that is missing."""
+    place = _file(path)
+    _check_tables(place, CLAW_TABLES, "lossless-claw")
+    archive = Archive.open(place, read_only=True)
+    archive.database.is_strict = True  # words are brought as they are, or not at all
+    return archive
+
+
+def check_remnic(path: str | Path) -> Path:
+    """The place of a Remnic database; an error names every table that is missing."""
+    place = _file(path)
+    _check_tables(place, REMNIC_TABLES, "Remnic")
+    return place
+
+
+@contextmanager
+def explain_bad_text(source: str | Path) -> Iterator[None]:
+    """Say clearly that a database holds text which is none."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise ArchiveCorrupt(f"source {str(source)!r} holds text that is not valid UTF-8 ({error.reason})") from error
+
+
+def _file(path: str | Path) -> Path:
+    place = expand_path(path)
+    if place.is_dir():
+        raise BadInput(f"source {str(path)!r} is a folder, not a file")
+    if not place.exists():
+        raise BadInput(f"there is no source database at {str(path)!r}")
+    return place
+
+
+def _check_tables(place: Path, wanted: tuple[str, ...], whose: str) -> None:
+    database = SqliteDatabase(str(place), read_only=True)
+    try:
+        there = {row[0] for row in database.rows(_TABLES)}
+    finally:
+        database.close()
+    missing = [table for table in wanted if table not in there]
+    if missing:
+        raise NotAnArchive(f"Source database is missing {whose} tables: {', '.join(missing)}")
+
+
+_ADOPT_QUERIES = load_queries("adopt")
+
+
+@dataclass(frozen=True, slots=True)
+class ReclaimableTables:
+    """Upstream's search tables in a file, and the bytes that they take."""
+
+    tables: tuple[str, ...]
+    bytes: int
+
+
+def find_reclaimable(database: Database) -> ReclaimableTables:
+    """What adopting the file would drop; reads only."""
+    tables = tuple(row[0] for row in database.rows(_ADOPT_QUERIES["tables"]))
+    taken = database.row(_ADOPT_QUERIES["bytes"]) if tables else None
+    return ReclaimableTables(tables, taken[0] if taken else 0)
+
+
+@contextmanager
+def exclusive_access(database: Database) -> Iterator[None]:
+    """Hold the file so that nobody else can open it; `ArchiveLocked` when somebody has it open, busy or idle."""
+    database.run(_ADOPT_QUERIES["hold"])
+    try:
+        try:
+            mode = database.row(_ADOPT_QUERIES["leave_wal"])
+        except ArchiveLocked as error:
+            raise _held(database) from error
+        if mode is None or mode[0] != "delete":
+            raise _held(database)
+        with database.transaction(exclusive=True):
+            pass
+        yield
+    finally:
+        database.run(_ADOPT_QUERIES["let_go"])
+        database.row(_ADOPT_QUERIES["read_once"])
+        database.row(_ADOPT_QUERIES["enter_wal"])
+
+
+def drop_upstream_search(database: Database) -> None:
+    """Drop upstream's search tables and give the room back; needs `exclusive_access`."""
+    with database.transaction(exclusive=True):
+        for name, sql in _ADOPT_QUERIES.items():
+            if name.startswith("drop_"):
+                database.run(sql)
+    database.run(_ADOPT_QUERIES["spill_to_disk"])
+    database.run(_ADOPT_QUERIES["vacuum"])
+    found = database.row(_ADOPT_QUERIES["check"])
+    if found is None or found[0] != "ok":
+        raise ArchiveCorrupt(f"archive {database.path!r}: {found[0] if found else 'it cannot be checked'}")
+
+
+def _held(database: Database) -> ArchiveLocked:
+    return ArchiveLocked(f"archive {database.path!r}: another process has it open; stop that process first")
+
+
+_CLAW_QUERIES = load_queries("claw")
+_INDEX, _MIGRATE, _SUMMARIES = load_queries("index"), load_queries("migrate"), load_queries("summaries")
+#: Those of our own statements that make tables of what conversations are; indexes of words are made when it is opened.
+_CLAW_TABLES = ("message_extras", "message_versions", "stale_summaries", "former_summaries", PRUNED_TABLE, *OWN_TABLES)
+_KEPT = re.compile(rf"(?:EXISTS|ON) (?:{'|'.join(_CLAW_TABLES)})\b")
+
+
+class ClawFile:
+    """A lossless-claw database that is being written; with `ours`, our tables keep what its own have no room for."""
+
+    def __init__(self, path: Path, *, ours: bool = True) -> None:
+        self._db, self._ours = SqliteDatabase(str(path)), ours
+
+    def __enter__(self) -> ClawFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._db.close()
+
+    def writing(self) -> AbstractContextManager[None]:
+        """All of it, or nothing."""
+        return self._db.transaction()
+
+    def create(self) -> None:
+        """The empty database."""
+        for script in (load_schema("base"), load_schema("indexes")):
+            for statement in migrate.split_script(script):
+                self._db.run(statement)
+        for name, sql in _CLAW_QUERIES.items():
+            if name.startswith("create."):
+                self._db.run(sql)
+        for statement in migrate.split_script(load_schema("additions")) if self._ours else ():
+            if _KEPT.search(statement):
+                self._db.run(statement)
+        for step, version in migrate.KNOWN_STEPS.items():
+            self._db.run(_MIGRATE["record_step"], {"step": step, "version": version})
+
+    def put(self, bundle: Bundle, files: Sequence[RowValues]) -> int:
+        """A conversation under its own ids, with the rows of its files; returns how many parts it has."""
+        conversation_id = bundle.conversation["conversation_id"]
+        mine = {"conversation_id": conversation_id}
+        self._insert("conversations", CONVERSATION_COLUMNS, [bundle.conversation])
+        parts = 0
+        for page in bundle.pages():
+            self._insert("messages", ("conversation_id", *MESSAGE_COLUMNS), [message | mine for message in page])
+            rows = [{"session_id": bundle.session} | part | {"message_id": message["message_id"]}
+                    for message in page for part in message["parts"]]  # fmt: skip
+            self._insert("message_parts", PART_COLUMNS, rows)
+            texts = [(message["message_id"], _indexed(message["content"])) for message in page]
+            self._db.run_many(_INDEX["upstream_message"], [row for row in texts if row[1].strip()])
+            parts += len(rows)
+            if self._ours:
+                extras = [message for message in page if message["fingerprint"] is not None]
+                self._insert("message_extras", ("message_id", *EXTRA_COLUMNS), extras)
+                versions = [one | {"message_id": row["message_id"]} for row in page for one in row.get("versions", ())]
+                self._insert("message_versions", ("message_id", *VERSION_COLUMNS), versions)
+        self._put_summaries(bundle, mine)
+        items = [item | mine for item in bundle.context]
+        self._insert("context_items", ("conversation_id", *CONTEXT_COLUMNS), items)
+        for table, (columns, _) in SIDE_TABLES.items():
+            rows = list(files) if table == "large_files" else bundle.tables.get(table, [])
+            if table not in OWN_TABLES:
+                self._insert(table, ("conversation_id", *columns), [row | mine for row in rows])
+            elif self._ours and rows:
+                own = ("conversation_id", *own_columns(self._db, table))
+                self._insert(table, own, [row | mine for row in rows])
+        self._insert("focus_brief_sources", BRIEF_SOURCE_COLUMNS, bundle.tables.get("focus_brief_sources", []))
+        if self._ours:
+            self._insert("stale_summaries", STALE_SUMMARY_COLUMNS, stale_rows(bundle.summaries))
+            self._insert("former_summaries", FORMER_SUMMARY_COLUMNS, bundle.tables.get("former_summaries", []))
+        return parts
+
+    def put_pruned(self, rows: Sequence[RowValues]) -> None:
+        """What is left of deleted conversations, under the numbers that these had."""
+        if self._ours and rows:
+            self._insert(PRUNED_TABLE, own_columns(self._db, PRUNED_TABLE), rows)
+            reserve_conversation_ids(self._db)
+
+    def _put_summaries(self, bundle: Bundle, mine: RowValues) -> None:
+        self._insert("summaries", ("conversation_id", *SUMMARY_COLUMNS), [one | mine for one in bundle.summaries])
+        for query, name in (("link_message", "messages"), ("link_source", "sources")):
+            links = [(one["summary_id"], id_, n) for one in bundle.summaries for n, id_ in enumerate(one[name])]
+            self._db.run_many(_SUMMARIES[query], links)
+        for one in bundle.summaries:
+            row = {"summary_id": one["summary_id"], "content": one["content"]}
+            self._db.run(_INDEX["upstream_summary"], row)
+            self._db.run(_INDEX["upstream_summary_cjk"], row)
+
+    def counts(self) -> tuple[int, ...]:
+        """Conversations, messages, parts, summaries, context items, counted again; raises when the file is damaged."""
+        found = self._db.rows(_CLAW_QUERIES["integrity"])
+        if found != [("ok",)]:
+            raise ArchiveCorrupt(f"the new database is not sound: {found[0][0]}")
+        row = self._db.row(_CLAW_QUERIES["counts"])
+        assert row is not None
+        return tuple(row)
+
+    def _insert(self, table: str, columns: Sequence[str], values: Sequence[RowValues]) -> None:
+        if values:
+            sql = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+            self._db.run_many(sql, [tuple([one.get(name) for name in columns]) for one in values])
+
+
+def _indexed(content: str) -> str:
+    """The text of a message that lossless-claw indexes: a reference to a file without its empty lines."""
+    text = index_text_of(content)
+    if text == content:
+        return text
+    head, _, rest = text.partition("\n")
+    return f"{head}\n{rest.lstrip()}".rstrip()
+
+
+_REMNIC_QUERIES = load_queries("remnic")
+
+REMNIC_SCHEMA_VERSION = "2"
+_BOUNDARY = "import_boundary:"
+_PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class RemnicSession:
+    """A session of a Remnic database: what it holds, and what of it came from lossless-claw."""
+
+    newest_turn: int = -1
+    tokens: int = 0
+    #: `conversation|seq` → id and turn of the message.
+    known: dict[str, tuple[int, int]] = field(default_factory=dict)
+    has_boundary: bool = False
+
+
+class RemnicFile:
+    """A Remnic database. Without a file, and for looking only, an empty one in memory stands for it."""
+
+    def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
+        place = expand_path(path).absolute()
+        is_there = place.exists()
+        try:
+            if not read_only:
+                make_private_folder(place.parent)
+        except OSError as error:
+            raise ArchiveDenied(f"{str(place.parent)!r} cannot be used: {error.strerror}") from error
+        memory = read_only and not is_there
+        self._db = SqliteDatabase(":memory:" if memory else str(place), read_only=read_only and is_there)
+        if memory:
+            self.create(beside=True)
+
+    def __enter__(self) -> RemnicFile:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._db.close()
+
+    def writing(self) -> AbstractContextManager[None]:
+        """All of it, or nothing."""
+        return self._db.transaction()
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Several reads of one state."""
+        return self._db.snapshot()
+
+    def create(self, *, beside: bool) -> None:
+        """The tables that are missing, ours beside Remnic's when asked for."""
+        for name, sql in _REMNIC_QUERIES.items():
+            if name.startswith(("create.", "beside.") if beside else "create."):
+                self._db.run(sql)
+        self._db.run(_REMNIC_QUERIES["set_meta"], {"key": "schema_version", "value": REMNIC_SCHEMA_VERSION})
+
+    def check(self) -> None:
+        """Raises when the file is a database of another program."""
+        there = {row[0] for row in self._db.rows(_TABLES)}
+        if there and not there & {"lcm_messages", "lcm_meta"}:
+            raise NotAnArchive(f"{self._db.path!r} is a database of another program, not Remnic's; nothing was written")
+
+    def has(self, table: str) -> bool:
+        """Whether a table is there."""
+        return table in {row[0] for row in self._db.rows(_REMNIC_QUERIES["tables"])}
+
+    # --- what is there --------------------------------------------------------------------------------
+
+    def standing(self, session_id: str) -> RemnicSession:
+        """How far a session has come."""
+        if not self.has("lcm_messages"):
+            return RemnicSession()
+        place = {"session_id": session_id}
+        newest, tokens, _ = self._db.row(_REMNIC_QUERIES["extent"], place) or (-1, 0, 0)
+        found = self._db.rows(_REMNIC_QUERIES["imported"], place)
+        known = {f"{conversation}|{seq}": (id_, turn) for conversation, seq, id_, turn in found}
+        marked = self._db.row(_REMNIC_QUERIES["meta"], {"key": f"{_BOUNDARY}{session_id}"}) is not None
+        boundary = marked or self._db.row(_REMNIC_QUERIES["has_boundary"], place) is not None
+        return RemnicSession(newest, tokens, known, boundary)
+
+    def nodes_there(self, ids: Iterable[str]) -> dict[str, tuple[str, str | None]]:
+        """Summaries by id: their session, and the one above them."""
+        if not self.has("lcm_summary_nodes"):
+            return {}
+        found = self._db.rows(_REMNIC_QUERIES["nodes_there"], {"ids": json.dumps(list(ids))})
+        return {id_: (session, parent) for id_, session, parent in found}
+
+    def parts_there(self, message_ids: Iterable[int]) -> set[tuple[int, int]]:
+        """Which parts messages have: message and ordinal."""
+        if not self.has("lcm_message_parts"):
+            return set()
+        return set(self._db.rows(_REMNIC_QUERIES["parts_there"], {"ids": json.dumps(list(message_ids))}))
+
+    def next_message(self) -> int:
+        """The id of the next message."""
+        row = self._db.row(_REMNIC_QUERIES["next_message"]) if self.has("lcm_messages") else None
+        return row[0] if row else 1
+
+    # --- adding ---------------------------------------------------------------------------------------
+
+    def add_messages(self, rows: Sequence[tuple[object, ...]], parts: Sequence[tuple[object, ...]]) -> None:
+        """Messages and parts; the caller has them indexed at the end."""
+        self._db.run_many(_REMNIC_QUERIES["add_message"], rows)
+        self._db.run_many(_REMNIC_QUERIES["add_part"], parts)
+
+    def marks(self) -> tuple[int, int]:
+        """The newest message and the newest summary, to be given to `index_since`."""
+        message = self._db.row(_REMNIC_QUERIES["newest_message"]) or (0,)
+        node = self._db.row(_REMNIC_QUERIES["newest_node"]) or (0,)
+        return message[0], node[0]
+
+    def index_since(self, marks: tuple[int, int]) -> None:
+        """Let Remnic's search find what was added."""
+        self._db.run(_REMNIC_QUERIES["index_messages"], {"after": marks[0]})
+        self._db.run(_REMNIC_QUERIES["index_nodes"], {"after": marks[1]})
+
+    def add_nodes(self, nodes: Sequence[RowValues], adopted: Iterable[tuple[str, str]]) -> None:
+        """Summaries, those above first; then those that were there without one above them get theirs."""
+        self._db.run_many(_REMNIC_QUERIES["add_node"], nodes)
+        self._db.run_many(_REMNIC_QUERIES["adopt_node"], [{"id": id_, "parent_id": above} for id_, above in adopted])
+
+    def add_boundary(self, session_id: str, at: str) -> None:
+        """Note that a session came from elsewhere up to here."""
+        newest, tokens, _ = self._db.row(_REMNIC_QUERIES["extent"], {"session_id": session_id}) or (-1, 0, 0)
+        event = {"session_id": session_id, "fired_at": at, "msg_before": newest + 1, "tokens": tokens}
+        self._db.run(_REMNIC_QUERIES["add_event"], event)
+        self._db.run(_REMNIC_QUERIES["set_meta"], {"key": f"{_BOUNDARY}{session_id}", "value": str(newest + 1)})
+
+    def put_beside(
+        self,
+        conversation_id: str,
+        rows: Iterable[tuple[str, str, str]],
+        edges: Iterable[tuple[str, str, int]],
+        messages: Iterable[tuple[str, int, int]],
+    ) -> None:
+        """What Remnic's tables have no room for: kind, id and JSON of rows; exact edges of the graph."""
+        self._db.run(_REMNIC_QUERIES["clear_source_rows"], {"conversation_id": conversation_id})
+        self._db.run_many(
+            _REMNIC_QUERIES["put_source_row"], [(kind, conversation_id, id_, row) for kind, id_, row in rows]
+        )
+        self._db.run_many(_REMNIC_QUERIES["put_edge"], edges)
+        self._db.run_many(_REMNIC_QUERIES["put_summary_message"], messages)
+
+    # --- reading whole --------------------------------------------------------------------------------
+
+    def sessions(self) -> dict[str, int]:
+        """The sessions, and how many messages each has."""
+        found: dict[str, int] = dict(self._db.rows(_REMNIC_QUERIES["sessions"]))
+        for (session,) in self._db.rows(_REMNIC_QUERIES["node_sessions"]):
+            found.setdefault(session, 0)
+        return found
+
+    def rows(self, session_id: str) -> list[RowValues]:
+        """Id, turn, role, tokens, time and metadata of the messages of a session, in their order."""
+        names = ("id", "turn", "role", "tokens", "created_at", "metadata")
+        found = self._db.rows(_REMNIC_QUERIES["session_rows"], {"session_id": session_id})
+        return [_row(names, row) for row in found]
+
+    def said(self, ids: Sequence[int]) -> Iterator[list[tuple[int, str, list[RowValues]]]]:
+        """Text and parts of messages, some at a time, in the order asked for."""
+        has_parts = self.has("lcm_message_parts")
+        names = ("ordinal", "kind", "payload", "tool_name", "file_path", "created_at")
+        for start in range(0, len(ids), _PAGE):
+            some = ids[start : start + _PAGE]
+            values = {"ids": json.dumps(some)}
+            contents = {
+                id_: column_text(content) for id_, content in self._db.rows(_REMNIC_QUERIES["contents"], values)
+            }
+            parts: defaultdict[int, list[RowValues]] = defaultdict(list)
+            for id_, *row in self._db.rows(_REMNIC_QUERIES["parts_of"], values) if has_parts else ():
+                parts[id_].append(_row(names, row))
+            yield [(id_, contents[id_], parts[id_]) for id_ in some]
+
+    def nodes(self, session_id: str) -> list[RowValues]:
+        """The summaries of a session, shallow ones first, with exact sources and messages where they are known."""
+        names = ("id", "depth", "parent_id", "text", "tokens", "start", "end", "escalation", "created_at")
+        rows = self._db.rows(_REMNIC_QUERIES["session_nodes"], {"session_id": session_id})
+        found = [_row(names, row) for row in rows]
+        ids = [node["id"] for node in found]
+        edges, messages = (
+            self._links("edges", "lcm_x_edges", ids),
+            self._links("summary_messages", "lcm_x_summary_messages", ids),
+        )
+        for node in found:
+            node["sources"], node["messages"] = edges.get(node["id"]), messages.get(node["id"])
+        return found
+
+    def _links(self, query: str, table: str, ids: list[str]) -> dict[str, list[Any]]:
+        found: defaultdict[str, list[Any]] = defaultdict(list)
+        if self.has(table):
+            for id_, linked in self._db.rows(_REMNIC_QUERIES[query], {"ids": json.dumps(ids)}):
+                found[id_].append(linked)
+        return dict(found)
+
+    def source_rows(self, conversation_id: str) -> dict[str, list[tuple[str, RowValues]]]:
+        """The rows that were kept beside for a conversation, by kind, each with its id."""
+        found: defaultdict[str, list[tuple[str, RowValues]]] = defaultdict(list)
+        if self.has("lcm_x_source_rows"):
+            for kind, id_, value in self._db.rows(_REMNIC_QUERIES["source_rows"], {"conversation_id": conversation_id}):
+                try:
+                    row = json.loads(value)
+                except (ValueError, TypeError, RecursionError) as error:
+                    raise ArchiveCorrupt(f"a row of lcm_x_source_rows ({kind} {id_}) is no JSON") from error
+                if isinstance(row, dict):
+                    found[kind].append((str(id_), row))
+        return dict(found)
+
+    def events(self, sessions: Iterable[str]) -> int:
+        """How many real compactions of these sessions are on record; boundaries of imports are none."""
+        if not self.has("lcm_compaction_events"):
+            return 0
+        wanted = set(sessions)
+        found = self._db.rows(_REMNIC_QUERIES["events"])
+        return sum(count - (equal or 0) for session, count, equal in found if session in wanted)
+
+
+def _row(names: tuple[str, ...], row: Sequence[Any]) -> RowValues:
+    """A row of Remnic's; ids stay as they are."""
+    return {name: value if name == "id" else fit_value(name, value) for name, value in zip(names, row, strict=True)}

@@ -1,0 +1,270 @@
+"""Writes rows of whole conversations into an archive: under free ids, indexed, in the caller's transaction."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from lossless.model.budget import message_budget_tokens
+from lossless.model.identity import fingerprint, part_id
+from lossless.store import rows
+from lossless.store.bundles import (
+    BRIEF_SOURCE_COLUMNS,
+    CONTEXT_COLUMNS,
+    CONVERSATION_COLUMNS,
+    FORMER_SUMMARY_COLUMNS,
+    PART_COLUMNS,
+    PRUNED_TABLE,
+    SIDE_TABLES,
+    STALE_SUMMARY_COLUMNS,
+    BundleReader,
+    RowValues,
+    own_columns,
+    stale_rows,
+)
+from lossless.store.database import load_queries
+from lossless.store.rows import PartRow
+from lossless.store.search.index import index_digest, indexed_text
+from lossless.store.versions import MessageCopy, StoredWording
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lossless.model.messages import Message
+    from lossless.store.archive import Archive
+    from lossless.store.bundles import MessageKey
+    from lossless.store.database import Database
+
+_QUERIES = load_queries("bundles")
+_MESSAGES, _SUMMARIES = load_queries("messages"), load_queries("summaries")
+#: Larger numbers would leave no room for those of conversations to come.
+_LAST = 1 << 40
+
+
+class BundleWriter:
+    """Finds out what an archive has already, and writes the rest. Ids in the values are the archive's own."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive, self._db = archive, archive.database
+        self._reader = BundleReader(archive.database)
+
+    # --- what is there --------------------------------------------------------------------------------
+
+    def candidates(self, session_key: str | None, session_id: str) -> list[RowValues]:
+        """Conversations that may be the one that a key and a run id name."""
+        found = self._db.rows(_QUERIES["candidates"], {"session_key": session_key, "session_id": session_id})
+        return [
+            dict(zip(("conversation_id", "session_id", "session_key", "created_at"), row, strict=True)) for row in found
+        ]
+
+    def keys(self, conversation_id: int) -> list[MessageKey]:
+        """What tells the messages of a conversation apart."""
+        return self._reader.keys(conversation_id)
+
+    def is_free(self, conversation_id: object, message_ids: Sequence[object]) -> bool:
+        """Whether a conversation can have these numbers here."""
+        if not isinstance(conversation_id, int) or not all(isinstance(id_, int) for id_ in message_ids):
+            return False
+        if self._db.row(_QUERIES["conversation_there"], {"conversation_id": conversation_id}):
+            return False
+        (count,) = self._db.row(_QUERIES["taken_messages"], {"ids": json.dumps(message_ids)}) or (0,)
+        return bool(count == 0)
+
+    def taken(self, what: str, ids: Iterable[str]) -> dict[str, int]:
+        """Which `summaries`, `files` or `briefs` are there, and in which conversation."""
+        return dict(self._db.rows(_QUERIES[f"taken_{what}"], {"ids": json.dumps(list(ids))}))
+
+    def numbers(self, table: str, given: Sequence[Any]) -> list[int]:
+        """The numbers that new rows of `pins` or `context_log` get: their own when all are free, else the next ones."""
+        if all(type(number) is int and number > 0 for number in given) and len(set(given)) == len(given):
+            (count,) = self._db.row(_QUERIES[f"taken_{table}"], {"ids": json.dumps(given)}) or (0,)
+            if not count:
+                return list(given)
+        row = self._db.row(_QUERIES["next_number"], {"table": table})
+        assert row is not None
+        return list(range(row[0], row[0] + len(given)))
+
+    def has_active(self, session_key: str | None) -> bool:
+        """Whether a conversation is active under this key."""
+        return self._db.row(_QUERIES["is_active"], {"session_key": session_key}) is not None
+
+    def hidden(self, conversation_id: int) -> dict[int | str, str]:
+        """What is hidden in a conversation, and why."""
+        return dict(self._db.rows(_QUERIES["hidden"], {"conversation_id": conversation_id}))
+
+    def moved(self, conversation_id: int) -> tuple[int, ...]:
+        """The messages that a context has before older ones although nothing says why."""
+        return tuple(id_ for id_, is_told in self._reader.moved(conversation_id).items() if not is_told)
+
+    def pinned(self, conversation_id: int) -> set[tuple[int | None, str | None]]:
+        """What is pinned: a message, or a text."""
+        return set(self._db.rows(_QUERIES["pinned"], {"conversation_id": conversation_id}))
+
+    def turn_keys(self, conversation_id: int) -> set[str]:
+        """The names of batches that were stored."""
+        return {row[0] for row in self._db.rows(_QUERIES["turn_keys"], {"conversation_id": conversation_id})}
+
+    def next_places(self, conversation_id: int) -> tuple[int, int]:
+        """The id and the seq of the next message."""
+        row = self._db.row(_QUERIES["next_message"], {"conversation_id": conversation_id})
+        assert row is not None
+        return row[0], row[1]
+
+    # --- writing --------------------------------------------------------------------------------------
+
+    def put_conversation(self, values: RowValues) -> int:
+        """A new conversation; without a number it gets the next one."""
+        self._insert("conversations", CONVERSATION_COLUMNS, [values])
+        return self._db.last_id()
+
+    def put_messages(self, conversation_id: int, session_id: str, messages: Sequence[RowValues]) -> None:
+        """Messages with their parts, indexed; they stand in no context yet."""
+        read = [_read(message) for message in messages]
+        texts = [indexed_text(said.content, said) for said in read]
+        self._db.run_many(_MESSAGES["insert"], [_message_row(conversation_id, message) for message in messages])
+        self._db.run_many(
+            _MESSAGES["insert_extras"],
+            [
+                (message["message_id"], message["fingerprint"] or fingerprint(said), index_digest(text),
+                 1 if message["claimed"] is None else message["claimed"], message["preamble"] or 0, message["format"],
+                 message["skeleton"], message_budget_tokens(said))
+                for message, said, text in zip(messages, read, texts, strict=True)
+            ],
+        )  # fmt: skip
+        self._put_parts(session_id, messages)
+        for message in messages:
+            if versions := message.get("versions"):
+                self._archive.versions.put(message["message_id"], versions)
+        ids = [message["message_id"] for message in messages]
+        self._archive.index.add_texts(zip(ids, texts, strict=True))
+        if "messages_fts" in self._archive.index.upstream:
+            self._archive.index.add_upstream((message["message_id"], message["content"]) for message in messages)
+
+    def _put_parts(self, session_id: str, messages: Sequence[RowValues]) -> None:
+        parts = [part | {"message_id": message["message_id"]} for message in messages for part in message["parts"]]
+        if not parts:
+            return
+        foreign = json.dumps([part["part_id"] for part in parts if not _is_ours(part.get("part_id"))])
+        taken = {row[0] for row in self._db.rows(_QUERIES["taken_parts"], {"ids": foreign})}
+        for part in parts:
+            given = part.get("part_id")
+            if _is_ours(given):
+                part["part_id"] = f"{part['message_id']}.{part['ordinal']}"
+            elif given in taken:
+                part["part_id"] = part_id(f"{part['message_id']}\0{given}", part["ordinal"])
+            part.setdefault("session_id", session_id)
+        self._insert("message_parts", PART_COLUMNS, parts)
+
+    def put_summaries(self, conversation_id: int, summaries: Sequence[RowValues]) -> None:
+        """Summaries with the links to their messages and sources, sources first, indexed."""
+        columns = (
+            "summary_id", "conversation_id", "kind", "depth", "content", "token_count", "earliest_at", "latest_at",
+            "descendant_count", "descendant_token_count", "source_message_token_count", "created_at", "file_ids",
+            "model",
+        )  # fmt: skip
+        self._insert("summaries", columns, [one | {"conversation_id": conversation_id} for one in summaries])
+        for query, name in (("link_message", "messages"), ("link_source", "sources")):
+            links = [(one["summary_id"], id_, n) for one in summaries for n, id_ in enumerate(one[name])]
+            self._db.run_many(_SUMMARIES[query], links)
+        self._insert("stale_summaries", STALE_SUMMARY_COLUMNS, stale_rows(summaries))
+        for one in summaries:
+            self._archive.index.put_summary(one["summary_id"], one["content"])
+            self._archive.index.put_upstream_summary(one["summary_id"], one["content"])
+
+    def set_context(self, conversation_id: int, items: Sequence[RowValues]) -> None:
+        """The whole context of a conversation, in place of the one it had."""
+        self._db.run(_QUERIES["clear_context"], {"conversation_id": conversation_id})
+        columns = ("conversation_id", *CONTEXT_COLUMNS)
+        self._insert("context_items", columns, [item | {"conversation_id": conversation_id} for item in items])
+
+    def put_beside(self, table: str, conversation_id: int, values: Sequence[RowValues]) -> None:
+        """Rows of one of the tables beside the messages."""
+        if table in ("focus_brief_sources", "former_summaries"):
+            self._insert(
+                table, BRIEF_SOURCE_COLUMNS if table == "focus_brief_sources" else FORMER_SUMMARY_COLUMNS, values
+            )
+            return
+        columns = ("conversation_id", *(SIDE_TABLES[table][0] or own_columns(self._db, table)))
+        self._insert(table, columns, [one | {"conversation_id": conversation_id} for one in values])
+
+    def lacks_pruned(self, row: RowValues) -> bool:
+        """Whether nothing is known here of a conversation that was deleted."""
+        return self._db.row(_QUERIES["pruned_there"], row) is None
+
+    def put_pruned(self, rows: Sequence[RowValues]) -> None:
+        """What is left of deleted conversations, under their numbers where these are free."""
+        columns, homeless = own_columns(self._db, PRUNED_TABLE), []
+        for row in rows:
+            if abs(row["number"]) < _LAST and self.is_free(row["number"], ()):
+                self._insert(PRUNED_TABLE, columns, [row])
+            else:
+                homeless.append(row)
+        (lowest,) = self._db.row(_QUERIES["pruned_before"]) or (0,)
+        first = lowest - len(homeless)
+        self._insert(PRUNED_TABLE, columns, [row | {"number": first + n} for n, row in enumerate(homeless)])
+        if rows:
+            reserve_conversation_ids(self._db)
+
+    def rely(self, forks: Sequence[tuple[int, int]]) -> None:
+        """Forks rely on other conversations for their older history."""
+        self._db.run_many(_QUERIES["rely"], forks)
+
+    def forget_messages(self, conversation_id: int, reason: str) -> None:
+        """Take messages out of a log whose numbers for them are not theirs here; its lines say why they stay done."""
+        values = {"conversation_id": conversation_id, "detail": json.dumps({"lost": reason})}
+        self._db.run(_QUERIES["forget_messages"], values)
+
+    def _insert(self, table: str, columns: Sequence[str], values: Sequence[RowValues]) -> None:
+        """Insert rows; a number that is not given is made by the table."""
+        if not values:
+            return
+        used = [name for name in columns if any(name in one for one in values)]
+        sql = f"INSERT INTO {table} ({', '.join(used)}) VALUES ({', '.join('?' * len(used))})"
+        self._db.run_many(sql, [tuple([one.get(name) for name in used]) for one in values])
+
+
+def reserve_conversation_ids(database: Database) -> None:
+    """See to it that no new conversation gets the number of one that was deleted."""
+    if database.row(_QUERIES["numbers_known"]) is None:
+        database.run(_QUERIES["begin_numbers"])
+    database.run(_QUERIES["lift_numbers"])
+
+
+def _is_ours(given: Any) -> bool:
+    """Whether a part has no id of another program: ours are made of the message's and the ordinal."""
+    return not isinstance(given, str) or given.replace(".", "", 1).isdigit()
+
+
+def _message_row(conversation_id: int, message: RowValues) -> tuple[object, ...]:
+    return (
+        message["message_id"], conversation_id, message["seq"], message["role"], message["content"],
+        message["token_count"], message["identity_hash"], message["openclaw_sender_metadata"],
+        message["transcript_entry_id"], message["created_at"], message["stable_event_key"], message["large_content"],
+    )  # fmt: skip
+
+
+def _part_rows(message: RowValues) -> list[PartRow]:
+    return [
+        PartRow(
+            part["ordinal"], part["part_type"], part.get("text_content"), part.get("tool_call_id"),
+            part.get("tool_name"), part.get("tool_input"), part.get("tool_output"), part.get("metadata") or "{}",
+        )
+        for part in message["parts"]
+    ]  # fmt: skip
+
+
+def message_copy(message: RowValues, *, is_other: bool) -> MessageCopy:
+    """A message that is here already, as it comes."""
+    wording = StoredWording(
+        message["content"], tuple(_part_rows(message)), message["skeleton"], message["format"],
+        message["stable_event_key"], message["token_count"] or 0,
+    )  # fmt: skip
+    return MessageCopy(wording, message.get("versions", ()), is_other)
+
+
+def _read(message: RowValues) -> Message:
+    """The message that the columns say; its original is not needed here."""
+    return rows.unpack_message(
+        message["role"], message["content"], message["token_count"], _part_rows(message), None, message["format"],
+        message["stable_event_key"],
+    )  # fmt: skip

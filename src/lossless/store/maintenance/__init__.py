@@ -1,0 +1,1 @@
+"""Reads and writes of the archive that only maintenance uses."""

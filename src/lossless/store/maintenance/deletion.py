@@ -1,0 +1,638 @@
+"""Removing for good: deleting conversations, cutting texts out of every table, tombstones that keep them out, and
+the scan that proves they are gone.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import zlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import apsw
+
+from lossless.errors import ArchiveError, ArchiveFull, ArchiveLocked
+from lossless.model.conversations import Session
+from lossless.model.masking import FORGOTTEN, MarkCutter, PhraseMark, PhraseMarker
+from lossless.model.messages import FORGOTTEN_WORDS_DIGEST, GENERATED_ID_PREFIX, without_words_digest
+from lossless.model.records import WindowMark
+from lossless.model.times import state_time
+from lossless.store.conversations import ConversationHistories, pack_record
+from lossless.store.database import load_queries
+from lossless.store.rows import column_text, column_time, decompress_residual
+from lossless.store.search.index import PASSAGE_BASE
+from lossless.store.sqlite import SqliteDatabase, refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from datetime import datetime
+
+    from lossless.model.masking import CutText
+    from lossless.model.messages import Json
+    from lossless.store.archive import Archive
+    from lossless.store.database import Database
+
+_TOMBSTONE_QUERIES = load_queries("tombstones")
+_KEY_BYTES = 32
+#: The scope of a whole message that is forgotten in every conversation.
+EVERYWHERE = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetRound:
+    """One or several rounds of forgetting: phrases that are cut out, or whole messages that are emptied."""
+
+    cut: CutText | None = None
+    #: Keyed digests of fingerprints, each with the conversation in which it is forgotten.
+    whole: frozenset[tuple[bytes, int]] = field(default=frozenset())
+
+
+class Tombstones:
+    """Reads and writes what is left of forgotten texts. Where nothing was forgotten, asking costs one small query."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        self._read: tuple[tuple[int, int], tuple[ForgetRound, ...], PhraseMarker] | None = None
+
+    def rounds(self) -> tuple[ForgetRound, ...]:
+        """What was forgotten, in the order in which it was; empty where nothing was."""
+        newest, count = self._db.row(_TOMBSTONE_QUERIES["newest"]) or (None, 0)
+        if not count:
+            return ()
+        if self._read is None or self._read[0] != (newest, count):
+            self._read = ((newest, count), *self._parsed())
+        return self._read[1]
+
+    def digest(self, fingerprint: bytes) -> bytes:
+        """What a whole message is known by."""
+        return (self._read[2] if self._read else self.marker()).digest(fingerprint)
+
+    def marker(self) -> PhraseMarker:
+        """What makes marks with this archive's key; the key is made when it is needed first."""
+        row = self._db.row(_TOMBSTONE_QUERIES["key"])
+        if row is None:
+            self._db.run(_TOMBSTONE_QUERIES["set_key"], {"key": secrets.token_bytes(_KEY_BYTES)})
+            row = self._db.row(_TOMBSTONE_QUERIES["key"])
+        assert row is not None
+        return PhraseMarker(row[0])
+
+    def add(self, phrases: Sequence[Iterable[str]], whole: Iterable[tuple[bytes, int]] = ()) -> None:
+        """Remember phrases, each in all its forms and in a round of its own, and whole messages by their fingerprints.
+
+        Needs a transaction.
+        """
+        marker = self.marker()
+        round_ = (self._db.row(_TOMBSTONE_QUERIES["newest"]) or (0,))[0] or 0
+        rows: list[tuple[int, bytes, int | None, int | None, int]] = []
+        for texts in phrases:
+            round_ += 1
+            marks = [marker.mark(text) for text in texts]
+            rows += [(round_, mark.digest, mark.length, mark.roll, EVERYWHERE) for mark in marks]
+        rows += [(round_ + 1, marker.digest(print_), None, None, where) for print_, where in whole]
+        self._db.run_many(_TOMBSTONE_QUERIES["add"], rows)
+
+    def _parsed(self) -> tuple[tuple[ForgetRound, ...], PhraseMarker]:
+        marker = self.marker()
+        found: list[ForgetRound] = []
+        phrases: list[list[PhraseMark]] = []
+        whole: set[tuple[bytes, int]] = set()
+        last = 0
+
+        def settle() -> None:
+            if phrases:
+                found.append(ForgetRound(cut=MarkCutter(marker, list(phrases))))
+            if whole:
+                found.append(ForgetRound(whole=frozenset(whole)))
+            phrases.clear()
+            whole.clear()
+
+        for round_, digest, length, roll, where in self._db.rows(_TOMBSTONE_QUERIES["all"]):
+            if (length is None) == bool(phrases) or (length is not None) == bool(whole):
+                settle()
+            if length is None:
+                whole.add((digest, where))
+            elif round_ == last and phrases:
+                phrases[-1].append(PhraseMark(length, roll, digest))
+            else:
+                phrases.append([PhraseMark(length, roll, digest)])
+            last = round_
+        settle()
+        return tuple(found), marker
+
+
+_RETENTION_QUERIES = load_queries("retention")
+#: Rows of these outlive a conversation, without its number.
+KEPT_TABLES = frozenset({"spend_ledger"})
+#: Deleted last, when nothing refers to them any more.
+_LAST = ("summaries", "messages", "conversations")
+_OURS = "(SELECT value FROM json_each(:ids))"
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationSize:
+    """A conversation and what it takes; `text_bytes` counts its words, `file_bytes` its files on the disk."""
+
+    id: int
+    session_id: str
+    session_key: str | None
+    title: str | None
+    active: bool
+    created_at: datetime | None
+    #: When the newest message was said, else when the conversation began.
+    newest_at: datetime | None
+    messages: int
+    summaries: int
+    files: int
+    text_bytes: int
+    file_bytes: int
+
+    @property
+    def name(self) -> str:
+        """What patterns are matched against."""
+        return Session(self.session_key or None, self.session_id or None).name if self._has_name else ""
+
+    @property
+    def _has_name(self) -> bool:
+        return bool((self.session_key or "").strip() or self.session_id.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class PayloadLocation:
+    """Where the bytes of a stored file lie."""
+
+    id: str
+    conversation_id: int
+    place: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CollectableOutput:
+    """A tool's answer whose text lies in a file; `content` is what the archive shows for it."""
+
+    message_id: int
+    entry_id: str | None
+    call_id: str
+    content: str
+    file_id: str
+
+
+class ConversationRemover:
+    """Reads what conversations take, and deletes them."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def held(self) -> list[ConversationSize]:
+        """All conversations, the one that was silent longest first."""
+        return [
+            ConversationSize(
+                id_, column_text(session), key, title, bool(active), column_time(created), column_time(newest), *counts
+            )
+            for id_, session, key, title, active, created, newest, *counts in self._db.rows(
+                _RETENTION_QUERIES["conversations"]
+            )
+        ]
+
+    def borrowed(self) -> set[tuple[int, int]]:
+        """Pairs of conversations of which the first holds something that belongs to the second."""
+        return {(holder, owner) for holder, owner in self._db.rows(_RETENTION_QUERIES["borrowed"])}
+
+    def unchanged(self, seen: Sequence[ConversationSize], now: datetime) -> list[int]:
+        """Which of these are as they were seen, with nobody at work on them."""
+        ids = json.dumps([held.id for held in seen])
+        found = {
+            row[0]: row[1:] for row in self._db.rows(_RETENTION_QUERIES["state"], {"ids": ids, "now": state_time(now)})
+        }
+        return [
+            held.id
+            for held in seen
+            if held.id in found and _same(held, *found[held.id])
+        ]  # fmt: skip
+
+    def files(self, conversation_ids: Sequence[int]) -> list[PayloadLocation]:
+        """The stored files of some conversations."""
+        found = self._db.rows(_RETENTION_QUERIES["files"], {"ids": json.dumps(list(conversation_ids))})
+        return [PayloadLocation(*row) for row in found]
+
+    def delete(self, conversation_ids: Sequence[int], now: datetime) -> None:
+        """Delete conversations with every row of every table that belongs to them; needs a transaction.
+
+        What stays are digests of their messages, so that no transcript brings them back by itself.
+        """
+        ConversationHistories(self._db).bury(conversation_ids, now)
+        ids = {"ids": json.dumps(list(conversation_ids))}
+        lent = [(n, *place) for n, place in enumerate(self._db.rows(_RETENTION_QUERIES["unindexed_references"]))]
+        for n, table, column in lent:
+            self._db.run(f'CREATE INDEX "lossless_prune_{n}" ON "{table}" ("{column}")')
+        self._unindex(ids)
+        for name in ("forget_spending", "drop_leases", "drop_grants", "drop_parents"):
+            self._db.run(_RETENTION_QUERIES[name], ids)
+        for table, column, whose in self.dependents():
+            inner = _OURS if whose is None else f"(SELECT {column} FROM {whose} WHERE conversation_id IN {_OURS})"
+            self._db.run(f'DELETE FROM "{table}" WHERE {column} IN {inner}', ids)
+        for table in _LAST:
+            self._db.run(f"DELETE FROM {table} WHERE conversation_id IN {_OURS}", ids)
+        for n, _, _ in lent:
+            self._db.run(f'DROP INDEX "lossless_prune_{n}"')
+
+    def dependents(self) -> list[tuple[str, str, str | None]]:
+        """Tables whose rows go first: table, column, and the table that says whose row it is (None: it does)."""
+        own = [table for table in self._tables("conversation_id") if table not in {*_LAST, *KEPT_TABLES}]
+        links: list[tuple[str, str, str | None]] = []
+        for column, whose in (("message_id", "messages"), ("summary_id", "summaries")):
+            links += [(table, column, whose) for table in self._tables(column) if table not in {*own, *_LAST}]
+        return [*links, *((table, "conversation_id", None) for table in own)]
+
+    def _tables(self, column: str) -> list[str]:
+        return [row[0] for row in self._db.rows(_RETENTION_QUERIES["tables_with"], {"column": column})]
+
+    def _unindex(self, ids: dict[str, str]) -> None:
+        self._db.run(_RETENTION_QUERIES["unindex_passages"], ids | {"base": PASSAGE_BASE})
+        self._db.run(_RETENTION_QUERIES["unindex_messages"], ids)
+        self._db.run(_RETENTION_QUERIES["unindex_versions"], ids)
+        self._db.run(_RETENTION_QUERIES["unindex_summaries"], ids)
+        for (table,) in self._db.rows(_RETENTION_QUERIES["search_tables"]):
+            self._db.run(_RETENTION_QUERIES[table], ids)
+
+    # --- room -----------------------------------------------------------------------------------------
+
+    def give_back(self) -> str | None:
+        """Write the file anew without what is free; returns why that was not possible, None when it was."""
+        try:
+            with self._db.transaction():
+                self._db.run(_RETENTION_QUERIES["tidy_message_index"])
+                self._db.run(_RETENTION_QUERIES["tidy_summary_index"])
+            self._db.run(_RETENTION_QUERIES["spill_to_disk"])
+            self._db.run(_RETENTION_QUERIES["vacuum"])
+            self._db.row(_RETENTION_QUERIES["truncate_wal"])
+        except (ArchiveLocked, ArchiveFull) as error:
+            return str(error)
+        finally:
+            self._db.run(_RETENTION_QUERIES["stay_in_memory"])
+            self._db.reconnect()  # where temporary tables lie has changed, and they are gone with it
+        return None
+
+    def pages(self) -> dict[str, int] | None:
+        """Bytes by table and index; None where SQLite cannot count them. Reads every page."""
+        if self._db.row(_RETENTION_QUERIES["has_page_sizes"]) is None:
+            return None
+        return dict(self._db.rows(_RETENTION_QUERIES["page_sizes"]))
+
+    def texts(self) -> dict[str, int]:
+        """Bytes of texts by table, for want of better."""
+        return dict(self._db.rows(_RETENTION_QUERIES["text_sizes"]))
+
+    def summary_text(self) -> dict[str, tuple[int, int]]:
+        """Number and bytes of summaries by kind."""
+        return {kind: (count, size) for kind, count, size in self._db.rows(_RETENTION_QUERIES["summary_text"])}
+
+    def message_text(self) -> tuple[int, int]:
+        """Number and bytes of messages."""
+        count, size = self._db.row(_RETENTION_QUERIES["message_text"]) or (0, 0)
+        return count, size
+
+    # --- transcripts ------------------------------------------------------------------------------------
+
+    def kept_records(self, conversation_id: int, ids: Sequence[str]) -> set[str]:
+        """Which of these records of a transcript are kept beside the messages."""
+        values = {"conversation_id": conversation_id, "ids": json.dumps(list(ids))}
+        return {row[0] for row in self._db.rows(_RETENTION_QUERIES["kept_records"], values)}
+
+    def collectable(self, conversation_id: int) -> list[CollectableOutput]:
+        """Answers of tools that a transcript need not repeat: in a file, below a leaf, in no context; oldest first."""
+        found = self._db.rows(_RETENTION_QUERIES["collectable"], {"conversation_id": conversation_id})
+        return [CollectableOutput(*row) for row in found]
+
+
+def _same(held: ConversationSize, active: int, newest: object, messages: int, leased: int) -> bool:
+    return (bool(active), column_time(newest), messages) == (held.active, held.newest_at, held.messages) and not leased
+
+
+_FORGETTING_QUERIES = load_queries("forgetting")
+_PRINT = 8
+#: These are rewritten as messages, versions and summaries, with all that follows from them.
+_OF_MESSAGES = frozenset({
+    "messages", "message_extras", "message_versions", "summaries", "transcript_records", "tombstones",
+})  # fmt: skip
+#: Columns of parts that only other programs write; the rest is rewritten with the message.
+_OF_PARTS = frozenset({
+    "tool_error", "tool_title", "patch_files", "file_name", "file_url", "subtask_prompt", "subtask_desc", "step_reason",
+})  # fmt: skip
+#: Columns that others look for rows or files by.
+_NAMES = frozenset({
+    "session_id", "session_key", "storage_uri", "session_file_path", "path", "header_id", "session_header_id",
+    "generator_session_key", "cursor", "front",
+})  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TextCell:
+    """A text in a column of some table, and what names its row."""
+
+    table: str
+    column: str
+    key: tuple[tuple[str, Any], ...]
+    text: str
+    #: Whether it names a row, a session or a file: others look for it, so that it stays what it is.
+    is_name: bool = False
+
+
+class TextRemover:
+    """Reads all texts beside the messages, and writes them anew. Every method that writes needs a transaction."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive, self._db = archive, archive.database
+
+    # --- messages -------------------------------------------------------------------------------------
+
+    def pages(self, size: int) -> Iterator[list[int]]:
+        """The ids of all messages, some at a time."""
+        after = 0
+        while ids := [
+            row[0] for row in self._db.rows(_FORGETTING_QUERIES["message_ids"], {"after": after, "limit": size})
+        ]:
+            yield ids
+            after = ids[-1]
+
+    @property
+    def message_count(self) -> int:
+        row = self._db.row(_FORGETTING_QUERIES["count"])
+        return row[0] if row else 0
+
+    def of_conversations(self, ids: Sequence[int]) -> list[int]:
+        """The messages of some conversations."""
+        return [
+            row[0] for row in self._db.rows(_FORGETTING_QUERIES["of_conversations"], {"ids": json.dumps(list(ids))})
+        ]
+
+    def fingerprints(self, message_ids: Sequence[int]) -> list[tuple[int, int, bytes]]:
+        """Messages with their conversations and fingerprints."""
+        found = self._db.rows(_FORGETTING_QUERIES["fingerprints"], {"ids": json.dumps(list(message_ids))})
+        return [(id_, conversation_id, print_) for id_, conversation_id, print_ in found]
+
+    def alike(self, prints: Iterable[bytes]) -> list[tuple[int, int, bytes]]:
+        """All messages that have one of these fingerprints, with their conversations."""
+        wanted = {"prints": json.dumps([print_.hex() for print_ in prints])}
+        found = self._db.rows(_FORGETTING_QUERIES["alike"], wanted)
+        return [(id_, conversation_id, print_) for id_, conversation_id, print_ in found]
+
+    def summary_ids(self) -> list[str]:
+        """All summaries, shallow ones first."""
+        return [row[0] for row in self._db.rows(_FORGETTING_QUERIES["summaries"])]
+
+    # --- texts beside them ----------------------------------------------------------------------------
+
+    def cells(self) -> Iterator[TextCell]:
+        """Every text beside messages and summaries, in tables of any program."""
+        for table, has_rowid in self._db.rows(_FORGETTING_QUERIES["tables"]):
+            if table not in _OF_MESSAGES:
+                yield from self._cells(table, has_rowid=bool(has_rowid))
+
+    def _cells(self, table: str, *, has_rowid: bool) -> Iterator[TextCell]:
+        columns = self._db.rows(_FORGETTING_QUERIES["columns"], {"table": table})
+        names = {row[0] for row in self._db.rows(_FORGETTING_QUERIES["referring"], {"table": table})}
+        keys = ["rowid"] if has_rowid else [name for name, pk in columns if pk]
+        words = [name for name, _ in columns if table != "message_parts" or name in _OF_PARTS]
+        listed = ", ".join(f'"{name}"' if name != "rowid" else name for name in [*keys, *words])
+        for row in self._db.rows(f'SELECT {listed} FROM "{table}"'):
+            key = tuple(zip(keys, row, strict=False))
+            for name, value in zip(words, row[len(keys) :], strict=True):
+                if isinstance(value, str):
+                    yield TextCell(table, name, key, value, name in names or name in _NAMES)
+
+    def set_cell(self, cell: TextCell, text: str) -> bool:
+        """Give a column another text; False when a rule of its table forbids that."""
+        where = " AND ".join(f'"{name}" = ?' if name != "rowid" else "rowid = ?" for name, _ in cell.key)
+        values = [text, *(value for _, value in cell.key)]
+        self._db.run(f'UPDATE OR IGNORE "{cell.table}" SET "{cell.column}" = ? WHERE {where}', values)
+        return self._db.changes() > 0
+
+    def rewrite_records(self, change: Callable[[Json], Json], *, dry_run: bool = False) -> int:
+        """Records of transcripts as `change` makes them; how many are others then."""
+        count = 0
+        for conversation_id, key, _, stored in self._db.rows(_FORGETTING_QUERIES["records"]):
+            record = json.loads(zlib.decompress(stored).decode("utf-8", "surrogatepass"))
+            made = change(record)
+            if made is not record:
+                count += 1
+                packed, digest = pack_record(made)
+                fresh = digest if key.startswith(GENERATED_ID_PREFIX) else key
+                values = {"conversation_id": conversation_id, "key": key, "record": packed, "fresh": fresh}
+                if not dry_run:
+                    self._db.run(_FORGETTING_QUERIES["set_record"], values)
+        return count
+
+    def empty_beside(self, conversation_ids: Sequence[int], summary_ids: Sequence[str], *, titles: bool) -> None:
+        """Take away what was made of forgotten messages: briefs, summaries that undoing would bring back, titles."""
+        ids = {"ids": json.dumps(list(conversation_ids))}
+        self._db.run(_FORGETTING_QUERIES["empty_briefs"], ids | {"mark": FORGOTTEN})
+        if titles:
+            self._db.run(_FORGETTING_QUERIES["empty_titles"], ids | {"mark": FORGOTTEN})
+            self._db.run(_FORGETTING_QUERIES["drop_records"], ids)
+        for log_id, summary_id, state in self._db.rows(
+            _FORGETTING_QUERIES["former"], {"ids": json.dumps(list(summary_ids))}
+        ):
+            kept = json.loads(state)
+            kept["row"]["content"] = FORGOTTEN
+            values = {"log_id": log_id, "summary_id": summary_id, "state": json.dumps(kept, separators=(",", ":"))}
+            self._db.run(_FORGETTING_QUERIES["set_former"], values)
+
+    # --- what was worked out from them ------------------------------------------------------------------
+
+    def forget_prints(self, conversation_ids: Sequence[int], message_ids: Iterable[int], now: datetime) -> None:
+        """Take away what was worked out from the words that some messages had, but what tells them apart."""
+        gone = set(message_ids)
+        for id_ in conversation_ids:
+            mark = self._archive.ingest.window(id_)
+            if mark is None or len(mark.chain) != _PRINT * mark.length:
+                continue
+            pieces = [mark.chain[n : n + _PRINT] for n in range(0, len(mark.chain), _PRINT)]
+            for n, row in enumerate(mark.rows or [None] * mark.length):
+                if row is None or abs(row) in gone or not row:
+                    pieces[n] = bytes(_PRINT)
+            fresh = WindowMark(mark.first_id, mark.last_id, mark.length, b"".join(pieces), mark.rows)
+            self._archive.ingest.set_window(id_, fresh, now)
+        ids = {"ids": json.dumps(list(conversation_ids))}
+        has_advancements = self._db.row(_FORGETTING_QUERIES["has_advancements"]) is not None
+        names = ["drop_second_keys", "forget_key_digests", "forget_entry_hashes", "forget_context_tokens"]
+        for name in [*names, *(["forget_advancements"] if has_advancements else [])]:
+            self._db.run(_FORGETTING_QUERIES[name], ids)
+        for id_, entry_id in self._db.rows(_FORGETTING_QUERIES["last_entries"], ids):
+            self._db.run(_FORGETTING_QUERIES["set_last_entry"], {"id": id_, "entry_id": without_words_digest(entry_id)})
+        for id_, entry_id in self._db.rows(_FORGETTING_QUERIES["entries"], {"ids": json.dumps(sorted(gone))}):
+            self._name_by_line(id_, entry_id)
+        self._db.run(_FORGETTING_QUERIES["drop_payload_digests"])
+
+    def _name_by_line(self, message_id: int, entry_id: str) -> None:
+        """Take what an id that was made up for a line says of its words out of it."""
+        if (line := without_words_digest(entry_id)) == entry_id:
+            return
+        self._db.run(_FORGETTING_QUERIES["set_entry"], {"id": message_id, "entry_id": line})
+        if not self._db.changes():  # another file of this conversation has such a line, too
+            other = line[: -len(FORGOTTEN_WORDS_DIGEST)] + secrets.token_hex(len(FORGOTTEN_WORDS_DIGEST) // 2)
+            self._db.run(_FORGETTING_QUERIES["set_entry"], {"id": message_id, "entry_id": other})
+
+    def tidy_indexes(self) -> list[str]:
+        """Write every search index anew without the words of deleted rows; returns those that could not be."""
+        left: list[str] = []
+        for (table,) in self._db.rows(_FORGETTING_QUERIES["indexes"]):
+            try:
+                self._db.run(f'INSERT INTO "{table}" ("{table}") VALUES (\'optimize\')')
+            except (ArchiveLocked, ArchiveFull):
+                raise
+            except ArchiveError:  # it needs a tokenizer of another program
+                left.append(table)
+        return left
+
+    # --- what is still to be done -----------------------------------------------------------------------
+
+    @property
+    def pending(self) -> list[str] | None:
+        """The payloads that a forgetting which did not come to its end still has to delete; None when there is none."""
+        row = self._db.row(_FORGETTING_QUERIES["pending"])
+        try:
+            found = [] if row is None else json.loads(row[0])
+        except (TypeError, ValueError):  # somebody else has written it
+            found = []
+        return None if row is None else [path for path in found if isinstance(path, str)]
+
+    def set_pending(self, paths: Sequence[str]) -> None:
+        """Remember that rows are rewritten, and which payloads have to go, with those of one that was stopped."""
+        both = dict.fromkeys([*(self.pending or ()), *paths])
+        self._db.run(_FORGETTING_QUERIES["set_pending"], {"value": json.dumps(list(both))})
+
+    def finish(self) -> None:
+        """Remember that all is done."""
+        self._db.run(_FORGETTING_QUERIES["clear_pending"])
+
+    def write_anew(self) -> str | None:
+        """Write the file anew without free pages, and empty its log; why that was not possible, None when it was."""
+        is_file = self._db.path != ":memory:"
+        try:
+            if is_file:
+                self._db.run(_FORGETTING_QUERIES["spill_to_disk"])
+            self._db.run(_FORGETTING_QUERIES["vacuum"])
+            busy = self._db.row(_FORGETTING_QUERIES["truncate_wal"]) or (0,)
+        except (ArchiveLocked, ArchiveFull) as error:
+            return str(error)
+        finally:
+            if is_file:  # where temporary tables lie has changed, and they are gone with it
+                self._db.reconnect()
+        return "another process reads it, so its log could not be emptied; close it and repeat" if busy[0] else None
+
+
+_SCAN_QUERIES = load_queries("absence")
+_TABLES = load_queries("forgetting")
+_TOKENIZER = re.compile(r"tokenize\s*=\s*(?P<quote>['\"])(?P<how>(?:(?!(?P=quote)).)*)(?P=quote)", re.IGNORECASE)
+#: Where the number of a segment begins in the id of a block, and the first number that is none.
+_SEGMENT_BITS, _LAST_SEGMENT = 37, 1 << 16
+
+
+class DatabaseScan:
+    """Reads a whole database file."""
+
+    def __init__(self, path: str) -> None:
+        self._db = SqliteDatabase(path, read_only=True)
+
+    def __enter__(self) -> DatabaseScan:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._db.close()
+
+    def values(self) -> Iterator[tuple[str, str | bytes]]:
+        """All texts and bytes with their places; what is compressed comes once more as text."""
+        for (table,) in self._db.rows(_TABLES["every_table"]):
+            names = [row[0] for row in self._db.rows(_TABLES["columns"], {"table": table})]
+            for count, row in enumerate(self._db.stream(f'SELECT * FROM "{table}"'), 1):
+                for name, value in zip(names, row, strict=False):
+                    if isinstance(value, str | bytes):
+                        place = f"{table}.{name}, row {row[0] if isinstance(row[0], int) else count}"
+                        yield place, value
+                        if isinstance(value, bytes) and (text := _inflated(value)) is not None:
+                            yield f"{place} (compressed)", text
+
+    def leftovers(self, phrases: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """Search indexes that hold words of deleted rows, each with the phrase that these are of."""
+        for table, sql in self._db.rows(_SCAN_QUERIES["indexes"]):
+            terms = self._terms(table)
+            if not terms:
+                continue
+            for phrase in phrases:
+                if any(token.encode() in terms and not self._is_live(table, token) for token in _tokens(phrase, sql)):
+                    yield table, phrase
+
+    def _terms(self, table: str) -> set[bytes]:
+        """All terms in all segments of an index, those of deleted rows among them."""
+        found: set[bytes] = set()
+        for id_, block in self._db.stream(f'SELECT id, block FROM "{table}_data"'):
+            segment = id_ >> _SEGMENT_BITS
+            is_leaf = 0 < segment < _LAST_SEGMENT and not (id_ >> 31) & 0x3F
+            if is_leaf and isinstance(block, bytes) and len(block) > 4:
+                found.update(term[1:] for term in fts_leaf_terms(block))
+        return found
+
+    def _is_live(self, table: str, token: str) -> bool:
+        """Whether a row that is there holds a term, as the index itself says."""
+        with self._db.aside() as connection:
+            try:
+                connection.execute(f'CREATE VIRTUAL TABLE temp.terms USING fts5vocab(main, "{table}", row)')
+                return connection.execute(_SCAN_QUERIES["term"], {"term": token}).fetchone() is not None
+            except apsw.Error as error:
+                raise refused(error, self._db.path) from error
+
+
+def fts_leaf_terms(block: bytes) -> Iterator[bytes]:
+    """The terms on a leaf page of an FTS5 index, each with the byte that says which index it is of."""
+    place = int.from_bytes(block[2:4])
+    end, at, before = place, 0, b""
+    while place < len(block):
+        step, place = _varint(block, place)
+        at += step
+        if at >= end:
+            return
+        is_first = not before
+        keep, start = (0, at) if is_first else _varint(block, at)
+        size, start = _varint(block, start)
+        before = before[:keep] + block[start : start + size]
+        yield before
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number as SQLite writes it, and where the next one begins."""
+    value = 0
+    for n in range(8):
+        byte = data[at + n] if at + n < len(data) else 0
+        value = value << 7 | byte & 0x7F
+        if byte < 0x80:
+            return value, at + n + 1
+    return value << 8 | (data[at + 8] if at + 8 < len(data) else 0), at + 9
+
+
+def _tokens(phrase: str, sql: str) -> list[str]:
+    """What the tokenizer of an index makes of a phrase; nothing where it is another program's."""
+    found = _TOKENIZER.search(sql)
+    how = "" if found is None else ", tokenize = '" + found["how"].replace("'", "''") + "'"
+    connection = apsw.Connection(":memory:")
+    try:
+        connection.execute(f"CREATE VIRTUAL TABLE asked USING fts5 (body{how})")
+        connection.execute(_SCAN_QUERIES["ask"], (phrase,))
+        connection.execute(_SCAN_QUERIES["asked_terms"])
+        return [row[0] for row in connection.execute(_SCAN_QUERIES["all_terms"])]
+    except apsw.Error:
+        return []
+    finally:
+        connection.close()
+
+
+def _inflated(value: bytes) -> str | None:
+    """The text of a compressed column."""
+    try:
+        if value[:1] == b"1":
+            return decompress_residual(value)
+        return zlib.decompress(value).decode("utf-8", "surrogatepass") if value[:1] == b"\x78" else None
+    except (ValueError, zlib.error):
+        return None

@@ -1,0 +1,675 @@
+"""Reads for `lcm verify` and `lcm doctor`: broken rows, damaged or incomplete indexes, and symptoms of loss."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from graphlib import CycleError, TopologicalSorter
+from hashlib import blake2b
+from itertools import zip_longest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import apsw
+
+from lossless.errors import ArchiveCorrupt, ArchiveError
+from lossless.model.identity import file_id
+from lossless.model.search_text import extra_tokens, index_text_of
+from lossless.model.times import state_time
+from lossless.store import migrate
+from lossless.store.database import load_queries, load_schema
+from lossless.store.maintenance.digests import RowDigests, payload_digest
+from lossless.store.migrate import split_script
+from lossless.store.rows import column_text, column_time, record_from_row
+from lossless.store.search.index import PASSAGE_BASE, SearchIndex, index_digest, index_pieces
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from datetime import datetime, timedelta
+
+    from lossless.store.database import Database
+
+_PROBE_QUERIES = load_queries("findable")
+#: Rows of each table that a quick look searches for, evenly spread, by so many words each.
+_SAMPLES = 12
+_WORDS = 6
+#: A word that every tokenizer takes for one: the index is asked for it as it is written.
+_WORD = re.compile(r"(?<![A-Za-z0-9\x80-\U0010ffff])[A-Za-z]{4,24}(?![A-Za-z0-9\x80-\U0010ffff])")
+
+
+class IndexProbe:
+    """Looks at our full-text tables; never writes."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def damaged(self) -> tuple[str, ...]:
+        """Our full-text tables that are damaged, or that do not find what they hold; quick, as it takes samples."""
+        return tuple(table for table in ("message_index", "summary_index", "version_index") if self._is_damaged(table))
+
+    def _is_damaged(self, table: str) -> bool:
+        try:
+            if any(text != "ok" for (text,) in self._db.rows(_PROBE_QUERIES[f"{table}_integrity"])):
+                return True
+            return any(
+                not self.has(table, rowid, word) for rowid, text in self._samples(table) for word in _some(text, _WORDS)
+            )
+        except ArchiveCorrupt:
+            return True
+
+    def lacking(self, table: str, rows: Iterable[tuple[int, str]]) -> Iterator[int]:
+        """Those of some index rows that are not found by the longest word of their text."""
+        for rowid, text in rows:
+            if (word := max(_WORD.findall(text), key=len, default=None)) and not self.has(table, rowid, word):
+                yield rowid
+
+    def has(self, table: str, rowid: int, word: str) -> bool:
+        """Whether a row of the index is found by a word."""
+        place: dict[str, Any] = {"rowid": rowid, "match": f'body: "{word}"'}
+        return self._db.row(_PROBE_QUERIES[f"{table}_has"], place) is not None
+
+    def _samples(self, table: str) -> Iterator[tuple[int, str]]:
+        """Rows of an index whose text is certain, each with what it holds."""
+        first, last = self._db.row(_PROBE_QUERIES[f"{table}_span"]) or (None, None)
+        if first is None or last is None:
+            return
+        for at in sorted({first + (last - first) * n // _SAMPLES for n in range(_SAMPLES + 1)}):
+            row = self._db.row(_PROBE_QUERIES[f"{table}_sample"], {"at": at})
+            if row is None or not isinstance(row[1], str):
+                continue
+            text = index_text_of(row[1]) if table == "message_index" else row[1]
+            if row[2][:8] == index_digest(text) and (pieces := index_pieces(text)):
+                yield row[0], pieces[0][1] if table == "message_index" else text
+
+
+def _some(text: str, most: int) -> list[str]:
+    """Words of a text, evenly spread over the alphabet, which is how an index is laid out."""
+    words = sorted({word.lower() for word in _WORD.findall(text)})
+    return words[:: max(1, len(words) // most)][:most]
+
+
+_TOTALS_QUERIES = load_queries("index_totals")
+_MODULO = 1 << 64
+
+
+@dataclass(slots=True)
+class WordTotals:
+    """What an index holds in all: a sum over its words with their places, how many rows and tokens it counts."""
+
+    words: int = 0
+    counts: list[int] = field(default_factory=lambda: [0, 0, 0])
+
+    def add(self, sums: Iterable[tuple[str, int]], counted: bytes | None) -> None:
+        """Add the words of an index, each with the sum over its places, and the record of its sizes."""
+        for word, places in sums:
+            self.words = (self.words + _number(word) * places) % _MODULO
+        for n, count in enumerate(_varints(counted or b"")[:3]):
+            self.counts[n] += count
+
+
+def _number(word: str) -> int:
+    return int.from_bytes(blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
+
+
+def _varints(data: bytes) -> list[int]:
+    """The numbers of a record of FTS5: seven bits a byte, the ninth byte whole."""
+    found, value, length = [], 0, 0
+    for byte in data:
+        length += 1
+        value = (value << 8) | byte if length == 9 else (value << 7) | (byte & 0x7F)
+        if byte < 0x80 or length == 9:
+            found.append(value)
+            value = length = 0
+    return found
+
+
+class ScratchIndex:
+    """An index in memory, of the same kind as ours, for some rows at a time."""
+
+    def __init__(self, totals: WordTotals) -> None:
+        self._totals = totals
+        self._db = apsw.Connection(":memory:")
+        for statement in split_script(load_schema("additions")):
+            if statement.startswith("CREATE VIRTUAL TABLE IF NOT EXISTS message_index "):
+                self._statement = statement
+        self._db.execute(self._statement)
+
+    def sizes(self, texts: Sequence[tuple[int, str]]) -> list[bytes]:
+        """What SQLite notes about the size of each of these rows, which count in the totals."""
+        self._db.execute(_TOTALS_QUERIES["drop_scratch"])
+        self._db.execute(self._statement)
+        with self._db:
+            rows = [(id_, text, extra_tokens(text)) for id_, text in texts]
+            self._db.executemany(_TOTALS_QUERIES["scratch_row"], rows)
+        self._db.execute(_TOTALS_QUERIES["message_index_words"])
+        sums: list[tuple[Any, ...]] = self._db.execute(_TOTALS_QUERIES["sums"]).fetchall()
+        counted: list[tuple[Any, ...]] = self._db.execute(_TOTALS_QUERIES["message_index_counts"]).fetchall()
+        self._totals.add(((row[0], row[1]) for row in sums), counted[0][0] if counted and texts else None)
+        self._db.execute(_TOTALS_QUERIES["drop_words"])
+        noted: list[tuple[Any, ...]] = self._db.execute(_TOTALS_QUERIES["scratch_sizes"]).fetchall()
+        sizes: dict[int, bytes] = {row[0]: row[1] for row in noted}
+        return [sizes[id_] for id_, _ in texts]
+
+    def settings(self) -> list[tuple[str, object]]:
+        """How such an index is set up."""
+        found: list[tuple[Any, ...]] = self._db.execute(_TOTALS_QUERIES["message_index_settings"]).fetchall()
+        return [(row[0], row[1]) for row in found]
+
+
+class StoredIndexTotals:
+    """Reads the totals of an index that is stored."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def of(self, table: str) -> WordTotals:
+        found = WordTotals()
+        if self._db.row(_TOTALS_QUERIES["is_stored"], {"table": table}) is None:  # a file that only others have written
+            return found
+        with self._writable():
+            self._db.run(_TOTALS_QUERIES[f"{table}_words"])
+        try:
+            row = self._db.row(_TOTALS_QUERIES[f"{table}_counts"])
+            sums = ((term, places) for term, places in self._db.rows(_TOTALS_QUERIES["sums"]))
+            found.add(sums, row[0] if row else None)
+        finally:
+            with self._writable():
+                self._db.run(_TOTALS_QUERIES["drop_words"])
+        return found
+
+    def settings(self, table: str) -> list[tuple[str, object]]:
+        """How an index that is stored is set up."""
+        return [(row[0], row[1]) for row in self._db.rows(_TOTALS_QUERIES[f"{table}_settings"])]
+
+    @contextmanager
+    def _writable(self) -> Iterator[None]:
+        """A temporary table is no change of the file, though SQLite counts it as one."""
+        if self._db.read_only:
+            self._db.run("PRAGMA query_only = OFF")
+        try:
+            yield
+        finally:
+            if self._db.read_only:
+                self._db.run("PRAGMA query_only = ON")
+
+
+_VERIFY_QUERIES, _VERSIONS = load_queries("verify"), load_queries("versions")
+_PAGE = 500
+_ONE_IN = 20
+#: Ids of rows that the index lacks, while it is worked out what they should be.
+_NOWHERE = 1 << 50
+_WRONG_ROW = "its row in the index is not made of its text"
+#: How SQLite names the table in a complaint about rows, or the index of one.
+_COMPLAINT = re.compile(r"(?:FTS5 table \w+\.|from table .|constraint failed in |value in )(\w+)")
+_INDEX_COMPLAINT = re.compile(r"\bindex (\w+)")
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenRow:
+    """A row that breaks a rule."""
+
+    table: str
+    id: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedValues:
+    """What was worked out about a message when it was stored."""
+
+    message_id: int
+    identity: str | None
+    fingerprint: bytes | None
+    digest: bytes | None
+    #: How many tokens its row in the index has, a blob of SQLite's; None without such a row.
+    size: bytes | None = None
+    #: The same for its further passages: where they begin, how long they are.
+    passages: tuple[tuple[int, int, bytes | None], ...] = ()
+    #: The rows of its further passages in the index.
+    further: tuple[int, ...] = ()
+
+    @property
+    def index_ids(self) -> tuple[int, ...]:
+        """Its rows in the index."""
+        return (self.message_id, *self.further)
+
+    @property
+    def indexed(self) -> bytes | None:
+        """The digest of its indexed text."""
+        return None if self.digest is None else self.digest[:8]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPayload:
+    """A stored payload: where its bytes should lie, and by what they are known again."""
+
+    id: str
+    place: str
+    size: int | None
+    conversation_id: int
+    digest: bytes | None
+    #: Whether a program of ours wrote its row: then its id, or the digest, proves the bytes.
+    is_ours: bool
+
+    def is_proven_by(self, data: bytes) -> bool:
+        """Whether these are its bytes, as far as anybody can say."""
+        if self.digest is not None:
+            return self.digest == payload_digest(data)
+        return self.has_id_of(data) or not self.is_ours
+
+    def has_id_of(self, data: bytes) -> bool:
+        """Whether its id was made of these bytes, in its conversation or in the one that it was stored for."""
+        folder = Path(self.place).parent.name
+        numbers = {self.conversation_id, int(folder) if folder.isascii() and folder.isdigit() else self.conversation_id}
+        return any(file_id(number, data) == self.id for number in numbers)
+
+
+class VerifyReads:
+    """Finds offenders; never writes."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def integrity(self) -> Iterator[BrokenRow]:
+        """What SQLite itself says about the file and its references."""
+        try:
+            for (text,) in self._db.rows(_VERIFY_QUERIES["integrity"]):
+                if text != "ok":
+                    yield BrokenRow(self._table_in(text), self._db.path, text)
+        except ArchiveCorrupt as error:
+            yield BrokenRow("database", self._db.path, str(error))
+            return
+        for table, rowid, parent, _ in self._db.rows(_VERIFY_QUERIES["foreign_keys"]):
+            yield BrokenRow(table, str(rowid), f"it refers to a row of {parent!r} that is not there")
+
+    def _table_in(self, text: str) -> str:
+        """The table whose rows SQLite complains about; `database` when the file itself is damaged."""
+        if found := _COMPLAINT.search(text):
+            return found[1]
+        if found := _INDEX_COMPLAINT.search(text):
+            row = self._db.row(_VERIFY_QUERIES["table_of_index"], {"name": found[1]})
+            return row[0] if row else "database"
+        return "database"
+
+    def tables(self) -> list[BrokenRow]:
+        """Tables that are not declared as they were: another name, columns that are missing."""
+        return [BrokenRow(table, "", detail) for table, detail in migrate.damage(self._db)]
+
+    def rows(self, without: Collection[str] = ()) -> Iterator[BrokenRow]:
+        """Offenders of the rules in `verify.sql`, table by table, but for some rules."""
+        for name, sql in _VERIFY_QUERIES.items():
+            table, _, rule = name.partition(".")
+            if rule and name not in without:
+                try:
+                    found = self._db.rows(sql)
+                except ArchiveError as error:  # of a text that is no JSON, say: the other rules still hold
+                    found = [("", str(error))]
+                lawful = self._rewritten_in() if found and name == "ingest_state.tokens" else ()
+                for id_, detail in found:
+                    if id_ not in lawful:
+                        yield BrokenRow(table, str(id_), detail)
+
+    def rule(self, name: str) -> list[BrokenRow]:
+        """Offenders of one rule."""
+        return [
+            BrokenRow(name.partition(".")[0], str(id_), detail) for id_, detail in self._db.rows(_VERIFY_QUERIES[name])
+        ]
+
+    def out_of_order(self) -> Iterator[tuple[BrokenRow, bool]]:
+        """Items of contexts that stand behind younger ones, and whether that is certain: behind a message."""
+        for conversation_id, ordinal, is_certain in self._db.rows(_VERIFY_QUERIES["context_order"]):
+            detail = "it stands behind what came later"
+            yield BrokenRow("context_items", f"{conversation_id}:{ordinal}", detail), bool(is_certain)
+
+    def rewritten(self) -> frozenset[str]:
+        """Summaries that lossless-claw gave another text: its doctor keeps its own search table in step."""
+        if "summaries_fts" not in SearchIndex(self._db).upstream:
+            return frozenset()
+        changed = RowDigests(self._db).changed_rows(("summaries",))
+        ids = [str(json.loads(key)[0]) for _, key, _ in changed]
+        return frozenset(id_ for id_ in ids if self._has_other_words(id_))
+
+    def _has_other_words(self, summary_id: str) -> bool:
+        """Whether lossless-claw has written the text of a summary, and it is not the one that was indexed."""
+        row = self._db.row(_VERIFY_QUERIES["rewritten"], {"id": summary_id})
+        return row is not None and isinstance(row[0], str) and row[1] != index_digest(row[0])
+
+    def _rewritten_in(self) -> frozenset[int]:
+        """Conversations whose summaries lossless-claw has given another text, and so another size."""
+        ids = {"ids": json.dumps(sorted(self.rewritten()))}
+        return frozenset(row[0] for row in self._db.rows(_VERIFY_QUERIES["conversations_of"], ids))
+
+    def upstream_lost(self) -> int:
+        """How many rows lossless-claw's own search tables lack."""
+        return SearchIndex(self._db).count_upstream_lost()
+
+    def upstream_emptied(self) -> tuple[str, ...]:
+        """Those of lossless-claw's own search tables that have lost all their rows."""
+        return SearchIndex(self._db).emptied_upstream()
+
+    def derived(self) -> Iterator[list[DerivedValues]]:
+        """All messages, page by page, with what was worked out about them."""
+        after = 0
+        while found := self._db.rows(_VERIFY_QUERIES["page"], {"after": after, "limit": _PAGE}):
+            passages: defaultdict[int, list[tuple[int, int, bytes | None]]] = defaultdict(list)
+            ids: defaultdict[int, list[int]] = defaultdict(list)
+            for message_id, *passage in self._db.rows(
+                _VERIFY_QUERIES["page_passages"], {"first": found[0][0], "last": found[-1][0], "base": PASSAGE_BASE}
+            ):
+                passages[message_id].append((passage[0], passage[1], passage[2]))
+                ids[message_id].append(PASSAGE_BASE + passage[3])
+            yield [
+                replace(DerivedValues(*row), passages=tuple(passages[row[0]]), further=tuple(ids[row[0]]))
+                for row in found
+            ]
+            after = found[-1][0]
+
+    def index_rows(self, texts: Sequence[tuple[DerivedValues, str]], totals: WordTotals) -> Iterator[BrokenRow]:
+        """Messages whose rows in the index are not made of their text; what should be there is added to the totals."""
+        pieces = [index_pieces(text) for _, text in texts]
+        places = [
+            place
+            for (derived, _), some in zip(texts, pieces, strict=True)
+            for place in zip_longest(derived.index_ids[: len(some)], some)
+        ]
+        known = [(_NOWHERE + n if id_ is None else id_, body) for n, (id_, (_, body)) in enumerate(places)]
+        sizes = iter(ScratchIndex(totals).sizes(known))
+        for (derived, _), some in zip(texts, pieces, strict=True):
+            expected = [(start, len(body), next(sizes)) for start, body in some]
+            id_ = str(derived.message_id)
+            if derived.size != (expected[0][2] if expected else None):
+                yield BrokenRow("message_index", id_, _WRONG_ROW if derived.size else "it is missing from the index")
+            if [row[:2] for row in derived.passages] != [row[:2] for row in expected[1:]]:
+                yield BrokenRow("message_passages", id_, "its passages are not those of its text")
+            elif list(derived.passages) != expected[1:]:
+                yield BrokenRow("message_index", id_, "the row of one of its passages is not made of its text")
+        heads = [(derived.message_id, some[0][1]) for (derived, _), some in zip(texts, pieces, strict=True) if some]
+        yield from self._unfound("message_index", heads)
+
+    def version_rows(self, texts: Sequence[tuple[int, str]], totals: WordTotals) -> Iterator[BrokenRow]:
+        """Versions whose rows in the index are not made of their text; what should be there is added to the totals."""
+        ids = json.dumps([version_id for version_id, _ in texts])
+        sizes: dict[int, bytes] = dict(self._db.rows(_VERSIONS["sizes"], {"ids": ids}))
+        indexed = [row for row in texts if index_pieces(row[1])]
+        expected = dict(zip([id_ for id_, _ in indexed], ScratchIndex(totals).sizes(indexed), strict=True))
+        for version_id, _ in texts:
+            if sizes.get(version_id) != expected.get(version_id):
+                detail = _WRONG_ROW if version_id in sizes else "it is missing from the index"
+                yield BrokenRow("version_index", str(version_id), detail)
+        yield from self._unfound("version_index", [row for row in texts if row[0] in sizes])
+
+    def _unfound(self, table: str, rows: Sequence[tuple[int, str]]) -> Iterator[BrokenRow]:
+        """Of the index rows that are there, one in twenty: those that search does not find by their own words."""
+        for rowid in IndexProbe(self._db).lacking(table, rows[::_ONE_IN]):
+            yield BrokenRow(table, str(rowid), "its own words do not find it")
+
+    def index_totals(self, table: str, expected: WordTotals) -> Iterator[BrokenRow]:
+        """Whether an index whose rows are right one by one holds what it should, and nothing else."""
+        stored = StoredIndexTotals(self._db)
+        if stored.settings(table) != ScratchIndex(WordTotals()).settings():
+            yield BrokenRow(table, "", "its settings are not those that it was made with")
+        if stored.of(table) != expected:
+            yield BrokenRow(table, "", "its words are not those of the rows that it indexes")
+
+    def summary_digests(self, totals: WordTotals) -> Iterator[BrokenRow]:
+        """Summaries whose indexed text is not their text; what should be in the index is added to the totals."""
+        after = ""
+        while found := self._db.rows(_VERIFY_QUERIES["summary_digests"], {"after": after, "limit": _PAGE}):
+            indexed = [(row[4], row[1]) for row in found if row[4] is not None and isinstance(row[1], str)]
+            sizes = dict(zip([id_ for id_, _ in indexed], ScratchIndex(totals).sizes(indexed), strict=True))
+            for summary_id, content, known, size, index_id in found:
+                if not isinstance(content, str):
+                    yield BrokenRow("summaries", summary_id, "its content is no text")
+                elif known is None:
+                    yield BrokenRow("summary_extras", summary_id, "it is not indexed yet")
+                elif known != index_digest(content):
+                    yield BrokenRow("summaries", summary_id, "its text is not the text that was indexed")
+                elif size != sizes[index_id]:
+                    yield BrokenRow("summary_index", summary_id, _WRONG_ROW if size else "it is missing from the index")
+            texts = [row for row in found if isinstance(row[1], str) and row[3] is not None]
+            yield from self._unfound(
+                "summary_index", [(row[4], row[1]) for row in texts if row[2] == index_digest(row[1])]
+            )
+            after = found[-1][0]
+
+    def not_smaller(self) -> list[tuple[str, str]]:
+        """Summaries that are no smaller than their sources, each with the model that wrote it."""
+        return [(row[0], row[1]) for row in self._db.rows(_VERIFY_QUERIES["not_smaller"])]
+
+    def conversation_ids(self) -> list[int]:
+        return [row[0] for row in self._db.rows(_VERIFY_QUERIES["conversation_ids"])]
+
+    def unreachable(self, conversation_id: int) -> list[int]:
+        """Messages that are neither in the context, nor below it, nor hidden with a cause."""
+        return [row[0] for row in self._db.rows(_VERIFY_QUERIES["unreachable"], {"conversation_id": conversation_id})]
+
+    def covered_twice(self, conversation_id: int) -> list[int]:
+        """Messages that the context holds more than once."""
+        return [row[0] for row in self._db.rows(_VERIFY_QUERIES["covered_twice"], {"conversation_id": conversation_id})]
+
+    def file_places(self) -> list[StoredPayload]:
+        """Each stored payload: where its bytes should lie, and what is known of them."""
+        digests, ours = RowDigests(self._db).payloads()
+        return [
+            StoredPayload(
+                column_text(id_),
+                column_text(place),
+                size,
+                number,
+                digests.get(id_),
+                json.dumps([id_]) in ours if isinstance(id_, str) else False,
+            )
+            for id_, place, size, number in self._db.rows(_VERIFY_QUERIES["file_places"])
+        ]
+
+
+_DOCTOR_QUERIES = load_queries("symptoms")
+#: So many ids of a kind are named; more of them say nothing new.
+_NAMED = 100
+
+
+@dataclass(frozen=True, slots=True)
+class SuspectSummary:
+    """A summary that may be broken."""
+
+    id: str
+    conversation_id: int
+    content: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class PendingCompactionRow:
+    """A sweep that was put off or is said to run."""
+
+    conversation_id: int
+    session_key: str | None
+    active: bool
+    pending: bool
+    running: bool
+    reason: str | None
+    requested_at: datetime | None
+    last_started_at: datetime | None
+    last_failure: str | None
+    retry_attempts: int
+    next_attempt_after: datetime | None
+    revision: int
+    #: Whether somebody is at work on the conversation now.
+    leased: bool
+
+
+@dataclass(frozen=True, slots=True)
+class IndexDrift:
+    """Where search and rows disagree."""
+
+    unindexed_messages: int
+    unindexed_summaries: int
+    #: How many messages have lost their row in the index, and how many rows have lost their message.
+    lost_count: int
+    gone_count: int
+    #: The first hundred of each.
+    lost: tuple[int, ...]
+    gone: tuple[int, ...]
+    #: Summaries whose text is not the text that was indexed, or that are missing from the index.
+    stale_summaries: tuple[str, ...]
+    #: How many rows of the index have lost their summary.
+    gone_summaries: int = 0
+    #: How many messages and summaries lossless-claw's own search tables lack.
+    upstream_lost: int = 0
+    #: Those of them that have lost all their rows.
+    upstream_emptied: tuple[str, ...] = ()
+
+    @property
+    def wrong(self) -> int:
+        """How many rows search gets wrong."""
+        return self.lost_count + self.gone_count + len(self.stale_summaries) + self.gone_summaries
+
+    @property
+    def is_none(self) -> bool:
+        return not (self.unindexed_messages or self.unindexed_summaries or self.wrong or self.upstream_lost)
+
+
+@dataclass(frozen=True, slots=True)
+class DanglingItem:
+    """A place of a context whose message or summary is not in the archive."""
+
+    conversation_id: int
+    ordinal: int
+    item: str
+
+
+@dataclass(frozen=True, slots=True)
+class UncoveredMessages:
+    """Messages of a conversation that nothing in its context leads to."""
+
+    conversation_id: int
+    count: int
+    first_id: int
+    last_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class DuplicateMessages:
+    """Messages of a conversation that were stored twice, side by side."""
+
+    conversation_id: int
+    count: int
+    first_id: int
+
+
+class DoctorReads:
+    """Reads for the doctor, and the one write that closes a debt."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def suspects(self, conversation_id: int | None = None) -> list[SuspectSummary]:
+        """Summaries that may be broken, shallow ones first."""
+        found = self._db.rows(_DOCTOR_QUERIES["suspects"], {"conversation_id": conversation_id})
+        return [
+            SuspectSummary(id_, owner, column_text(content), column_text(model)) for id_, owner, content, model in found
+        ]
+
+    def context_order(self, conversation_id: int) -> list[str]:
+        """The summaries in a context, in order."""
+        return [row[0] for row in self._db.rows(_DOCTOR_QUERIES["context_order"], {"conversation_id": conversation_id})]
+
+    def index_drift(self) -> IndexDrift:
+        """Where our search index and the rows disagree; texts of messages are not read again."""
+        messages, summaries = self._db.row(_DOCTOR_QUERIES["unindexed"]) or (0, 0)
+        place = {"base": PASSAGE_BASE, "limit": _NAMED}
+        lost = self._db.rows(_DOCTOR_QUERIES["lost_from_index"], place | {"blank": index_digest("")})
+        gone = self._db.rows(_DOCTOR_QUERIES["gone_from_archive"], place)
+        gone_summaries = (self._db.row(_DOCTOR_QUERIES["gone_summaries"]) or (0,))[0]
+        texts = self._db.rows(_DOCTOR_QUERIES["summary_texts"])
+        stale = tuple(id_ for id_, content, known, is_there in texts if not is_there or known != index_digest(content))
+        return IndexDrift(
+            messages, summaries, lost[0][1] if lost else 0, gone[0][1] if gone else 0,
+            tuple(row[0] for row in lost), tuple(row[0] for row in gone), stale, gone_summaries,
+            SearchIndex(self._db).count_upstream_lost(), SearchIndex(self._db).emptied_upstream(),
+        )  # fmt: skip
+
+    def were_here(self, items: list[str]) -> bool:
+        """Whether any of some messages that are not there has left something behind: then its words are gone."""
+        ids = json.dumps([int(item.removeprefix("msg#")) for item in items if item.removeprefix("msg#").isdigit()])
+        return self._db.row(_DOCTOR_QUERIES["left_behind"], {"ids": ids}) is not None
+
+    def is_folded(self, summary_ids: list[str]) -> bool:
+        """Whether the log says what all of some summaries were made of."""
+        row = self._db.row(_DOCTOR_QUERIES["folded"], {"ids": json.dumps(summary_ids)})
+        return row is not None and row[0] == len(summary_ids)
+
+    def hanging(self) -> list[DanglingItem]:
+        """Places of contexts that lead to nothing."""
+        return [DanglingItem(*row) for row in self._db.rows(_DOCTOR_QUERIES["hanging"])]
+
+    def uncovered(self) -> list[UncoveredMessages]:
+        """Conversations with messages that are neither in the context, nor below a summary in it, nor hidden."""
+        return [UncoveredMessages(*row) for row in self._db.rows(_DOCTOR_QUERIES["uncovered"])]
+
+    def cycle(self) -> list[str]:
+        """Summaries that are, through their sources, made of themselves; none in a sound archive."""
+        sorter: TopologicalSorter[str] = TopologicalSorter()
+        for summary_id, source_id in self._db.rows(_DOCTOR_QUERIES["source_links"]):
+            sorter.add(summary_id, source_id)
+        try:
+            sorter.prepare()
+        except CycleError as error:
+            return list(dict.fromkeys(error.args[1]))
+        return []
+
+    def without_sources(self) -> list[tuple[int, str]]:
+        """Summaries that nothing was made into: conversation and id."""
+        return [(row[0], row[1]) for row in self._db.rows(_DOCTOR_QUERIES["without_sources"])]
+
+    def no_texts(self) -> list[tuple[int, str]]:
+        """Messages and summaries whose words are bytes: conversation and id."""
+        return [(row[0], row[1]) for row in self._db.rows(_DOCTOR_QUERIES["no_texts"])]
+
+    def debts(self, now: datetime) -> list[PendingCompactionRow]:
+        """Sweeps that are pending or said to run, those of closed conversations first."""
+        return [
+            record_from_row(PendingCompactionRow, row)
+            for row in self._db.rows(_DOCTOR_QUERIES["debts"], {"now": state_time(now)})
+        ]
+
+    def close_debt(self, conversation_id: int, revision: int, reason: str, now: datetime) -> bool:
+        """Close a pending debt that nobody changed since it was seen; needs a transaction."""
+        values = {"conversation_id": conversation_id, "revision": revision, "reason": reason, "now": state_time(now)}
+        self._db.run(_DOCTOR_QUERIES["close_debt"], values)
+        return self._db.changes() > 0
+
+    def duplicates(self) -> list[DuplicateMessages]:
+        """Conversations with rows that older engines stored twice."""
+        return [DuplicateMessages(*row) for row in self._db.rows(_DOCTOR_QUERIES["duplicates"])]
+
+    def open_breakers(self, now: datetime) -> list[tuple[str, int, datetime | None]]:
+        """Models that are not asked for now: key, failures, until when."""
+        found = self._db.rows(_DOCTOR_QUERIES["open_breakers"], {"now": state_time(now)})
+        return [(key, failures, column_time(until)) for key, failures, until in found]
+
+    def schema(self) -> int | None:
+        """The version of our tables in the file; None: none of ours."""
+        row = self._db.row(_DOCTOR_QUERIES["schema"])
+        return row[0] if row else None
+
+    def sqlite(self) -> str:
+        """The version of SQLite."""
+        row = self._db.row(_DOCTOR_QUERIES["sqlite"])
+        return str(row[0]) if row else ""
+
+    def steps(self) -> dict[str, int]:
+        """lossless-claw's migration steps in the file."""
+        return dict(self._db.rows(_DOCTOR_QUERIES["steps"]))
+
+    def matching(self, filter_id: str, now: datetime, silence: timedelta) -> list[int]:
+        """The conversations that a filter of `doctor clean` means; those that are open only after a silence."""
+        moments = {"now": state_time(now), "silent_since": state_time(now - silence)}
+        return [row[0] for row in self._db.rows(_DOCTOR_QUERIES[filter_id], moments)]
+
+    def broken_references(self) -> list[tuple[str, str]]:
+        """Rows that refer to rows which are not there: table, and the table referred to."""
+        return [(row[0], row[2]) for row in self._db.rows(_DOCTOR_QUERIES["references"])]

@@ -1,0 +1,599 @@
+"""Writes of surgery and repair: summaries changed in place, context runs replaced, conversations merged, summaries
+copied, derived values rebuilt; with what undo needs.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lossless.errors import NotFound, Stale
+from lossless.model.identity import file_ids_in
+from lossless.model.records import ContextChange
+from lossless.model.search_text import index_text_of
+from lossless.model.times import row_time, state_time
+from lossless.store.database import load_queries
+from lossless.store.rows import time_or_epoch
+from lossless.store.search.find import TrigramIndex
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from lossless.store.archive import Archive
+    from lossless.store.database import Row
+
+_SURGERY_QUERIES = load_queries("operations")
+_CONTEXT = load_queries("context")
+_SUMMARIES = load_queries("summaries")
+_INDEX = load_queries("index")
+_COLUMNS = (
+    "summary_id", "conversation_id", "kind", "depth", "content", "token_count", "earliest_at", "latest_at",
+    "descendant_count", "descendant_token_count", "source_message_token_count", "created_at", "file_ids", "model",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """One recorded change of a context."""
+
+    id: int
+    at: datetime
+    actor: str
+    action: str
+    cause: str | None
+    removed: tuple[int | str, ...]
+    added: tuple[int | str, ...]
+    ordinal: int | None
+    tokens_before: int
+    tokens_after: int
+    detail: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class FormerSummary:
+    """A summary as it was: its columns, the ids of its sources, and its places in briefs."""
+
+    row: dict[str, Any]
+    message_ids: tuple[int, ...] = ()
+    source_ids: tuple[str, ...] = ()
+    #: The brief, the ordinal, the role and the time of each.
+    briefs: tuple[tuple[str, int, str, str], ...] = ()
+
+    @property
+    def id(self) -> str:
+        return str(self.row["summary_id"])
+
+
+class SurgeryWrites:
+    """Writes of surgery. Every method that writes needs a transaction."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive, self._db, self._index = archive, archive.database, archive.index
+
+    # --- the log --------------------------------------------------------------------------------------
+
+    def entries(self, conversation_id: int, after: int = 0, through: int | None = None) -> list[LogEntry]:
+        """Changes of a context behind one entry, up to another, oldest first."""
+        place = {"conversation_id": conversation_id, "after": after, "through": 2**62 if through is None else through}
+        return [_entry(row) for row in self._db.rows(_SURGERY_QUERIES["entries"], place)]
+
+    def entry_at(self, conversation_id: int, at: datetime) -> int:
+        """The id of the newest change up to a moment; 0 when there was none."""
+        row = self._db.row(_SURGERY_QUERIES["entry_before"], {"conversation_id": conversation_id, "at": state_time(at)})
+        return row[0] if row else 0
+
+    def log(
+        self, conversation_id: int, change: ContextChange, now: datetime, former: Sequence[FormerSummary] = ()
+    ) -> int:
+        """Write one line about a change, and what summaries were before it; returns the line's id."""
+        self._archive.context.log(conversation_id, change, now)
+        row = self._db.row(_SURGERY_QUERIES["newest_entry"], {"conversation_id": conversation_id})
+        assert row is not None
+        log_id: int = row[0]
+        kept = [(log_id, was.id, _as_json(was)) for was in former]
+        if kept:
+            self._db.run_many(_SURGERY_QUERIES["keep_former"], kept)
+        return log_id
+
+    def former(self, log_id: int) -> list[FormerSummary]:
+        """The summaries as they were before a change."""
+        return [_from_json(text) for (text,) in self._db.rows(_SURGERY_QUERIES["former"], {"log_id": log_id})]
+
+    # --- summaries ------------------------------------------------------------------------------------
+
+    def state(self, summary_id: str) -> FormerSummary:
+        """A summary as it is now, whole."""
+        row = self._db.row(_SURGERY_QUERIES["state"], {"id": summary_id})
+        if row is None:
+            raise NotFound("summary", summary_id)
+        messages = self._archive.summaries.message_ids(summary_id)
+        sources = [source for _, source in self._db.rows(_SUMMARIES["sources_of"], {"ids": json.dumps([summary_id])})]
+        briefs = self._db.rows(_SURGERY_QUERIES["brief_links"], {"id": summary_id})
+        links = tuple((brief, ordinal, role, at) for brief, ordinal, role, at in briefs)
+        return FormerSummary(dict(zip(_COLUMNS, row, strict=True)), tuple(messages), tuple(sources), links)
+
+    def write(self, summary_id: str, content: str, tokens: int, model: str, file_ids: Sequence[str]) -> None:
+        """Give a summary another text, and our and upstream's index with it; `recount` brings the rest in line."""
+        files = json.dumps(list(file_ids), separators=(",", ":"))
+        values = {"id": summary_id, "content": content, "tokens": tokens, "model": model, "files": files}
+        self._db.run(_SURGERY_QUERIES["set_text"], values)
+        if not self._db.changes():
+            raise NotFound("summary", summary_id)
+        self._index.put_summary(summary_id, content)
+        self._index.put_upstream_summary(summary_id, content, replace=True)
+
+    def restore(self, was: FormerSummary) -> None:
+        """Make a summary what it was, whether its row is still there or not."""
+        row = was.row
+        if self._db.row(_SURGERY_QUERIES["state"], {"id": was.id}) is not None:
+            self.write(was.id, row["content"], row["token_count"], row["model"], json.loads(row["file_ids"]))
+            return
+        self._db.run(_SURGERY_QUERIES["insert_state"], [row[name] for name in _COLUMNS])
+        self._db.run_many(_SUMMARIES["link_message"], [(was.id, id_, n) for n, id_ in enumerate(was.message_ids)])
+        self._db.run_many(_SUMMARIES["link_source"], [(was.id, id_, n) for n, id_ in enumerate(was.source_ids)])
+        self._db.run_many(_SURGERY_QUERIES["link_brief"], [(was.id, *link) for link in was.briefs])
+        self._index.put_summary(was.id, row["content"])
+        self._index.put_upstream_summary(was.id, row["content"])
+
+    def recount(self, summary_ids: Iterable[str]) -> None:
+        """Work out again the spans and counts of summaries and of everything that was made of them."""
+        for id_ in self.above(summary_ids):
+            self._db.run(_SURGERY_QUERIES["recount_leaf"], {"id": id_})
+            self._db.run(_SURGERY_QUERIES["recount_condensed"], {"id": id_})
+
+    def above(self, summary_ids: Iterable[str]) -> list[str]:
+        """Summaries with all that was made of them, shallow ones first."""
+        return [row[0] for row in self._db.rows(_SURGERY_QUERIES["above"], {"ids": json.dumps(list(summary_ids))})]
+
+    def below(self, summary_ids: Iterable[str]) -> list[str]:
+        """Summaries with all that they were made of, shallow ones first, then by time."""
+        return [row[0] for row in self._db.rows(_SURGERY_QUERIES["below"], {"ids": json.dumps(list(summary_ids))})]
+
+    def all_of(self, conversation_id: int) -> list[str]:
+        """Every summary of a conversation, shallow ones first, then by time."""
+        return [
+            row[0] for row in self._db.rows(_SURGERY_QUERIES["of_conversation"], {"conversation_id": conversation_id})
+        ]
+
+    def before(self, summary_id: str, limit: int) -> list[str]:
+        """The summaries of the same depth just before one, oldest first."""
+        return [row[0] for row in self._db.rows(_SURGERY_QUERIES["before"], {"id": summary_id, "limit": limit})][::-1]
+
+    def source_tokens(self, summary_id: str) -> int:
+        """What the sources of a summary weigh in a context."""
+        row = self._db.row(_SURGERY_QUERIES["source_tokens"], {"id": summary_id})
+        return row[0] if row else 0
+
+    def uses(self, summary_id: str) -> tuple[str, ...]:
+        """Who needs a summary: `context`, `hidden`, `brief`, or ids of summaries made of it."""
+        return tuple(row[0] for row in self._db.rows(_SURGERY_QUERIES["uses"], {"id": summary_id}))
+
+    def purge(self, summary_id: str) -> FormerSummary:
+        """Delete a summary that nobody needs; returns what it was. Its sources stay."""
+        was = self.state(summary_id)
+        if users := self.uses(summary_id):
+            raise Stale(f"summary {summary_id!r} is still needed: {', '.join(users)}")
+        links = ("drop_index_row", "drop_extras", "drop_message_links", "drop_source_links", "drop_brief_links")
+        for query in (*links, "drop_summary"):
+            self._db.run(_SURGERY_QUERIES[query], {"id": summary_id})
+        for table, suffix in (("summaries_fts", ""), ("summaries_fts_cjk", "_cjk")):
+            if table in self._index.upstream:
+                self._db.run(_INDEX[f"upstream_drop_summary{suffix}"], {"summary_id": summary_id})
+        return was
+
+    # --- the context ----------------------------------------------------------------------------------
+
+    def visible(self, conversation_id: int, items: Sequence[int | str]) -> tuple[int | str, ...]:
+        """Those of some items that are not hidden, in their order: what may come back into the context."""
+        place = {"conversation_id": conversation_id, "items": json.dumps(list(items))}
+        hidden = {row[0] for row in self._db.rows(_SURGERY_QUERIES["hidden_among"], place)}
+        return tuple(item for item in items if item not in hidden)
+
+    def exchange(
+        self, conversation_id: int, first: int, last: int, items: Sequence[int | str], now: datetime
+    ) -> tuple[int, int]:
+        """Put items where a run of ordinals stands; what comes later moves up when they need more room.
+
+        Returns from which ordinal on items moved, and by how much.
+        """
+        self._db.run(_SURGERY_QUERIES["take_out"], {"conversation_id": conversation_id, "first": first, "last": last})
+        row = self._db.row(_SURGERY_QUERIES["next_after"], {"conversation_id": conversation_id, "ordinal": first})
+        following: int | None = row[0] if row else None
+        shift = 0 if following is None else max(0, first + len(items) - following)
+        if shift and following is not None:
+            place = {"conversation_id": conversation_id, "ordinal": following, "by": shift}
+            self._db.run(_SURGERY_QUERIES["shift_from"], place)
+            self._db.run(_SURGERY_QUERIES["shift_back"], {"conversation_id": conversation_id})
+        for n, item in enumerate(items):
+            self._put(conversation_id, first + n, item, now)
+        self._db.run(_SURGERY_QUERIES["forget_tokens"], {"conversation_id": conversation_id})
+        return (following or 0, shift)
+
+    def _put(self, conversation_id: int, ordinal: int, item: int | str, now: datetime) -> None:
+        values = {"conversation_id": conversation_id, "ordinal": ordinal, "now": row_time(now)}
+        if isinstance(item, int):
+            self._db.run(_CONTEXT["put_message"], values | {"message_id": item})
+        else:
+            self._db.run(_CONTEXT["put_summary"], values | {"summary_id": item})
+
+
+def _entry(row: Row) -> LogEntry:
+    id_, at, actor, action, cause, removed, added, ordinal, before, after, detail = row
+    return LogEntry(
+        id_, time_or_epoch(at), actor, action, cause, tuple(json.loads(removed)), tuple(json.loads(added)), ordinal,
+        before, after, json.loads(detail) if detail else {},
+    )  # fmt: skip
+
+
+def _as_json(was: FormerSummary) -> str:
+    kept = {"row": was.row, "messages": was.message_ids, "sources": was.source_ids, "briefs": was.briefs}
+    return json.dumps(kept, separators=(",", ":"))
+
+
+def _from_json(text: str) -> FormerSummary:
+    kept = json.loads(text)
+    briefs = tuple((brief, ordinal, role, at) for brief, ordinal, role, at in kept.get("briefs", ()))
+    return FormerSummary(kept["row"], tuple(kept["messages"]), tuple(kept["sources"]), briefs)
+
+
+_MERGE_QUERIES = load_queries("moving")
+
+#: Why a merged conversation owes a sweep.
+MERGE_REASON = "doctor-rollover-split-repair"
+_THINGS = ("summaries", "files", "briefs", "pins")
+
+
+@dataclass(frozen=True, slots=True)
+class SplitRow:
+    """An archived conversation with messages, under the key of an active one."""
+
+    target_id: int
+    source_id: int
+    cause: str | None
+    created_at: datetime
+    messages: int
+    #: Whether it goes on after the active one began.
+    overlaps: bool
+    session_key: str
+
+
+class ConversationMerger:
+    """Moves rows between conversations; every method that writes needs a transaction."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive, self._db = archive, archive.database
+
+    def splits(self, session_key: str | None = None) -> list[SplitRow]:
+        """Archived conversations beside an active one of the same key, oldest first."""
+        return [
+            SplitRow(target, source, cause, time_or_epoch(created), messages, bool(overlaps), key)
+            for target, source, cause, created, messages, overlaps, key in self._db.rows(
+                _MERGE_QUERIES["split_keys"], {"key": session_key}
+            )
+        ]
+
+    def snapshot(self, conversation_id: int, offset: int, others: Sequence[int]) -> dict[str, Any]:
+        """What of a conversation moves, and by how much its messages do, as JSON: enough to move it back."""
+        place = {"conversation_id": conversation_id}
+        found: dict[str, Any] = {"id": conversation_id, "offset": offset, "last": self.last_seq(conversation_id)}
+        found["context"] = [[ordinal, item] for ordinal, item in self._db.rows(_MERGE_QUERIES["context"], place)]
+        for thing in ("summaries", "files", "pins", "hidden"):
+            found[thing] = [row[0] for row in self._db.rows(_MERGE_QUERIES[f"{thing}_of"], place)]
+        keys = self._db.rows(_MERGE_QUERIES["records_of"], place | {"others": json.dumps(list(others))})
+        found["records"] = [row[0] for row in keys]
+        found["briefs"] = [[id_, status] for id_, status in self._db.rows(_MERGE_QUERIES["briefs_of"], place)]
+        return found
+
+    def last_seq(self, conversation_id: int) -> int:
+        row = self._db.row(_MERGE_QUERIES["last_seq"], {"conversation_id": conversation_id})
+        return row[0] if row else 0
+
+    def clear_ids(self, source_id: int, other_ids: Sequence[int]) -> list[list[Any]]:
+        """Take the host's ids from messages where others have the same; returns what they were."""
+        values = {"source": source_id, "others": json.dumps(list(other_ids))}
+        clashing = [list(row) for row in self._db.rows(_MERGE_QUERIES["clashing_ids"], values)]
+        self._db.run_many(_MERGE_QUERIES["clear_ids"], [{"message_id": row[0]} for row in clashing])
+        return clashing
+
+    def set_ids(self, rows: Sequence[Sequence[Any]]) -> None:
+        """Give messages the host's ids that they had."""
+        values = [{"message_id": id_, "entry_id": entry, "event_key": event} for id_, entry, event in rows]
+        self._db.run_many(_MERGE_QUERIES["set_ids"], values)
+
+    def shift(self, conversation_id: int, by: int) -> None:
+        """Number the messages of a conversation `by` higher, and what is told by their numbers."""
+        self.move_messages(conversation_id, conversation_id, by)
+        for query in ("shift_briefs", "shift_records"):
+            self._db.run(_MERGE_QUERIES[query], {"conversation_id": conversation_id, "by": by})
+
+    def move_messages(self, source: int, to: int, by: int, first: int = 1, last: int = 2**62) -> None:
+        """Make a stretch of messages another conversation's, each numbered `by` higher."""
+        values = {"from": source, "to": to, "by": by, "first": first, "last": last}
+        self._db.run(_MERGE_QUERIES["move_messages"], values)
+        self._db.run(_MERGE_QUERIES["right_places"], {"conversation_id": to})
+
+    def move_records(self, keys: Sequence[str], source: int, to: int, by: int) -> None:
+        """Let records of a transcript go along with the messages that they stand behind."""
+        values = {"from": source, "to": to, "by": by, "keys": json.dumps(list(keys))}
+        self._db.run(_MERGE_QUERIES["move_records"], values)
+
+    def move(self, things: dict[str, Any], to: int, source: int) -> None:
+        """Move summaries, files, briefs, pins and hidden items of a snapshot from one conversation into another."""
+        for thing in _THINGS:
+            ids = [item[0] if isinstance(item, list) else item for item in things[thing]]
+            self._db.run(
+                _MERGE_QUERIES[f"move_{thing}"], {"conversation_id": to, "from": source, "ids": json.dumps(ids)}
+            )
+        hidden = {"conversation_id": to, "from": source, "ids": json.dumps(things["hidden"])}
+        self._db.run(_MERGE_QUERIES["move_hidden"], hidden)
+
+    def retire_briefs(self, things: dict[str, Any]) -> None:
+        """No brief of a source stays active beside the target's."""
+        self._db.run(_MERGE_QUERIES["retire_briefs"], {"ids": json.dumps([id_ for id_, _ in things["briefs"]])})
+
+    def revive_briefs(self, things: dict[str, Any]) -> None:
+        self._db.run_many(_MERGE_QUERIES["set_brief_status"], [(status, id_) for id_, status in things["briefs"]])
+
+    def move_keys(self, source_id: int, to: int) -> None:
+        """Batches that a source knows count as known in the target."""
+        self._db.run(_MERGE_QUERIES["move_keys"], {"conversation_id": to, "from": source_id})
+
+    def drop_states(self, conversation_id: int) -> None:
+        """Forget what was remembered only for the next turn of a conversation."""
+        for name, sql in _MERGE_QUERIES.items():
+            if name.startswith("state."):
+                self._db.run(sql, {"conversation_id": conversation_id})
+
+    def set_context(self, conversation_id: int, items: Sequence[tuple[int, int | str]], now: datetime) -> None:
+        """Let a context be exactly these items at these ordinals."""
+        self._db.run(_MERGE_QUERIES["clear_context"], {"conversation_id": conversation_id})
+        at = row_time(now)
+        for ordinal, item in items:
+            values: dict[str, Any] = {"conversation_id": conversation_id, "ordinal": ordinal, "now": at}
+            if isinstance(item, int):
+                self._db.run(_CONTEXT["put_message"], values | {"message_id": item})
+            else:
+                self._db.run(_CONTEXT["put_summary"], values | {"summary_id": item})
+
+    def owe(self, conversation_id: int, now: datetime) -> None:
+        """Ask for a sweep of what was put together."""
+        self._db.run(
+            _MERGE_QUERIES["owe"], {"conversation_id": conversation_id, "now": state_time(now), "reason": MERGE_REASON}
+        )
+
+
+_COPY_QUERIES = load_queries("moving")
+
+_PAGE = 500
+
+
+class SummaryCopier:
+    """Writes copies; every method that writes needs a transaction."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive, self._db = archive, archive.database
+
+    def texts(self, conversation_id: int) -> dict[str, str]:
+        """The texts of a conversation's summaries by id."""
+        return dict(self._db.rows(_COPY_QUERIES["summary_digests"], {"conversation_id": conversation_id}))
+
+    def files_of(self, message_ids: Sequence[int]) -> dict[int, tuple[str, ...]]:
+        """The files that messages carry: payloads that left them, or copies of their text."""
+        found: dict[int, tuple[str, ...]] = {}
+        for id_, text in self._db.rows(_COPY_QUERIES["files_of_messages"], {"ids": json.dumps(list(message_ids))}):
+            found[id_] = tuple(dict.fromkeys((*found.get(id_, ()), *file_ids_in(text))))
+        return found
+
+    def messages(self, conversation_id: int, message_ids: Sequence[int]) -> dict[int, int]:
+        """Copy messages with their parts to the free places from seq 1 on; they are in no context yet.
+
+        What is hidden stays hidden.
+        """
+        row = self._db.row(_COPY_QUERIES["next_id"])
+        first: int = row[0] if row else 1
+        triples = [(old, first + n, 1 + n) for n, old in enumerate(message_ids)]
+        places = {"places": json.dumps(triples)}
+        self._db.run(_COPY_QUERIES["copy_messages"], places | {"conversation_id": conversation_id})
+        self._db.run(_COPY_QUERIES["copy_parts"], places)
+        self._db.run(_COPY_QUERIES["copy_extras"], places)
+        self._db.run(_COPY_QUERIES["copy_hidden"], places | {"conversation_id": conversation_id})
+        return {old: new for old, new, _ in triples}
+
+    def index(self, message_ids: Sequence[int]) -> None:
+        """Make copied messages findable."""
+        for start in range(0, len(message_ids), _PAGE):
+            for stored in self._archive.messages.many(message_ids[start : start + _PAGE]):
+                index = self._archive.index
+                index.reindex_message(stored.id, stored.message.content, stored.message)
+                text = index_text_of(stored.message.content)
+                if "messages_fts" in index.upstream and text.strip():
+                    self._db.run(_INDEX["upstream_message"], (stored.id, text))
+
+    def rename_files(self, message_id: int, names: Mapping[str, str]) -> None:
+        """Let a copied message refer to copied files: in its mark, and where its payload left it in text and recipe."""
+        row = self._db.row(_COPY_QUERIES["file_texts"], {"message_id": message_id})
+        assert row is not None
+        parts = self._db.rows(_COPY_QUERIES["part_texts"], {"message_id": message_id})
+        is_intercepted = any('"restore":' in (metadata or "") for *_, metadata in parts)
+        content, file_id = (_renamed(row[0], names) if is_intercepted else row[0]), _renamed(row[1], names)
+        self._db.run(
+            _COPY_QUERIES["set_file_texts"], {"message_id": message_id, "content": content, "file_id": file_id}
+        )
+        for part_id, text, output, metadata in parts if is_intercepted else ():
+            texts = {"text": _renamed(text, names), "output": _renamed(output, names)}
+            values = texts | {"metadata": _renamed(metadata, names), "part_id": part_id}
+            self._db.run(_COPY_QUERIES["set_part_texts"], values)
+
+    def remove_messages(self, conversation_id: int, message_ids: Sequence[int]) -> None:
+        """Delete copied messages that nothing refers to any more."""
+        ids = json.dumps(list(message_ids))
+        for query in ("delete_context_messages", "delete_hidden"):
+            self._db.run(_COPY_QUERIES[query], {"conversation_id": conversation_id, "ids": ids})
+        for id_ in message_ids:
+            self._archive.index.drop_message(id_)
+        if "messages_fts" in self._archive.index.upstream:
+            self._db.run_many(_COPY_QUERIES["delete_upstream_message"], [{"id": id_} for id_ in message_ids])
+        if TrigramIndex(self._db).is_there:
+            self._db.run(_COPY_QUERIES["delete_trigrams"], {"ids": ids})
+        self._db.run(_COPY_QUERIES["lend_index"])
+        self._db.run(_COPY_QUERIES["delete_messages"], {"ids": ids})
+        self._db.run(_COPY_QUERIES["return_index"])
+        while self._archive.versions.drop_gone():
+            pass
+
+    def take_out(self, conversation_id: int, summary_ids: Sequence[str]) -> None:
+        """Take summaries out of a context."""
+        values = {"conversation_id": conversation_id, "ids": json.dumps(list(summary_ids))}
+        self._db.run(_COPY_QUERIES["delete_context_summaries"], values)
+
+
+def _renamed(text: str | None, names: Mapping[str, str]) -> str | None:
+    if text is not None:
+        for old, new in names.items():
+            text = text.replace(old, new)
+    return text
+
+
+_OWNER_QUERIES = load_queries("belonging")
+
+
+class RowOwners:
+    """Reads only. What is not in the archive is in no answer."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._db = archive.database
+
+    def messages(self, ids: Iterable[int]) -> dict[int, tuple[int, int]]:
+        """The conversation and the seq of each message."""
+        found = self._db.rows(_OWNER_QUERIES["messages"], {"ids": json.dumps(sorted(set(ids)))})
+        return {id_: (conversation_id, seq) for id_, conversation_id, seq in found}
+
+    def summaries(self, ids: Iterable[str]) -> dict[str, int]:
+        """The conversation of each summary."""
+        return dict(self._db.rows(_OWNER_QUERIES["summaries"], {"ids": json.dumps(sorted(set(ids)))}))
+
+    def brief(self, id_: str) -> int | None:
+        """The conversation of a focus brief."""
+        row = self._db.row(_OWNER_QUERIES["briefs"], {"ids": json.dumps([id_])})
+        return None if row is None else int(row[1])
+
+    def merges_of(self, conversation_id: int) -> list[tuple[int, int]]:
+        """Line of the log and target of each merge that a conversation went away with, newest first."""
+        found = self._db.rows(_OWNER_QUERIES["merges_of"], {"conversation_id": conversation_id})
+        return [(log_id, target) for log_id, target in found]
+
+    def needed(
+        self, conversation_id: int, summary_ids: Sequence[str], message_ids: Sequence[int]
+    ) -> tuple[str, str] | None:
+        """One of some copies that something else than they and the conversation's context needs, and what that is."""
+        ids = {"summaries": json.dumps(list(summary_ids)), "messages": json.dumps(list(message_ids))}
+        row = self._db.row(_OWNER_QUERIES["needed"], ids | {"conversation_id": conversation_id})
+        return None if row is None else (str(row[0]), str(row[1]))
+
+
+_REBUILD_QUERIES = load_queries("rebuilding")
+
+#: Rules of `verify.sql` about numbers that follow from the sources of a summary.
+COUNT_RULES = (
+    "summaries.leaf_counts",
+    "summaries.condensed_counts",
+    "summaries.leaf_times",
+    "summaries.condensed_times",
+)
+
+
+class Rebuilder:
+    """Finds what can be made again from messages and summaries, and makes it; words are never touched."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive, self._db = archive, archive.database
+
+    # --- what is wrong ---
+
+    def contexts(self) -> list[int]:
+        """Conversations whose context does not hold what it should, in its order."""
+        found = {row[0] for row in self._db.rows(_REBUILD_QUERIES["wrong_contexts"])}
+        for offender, is_certain in self._archive.checks.out_of_order():
+            if is_certain:
+                found.add(int(offender.id.partition(":")[0]))
+        return [id_ for id_ in self._archive.checks.conversation_ids() if id_ in found or self._has_lost(id_)]
+
+    def _has_lost(self, conversation_id: int) -> bool:
+        ids = self._archive.checks.unreachable(conversation_id)
+        return bool(ids) and not self._archive.cleared.explains(conversation_id, ids)
+
+    def without_sources(self) -> list[str]:
+        """Summaries that have lost their sources, and of which the log says what they were made of."""
+        return [row[0] for row in self._db.rows(_REBUILD_QUERIES["without_sources"])]
+
+    def miscounted(self) -> list[str]:
+        """Summaries whose counts or times are not those of their sources."""
+        return list(dict.fromkeys(one.id for name in COUNT_RULES for one in self._archive.checks.rule(name)))
+
+    def counters(self) -> list[int]:
+        """Conversations whose counters do not add up."""
+        return [row[0] for row in self._db.rows(_REBUILD_QUERIES["wrong_counters"])]
+
+    # --- making it again; each needs a transaction ---
+
+    def link(self, summary_id: str) -> None:
+        """Give a summary the sources that the log of its fold names."""
+        self._db.run(_REBUILD_QUERIES["link_messages"], {"summary_id": summary_id})
+        self._db.run(_REBUILD_QUERIES["link_summaries"], {"summary_id": summary_id})
+        self._keep_digest([summary_id])
+
+    def recount(self, summary_ids: list[str]) -> None:
+        """Work out counts and times again."""
+        operations = SurgeryWrites(self._archive)
+        operations.recount(summary_ids)
+        self._keep_digest(operations.above(summary_ids))
+
+    def _keep_digest(self, summary_ids: list[str]) -> None:
+        """What is derived is as it was written; a digest that is still another one tells of other damage, and stays."""
+        for id_ in summary_ids:
+            self._archive.row_digests.forget_note("summaries", json.dumps([id_]))
+
+    def count(self, conversation_id: int) -> None:
+        """Let the counters of a conversation add up, and its size be worked out anew."""
+        self._db.run(_REBUILD_QUERIES["count"], {"conversation_id": conversation_id})
+
+    def context(self, conversation_id: int, now: datetime) -> None:
+        """Lay the items of a context again: those that are there, each once, and those that nothing covers."""
+        place = {"conversation_id": conversation_id}
+        before = self._archive.context.items(conversation_id)
+        size = self._archive.context.tokens(conversation_id)
+        kept = self._db.rows(_REBUILD_QUERIES["kept"], place)
+        if any(
+            one.id.startswith(f"{conversation_id}:") for one, is_sure in self._archive.checks.out_of_order() if is_sure
+        ):
+            kept = sorted(kept, key=lambda row: (not row[3], row[2] if not row[3] else 0))
+        self._lay(conversation_id, kept, now)
+        for row in self._db.rows(_REBUILD_QUERIES["lost_summaries"], place):
+            kept = _inserted(kept, row)
+        self._lay(conversation_id, kept, now)
+        for id_ in self._archive.checks.unreachable(conversation_id):
+            kept = _inserted(kept, (*self._db.rows(_REBUILD_QUERIES["message"], {"message_id": id_})[0],))
+        self._lay(conversation_id, kept, now)
+        after = tuple(id_ for id_, *_ in kept)
+        ids = tuple(one.message_id if hasattr(one, "message_id") else one.summary_id for one in before)
+        change = ContextChange(
+            "rebuild", "doctor", None, ids, after, 0, size, self._archive.context.tokens(conversation_id)
+        )
+        self._archive.context.log(conversation_id, change, now)
+        self.count(conversation_id)
+
+    def _lay(self, conversation_id: int, rows: list[Row], now: datetime) -> None:
+        self._db.run(_REBUILD_QUERIES["clear"], {"conversation_id": conversation_id})
+        for n, (id_, *_) in enumerate(rows):
+            name = "put_summary" if isinstance(id_, str) else "put_message"
+            item = {"summary_id": id_} if isinstance(id_, str) else {"message_id": id_}
+            place = {"conversation_id": conversation_id, "ordinal": n, "now": row_time(now)}
+            self._db.run(_CONTEXT[name], place | item)
+
+
+def _inserted(rows: list[Row], new: Row) -> list[Row]:
+    """Rows with one more at its place: before the first that begins later."""
+    at = next((n for n, row in enumerate(rows) if not row[3] and row[2] > new[2]), len(rows))
+    return [*rows[:at], new, *rows[at:]]

@@ -1,0 +1,514 @@
+"""Full-text reads within a scope: matching messages and summaries, their searchable texts, and the optional trigram
+index.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from lossless.errors import ArchiveDenied, ArchiveFull, ArchiveLocked
+from lossless.model.messages import ToolCall
+from lossless.model.records import SearchPlace, TextKind
+from lossless.model.search_text import index_text_of
+from lossless.store.database import load_queries
+from lossless.store.rows import PartRow, storable_text, unpack_part
+from lossless.store.search.index import PASSAGE_BASE, index_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from lossless.model.messages import Json
+    from lossless.store.archive import Archive
+    from lossless.store.database import Database, Row
+
+_TEXT_QUERIES = load_queries("search")
+
+_BATCH = 500
+#: Above every summary's id.
+_LAST_ID = "\U0010ffff"
+#: Reads JSON from a place on, without what stands around it: quicker for short texts.
+_READ: Callable[[str, int], tuple[Json, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
+#: Letters that stand in JSON as they are, whoever wrote it.
+_PLAIN_JSON = re.compile(r'[^"\\/\x00-\x1f\x7f-\U0010ffff]+')
+
+
+@dataclass(frozen=True, slots=True)
+class SearchScope:
+    """The rows that a search may see: of these conversations (None: all), of this stretch of time (milliseconds)."""
+
+    conversation_ids: tuple[int, ...] | None = None
+    since: int | None = None
+    before: int | None = None
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """As the queries take it."""
+        ids = None if self.conversation_ids is None else json.dumps(self.conversation_ids)
+        return {"conversations": ids, "since": self.since, "before": self.before, "base": PASSAGE_BASE}
+
+    @property
+    def has_times(self) -> bool:
+        return self.since is not None or self.before is not None
+
+
+class MessageText(NamedTuple):
+    """What a search looks at of a message."""
+
+    id: int
+    conversation_id: int
+    seq: int
+    role: str
+    #: When it was said, in milliseconds since 1970.
+    at: int
+    tokens: int
+    content: str
+    #: What it called tools with, as JSON.
+    calls: tuple[str, ...]
+    #: Of the text that is indexed; None when it is not.
+    digest: bytes | None
+    sender: str | None = None
+
+    @property
+    def indexed(self) -> str:
+        """The text that the index holds of it."""
+        return storable_text(index_text_of(self.content, [_json(call) for call in self.calls]))
+
+    @property
+    def called(self) -> str:
+        """All texts that it called tools with."""
+        return "\n".join(_strings(self.calls)) if self.calls else ""
+
+    @property
+    def place(self) -> SearchPlace:
+        return SearchPlace(self.at, "message", self.id)
+
+
+class SummaryText(NamedTuple):
+    """What a search looks at of a summary; its time is that of the newest message below it."""
+
+    id: str
+    conversation_id: int
+    depth: int
+    at: int
+    tokens: int
+    content: str
+    digest: bytes | None
+
+    @property
+    def indexed(self) -> str:
+        """The text that the index holds of it."""
+        return self.content
+
+    @property
+    def called(self) -> str:
+        return ""
+
+    @property
+    def place(self) -> SearchPlace:
+        return SearchPlace(self.at, "summary", self.id)
+
+
+AnyText: TypeAlias = MessageText | SummaryText
+
+
+class SearchTexts:
+    """Reads texts by id, and in order; holds a few in memory at a time."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        #: Up to which message it is known whether times rise with ids.
+        self._through, self._is_ordered = 0, True
+
+    def messages(self, ids: Iterable[int]) -> list[MessageText]:
+        """Messages by id, in the order asked for; unknown ids are left out."""
+        wanted = {"ids": json.dumps([id_ for id_ in ids if isinstance(id_, int)])}  # an index may hold anything
+        calls = self._calls(wanted)
+        return [
+            MessageText(
+                id_, conversation_id, seq, role, at, tokens, searchable_text(content), calls.get(id_, ()), known, sender
+            )
+            for id_, conversation_id, seq, role, at, tokens, content, known, sender in self._db.rows(
+                _TEXT_QUERIES["texts"], wanted
+            )
+        ]
+
+    def _calls(self, wanted: dict[str, Any]) -> dict[int, tuple[str, ...]]:
+        """What messages called tools with, as JSON."""
+        calls: dict[int, tuple[str, ...]] = {}
+        for id_, raw, metadata in self._db.rows(_TEXT_QUERIES["calls"], wanted):
+            if _is_call(metadata):
+                calls[id_] = (*calls.get(id_, ()), searchable_text(raw))
+        return calls
+
+    def bodies(self, ids: Sequence[int]) -> list[tuple[int, str]]:
+        """Messages in this order, each with its content and the texts it called tools with as one text."""
+        wanted = {"ids": json.dumps(ids)}
+        calls = {id_: "\n".join(_strings(some)) for id_, some in self._calls(wanted).items()}
+        found = ((id_, searchable_text(raw)) for id_, raw in self._db.rows(_TEXT_QUERIES["contents"], wanted))
+        return [(id_, f"{text}\n{calls[id_]}" if id_ in calls else text) for id_, text in found]
+
+    def summaries(self, ids: Iterable[str]) -> list[SummaryText]:
+        """Summaries by id, in the order asked for; unknown ids are left out."""
+        order = [id_ for id_ in ids if isinstance(id_, str)]
+        found = {
+            id_: SummaryText(id_, conversation_id, depth, at, tokens, searchable_text(content), known)
+            for id_, conversation_id, depth, at, tokens, content, known in self._db.rows(
+                _TEXT_QUERIES["summary_texts"], {"ids": json.dumps(order)}
+            )
+        }
+        return [found[id_] for id_ in order if id_ in found]
+
+    # --- newest first -------------------------------------------------------------------------------
+
+    def is_ordered(self) -> bool:
+        """Whether messages that were stored later were said later; what was seen before is not read again."""
+        newest = self._db.row(_TEXT_QUERIES["sizes"])
+        if self._is_ordered and newest and newest[0] > self._through:
+            if self._db.row(_TEXT_QUERIES["disorder"], {"after": self._through}) is not None:
+                self._is_ordered = False
+            self._through = newest[0]
+        return self._is_ordered
+
+    def order(self, where: SearchScope, start: SearchPlace | None = None) -> list[int]:
+        """The ids of all messages of a scope behind a place."""
+        values = where.values | message_start(start)
+        if not where.has_times and (start is None or start.what == "message") and self.is_ordered():
+            values["below"] = start.id if start else None
+            return sorted((row[0] for row in self._db.rows(_TEXT_QUERIES["all_ids"], values)), reverse=True)
+        return [row[0] for row in self._db.rows(_TEXT_QUERIES["all_by_time"], values)]
+
+    def read(self, ids: Sequence[int]) -> Iterator[MessageText]:
+        """Messages in this order."""
+        for start in range(0, len(ids), _BATCH):
+            yield from self.messages(ids[start : start + _BATCH])
+
+    def holding(self, ids: Sequence[int], text: str, *, ignore_case: bool) -> list[int]:
+        """Of these messages those that can hold a text, in their order. `ignore_case`: the text is lower-case ASCII."""
+        piece = max(_PLAIN_JSON.findall(text), key=len, default="")
+        values = {"ids": json.dumps(ids), "text": text, "piece": piece, "ignore_case": ignore_case}
+        found = {row[0] for row in self._db.rows(_TEXT_QUERIES["holding"], values)}
+        return [id_ for id_ in ids if id_ in found]
+
+    def all_summaries(self, where: SearchScope, start: SearchPlace | None = None) -> Iterator[SummaryText]:
+        """All summaries of a scope behind a place."""
+        ids = iter(
+            [row[0] for row in self._db.rows(_TEXT_QUERIES["all_summaries"], where.values | summary_start(start))]
+        )
+        while batch := list(islice(ids, _BATCH)):
+            yield from self.summaries(batch)
+
+
+def is_behind(place: SearchPlace, start: SearchPlace) -> bool:
+    """Whether a place comes after another one, newest first."""
+    return newest_first(place) > newest_first(start)
+
+
+def newest_first(place: SearchPlace) -> tuple[int, TextKind, tuple[int, ...]]:
+    """A key that sorts places newest first."""
+    at, what, id_ = place
+    return -at, what, (-id_,) if isinstance(id_, int) else tuple(-ord(letter) for letter in id_)
+
+
+def is_stale(text: AnyText) -> bool:
+    """Whether a text was changed since it was indexed."""
+    return text.digest is not None and index_digest(text.indexed) != text.digest[:8]
+
+
+def searchable_text(raw: Any) -> str:
+    """A column that holds text, whatever another program wrote there."""
+    return raw.decode("utf-8", "replace") if isinstance(raw, bytes) else "" if raw is None else str(raw)
+
+
+def message_start(start: SearchPlace | None) -> dict[str, Any]:
+    """Where messages go on behind a place: they come before summaries of the same time."""
+    return {"from_at": start.at if start else None, "from_id": start.id if start and start.what == "message" else 0}
+
+
+def summary_start(start: SearchPlace | None) -> dict[str, Any]:
+    """Where summaries go on behind a place."""
+    id_ = start.id if start and start.what == "summary" else _LAST_ID
+    return {"from_at": start.at if start else None, "from_id": id_}
+
+
+@lru_cache(maxsize=4096)
+def _is_call(metadata: str | None) -> bool:
+    """Whether a part with an input is a call; some programs keep the input with the result."""
+    known = _json(metadata or "{}")
+    row = PartRow(0, "tool", None, None, None, None, None, "")
+    return isinstance(unpack_part(row, known if isinstance(known, dict) else {}, ""), ToolCall)
+
+
+def _json(text: str) -> Json:
+    try:
+        value, end = _READ(text, 0)
+        if end < len(text):
+            value = json.loads(text)
+    except (StopIteration, ValueError, RecursionError):
+        return text
+    return value
+
+
+def _strings(calls: Iterable[str]) -> list[str]:
+    """The texts inside of calls; JSON that was sent as text is read, too."""
+    found: list[str] = []
+    for call in calls:
+        value = _json(call)
+        pending: list[Any] = [_json(value) if isinstance(value, str) else value]
+        while pending:
+            item = pending.pop()
+            if isinstance(item, str):
+                found.append(item)
+            elif isinstance(item, dict):
+                pending.extend(reversed(item.values()))
+            elif isinstance(item, list):
+                pending.extend(reversed(item))
+    return found
+
+
+_TRIGRAM_QUERIES = load_queries("trigram")
+_TRIGRAM_BATCH = 200
+#: More pieces of a text than this do not narrow a search any further.
+_MOST_PIECES = 24
+
+
+class TrigramIndex:
+    """Narrows a search for letters down to the messages that can hold them."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    @property
+    def is_there(self) -> bool:
+        return self._db.row(_TRIGRAM_QUERIES["is_there"]) is not None
+
+    @property
+    def through(self) -> int:
+        """The message up to which all are in the index; 0 when there is none."""
+        row = self._db.row(_TRIGRAM_QUERIES["through"]) if self.is_there else None
+        return row[0] if row else 0
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether messages were stored that it does not hold."""
+        return self.is_there and bool(self.next_ids(1))
+
+    def having(self, texts: Iterable[str]) -> set[int] | None:
+        """The messages that can hold all of `texts`, whatever their case; None when the texts say nothing."""
+        pieces = list(dict.fromkeys(text[at : at + 3] for text in texts for at in range(len(text) - 2)))
+        usable = [piece for piece in pieces if "\0" not in piece]
+        if not usable:
+            return None
+        step = -(-len(usable) // _MOST_PIECES)
+        match = " AND ".join('"' + piece.replace('"', '""') + '"' for piece in usable[::step])
+        return {row[0] for row in self._db.rows(_TRIGRAM_QUERIES["having"], {"match": match})}
+
+    def add(self, rows: Sequence[tuple[int, str]]) -> None:
+        """Index texts by message; needs a transaction."""
+        self._db.run_many(_TRIGRAM_QUERIES["add"], [(id_, text.replace("\0", "\ufffd")) for id_, text in rows])
+        self._db.run(_TRIGRAM_QUERIES["set_through"], {"value": rows[-1][0]})
+
+    def replace(self, message_id: int, text: str) -> None:
+        """Index a message anew that was revised, if it is in the index; needs a transaction."""
+        if message_id <= self.through:
+            self._db.run(_TRIGRAM_QUERIES["drop"], {"message_id": message_id})
+            self._db.run(_TRIGRAM_QUERIES["add"], (message_id, text.replace("\0", "\ufffd")))
+
+    def next_ids(self, limit: int = _TRIGRAM_BATCH) -> list[int]:
+        """The oldest messages that are not in the index."""
+        return [row[0] for row in self._db.rows(_TRIGRAM_QUERIES["next"], {"after": self.through, "limit": limit})]
+
+    def create(self) -> None:
+        """Make the empty index; needs a transaction."""
+        self._db.run(_TRIGRAM_QUERIES["create"])
+
+
+def build_trigram_index(archive: Archive, seconds: float) -> bool:
+    """Make the index, or go on making it, for so long; whether it holds all messages now."""
+    if archive.read_only:
+        return False
+    trigrams = archive.search.trigrams
+    end = time.monotonic() + seconds
+    while True:
+        with archive.writing():
+            trigrams.create()
+            ids = trigrams.next_ids()
+            if not ids:
+                return True
+            texts = archive.search.texts.messages(ids)
+            trigrams.add([(text.id, f"{text.content}\n{text.called}") for text in texts])
+        if time.monotonic() > end:
+            return False
+
+
+_SEARCH_QUERIES = load_queries("search")
+
+#: Up to so many matches are counted and put in order exactly.
+FEW_MATCHES = 3000
+#: Rows of other programs that one search indexes; what is left is looked at as it is.
+_CATCH_UP = 2000
+#: Rows without an index that one search looks at, the newest.
+MAX_UNREAD = 20_000
+#: So many messages may stand between a call and its result.
+_CALL_BEFORE = 64
+#: Why a search may be unable to write what it learned; it goes on without.
+WRITE_ERRORS = (ArchiveDenied, ArchiveFull, ArchiveLocked)
+
+
+class FullTextSearch:
+    """Reads for recall; what the words mean is recall's business. Never writes."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        self.texts = SearchTexts(database)
+        self.trigrams = TrigramIndex(database)
+
+    def quotes(self, conversation_id: int, phrase: str, limit: int) -> list[Row]:
+        """Messages of people and models that hold a phrase: id, role, time, text; newest first."""
+        words = phrase.replace("\0", " ").replace('"', " ").strip()
+        if not any(character.isalnum() for character in words):
+            return []
+        values = {"match": f'body: "{words}"', "conversation_id": conversation_id, "limit": limit}
+        return self._db.rows(_SEARCH_QUERIES["quotes"], values)
+
+    # --- counts -------------------------------------------------------------------------------------
+
+    def unmarked(self) -> tuple[int, int]:
+        """How many messages, about, were stored since all were known to be indexed; and the newest of them."""
+        newest = self._sizes()[0]
+        return newest - self._number("marked", {}), newest
+
+    def size(self, where: SearchScope, what: TextKind = "message") -> tuple[int, int]:
+        """How many index rows the scope has and the whole archive, about."""
+        messages, passages, summaries = self._sizes()
+        everything = messages + passages if what == "message" else summaries
+        if where.conversation_ids is None:
+            return everything, everything
+        inside = self._number("messages_in" if what == "message" else "summaries_in", where.values)
+        if what == "message" and messages:
+            inside = inside * everything // messages
+        return min(inside, everything), everything
+
+    def counts(self, matches: Sequence[str], where: SearchScope, what: TextKind = "message") -> list[int]:
+        """How many index rows of the scope match each expression: exact for few, else by the scope's share."""
+        inside, everything = self.size(where, what)
+        query = "count" if what == "message" else "count_summaries"
+        found = []
+        for match in matches:
+            count = self._number(query, {"match": match, "limit": -1})
+            if count and inside < everything:
+                if what == "message" and count <= FEW_MATCHES:
+                    count = self._number("count_in", where.values | {"match": match})
+                else:
+                    count = max(1, count * inside // everything)
+            found.append(count)
+        return found
+
+    def count(self, match: str, most: int = FEW_MATCHES) -> int:
+        """How many index rows of messages match, counted up to one more than `most`."""
+        return self._number("count", {"match": match, "limit": most + 1})
+
+    def _number(self, query: str, values: dict[str, Any]) -> int:
+        row = self._db.row(_SEARCH_QUERIES[query], values)
+        return row[0] if row and row[0] else 0
+
+    def _sizes(self) -> tuple[int, int, int]:
+        row = self._db.row(_SEARCH_QUERIES["sizes"])
+        assert row is not None
+        return row[0], row[1], row[2]
+
+    def unread(self, where: SearchScope) -> list[int]:
+        """Messages of the scope that are not indexed, the last stored first; not more than a search can look at."""
+        return [row[0] for row in self._db.rows(_SEARCH_QUERIES["unread"], where.values | {"limit": MAX_UNREAD})]
+
+    def unread_summaries(self, where: SearchScope) -> list[str]:
+        """Summaries of the scope that are not indexed."""
+        return [
+            row[0] for row in self._db.rows(_SEARCH_QUERIES["unread_summaries"], where.values | {"limit": MAX_UNREAD})
+        ]
+
+    # --- matches ------------------------------------------------------------------------------------
+
+    def candidates(self, match: str, where: SearchScope, limit: int) -> list[tuple[int, int | None]]:
+        """The best passages by bm25: the message, and where the passage begins; None for the first."""
+        return [
+            (row[0], row[1]) for row in self._db.rows(_SEARCH_QUERIES["candidates"], self._ranked(match, where, limit))
+        ]
+
+    def candidate_summaries(self, match: str, where: SearchScope, limit: int) -> list[str]:
+        """The best summaries by bm25."""
+        found = self._db.rows(_SEARCH_QUERIES["candidate_summaries"], self._ranked(match, where, limit, "summary"))
+        return [row[0] for row in found]
+
+    def _ranked(self, match: str, where: SearchScope, limit: int, what: TextKind = "message") -> dict[str, Any]:
+        is_everything = not where.has_times
+        if is_everything and where.conversation_ids is not None:
+            inside, everything = self.size(where, what)
+            is_everything = inside >= everything
+        return where.values | {"match": match, "limit": limit, "everything": is_everything}
+
+    def neighbours(self, places: Sequence[tuple[int, int]], where: SearchScope) -> list[Row]:
+        """Messages at places (conversation and seq): id, conversation, seq, time, tokens."""
+        if not places:
+            return []
+        return self._db.rows(_SEARCH_QUERIES["neighbours"], where.values | {"places": json.dumps(places)})
+
+    def having(self, match: str) -> list[int]:
+        """All messages that match, in no order."""
+        return [row[0] for row in self._db.rows(_SEARCH_QUERIES["having"], {"match": match, "base": PASSAGE_BASE})]
+
+    def echoes(self, message_ids: Iterable[int]) -> frozenset[int]:
+        """Those that only ask our recall tools, or are their answers: they repeat what was said elsewhere."""
+        asked = {"ids": json.dumps(list(message_ids)), "back": _CALL_BEFORE}
+        return frozenset(row[0] for row in self._db.rows(_SEARCH_QUERIES["echoes"], asked))
+
+    def newest(
+        self, match: str, where: SearchScope, limit: int, start: SearchPlace | None = None
+    ) -> tuple[list[int], int | None]:
+        """Messages that match, newest first, behind a place; and how many there are, None when that is unknown."""
+        values = where.values | message_start(start) | {"match": match, "limit": limit}
+        if self.count(match) <= FEW_MATCHES or not self.texts.is_ordered():
+            found = self._db.rows(_SEARCH_QUERIES["newest_ids"], values)
+            return [row[0] for row in found], found[0][1] if found else 0
+        values["below"] = start.id if start and start.what == "message" else PASSAGE_BASE
+        both = (self._db.rows(_SEARCH_QUERIES[query], values) for query in ("newest_heads", "newest_passages"))
+        places = sorted({(row[1], row[0]) for rows in both for row in rows}, reverse=True)
+        behind = [id_ for at, id_ in places if start is None or is_behind(SearchPlace(at, "message", id_), start)]
+        return behind[:limit], None
+
+    def newest_summaries(
+        self, match: str, where: SearchScope, limit: int, start: SearchPlace | None = None
+    ) -> tuple[list[str], int]:
+        """Summaries that match, newest first, behind a place; and how many there are."""
+        values = where.values | summary_start(start) | {"match": match, "limit": limit}
+        found = self._db.rows(_SEARCH_QUERIES["newest_summaries"], values)
+        return [row[0] for row in found], found[0][1] if found else 0
+
+
+def reindex_stale(archive: Archive, stale: Iterable[AnyText]) -> None:
+    """Index texts anew that another program has changed; where that cannot be written, it stays as it is."""
+    texts = list(stale)
+    if archive.read_only or not texts:
+        return
+    ids = [text.id for text in texts if isinstance(text, MessageText)]
+    with suppress(*WRITE_ERRORS), archive.writing():
+        for stored in archive.messages.many(ids, exact=False):
+            archive.index.reindex_message(stored.id, stored.message.content, stored.message)
+        for text in texts:
+            if isinstance(text, SummaryText):
+                archive.index.put_summary(text.id, text.content)
+
+
+def index_new_rows(archive: Archive) -> bool:
+    """Index what other programs wrote, so much at a time; whether all is indexed now."""
+    if archive.read_only:
+        return False
+    with suppress(*WRITE_ERRORS):
+        return archive.catch_up(limit=_CATCH_UP) < _CATCH_UP
+    return False

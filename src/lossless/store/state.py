@@ -1,0 +1,607 @@
+"""State kept between calls: ingest counters and windows, pending compaction, cache telemetry, leases, spend,
+breakers, and recall grants.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from struct import pack, unpack
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from lossless.model.budget import BudgetMemory, HistoryBudget
+from lossless.model.records import ModelSpend, WindowMark
+from lossless.model.times import row_time, state_time
+from lossless.store.database import load_queries
+from lossless.store.rows import time_or_epoch, time_or_none
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from decimal import Decimal
+
+    from lossless.model.conversations import Conversation
+    from lossless.store.database import Database, Params
+
+_INGEST_QUERIES = load_queries("ingest")
+_PRINT = 8
+
+#: Bits of `IngestState.producers`.
+WITHOUT_IDS, WITH_IDS = 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class IngestState:
+    """Counters of a conversation since its archive is ours; `blocked_reason` says why input is refused."""
+
+    seen: int = 0
+    stored: int = 0
+    replayed: int = 0
+    skipped: int = 0
+    ambiguous: int = 0
+    last_stored_at: datetime | None = None
+    blocked_at: datetime | None = None
+    blocked_reason: str | None = None
+    producers: int = 0
+    #: Messages that were given other words, and decisions that rest on likeness.
+    revised: int = 0
+    likely: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RecentWindow:
+    """The last window of a conversation that was in use lately."""
+
+    session_key: str
+    conversation_id: int
+    #: Eight bytes for each of its messages.
+    chain: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class IngestCounts:
+    """What one call adds to the counters."""
+
+    seen: int
+    stored: int = 0
+    replayed: int = 0
+    skipped: int = 0
+    ambiguous: int = 0
+    producers: int = 0
+    #: Whether input is taken again, so that a refusal before it is over.
+    fits: bool = False
+    #: Tokens of the stored messages, and the seq of the last one.
+    tokens: int = 0
+    last_seq: int | None = None
+    #: By how much their estimates for budgets are above their tokens.
+    extra: int = 0
+    revised: int = 0
+    likely: int = 0
+
+
+class IngestMemory:
+    """Reads and writes the rows behind exactly-once ingest."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        self._has_advancements = False
+
+    def state(self, conversation_id: int) -> IngestState:
+        row = self._db.row(_INGEST_QUERIES["state"], {"conversation_id": conversation_id})
+        if row is None:
+            return IngestState()
+        seen, stored, replayed, skipped, ambiguous, last, blocked_at, reason, *more = row
+        return IngestState(
+            seen, stored, replayed, skipped, ambiguous, time_or_none(last), time_or_none(blocked_at), reason, *more
+        )
+
+    def producers(self, conversation_id: int) -> int:
+        """Who has brought messages so far: bits of those with entry ids and those without."""
+        row = self._db.row(_INGEST_QUERIES["producers"], {"conversation_id": conversation_id})
+        return 0 if row is None else row[0]
+
+    def count(self, conversation_id: int, counts: IngestCounts, now: datetime) -> None:
+        """Add to the counters."""
+        stored_at = state_time(now) if counts.stored else None
+        self._db.run(
+            _INGEST_QUERIES["count"],
+            {
+                "conversation_id": conversation_id, "seen": counts.seen, "stored": counts.stored,
+                "replayed": counts.replayed, "skipped": counts.skipped, "ambiguous": counts.ambiguous,
+                "producers": counts.producers, "stored_at": stored_at, "fits": counts.fits, "tokens": counts.tokens,
+                "last_seq": counts.last_seq, "extra": counts.extra, "revised": counts.revised, "likely": counts.likely,
+            },
+        )  # fmt: skip
+
+    def block(self, conversation_id: int, reason: str, now: datetime) -> None:
+        """Make it visible that input is refused, and why."""
+        self._db.run(
+            _INGEST_QUERIES["block"], {"conversation_id": conversation_id, "at": state_time(now), "reason": reason}
+        )
+
+    def context_tokens(self, conversation_id: int) -> int | None:
+        """The tokens of the context as counted along; None when they must be added up."""
+        return self._counted(conversation_id)[0]
+
+    def context_budget(self, conversation_id: int) -> int | None:
+        """The same by the estimates for budgets."""
+        tokens, extra = self._counted(conversation_id)
+        return None if tokens is None or extra is None else tokens + extra
+
+    def _counted(self, conversation_id: int) -> tuple[int | None, int | None]:
+        row = self._db.row(_INGEST_QUERIES["context_tokens"], {"conversation_id": conversation_id})
+        return (None, None) if row is None else (row[0], row[1])
+
+    def set_context_tokens(self, conversation_id: int, tokens: int, extra: int | None = None) -> None:
+        """Note what a context has; `extra` is by how much the estimates for budgets are above that."""
+        self._db.run(
+            _INGEST_QUERIES["set_context_tokens"],
+            {"conversation_id": conversation_id, "tokens": tokens, "extra": extra},
+        )
+
+    def has_key(self, conversation_id: int, key: str, payload_hash: str | None = None) -> bool:
+        """Whether a batch with this key, and with these words where they are known, was stored, by us or upstream."""
+        place = {"conversation_id": conversation_id, "key": key}
+        row = self._db.row(_INGEST_QUERIES["turn_key"], place)
+        if row is not None and payload_hash is not None and row[0] not in (0, _short(payload_hash)):
+            again = {"conversation_id": conversation_id, "key": _with_words(key, payload_hash)}
+            return self._db.row(_INGEST_QUERIES["turn_key"], again) is not None
+        if row is not None:
+            return True
+        return self._advancements() and self._db.row(_INGEST_QUERIES["known_advancement"], place) is not None
+
+    def remember_key(
+        self,
+        conversation: Conversation,
+        key: str,
+        entries: list[str],
+        count: int,
+        payload_hash: str,
+        now: datetime,
+    ) -> None:
+        """Record a batch's key; where upstream's table of turn advancements is there, in it as well."""
+        values = {"conversation_id": conversation.id, "key": key, "count": count, "now": row_time(now)}
+        values["digest"] = _short(payload_hash)
+        self._db.run(_INGEST_QUERIES["remember_key"], values)
+        if not self._db.changes():  # the key was used before, with other words
+            self._db.run(_INGEST_QUERIES["remember_key"], values | {"key": _with_words(key, payload_hash)})
+        if count and self._advancements():
+            self._db.run(
+                _INGEST_QUERIES["advancement"],
+                {
+                    "key": key, "payload_hash": payload_hash, "session_id": conversation.session_id,
+                    "session_key": conversation.session_key, "first_entry": entries[0] if entries else "",
+                    "last_entry": entries[-1] if entries else "", "count": count,
+                },
+            )  # fmt: skip
+
+    def window(self, conversation_id: int) -> WindowMark | None:
+        row = self._db.row(_INGEST_QUERIES["window"], {"conversation_id": conversation_id})
+        if row is None:
+            return None
+        first, last, length, chain, began = row
+        end = _PRINT * length
+        return WindowMark(first, last, length, chain[:end], _unpacked(chain[end:], length), began)
+
+    def recent_windows(self, base: str, limit: int, most: int) -> list[RecentWindow]:
+        """The windows of the conversations below a key that were in use last, newest first.
+
+        Only the `most` newest windows of all are looked at, so that the cost does not grow with the archive.
+        """
+        found = self._db.rows(_INGEST_QUERIES["recent_windows"], {"base": base, "limit": limit, "most": most})
+        return [RecentWindow(key, id_, bytes(chain)) for key, id_, chain in found]
+
+    def set_window(self, conversation_id: int, mark: WindowMark, now: datetime) -> None:
+        self._db.run(
+            _INGEST_QUERIES["set_window"],
+            {
+                "conversation_id": conversation_id, "first": mark.first_id, "last": mark.last_id,
+                "length": mark.length, "chain": mark.chain + _packed(mark.rows or ()), "now": row_time(now),
+            },
+        )  # fmt: skip
+
+    def _advancements(self) -> bool:
+        if not self._has_advancements:  # lossless-claw may make it at any time
+            self._has_advancements = self._db.row(_INGEST_QUERIES["has_advancements"]) is not None
+        return self._has_advancements
+
+
+def _with_words(key: str, payload_hash: str) -> str:
+    """The name of a batch whose key was used before with other words."""
+    return f"{key}\0{payload_hash[:32]}"
+
+
+def _short(payload_hash: str) -> int:
+    """A digest as a number that a column can hold; 0 when there is none."""
+    return int(payload_hash[:15], 16) + 1 if payload_hash else 0
+
+
+def _packed(rows: Sequence[int]) -> bytes:
+    """Row ids as runs: where each begins, and how long it is. Most windows are one or two."""
+    runs: list[int] = []
+    following: int | None = None
+    for id_ in rows:
+        if runs and (id_ == following or (not id_ and not runs[-2])):
+            runs[-1] += 1
+        else:
+            runs += [id_, 1]
+        following = id_ + 1 if id_ and id_ != -1 else None
+    return pack(f"<{len(runs)}q", *runs)
+
+
+def _unpacked(data: bytes, length: int) -> tuple[int, ...] | None:
+    """The row ids that were packed; None for a window that was noted without them."""
+    if not data or len(data) % 16:
+        return None
+    runs = unpack(f"<{len(data) // 8}q", data)
+    rows: list[int] = []
+    for first, count in zip(runs[::2], runs[1::2], strict=True):
+        rows += range(first, first + count) if first else [0] * count
+    return tuple(rows) if len(rows) == length else None
+
+
+_PENDING_QUERIES = load_queries("debts")
+#: A sweep that was started longer ago is dead, whoever started it.
+MAX_SWEEP_TIME = timedelta(minutes=10)
+_COLUMNS = (
+    "pending", "requested_at", "reason", "running", "last_started_at", "last_finished_at", "last_failure_summary",
+    "token_budget", "current_token_count", "projected_token_count", "raw_tokens_outside_tail", "context_threshold",
+    "context_threshold_source", "context_fresh_tail_count", "context_leaf_chunk_tokens", "retry_attempts",
+    "next_attempt_after", "resolution_reason", "resolved_at", "maintenance_revision", "updated_at",
+)  # fmt: skip
+_TIMES = {
+    "requested_at", "last_started_at", "last_finished_at", "next_attempt_after", "resolved_at", "updated_at",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class CacheObservation:
+    """What a provider reported about one call of the host: the prompt's size and what its cache did."""
+
+    prompt_tokens: int | None
+    cache_read: int = 0
+    cache_write: int = 0
+    provider: str | None = None
+    model: str | None = None
+    #: Tokens of the reply.
+    output_tokens: int = 0
+
+    @property
+    def cache_state(self) -> str:
+        """`hot` when the cache was read, `cold` when it was only written, else `unknown`."""
+        return "hot" if self.cache_read > 0 else "cold" if self.cache_write > 0 else "unknown"
+
+
+class PendingCompactions:
+    """Reads and writes debts by their columns; what they mean is `compaction.debt`'s business."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def get(self, conversation_id: int) -> dict[str, Any] | None:
+        """A debt by its columns, times as times; None when there never was one."""
+        row = self._db.row(_PENDING_QUERIES["get"], {"conversation_id": conversation_id})
+        if row is None:
+            return None
+        values = dict(zip(_COLUMNS, row, strict=True))
+        values |= {name: time_or_none(values[name]) for name in _TIMES}
+        return values | {"pending": bool(values["pending"]), "running": bool(values["running"])}
+
+    def put(self, conversation_id: int, values: Mapping[str, Any]) -> None:
+        """Write a debt."""
+        row = {name: _plain(values[name]) for name in _COLUMNS}
+        self._db.run(_PENDING_QUERIES["put"], row | {"conversation_id": conversation_id})
+
+    def pending(self, *, archived: bool = False, now: datetime | None = None) -> list[int]:
+        """Conversations that owe a sweep, the longest waiting first; one that another program left half done, too."""
+        days = MAX_SWEEP_TIME / timedelta(days=1)
+        values = {"all": archived, "now": state_time(now or datetime.now(UTC)), "longest_days": days}
+        return [row[0] for row in self._db.rows(_PENDING_QUERIES["pending"], values)]
+
+    def observe(self, conversation_id: int, seen: CacheObservation, tokens: int, now: datetime) -> None:
+        """Record what a provider reported; for people to see, never to decide by."""
+        self._db.run(
+            _PENDING_QUERIES["telemetry"],
+            {
+                "conversation_id": conversation_id, "read": seen.cache_read, "write": seen.cache_write,
+                "prompt": seen.prompt_tokens, "state": seen.cache_state, "tokens": tokens, "now": state_time(now),
+                "provider": seen.provider, "model": seen.model,
+            },
+        )  # fmt: skip
+
+    def leaf_compacted(self, conversation_id: int, now: datetime) -> None:
+        """Begin to count anew after a leaf."""
+        self._db.run(_PENDING_QUERIES["leaf_compacted"], {"conversation_id": conversation_id, "now": state_time(now)})
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return state_time(value)
+    return int(value) if isinstance(value, bool) else value
+
+
+_HOLDER = re.compile(r"([0-9a-f]{12}):(\d{1,9})-")
+#: What tells a machine, its last start, and the processes that see each other there.
+_BOOT, _PROCESSES = Path("/proc/sys/kernel/random/boot_id"), "/proc/self/ns/pid"
+
+
+def new_holder() -> str:
+    """A name for somebody in this process; never given twice."""
+    return f"{_machine()}:{os.getpid()}-{uuid4().hex[:8]}"
+
+
+def holder_has_ended(holder: str) -> bool:
+    """Whether a holder was a process of this machine that has ended; one elsewhere may still be at work."""
+    named = _HOLDER.match(holder)
+    if named is None or named[1] != _machine() or os.name != "posix":
+        return False
+    try:
+        os.kill(int(named[2]), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
+
+
+@cache
+def _machine() -> str:
+    seen = [os.uname().nodename if os.name == "posix" else ""]
+    with suppress(OSError):  # a system without these
+        seen += [_BOOT.read_text(), os.readlink(_PROCESSES)]
+    return blake2b("\0".join(seen).encode(), digest_size=6).hexdigest()
+
+
+_GUARD_QUERIES = load_queries("guards")
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRow:
+    """One line of the spend ledger."""
+
+    id: int
+    scope: str
+    kind: str
+    at: datetime
+    until: datetime | None
+    window_at: datetime | None
+    result: str
+
+
+class Guards:
+    """Reads and writes of what keeps model calls within bounds."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def take_lease(self, name: str, owner: str, now: datetime, length: timedelta) -> bool:
+        """Become or stay the owner of a lease; False when another one holds it and is alive. Needs a transaction."""
+        holder = self._db.row(_GUARD_QUERIES["lease"], {"name": name, "now": state_time(now)})
+        if holder is not None and holder_has_ended(holder[0]):
+            self.drop_lease(name, holder[0])
+        times = {"now": state_time(now), "expires": state_time(now + length)}
+        self._db.run(_GUARD_QUERIES["take_lease"], {"name": name, "owner": owner} | times)
+        return self._db.changes() > 0
+
+    def is_leased(self, name: str, now: datetime) -> bool:
+        """Whether somebody holds a lease, and is alive as far as one can see from here."""
+        holder = self._db.row(_GUARD_QUERIES["lease"], {"name": name, "now": state_time(now)})
+        return holder is not None and not holder_has_ended(holder[0])
+
+    def drop_lease(self, name: str, owner: str) -> None:
+        """Let go of a lease, if it is still ours."""
+        self._db.run(_GUARD_QUERIES["drop_lease"], {"name": name, "owner": owner})
+
+    def break_lease(self, name: str) -> None:
+        """Take a lease from whoever holds it."""
+        self._db.run(_GUARD_QUERIES["break_lease"], {"name": name})
+
+    def ledger(self, scope: str, since: datetime) -> list[LedgerRow]:
+        """The lines of a scope since a moment, oldest first."""
+        found = self._db.rows(_GUARD_QUERIES["ledger"], {"scope": scope, "since": state_time(since)})
+        return [
+            LedgerRow(id_, scope_, kind, _parse_moment(at), time_or_none(until), time_or_none(window), result)
+            for id_, scope_, kind, at, until, window, result in found
+        ]
+
+    def add_entry(
+        self,
+        row: LedgerRow,
+        *,
+        conversation_id: int | None = None,
+        purpose: str | None = None,
+        model: str | None = None,
+    ) -> int:
+        """Write a line; its id is given by the archive."""
+        values = {
+            "scope": row.scope, "kind": row.kind, "at": state_time(row.at), "until": _format_moment(row.until),
+            "window_at": _format_moment(row.window_at), "result": row.result, "conversation_id": conversation_id,
+            "purpose": purpose, "model": model,
+        }  # fmt: skip
+        self._db.run(_GUARD_QUERIES["add_entry"], values)
+        return self._db.last_id()
+
+    def settle(
+        self,
+        entry_id: int,
+        result: str,
+        *,
+        model: str | None,
+        input_tokens: int,
+        output_tokens: int,
+        cost: Decimal | None,
+    ) -> None:
+        """Write down how a reserved call ended and what it took."""
+        values = {
+            "id": entry_id, "result": result, "model": model, "input_tokens": input_tokens,
+            "output_tokens": output_tokens, "cost": None if cost is None else str(cost),
+        }  # fmt: skip
+        self._db.run(_GUARD_QUERIES["settle"], values)
+
+    def spent(self, since: datetime, conversation_id: int | None = None) -> list[ModelSpend]:
+        """Model calls since a moment, by model and purpose."""
+        found = self._db.rows(_GUARD_QUERIES["spent"], {"since": state_time(since), "conversation_id": conversation_id})
+        return [
+            ModelSpend(
+                model, purpose, calls, done, failed, read, written, tuple(costs.split(",")) if costs else (), unpriced
+            )
+            for model, purpose, calls, done, failed, read, written, costs, unpriced in found
+        ]
+
+    def breaker(self, key: str) -> tuple[int, datetime | None]:
+        """How often in a row a model refused us, and until when it is not asked."""
+        row = self._db.row(_GUARD_QUERIES["breaker"], {"key": key})
+        return (0, None) if row is None else (row[0], time_or_none(row[1]))
+
+    def set_breaker(self, key: str, failures: int, open_until: datetime | None, now: datetime) -> None:
+        values = {"key": key, "failures": failures, "open_until": _format_moment(open_until), "now": state_time(now)}
+        self._db.run(_GUARD_QUERIES["set_breaker"], values)
+
+    def factor(self, model: str) -> tuple[float, float, int] | None:
+        """What is known of a model's tokenizer: ratio, spread, observations."""
+        row = self._db.row(_GUARD_QUERIES["factor"], {"model": model})
+        return None if row is None else (row[0], row[1], row[2])
+
+    def set_factor(self, model: str, ratio: float, spread: float, observations: int, now: datetime) -> None:
+        values = {"model": model, "ratio": ratio, "spread": spread, "observations": observations}
+        self._db.run(_GUARD_QUERIES["set_factor"], values | {"now": state_time(now)})
+
+    def history(self, conversation_id: int) -> BudgetMemory | None:
+        """What is remembered of a conversation's budget; None when it never had one."""
+        row = self._db.row(_GUARD_QUERIES["history"], {"conversation_id": conversation_id})
+        if row is None:
+            return None
+        return BudgetMemory(HistoryBudget(*row[:5]), frame=row[5], frame_at=row[6], longest_reply=row[7])
+
+    def active_histories(self) -> list[int]:
+        """The active conversations that had a budget, the one whose budget changed last first."""
+        return [row[0] for row in self._db.rows(_GUARD_QUERIES["active_histories"])]
+
+    def newest_histories(self, limit: int) -> list[tuple[int, HistoryBudget]]:
+        """The budgets that changed last, by conversation."""
+        rows = self._db.rows(_GUARD_QUERIES["newest_histories"], {"limit": limit})
+        return [(row[0], HistoryBudget(*row[1:])) for row in rows]
+
+    def set_history(self, conversation_id: int, kept: BudgetMemory, now: datetime) -> None:
+        budget = kept.budget
+        values = {
+            "conversation_id": conversation_id, "window": budget.window, "beside": budget.beside,
+            "frame": budget.frame, "reply": budget.reply, "factor": budget.factor, "counted_frame": kept.frame,
+            "counted_at": kept.frame_at, "longest_reply": kept.longest_reply, "now": state_time(now),
+        }  # fmt: skip
+        self._db.run(_GUARD_QUERIES["set_history"], values)
+
+    def stubborn(self, conversation_id: int) -> dict[str, str]:
+        """Chunks that are not worth another try, and why."""
+        return dict(self._db.rows(_GUARD_QUERIES["stubborn"], {"conversation_id": conversation_id}))
+
+    def remember_stubborn(self, conversation_id: int, chunk: str, kind: str, now: datetime) -> None:
+        values = {"conversation_id": conversation_id, "chunk": chunk, "kind": kind, "now": state_time(now)}
+        self._db.run(_GUARD_QUERIES["remember_stubborn"], values)
+
+
+def _parse_moment(text: str) -> datetime:
+    moment = time_or_none(text)
+    assert moment is not None
+    return moment
+
+
+def _format_moment(moment: datetime | None) -> str | None:
+    return None if moment is None else state_time(moment)
+
+
+_GRANT_QUERIES = load_queries("grants")
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Leave for one session to read some conversations, so many tokens of them, until a moment."""
+
+    id: str
+    #: The session that gave it.
+    issuer: str
+    #: The session that may use it; None once it was let go.
+    holder: str | None
+    conversation_ids: tuple[int, ...]
+    #: Only these summaries and what is below them; empty means all.
+    summary_ids: tuple[str, ...]
+    token_cap: int
+    tokens_used: int
+    max_depth: int
+    created_at: datetime
+    expires_at: datetime
+    revoked_at: datetime | None = None
+
+    @property
+    def remaining(self) -> int:
+        """How many tokens it still gives."""
+        return max(0, self.token_cap - self.tokens_used)
+
+
+class Grants:
+    """Reads and writes of grants; every write needs a transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def issue(self, grant: Grant) -> None:
+        """Store a new grant."""
+        values = {
+            "id": grant.id, "issuer": grant.issuer, "holder": grant.holder, "depth": grant.max_depth,
+            "conversations": json.dumps(grant.conversation_ids), "summaries": json.dumps(grant.summary_ids),
+            "cap": grant.token_cap, "now": state_time(grant.created_at), "expires": state_time(grant.expires_at),
+        }  # fmt: skip
+        self._db.run(_GRANT_QUERIES["issue"], values)
+
+    def get(self, grant_id: str) -> Grant | None:
+        """A grant, whatever became of it; None when it never was or was swept."""
+        return self._one("by_id", {"id": grant_id})
+
+    def held_by(self, holder: str, now: datetime) -> Grant | None:
+        """The grant of a session: a valid one, else the newest."""
+        return self._one("by_holder", {"holder": holder, "now": state_time(now)})
+
+    def _one(self, query: str, params: Params) -> Grant | None:
+        row = self._db.row(_GRANT_QUERIES[query], params)
+        if row is None:
+            return None
+        id_, issuer, holder, conversations, summaries, cap, used, depth, created, expires, revoked = row
+        return Grant(
+            id_, issuer, holder, tuple(json.loads(conversations)), tuple(json.loads(summaries)), cap, used, depth,
+            time_or_epoch(created), time_or_epoch(expires), time_or_none(revoked),
+        )  # fmt: skip
+
+    def charge(self, grant_id: str, tokens: int, now: datetime) -> bool:
+        """Take tokens off a grant; False, and nothing taken, when it is no longer valid or has not so many."""
+        self._db.run(_GRANT_QUERIES["charge"], {"id": grant_id, "tokens": tokens, "now": state_time(now)})
+        return self._db.changes() > 0
+
+    def revoke_held_by(self, holder: str, now: datetime) -> None:
+        """End all grants of a session; the first end counts."""
+        self._db.run(_GRANT_QUERIES["revoke_holder"], {"holder": holder, "now": state_time(now)})
+
+    def unbind(self, holder: str) -> None:
+        """Take all grants, ended or not, away from a session."""
+        self._db.run(_GRANT_QUERIES["unbind"], {"holder": holder})
+
+    def sweep(self, before: datetime, now: datetime, marks: str) -> None:
+        """Forget grants that ended before a moment, and leases under a prefix that have run out."""
+        self._db.run(_GRANT_QUERIES["sweep"], {"before": state_time(before)})
+        last = marks[:-1] + chr(ord(marks[-1]) + 1)
+        self._db.run(_GRANT_QUERIES["sweep_marks"], {"first": marks, "last": last, "now": state_time(now)})
+
+    def remembered(self, name: str) -> str | None:
+        """A word that was remembered across restarts."""
+        row = self._db.row(_GRANT_QUERIES["memory"], {"name": name})
+        return None if row is None else str(row[0])
+
+    def remember(self, name: str, value: str) -> None:
+        """Keep a word across restarts."""
+        self._db.run(_GRANT_QUERIES["remember"], {"name": name, "value": value})

@@ -1,0 +1,523 @@
+"""Read-only views for people: totals and sizes, lists in pages, and one record with all that belongs to it."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from lossless.model.context import ContextItem, MessageItem, SummaryItem, fresh_tail_start, newest_user_index
+from lossless.model.records import (
+    ArchiveCounts,
+    ConversationRow,
+    DepthSizes,
+    DepthTotals,
+    IngestHealth,
+    MessageRow,
+    Page,
+    PageStart,
+    SummaryRow,
+    TimeRange,
+)
+from lossless.model.times import state_time
+from lossless.store.database import conversation_range, load_queries
+from lossless.store.rows import column_text, column_time, record_from_row
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from _typeshed import DataclassInstance
+
+    from lossless.store.database import Database, Row
+
+_STATISTICS_QUERIES = load_queries("care")
+
+#: Which tables and indexes belong to which row of the size report.
+_SIZE_GROUPS = {
+    "messages": ("messages", "message_extras", "message_parts", "message_versions"),
+    "summaries": ("summaries", "summary_messages", "summary_parents", "summary_extras"),
+    "context": ("context_items", "context_log", "hidden_items"),
+    "search index": ("message_index", "summary_index", "version_index", "message_passages"),
+    "upstream's search index": ("messages_fts", "summaries_fts"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveTotals:
+    """The figures of `lcm status`."""
+
+    counts: ArchiveCounts
+    message_tokens: int
+    earliest_at: datetime | None
+    latest_at: datetime | None
+    depths: tuple[DepthTotals, ...]
+    context_items: int
+    context_tokens: int
+    pending: int
+    running: int
+    failed: int
+    #: Messages whose time cannot be read; the span is that of the others.
+    undated: int = 0
+
+
+class ArchiveStatistics:
+    """Counts, liveness and sizes."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def counts(self) -> ArchiveCounts:
+        row = self._db.row(_STATISTICS_QUERIES["counts"])
+        assert row is not None
+        return ArchiveCounts(*row)
+
+    def totals(self) -> ArchiveTotals:
+        """Everything that status adds up; reads the whole archive once."""
+        messages = self._db.row(_STATISTICS_QUERIES["message_totals"]) or (0, 0, None, None, 0)
+        context = self._db.row(_STATISTICS_QUERIES["context_totals"]) or (0, 0)
+        debts = self._db.row(_STATISTICS_QUERIES["maintenance_totals"]) or (0, 0, 0)
+        depths = tuple(
+            DepthTotals(depth, count, tokens, column_time(earliest), column_time(latest))
+            for depth, count, tokens, earliest, latest in self._db.rows(_STATISTICS_QUERIES["summary_totals"])
+        )
+        return ArchiveTotals(
+            self.counts(),
+            messages[1],
+            column_time(messages[2]),
+            column_time(messages[3]),
+            depths,
+            context[0],
+            context[1],
+            debts[0],
+            debts[1],
+            debts[2],
+            messages[4],
+        )
+
+    def liveness(self) -> IngestHealth:
+        """The line that says whether anything is lost on the way."""
+        row = self._db.row(_STATISTICS_QUERIES["ingest_totals"]) or (0, 0, 0, 0, 0, None, 0, 0)
+        seen, stored, replayed, skipped, ambiguous, last, revised, likely = row
+        newest = self._db.row(_STATISTICS_QUERIES["newest_row"])
+        compacted = self._db.row(_STATISTICS_QUERIES["last_compacted"])
+        blocked = tuple(
+            (id_, column_time(at), reason) for id_, at, reason in self._db.rows(_STATISTICS_QUERIES["blocked"])
+        )
+        return IngestHealth(
+            column_time(last) or (column_time(newest[0]) if newest else None),
+            column_time(compacted[0]) if compacted else None,
+            seen, stored, replayed, skipped, ambiguous, revised, likely, blocked,
+            tuple(id_ for (id_,) in self._db.rows(_STATISTICS_QUERIES["quarantined"])),
+        )  # fmt: skip
+
+    def size(self) -> tuple[int, int]:
+        """Bytes of the database, and how many of them are free."""
+        row = self._db.row(_STATISTICS_QUERIES["page_counts"])
+        return (row[0], row[1]) if row else (0, 0)
+
+    def room(self) -> dict[str, int]:
+        """Bytes by kind of thing; reads every page, so not for every call."""
+        taken: dict[str, int] = {}
+        for name, size in self._db.rows(_STATISTICS_QUERIES["sizes"]):
+            kind = _kind_of(name)
+            taken[kind] = taken.get(kind, 0) + size
+        return dict(sorted(taken.items(), key=lambda item: -item[1]))
+
+
+def _kind_of(name: str) -> str:
+    """What a table, one of its indexes or one of its shadow tables belongs to: the longest name that fits counts."""
+    bare = name.removeprefix("sqlite_autoindex_")
+    found = [
+        (len(table), kind)
+        for kind, tables in _SIZE_GROUPS.items()
+        for table in tables
+        if bare == table or bare.startswith(f"{table}_")
+    ]
+    return max(found, default=(0, "other"))[1]
+
+
+_LIST_QUERIES = load_queries("listings")
+#: A beginning has at most so many characters, none of which takes more than four bytes.
+_BEGINNING = 1024
+#: All conversations. Their ids are numbers, but for files that can only be read: there they may be texts.
+_ALL: dict[str, object] = {"first": -(2**63), "last": b""}
+#: More bytes than a text has.
+_WHOLE = 2**31 - 1
+
+
+class Listings:
+    """Pages of rows, rows by id, and fresh tails; never writes."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    # --- conversations ----------------------------------------------------------------------------------
+
+    def conversations(self, limit: int, start: PageStart | None = None) -> Page[ConversationRow]:
+        """Conversations by the time of their last change."""
+        found = self._changed(limit + 1, start)
+        return Page(tuple(self._conversations(found[:limit])), _next(found, limit))
+
+    def conversation(self, conversation_id: int) -> ConversationRow | None:
+        """One conversation with its counts."""
+        return next(iter(self._conversations(self._changed(1, conversation_id=conversation_id))), None)
+
+    def _changed(self, limit: int, start: PageStart | None = None, *, conversation_id: int | None = None) -> list[Row]:
+        """Ids, and when these conversations changed last; newest first."""
+        which = _ALL if conversation_id is None else conversation_range(conversation_id)
+        values = which | _behind(start) | {"limit": limit}
+        return self._db.rows(_LIST_QUERIES["conversation_page"], values)
+
+    def _conversations(self, changed: Sequence[Row]) -> list[ConversationRow]:
+        ids = [id_ for id_, _ in changed]
+        said, summed_up, context = (self._counts(name, ids) for name in ("said", "summed_up", "in_context"))
+        rows = {row[0]: row for row in self._db.rows(_LIST_QUERIES["conversations"], {"ids": json.dumps(ids)})}
+        return [
+            record_from_row(
+                ConversationRow,
+                (
+                    *rows[id_],
+                    at,
+                    *said.get(id_, (0, 0, None, None)),
+                    *summed_up.get(id_, (0, 0, 0, None, None, None)),
+                    *context.get(id_, (0, 0)),
+                ),
+            )
+            for id_, at in changed
+            if id_ in rows
+        ]
+
+    def _counts(self, query: str, ids: Sequence[int]) -> dict[int, Row]:
+        return {row[0]: row[1:] for row in self._db.rows(_LIST_QUERIES[query], {"ids": json.dumps(ids)})}
+
+    def message_totals(self, conversation_id: int) -> tuple[int, int]:
+        """How many messages a conversation has, and their tokens."""
+        row = self._counts("said", [conversation_id]).get(conversation_id)
+        return (row[0], row[1]) if row else (0, 0)
+
+    def find(self, conversation_id: int | None = None, session_key: str | None = None) -> int | None:
+        """The id of a conversation that is there: by its id, or the active, else the newest of a session key."""
+        if conversation_id is not None:
+            row = self._db.row(_LIST_QUERIES["conversation_by_number"], {"id": conversation_id})
+        else:
+            row = self._db.row(_LIST_QUERIES["conversation_by_key"], {"key": session_key})
+        return row[0] if row else None
+
+    # --- messages ---------------------------------------------------------------------------------------
+
+    def messages(
+        self,
+        conversation_id: int,
+        limit: int,
+        start: PageStart | None = None,
+        *,
+        roles: Sequence[str] = (),
+        span: TimeRange | None = None,
+        whole: bool = False,
+    ) -> Page[MessageRow]:
+        """Messages of one conversation, the last said first: in the order of the conversation, not of clocks."""
+        values = {
+            "conversation_id": conversation_id,
+            "roles": json.dumps(roles) if roles else None,
+            "since": span.since if span else None,
+            "before": span.before if span else None,
+            "from_id": start.id if start else None,
+            "limit": limit + 1,
+        }
+        ids = [row[0] for row in self._db.rows(_LIST_QUERIES["message_page"], values)]
+        rows = self.messages_by_id(ids[:limit], whole=whole)
+        if len(ids) <= limit:
+            return Page(tuple(rows), None)
+        last = rows[-1]
+        return Page(tuple(rows), PageStart(state_time(last.created_at) if last.created_at else "", last.message_id))
+
+    def messages_by_id(self, ids: Sequence[int], *, whole: bool = True) -> list[MessageRow]:
+        """Messages in the order asked for; unknown ids are left out."""
+        wanted = _wanted(ids, whole=whole)
+        tools: defaultdict[int, list[str]] = defaultdict(list)
+        for id_, name in self._db.rows(_LIST_QUERIES["tools"], wanted):
+            tools[id_].append(column_text(name))
+        found = {}
+        for row in self._db.rows(_LIST_QUERIES["messages"], wanted):
+            content = column_text(row[7])
+            shown = content if whole else content[:_BEGINNING]
+            found[row[0]] = record_from_row(MessageRow, (*row[:7], tuple(tools.get(row[0], ())), shown))
+        return [found[id_] for id_ in ids if id_ in found]
+
+    def tool_calls(self, conversation_id: int, tools: Sequence[str], limit: int) -> list[int]:
+        """The messages with the newest calls of some tools, and those that answer them, in order."""
+        values = {"conversation_id": conversation_id, "tools": json.dumps(tools), "limit": limit}
+        return [row[0] for row in self._db.rows(_LIST_QUERIES["tool_calls"], values)]
+
+    # --- fresh tails ------------------------------------------------------------------------------------
+
+    def tail(self, conversation_id: int, count: int, max_tokens: int | None = None) -> list[MessageItem]:
+        """The fresh tail of a conversation, in order."""
+        return self.tails([conversation_id], count, max_tokens)[conversation_id]
+
+    def tails(self, ids: Sequence[int], count: int, max_tokens: int | None = None) -> dict[int, list[MessageItem]]:
+        """The fresh tails of some conversations, in order; reads little more of their contexts than they take."""
+        found: dict[int, list[MessageItem]] = {}
+        wanted, most = list(ids), max(count, 0) + 1
+        while wanted:
+            most *= 2
+            items = self._newest_items(wanted, most)
+            for id_ in wanted:
+                newest = items[id_]
+                start = fresh_tail_start(newest, count, max_tokens)
+                is_whole = len(newest) < most
+                if is_whole or (start > 0 and newest_user_index(newest) is not None):
+                    found[id_] = [item for item in newest[start:] if isinstance(item, MessageItem)]
+            wanted = [id_ for id_ in wanted if id_ not in found]
+        return found
+
+    def _newest_items(self, ids: Sequence[int], count: int) -> defaultdict[int, list[ContextItem]]:
+        """The last items of some contexts, in order."""
+        items: defaultdict[int, list[ContextItem]] = defaultdict(list)
+        for id_, *item in self._db.rows(_LIST_QUERIES["newest_items"], {"ids": json.dumps(ids), "count": count}):
+            items[id_].append(_item(item))
+        for some in items.values():
+            some.reverse()
+        return items
+
+    # --- summaries --------------------------------------------------------------------------------------
+
+    def summaries(
+        self,
+        limit: int,
+        start: PageStart | None = None,
+        *,
+        conversation_id: int | None = None,
+        depth: int | None = None,
+        kind: str | None = None,
+        span: TimeRange | None = None,
+        whole: bool = False,
+    ) -> Page[SummaryRow]:
+        """Summaries of one conversation or of all."""
+        values = conversation_range(conversation_id) | {
+            "depth": depth,
+            "kind": kind,
+            "since": span.since if span else None,
+            "before": span.before if span else None,
+            "limit": limit + 1,
+        }
+        found = self._db.rows(_LIST_QUERIES["summary_page"], values | _behind(start))
+        rows = self.summaries_by_id([row[0] for row in found[:limit]], whole=whole)
+        return Page(tuple(rows), _next(found, limit))
+
+    def summaries_by_id(self, ids: Sequence[str], *, whole: bool = True) -> list[SummaryRow]:
+        """Summaries in the order asked for; unknown ids are left out."""
+        found = {}
+        for *row, raw in self._db.rows(_LIST_QUERIES["summaries"], _wanted(ids, whole=whole)):
+            content = column_text(raw)
+            found[row[0]] = record_from_row(SummaryRow, (*row, content if whole else content[:_BEGINNING]))
+        return [found[id_] for id_ in ids if id_ in found]
+
+
+def _behind(start: PageStart | None) -> dict[str, object]:
+    return {"from_at": start.at if start else None, "from_id": start.id if start else None}
+
+
+def _next(found: Sequence[Row], limit: int) -> PageStart | None:
+    """Where the next page begins; one row more was read to know whether there is one."""
+    return PageStart(found[limit - 1][1], found[limit - 1][0]) if len(found) > limit else None
+
+
+def _wanted(ids: Sequence[int | str], *, whole: bool) -> dict[str, object]:
+    """Which rows are read, and how much of their texts."""
+    return {"ids": json.dumps(ids), "bytes": _WHOLE if whole else 4 * _BEGINNING}
+
+
+def _item(row: Sequence[Any]) -> ContextItem:
+    ordinal, message_id, summary_id, role, tokens, seq, depth, budget = row
+    if summary_id is not None:
+        return SummaryItem(ordinal, summary_id, depth or 0, tokens, budget)
+    return MessageItem(ordinal, message_id, role or "user", tokens, seq or 0, budget)
+
+
+_DETAIL_QUERIES = load_queries("details")
+
+D = TypeVar("D", bound="DataclassInstance")
+
+
+@dataclass(frozen=True, slots=True)
+class ContextShare:
+    """The items of one type in a context."""
+
+    item_type: str
+    count: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileTotals:
+    """The large files of a conversation together."""
+
+    count: int
+    bytes: int
+    latest_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class BriefInfo:
+    """An active focus brief, without its text."""
+
+    brief_id: str
+    prompt: str
+    token_count: int
+    target_tokens: int
+    covered_latest_at: datetime | None
+    covered_message_seq: int | None
+    created_at: datetime | None
+    updated_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class PendingCompaction:
+    """A deferred sweep as it is recorded."""
+
+    pending: bool
+    running: bool
+    reason: str | None
+    requested_at: datetime | None
+    last_started_at: datetime | None
+    last_finished_at: datetime | None
+    last_failure_summary: str | None
+    retry_attempts: int
+    next_attempt_after: datetime | None
+    resolution_reason: str | None
+    resolved_at: datetime | None
+    token_budget: int | None
+    current_token_count: int | None
+    projected_token_count: int | None
+    raw_tokens_outside_tail: int | None
+    context_threshold: float | None
+    context_threshold_source: str | None
+    context_fresh_tail_count: int | None
+    context_leaf_chunk_tokens: int | None
+    maintenance_revision: int
+    updated_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class CacheTelemetry:
+    """What providers reported about prompts and their caches."""
+
+    cache_state: str
+    provider: str | None
+    model: str | None
+    retention: str | None
+    last_observed_prompt_token_count: int | None
+    last_observed_cache_read: int | None
+    last_observed_cache_write: int | None
+    last_observed_cache_hit_at: datetime | None
+    last_observed_cache_break_at: datetime | None
+    consecutive_cold_observations: int
+    last_activity_band: str
+    last_api_call_at: datetime | None
+    last_cache_touch_at: datetime | None
+    last_leaf_compaction_at: datetime | None
+    turns_since_leaf_compaction: int
+    tokens_accumulated_since_leaf_compaction: int
+    updated_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptFrontier:
+    """How far a host's session file was read."""
+
+    session_file_path: str
+    session_header_id: str | None
+    last_seen_size: int
+    last_seen_mtime_ms: int
+    last_processed_offset: int
+    last_processed_entry_id: str | None
+    last_processed_entry_hash: str | None
+    fork_bounded: bool
+    fork_source_message_count: int
+    soft_reset_pruned_at: datetime | None
+    updated_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationDetails:
+    """What is recorded about a conversation besides its messages and summaries."""
+
+    context: tuple[ContextShare, ...]
+    debt: PendingCompaction | None
+    telemetry: CacheTelemetry | None
+    frontier: TranscriptFrontier | None
+    brief_count: int
+    active_brief: BriefInfo | None
+    files: FileTotals
+    #: How many items left the context without a summary, by cause.
+    hidden: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class MessageStatus:
+    """Where a message is now: in the context, below a leaf, or hidden with a cause."""
+
+    ordinal: int | None = None
+    leaf_id: str | None = None
+    hidden_cause: str | None = None
+
+
+class RecordDetails:
+    """Reads about one conversation, message or summary; never writes."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def conversation(self, conversation_id: int) -> ConversationDetails:
+        """What else is recorded about a conversation."""
+        place = {"conversation_id": conversation_id}
+        shares = self._db.rows(_DETAIL_QUERIES["context"], place)
+        return ConversationDetails(
+            context=tuple(record_from_row(ContextShare, row) for row in shares),
+            debt=self._one(PendingCompaction, "debt", conversation_id),
+            telemetry=self._one(CacheTelemetry, "telemetry", conversation_id),
+            frontier=self._one(TranscriptFrontier, "frontier", conversation_id),
+            brief_count=self._count("brief_count", conversation_id),
+            active_brief=self._one(BriefInfo, "active_brief", conversation_id),
+            files=self._one(FileTotals, "files", conversation_id) or FileTotals(0, 0, None),
+            hidden=dict(self._db.rows(_DETAIL_QUERIES["hidden"], place)),
+        )
+
+    def _one(self, kind: type[D], query: str, conversation_id: int) -> D | None:
+        row = self._db.row(_DETAIL_QUERIES[query], {"conversation_id": conversation_id})
+        return None if row is None else record_from_row(kind, row)
+
+    def _count(self, query: str, conversation_id: int) -> int:
+        row = self._db.row(_DETAIL_QUERIES[query], {"conversation_id": conversation_id})
+        return row[0] if row else 0
+
+    def context_count(self, conversation_id: int) -> int:
+        """How many items a context has."""
+        return self._count("context_count", conversation_id)
+
+    def depths(self, conversation_id: int | None = None) -> list[DepthSizes]:
+        """The summaries of one conversation, or of all, by depth."""
+        return [
+            record_from_row(DepthSizes, row)
+            for row in self._db.rows(_DETAIL_QUERIES["depths"], conversation_range(conversation_id))
+        ]
+
+    def standing(self, message_id: int) -> MessageStatus:
+        """Where a message is now."""
+        row = self._db.row(_DETAIL_QUERIES["standing"], {"id": message_id})
+        return MessageStatus() if row is None else record_from_row(MessageStatus, row)
+
+    def sources(self, summary_id: str) -> list[str]:
+        """The summaries that a summary was made of, in order; of its own conversation only."""
+        return [row[0] for row in self._db.rows(_DETAIL_QUERIES["sources"], {"id": summary_id})]
+
+    def used_in(self, summary_id: str) -> list[str]:
+        """The summaries that were made of a summary; of its own conversation only."""
+        return [row[0] for row in self._db.rows(_DETAIL_QUERIES["used_in"], {"id": summary_id})]
+
+    def source_messages(self, summary_id: str) -> list[int]:
+        """The messages that a leaf was made of, in order; of its own conversation only."""
+        return [row[0] for row in self._db.rows(_DETAIL_QUERIES["source_messages"], {"id": summary_id})]

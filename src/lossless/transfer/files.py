@@ -1,0 +1,246 @@
+"""Files that a transfer writes: new files and folders put in place whole or not at all, and payloads of large files
+copied between archives.
+"""
+
+from __future__ import annotations
+
+import base64
+import errno
+import hashlib
+import os
+import re
+import secrets
+import shutil
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lossless.errors import ArchiveCorrupt, ArchiveDenied, ArchiveError, ArchiveFull, BadInput, NotFound
+from lossless.files.vault import Vault
+from lossless.model.messages import StoredFile
+from lossless.model.paths import create_private_file, expand_path, make_private_folder
+from lossless.model.times import parse_time
+from lossless.store.maintenance.digests import payload_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lossless.store.bundles import RowValues
+    from lossless.transfer.reports import ImportReport
+
+_NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+_CHUNK = 1 << 20
+#: What SQLite keeps beside a database while it is in use.
+_BESIDE = ("-journal", "-wal", "-shm")
+
+
+@contextmanager
+def writing_file(
+    target: str | Path, *, overwrite: bool = False, source: str | Path | None = None, is_private: bool = True
+) -> Iterator[Path]:
+    """A path beside `target` to write to; when the block ends well it takes the place of `target`, durably.
+
+    What is private is for the owner only, as archives are. `source`, which is being read, is never replaced.
+    """
+    place = resolve_target(target)
+    check_free(place, overwrite=overwrite, source=source)
+    with _refusing(place):
+        make_private_folder(place.parent)
+        beside = place.with_name(f".{place.name}.{secrets.token_hex(6)}.tmp")
+        if is_private:
+            create_private_file(beside)
+        else:
+            os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+    try:
+        with _refusing(place):
+            yield beside
+            _flush(beside)
+            os.replace(beside, place)
+            _flush_names(place.parent)
+    except ArchiveError as error:  # whoever reads it knows the name that was asked for
+        raise type(error)(str(error).replace(str(beside), str(place))) from error
+    finally:
+        for ending in ("", *_BESIDE):
+            Path(f"{beside}{ending}").unlink(missing_ok=True)
+
+
+@contextmanager
+def writing_folder(target: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
+    """A folder to write files to; when the block ends well all of them are in `target`, else none is.
+
+    A new folder appears whole. Into one that is there already the files are moved one by one, at the end.
+    """
+    folder = resolve_target(target)
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(f"{str(folder)!r} is a file; name a folder")
+    with _refusing(folder):
+        is_new = not folder.exists()
+        if not is_new and not overwrite and any(folder.iterdir()):
+            raise BadInput(f"folder {str(folder)!r} is not empty; choose another, or say that files may be overwritten")
+        make_private_folder(folder.parent)
+        beside = (folder.parent if is_new else folder) / f".{folder.name}.{secrets.token_hex(6)}.tmp"
+        make_private_folder(beside)
+    try:
+        with _refusing(folder):
+            yield beside
+            files = sorted(beside.iterdir())
+            for file in files:
+                _flush(file)
+            if is_new:
+                _flush_names(beside)
+                os.rename(beside, folder)
+            else:
+                for file in files:
+                    os.replace(file, folder / file.name)
+            _flush_names(folder.parent if is_new else folder)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def resolve_target(target: str | Path) -> Path:
+    """Where a name leads to, links followed."""
+    return Path(os.path.realpath(expand_path(target)))
+
+
+def is_same_file(one: str | Path, other: str | Path) -> bool:
+    """Whether two names are those of one file."""
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return resolve_target(one) == resolve_target(other)
+
+
+def check_apart(place: str | Path, archive: str | Path) -> None:
+    """Raises when a name is that of an archive, or of a file that SQLite keeps beside it."""
+    if is_same_file(place, archive):
+        raise BadInput(f"{str(place)!r} is the archive itself; choose another name")
+    if any(is_same_file(place, f"{resolve_target(archive)}{ending}") for ending in _BESIDE):
+        raise BadInput(f"{str(place)!r} is a part of the archive; choose another name")
+
+
+def check_free(place: Path, *, overwrite: bool, source: str | Path | None = None) -> None:
+    """Raises when something lies there that may not be replaced."""
+    if place.is_dir():
+        raise BadInput(f"{str(place)!r} is a folder; name a file")
+    if source is not None:
+        check_apart(place, source)
+    if place.exists() and not place.is_file():
+        raise BadInput(f"{str(place)!r} is not a file that can be replaced; choose another name")
+    if place.exists() and not overwrite:
+        raise BadInput(f"{str(place)!r} is there already; choose another name, or say that it may be overwritten")
+
+
+def check_written(path: Path, digest: str) -> None:
+    """Read a new file back; raises when it is not what was written."""
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            found.update(chunk)
+    if found.hexdigest() != digest:
+        raise ArchiveCorrupt(f"{path.name!r}, read back, is not what was written; nothing was put in its place")
+
+
+@contextmanager
+def _refusing(place: Path) -> Iterator[None]:
+    """Errors of the system in our words."""
+    try:
+        yield
+    except OSError as error:
+        kind: type[ArchiveError] = ArchiveFull if error.errno in _NO_ROOM else ArchiveDenied
+        raise kind(f"{str(place)!r} cannot be written: {error.strerror}; nothing was put there") from error
+
+
+def _flush(file: Path) -> None:
+    """Make sure that a file is on the disk."""
+    handle = os.open(file, os.O_RDWR)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _flush_names(folder: Path) -> None:
+    """Make sure that the names in a folder are on the disk, where the system can promise it."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+_NAME = re.compile(r"file_[0-9a-f]{16}\.([a-z0-9]{1,10})")
+_EPOCH = "1970-01-01 00:00:00"
+
+
+class PayloadCopier:
+    """Finds the bytes of files and puts them into a vault.
+
+    They are looked for in `folders`, then at the place that their row names; only under the name of a payload, so
+    that no row can make another file of this machine be read.
+    """
+
+    def __init__(self, vault: Vault | None, folders: tuple[Path, ...] = ()) -> None:
+        self._vault, self._folders = vault, folders
+        #: Digests of what was brought, by file id: ids of other programs say nothing about the bytes.
+        self.brought: dict[str, bytes] = {}
+
+    @property
+    def vault(self) -> Vault | None:
+        return self._vault
+
+    def look(self, file: RowValues, report: ImportReport) -> None:
+        """Count what `bring` would do."""
+        is_there = self._vault is not None and self.read(file) is not None
+        report.files_copied += is_there
+        report.files_missing += not is_there
+
+    def lacks(self, file: StoredFile) -> bool:
+        """Whether the vault should have a file and does not."""
+        if self._vault is None:
+            return False
+        try:
+            self._vault.read(file, 0, 1)
+        except (NotFound, ArchiveError):
+            return True
+        return False
+
+    def has(self, file: RowValues) -> bool:
+        """Whether the bytes of a row can be brought."""
+        return _NAME.fullmatch(Path(file["storage_uri"]).name) is not None and self.read(file) is not None
+
+    def bring(self, file: RowValues, conversation_id: int, report: ImportReport) -> RowValues:
+        """The row of a file that now lies in the vault; without its bytes the row stays as it was."""
+        row = {name: value for name, value in file.items() if name not in ("data", "source_conversation")}
+        named = _NAME.fullmatch(Path(file["storage_uri"]).name)
+        data = None if self._vault is None or named is None else self.read(file)
+        if data is None or named is None or self._vault is None:
+            report.files_missing += 1
+            report.warnings.append(f"the bytes of file {file['file_id']!r} were not found: only its row is kept")
+            return row
+        place = self._vault.write(conversation_id, file["file_id"], named[1], data)
+        report.files_copied += 1
+        self.brought[file["file_id"]] = payload_digest(data)
+        return row | {"storage_uri": str(place)}
+
+    def read(self, file: RowValues) -> bytes | None:
+        """The bytes of a file, None when they are nowhere."""
+        if file.get("data") is not None:
+            try:
+                return base64.b64decode(file["data"], validate=True)
+            except ValueError:
+                return None
+        place = Path(file["storage_uri"])
+        if _NAME.fullmatch(place.name) is None:
+            return None
+        parent = place.parent.name
+        conversation_id = int(parent) if parent.isascii() and parent.isdigit() else 0
+        stored = StoredFile(
+            file["file_id"], conversation_id, None, None, None, None, file["storage_uri"], None, parse_time(_EPOCH)
+        )
+        for folder in (*self._folders, place.parent.parent):
+            try:
+                return Vault(folder).read(stored).data
+            except (NotFound, ArchiveDenied, ArchiveError, OSError):
+                continue
+        return None

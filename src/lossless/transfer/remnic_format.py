@@ -1,0 +1,508 @@
+"""How archives map to Remnic databases: positions of messages, its tree of summaries, parts, and the extra tables
+that make the way back exact.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from lossless.model.times import parse_time
+from lossless.transfer.archive_format import dump_row
+from lossless.transfer.files import PayloadCopier
+from lossless.transfer.merge_plan import messages_below, sources_first
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    from lossless.files.vault import Vault
+    from lossless.store.bundles import Bundle, MessageId, MessageKey, RowValues
+    from lossless.store.bundles.other_programs import RemnicSession
+
+SessionBy: TypeAlias = Literal["session_id", "session_key", "conversation"]
+#: The entry id of a message that came from a Remnic database: its turn there, and its number.
+_CAME_AT = re.compile(r"remnic:(\d+)\.\d+")
+
+
+def entry_id(turn: int, number: int) -> str:
+    """How a message of a Remnic session is remembered."""
+    return f"remnic:{turn}.{number}"
+
+
+def remnic_session(conversation: RowValues, by: SessionBy) -> str:
+    """The session that a conversation belongs to in Remnic."""
+    number = str(conversation["conversation_id"])
+    run = str(conversation["session_id"] or "").strip() or number
+    if by == "session_key":
+        return str(conversation["session_key"] or "").strip() or run
+    return number if by == "conversation" else run
+
+
+@dataclass(frozen=True, slots=True)
+class RemnicPosition:
+    """Where a message stands in a Remnic session; `known` is its id there when it is there already."""
+
+    session: str
+    turn: int
+    known: int | None = None
+
+
+def source_key(conversation_id: MessageId, seq: int) -> str:
+    """What a message is known by in Remnic: numbers and texts that look alike are the same."""
+    return f"{conversation_id}|{seq}"
+
+
+def remnic_positions(
+    conversations: Sequence[tuple[RowValues, Sequence[MessageKey]]],
+    session_by: SessionBy,
+    standing: Callable[[str], RemnicSession],
+    *,
+    compat: bool = False,
+) -> dict[tuple[MessageId, MessageId], RemnicPosition]:
+    """A turn for each message, by conversation and id: in the order of time, never changing what is there."""
+    sessions: defaultdict[str, list[tuple[object, object, int, MessageId, MessageKey]]] = defaultdict(list)
+    for conversation, keys in conversations:
+        id_ = conversation["conversation_id"]
+        times = [key.created_at for key in keys] if compat else _growing(keys)
+        rows = sessions[remnic_session(conversation, session_by)]
+        rows += [(at, _order(id_), key.seq, id_, key) for at, key in zip(times, keys, strict=True)]
+    found: dict[tuple[MessageId, MessageId], RemnicPosition] = {}
+    for session, rows in sessions.items():
+        there = standing(session)
+        turn = there.newest_turn
+        for _, _, seq, id_, key in sorted(rows, key=lambda row: row[:3]):
+            known = there.known.get(source_key(id_, seq))
+            if known is not None:
+                found[id_, key.id] = RemnicPosition(session, known[1], known[0])
+                continue
+            turn = max(turn + 1, _came_at(key) if there.newest_turn < 0 else 0)
+            found[id_, key.id] = RemnicPosition(session, turn)
+    return found
+
+
+def _came_at(key: MessageKey) -> int:
+    match = _CAME_AT.fullmatch(key.entry_id or "")
+    return int(match[1]) if match else 0
+
+
+def _growing(keys: Sequence[MessageKey]) -> list[float]:
+    """Times that never go back: within a conversation its own order holds."""
+    found: list[float] = []
+    latest = float("-inf")
+    for key in keys:
+        with suppress(ValueError, OverflowError):
+            latest = max(latest, parse_time(key.created_at).timestamp())
+        found.append(latest)
+    return found
+
+
+def _order(id_: MessageId) -> tuple[int, int, str]:
+    """Numbers in their order, texts behind them in theirs."""
+    return (0, id_, "") if isinstance(id_, int) else (1, 0, id_)
+
+
+@dataclass(frozen=True, slots=True)
+class RemnicNode:
+    """A summary as Remnic keeps it."""
+
+    id: str
+    session: str
+    depth: int
+    parent: str | None
+    start: int
+    end: int
+    summary: RowValues
+    is_there: bool = False
+
+
+@dataclass(slots=True)
+class RemnicNodePlan:
+    """The summaries that go over, and why others do not."""
+
+    nodes: list[RemnicNode] = field(default_factory=list)
+    #: Summaries that were there without one above them, and the one that is above them now.
+    adopted: list[tuple[str, str]] = field(default_factory=list)
+    no_messages: int = 0
+    multi_session: int = 0
+    collapsed: int = 0
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _TurnSpan:
+    session: str
+    start: int
+    end: int
+    depth: int
+
+
+def faithful_nodes(
+    summaries: Mapping[str, RowValues],
+    at: Mapping[MessageId, RemnicPosition],
+    there: Mapping[str, tuple[str, str | None]],
+    sessions: Collection[str],
+) -> RemnicNodePlan:
+    """The graph as it is: a summary lies below the one that was made of it, and covers what is below it."""
+    plan = RemnicNodePlan()
+    spans: dict[str, _TurnSpan] = {}
+    for id_ in sources_first(summaries):
+        one = summaries[id_]
+        parts = [spans[source] for source in one["sources"] if source in spans]
+        if parts and one["kind"] != "leaf":
+            reached = {part.session for part in parts}
+            start, end = min(part.start for part in parts), max(part.end for part in parts)
+            span = _TurnSpan(parts[0].session, start, end, 1 + max(part.depth for part in parts))
+        else:
+            span_or_none = _leaf_span(plan, one, at)
+            if span_or_none is None:
+                continue
+            reached, span = {span_or_none.session}, span_or_none
+        if len(reached) > 1:
+            plan.multi_session += 1
+            plan.warnings.append(f"summary {id_!r} covers several sessions: left out")
+            continue
+        spans[id_] = span
+    above = _above(plan, summaries, spans, sessions)
+    for id_, span in sorted(spans.items(), key=lambda item: (-item[1].depth, item[0])):
+        if sessions and span.session not in sessions:
+            continue
+        node = RemnicNode(
+            id_, span.session, span.depth, above.get(id_), span.start, span.end, summaries[id_], id_ in there
+        )
+        plan.nodes.append(node)
+        if node.is_there and node.parent is not None and there[id_][1] is None:
+            plan.adopted.append((id_, node.parent))
+    return plan
+
+
+def _leaf_span(plan: RemnicNodePlan, one: RowValues, at: Mapping[MessageId, RemnicPosition]) -> _TurnSpan | None:
+    """The turns of a leaf; None, and counted, when it has none or not all in one session."""
+    if not one["messages"]:
+        plan.no_messages += 1
+        plan.warnings.append(f"summary {one['summary_id']!r} has no messages: left out")
+        return None
+    found = [at.get(id_) for id_ in one["messages"]]
+    sessions = {place.session for place in found if place is not None}
+    if None in found or len(sessions) != 1:
+        plan.multi_session += 1
+        why = "has messages that are missing or of several sessions"
+        plan.warnings.append(f"summary {one['summary_id']!r} {why}: left out")
+        return None
+    turns = [place.turn for place in found if place is not None]
+    return _TurnSpan(sessions.pop(), min(turns), max(turns), 0)
+
+
+def _above(
+    plan: RemnicNodePlan, summaries: Mapping[str, RowValues], spans: Mapping[str, _TurnSpan], sessions: Collection[str]
+) -> dict[str, str]:
+    """The one summary above each: of several, the shallowest, then the first by id."""
+    users: defaultdict[str, list[str]] = defaultdict(list)
+    for id_, span in spans.items():
+        if span.depth:
+            for source in summaries[id_]["sources"]:
+                if source in spans and (not sessions or span.session in sessions):
+                    users[source].append(id_)
+    plan.collapsed = sum(len(above) > 1 for above in users.values())
+    for source, above in users.items():
+        if len(above) > 1:
+            plan.warnings.append(f"summary {source!r} is used in {len(above)} others: the tree keeps one")
+    return {source: min(above, key=lambda id_: (spans[id_].depth, id_)) for source, above in users.items()}
+
+
+def compatible_nodes(
+    summaries: Mapping[str, RowValues],
+    at: Mapping[MessageId, RemnicPosition],
+    there: Mapping[str, tuple[str, str | None]],
+    sessions: Collection[str],
+) -> RemnicNodePlan:
+    """What Remnic's own importer makes of the graph: summaries over messages, a "parent" as the column says."""
+    plan = RemnicNodePlan()
+    spans: dict[str, _TurnSpan] = {}
+    for id_, one in sorted(summaries.items(), key=lambda item: (item[1]["depth"] or 0, item[0])):
+        span = _leaf_span(plan, one, at)
+        if span is not None and (not sessions or span.session in sessions):
+            spans[id_] = span
+    for id_, span in spans.items():
+        given = summaries[id_]["sources"]
+        valid = [
+            source for source in given
+            if (spans[source].session if source in spans else there.get(source, ("",))[0]) == span.session
+        ]  # fmt: skip
+        if len(valid) < len(given):
+            plan.warnings.append(f"summary {id_!r}: dropped {len(given) - len(valid)} parent link(s)")
+        if len(valid) > 1:
+            plan.collapsed += 1
+            plan.warnings.append(f"summary {id_!r} has {len(valid)} parents: kept {valid[0]!r}")
+        depth = summaries[id_]["depth"] or 0
+        parent = valid[0] if valid else None
+        plan.nodes.append(
+            RemnicNode(id_, span.session, depth, parent, span.start, span.end, summaries[id_], id_ in there)
+        )
+    order = {node.id: node for node in plan.nodes}
+    edges = {id_: {"sources": [node.parent] if node.parent else []} for id_, node in order.items()}
+    plan.nodes = [order[id_] for id_ in sources_first(edges)]
+    return plan
+
+
+@dataclass(slots=True)
+class RemnicGraph:
+    """The nodes of each conversation, with `members` and `messages_below`; and those that belong to none alone."""
+
+    owned: dict[int, list[RowValues]] = field(default_factory=dict)
+    mixed: list[str] = field(default_factory=list)
+
+
+def build_graph(
+    nodes: Sequence[RowValues], owner: Mapping[int, int], turns: Mapping[int, Sequence[tuple[int, int]]]
+) -> RemnicGraph:
+    """Give each node its conversation, its messages and its sources.
+
+    A leaf belongs to the conversation whose messages its range begins and ends with. A link from a shallow node to
+    a deep one is read as it is meant, whichever way it was written.
+    """
+    found = RemnicGraph()
+    sources = _sources(nodes)
+    edges = {node["id"]: {"sources": sources[node["id"]]} for node in nodes}
+    by_id = {node["id"]: node for node in nodes}
+    belongs: dict[str, int] = {}
+    for id_ in sources_first(edges):
+        node = by_id[id_]
+        made_of = [source for source in sources[id_] if source in belongs]
+        owners = {belongs[source] for source in made_of}
+        members: list[int] = []
+        if not made_of:
+            members = _members(node, owner, turns)
+            owners = {owner[number] for number in members if number in owner}
+        if len(owners) != 1:
+            found.mixed.append(id_)
+            continue
+        (belongs[id_],) = owners
+        found.owned.setdefault(belongs[id_], []).append(node | {"members": members, "below": made_of})
+    return found
+
+
+def _sources(nodes: Sequence[RowValues]) -> dict[str, list[str]]:
+    """The sources of each node, as they were noted, else by the links of the tree in the order of their turns."""
+    depths = {node["id"]: node["depth"] for node in nodes}
+    linked: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
+    starts = {node["id"]: node["start"] for node in nodes}
+    for node in nodes:
+        other = node["parent_id"]
+        if other in depths and depths[other] != node["depth"]:
+            above, source = (other, node["id"]) if depths[other] > node["depth"] else (node["id"], other)
+            linked[above].append((starts[source], source))
+    return {
+        node["id"]: [source for source in node["sources"] if source in depths]
+        if node["sources"]
+        else [source for _, source in sorted(linked[node["id"]])]
+        for node in nodes
+    }
+
+
+def _members(node: RowValues, owner: Mapping[int, int], turns: Mapping[int, Sequence[tuple[int, int]]]) -> list[int]:
+    """The messages of a leaf: as they were noted, else those of its range in the conversation at both its ends."""
+    if node["messages"]:
+        return [number for number in node["messages"] if number in owner]
+    best: list[int] = []
+    at_both_ends = False
+    for rows in turns.values():
+        ordered = sorted(rows)
+        first = bisect_left(ordered, (node["start"],))
+        last = bisect_right(ordered, (node["end"], float("inf")))
+        inside = [number for _, number in ordered[first:last]]
+        ends = bool(inside) and ordered[first][0] == node["start"] and ordered[last - 1][0] == node["end"]
+        if (ends, len(inside)) > (at_both_ends, len(best)):
+            best, at_both_ends = inside, ends
+    return best
+
+
+def derive_context(
+    keys: Sequence[MessageKey],
+    summaries: Sequence[RowValues],
+    hidden: Collection[object],
+    kept: Sequence[RowValues] | None,
+) -> list[RowValues]:
+    """A context in which each message is once: as it was kept with what came since, else made anew.
+
+    Made anew it is the summaries that are used in no other, and the messages that none of them covers, in order.
+    """
+    order = {key.id: n for n, key in enumerate(keys)}
+    given = {one["summary_id"]: one for one in summaries}
+    covered = messages_below([given[id_] for id_ in sources_first(given)])
+    if kept is not None:
+        items: list[MessageId | str] = [item["summary_id"] or item["message_id"] for item in kept]
+        shown = {id_ for item in items for id_ in covered.get(str(item), [item])}
+        behind = {key.id for key in keys if str(key.entry_id or "").startswith("remnic:")}
+        later = [key.id for key in keys if key.id not in shown and key.id not in hidden and key.id in behind]
+        return [*kept, *_items(later, given, start=max((item["ordinal"] for item in kept), default=-1) + 1)]
+    used = {source for one in summaries for source in one["sources"]}
+    places: list[tuple[int, MessageId | str]] = []
+    seen: set[MessageId] = set()
+    tops = [id_ for id_ in covered if id_ not in used and id_ not in hidden and covered[id_]]
+    for id_ in sorted(tops, key=lambda id_: (min(order[m] for m in covered[id_]), -given[id_]["depth"], id_)):
+        if seen.isdisjoint(covered[id_]):
+            places.append((min(order[message] for message in covered[id_]), id_))
+            seen.update(covered[id_])
+    places += [(order[key.id], key.id) for key in keys if key.id not in seen and key.id not in hidden]
+    return _items([id_ for _, id_ in sorted(places, key=lambda place: place[0])], given)
+
+
+def _items(ids: Sequence[MessageId | str], summaries: Collection[str], start: int = 0) -> list[RowValues]:
+    return [
+        {
+            "ordinal": n,
+            "item_type": "summary" if id_ in summaries else "message",
+            "message_id": None if id_ in summaries else id_,
+            "summary_id": id_ if id_ in summaries else None,
+            "created_at": None,
+        }
+        for n, id_ in enumerate(ids, start)
+    ]
+
+
+#: In a part's metadata: the role that a message has in Remnic and cannot have here.
+_ROLE = "remnicRole"
+#: Columns that Remnic's own tables hold.
+_THERE = frozenset(("content", "parts", "part"))
+
+
+def role_marker(role: str) -> RowValues:
+    """The part that remembers a role of Remnic's; it says nothing else."""
+    metadata = {"originalRole": role, "topLevelReasoningOnly": True, _ROLE: role}
+    return {"part_type": "text", "ordinal": 0, "metadata": json.dumps(metadata, separators=(",", ":"))}
+
+
+def is_role_marker(part: RowValues) -> bool:
+    """Whether a part is only such a memory."""
+    return f'"{_ROLE}":' in (part.get("metadata") or "")
+
+
+def remnic_role(message: RowValues) -> str:
+    """The role of a message in Remnic."""
+    for part in message["parts"]:
+        if is_role_marker(part):
+            return str(json.loads(part["metadata"])[_ROLE])
+    return str(message["role"])
+
+
+def extra_table_rows(bundle: Bundle, vault: Vault | None) -> Iterator[tuple[str, str, str]]:
+    """Kind, id and JSON of the rows of a conversation; texts that Remnic has are left out."""
+    yield "conversation", "0", dump_row(bundle.conversation)
+    for page in bundle.pages():
+        for message in page:
+            row = {name: value for name, value in message.items() if name not in _THERE}
+            ids = [part.get("part_id") for part in message["parts"]]
+            sessions = [part.get("session_id") for part in message["parts"]]
+            yield "message", str(message["seq"]), dump_row(row | {"part_ids": ids, "part_sessions": sessions})
+    for one in bundle.summaries:
+        row = {name: value for name, value in one.items() if name not in ("content", "messages", "sources")}
+        yield "summary", one["summary_id"], dump_row(row)
+    for n, item in enumerate(bundle.context):
+        yield "context_items", str(n), dump_row(item)
+    source = PayloadCopier(None, () if vault is None else vault.roots)
+    for table, values in bundle.tables.items():
+        for n, row in enumerate(values):
+            if table == "large_files":
+                data = source.read(row)
+                row = row | ({} if data is None else {"data": base64.b64encode(data).decode()})
+            yield table, str(n), dump_row(row)
+
+
+#: What a part of lossless-claw is called in Remnic; a tool is a call or a result, all others keep their names.
+_KINDS = {"file": "file_read"}
+_TYPES = {"tool_call": "tool", "tool_result": "tool", "file_read": "file", "file_write": "file"}
+_PART_TYPES = frozenset(
+    ("text", "reasoning", "tool", "patch", "file", "subtask", "compaction", "step_start", "step_finish", "snapshot",
+     "agent", "retry")
+)  # fmt: skip
+_ROLES = {"toolResult": "tool", "developer": "system", "function": "tool"}
+ROLES = frozenset(("system", "user", "assistant", "tool"))
+#: Columns of a part that are its place, not its content.
+_PLACE = frozenset(("part_id", "session_id", "ordinal"))
+
+
+def known_role(given: object) -> str:
+    """One of the four roles that both archives know; what is none of them is a user's."""
+    name = str(given)
+    return name if name in ROLES else _ROLES.get(name, "user")
+
+
+def part_to_remnic(part: RowValues) -> RowValues:
+    """A part of lossless-claw as Remnic keeps it; its payload holds every column that says something."""
+    if "part_type" not in part:
+        payload = _object(part.get("payload"))
+        return {
+            "ordinal": part["ordinal"], "kind": part.get("kind", "tool_call"), "payload": _json(payload),
+            "tool_name": part.get("tool_name"), "file_path": part.get("file_path"),
+            "created_at": part.get("created_at"),
+        }  # fmt: skip
+    payload = {name: value for name, value in part.items() if name not in _PLACE and value is not None}
+    return {
+        "ordinal": part["ordinal"], "kind": _kind(part), "payload": _json(payload), "tool_name": part.get("tool_name"),
+        "file_path": part.get("file_name") or part.get("file_url"), "created_at": None,
+    }  # fmt: skip
+
+
+def _kind(part: RowValues) -> str:
+    kind: str = part["part_type"]
+    if kind != "tool":
+        return _KINDS.get(kind, kind)
+    is_result = part.get("tool_output") is not None or part.get("tool_error") is not None
+    return "tool_result" if is_result else "tool_call"
+
+
+def part_to_columns(part: RowValues, role: str) -> RowValues:
+    """A part of Remnic as lossless-claw keeps it: the columns that it was made of, or as near as its kind comes."""
+    if "part_type" in part:
+        return part
+    payload = _object(part.get("payload"))
+    place = {name: part[name] for name in (*_PLACE, "message_id") if part.get(name) is not None}
+    if payload.get("part_type") in _PART_TYPES:
+        return place | {name: value for name, value in payload.items() if name != "message_id"}
+    kind = str(part.get("kind") or "tool_call")
+    part_type = _TYPES.get(kind, kind if kind in _PART_TYPES else "agent")
+    columns: RowValues = {
+        "part_type": part_type,
+        "tool_name": part.get("tool_name"),
+        "file_name": part.get("file_path"),
+    }
+    text = next((payload[name] for name in ("text", "content", "value") if isinstance(payload.get(name), str)), None)
+    if part_type in ("text", "reasoning"):
+        columns["text_content"] = text or ""
+    if kind == "tool_call":
+        columns |= {"tool_call_id": _text(payload, "id", "call_id"), "tool_input": _some(payload, "input", "arguments")}
+    if kind == "tool_result":
+        columns |= {"tool_call_id": _text(payload, "call_id", "id"), "tool_output": _some(payload, "output", "content")}
+    raw_type = {"tool_call": "toolCall", "tool_result": "toolResult"}.get(kind, kind)
+    said_by = "toolResult" if role == "tool" else role
+    columns["metadata"] = _json({"originalRole": said_by, "rawType": raw_type, "raw": {"type": raw_type} | payload})
+    return place | {name: value for name, value in columns.items() if value is not None}
+
+
+def _object(payload: object) -> dict[str, Any]:
+    """A payload as an object; anything else becomes the value of one."""
+    value = payload
+    if isinstance(payload, str):
+        try:
+            value = json.loads(payload)
+        except ValueError:
+            value = payload
+    return value if isinstance(value, dict) else {} if value is None else {"value": value}
+
+
+def _text(payload: dict[str, Any], *names: str) -> str | None:
+    return next((payload[name] for name in names if isinstance(payload.get(name), str)), None)
+
+
+def _some(payload: dict[str, Any], *names: str) -> str | None:
+    return next((_json(payload[name]) for name in names if payload.get(name) is not None), None)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,320 @@
+"""Import a Remnic database: its sessions become conversations, its tree becomes the graph again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from lossless.errors import BadInput
+from lossless.model.identity import identity_hash
+from lossless.model.paths import expand_path
+from lossless.model.times import parse_time, row_time
+from lossless.store.bundles import (
+    CONTEXT_COLUMNS,
+    CONVERSATION_COLUMNS,
+    EXTRA_COLUMNS,
+    MESSAGE_COLUMNS,
+    SIDE_TABLES,
+    SUMMARY_COLUMNS,
+    Bundle,
+    MessageKey,
+    fit_row,
+)
+from lossless.store.bundles.other_programs import RemnicFile, check_remnic, explain_bad_text
+from lossless.transfer.archive_format import extra_row, restore_row
+from lossless.transfer.files import PayloadCopier, is_same_file
+from lossless.transfer.lossless_claw import session_names
+from lossless.transfer.merge import Merger, import_redacted
+from lossless.transfer.remnic_format import (
+    build_graph,
+    derive_context,
+    entry_id,
+    known_role,
+    part_to_columns,
+    role_marker,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from lossless.files.vault import Vault
+    from lossless.store.archive import Archive
+    from lossless.store.bundles import MessageId, RowValues
+    from lossless.transfer.lossless_claw import ImportOptions
+    from lossless.transfer.reports import ImportReport
+
+_MODEL = "remnic:escalation-"
+_EMPTY: RowValues = dict.fromkeys((*MESSAGE_COLUMNS, *EXTRA_COLUMNS))
+
+
+@dataclass(slots=True)
+class RemnicTurn:
+    """A message of a Remnic session."""
+
+    number: int
+    turn: int
+    role: str
+    tokens: int
+    created_at: str
+    metadata: dict[str, Any]
+    #: The conversation that it came from, None when Remnic itself heard it.
+    conversation: str | None
+    #: What was kept beside it, and the id that it has in the archive to be.
+    kept: RowValues | None = None
+    id: MessageId = 0
+    seq: int = 0
+
+
+@dataclass(slots=True)
+class _RemnicConversation:
+    number: MessageId
+    turns: list[RemnicTurn] = field(default_factory=list)
+    beside: dict[str, list[tuple[str, RowValues]]] = field(default_factory=dict)
+
+
+def find_database(source: str | Path) -> Path:
+    """The database that is meant: a file, or a memory folder of Remnic's that holds one."""
+    place = expand_path(source)
+    inside = place / "state" / "lcm.sqlite"
+    return inside if place.is_dir() and inside.exists() else place
+
+
+def import_remnic(source: str | Path, archive: Archive, vault: Vault | None, options: ImportOptions) -> ImportReport:
+    """Copy the sessions of a Remnic database into this archive. The source is read only; twice adds nothing.
+
+    What lossless or Remnic's importer wrote there becomes the conversations that it came from; with the tables that
+    lossless leaves beside Remnic's it comes back exactly.
+    """
+    place = check_remnic(find_database(source))
+    if is_same_file(archive.path, place):
+        raise BadInput(f"source {str(source)!r} is the archive itself")
+    if archive.redact is not None:
+        return import_redacted(archive, vault, options, archive.redact, partial(import_remnic, source))
+    with RemnicFile(place, read_only=True) as file, file.reading(), explain_bad_text(place):
+        merger = Merger(
+            archive, PayloadCopier(vault), datetime.now(UTC),
+            dry_run=options.dry_run, boundaries=not file.has("lcm_x_source_rows"), progress=options.progress,
+        )  # fmt: skip
+        sessions = file.sessions()
+        by_name = options.sessions <= set(sessions)
+        names = {session: {session} if by_name else _names(file, session) for session in sessions}
+        wanted = [session for session in sessions if not options.sessions or names[session] & options.sessions]
+        for session in wanted:
+            for bundle in _bundles(file, session, merger.report):
+                merger.add(bundle)
+        merger.finish()
+        merger.report.events_dropped = file.events(wanted)
+    unknown = sorted(options.sessions.difference(*names.values()))
+    merger.report.warnings += [f"no session {name!r} in the source" for name in unknown]
+    return merger.report
+
+
+def _names(file: RemnicFile, session: str) -> set[str]:
+    """What a filter may call a session: its own name, and the names of the conversations that it came from."""
+    conversations = [_conversation(session, one, []) for one in _conversations(file, session)]
+    return {session}.union(*(session_names(one) for one in conversations))
+
+
+def _bundles(file: RemnicFile, session: str, report: ImportReport) -> Iterator[Bundle]:
+    conversations = _conversations(file, session)
+    owner = {turn.number: conversation for conversation in conversations for turn in conversation.turns}
+    nodes = file.nodes(session)
+    split = build_graph(nodes, {number: id(one) for number, one in owner.items()}, _turns(conversations))
+    report.warnings += [f"summary {id_!r} covers several conversations: left out" for id_ in split.mixed]
+    report.summaries_without_sources += len(split.mixed)
+    report.summaries_skipped_multi_session += len(split.mixed)
+    contents = _identities(file, conversations)
+    for conversation in conversations:
+        mine = split.owned.get(id(conversation), [])
+        yield _bundle(file, session, conversation, mine, contents)
+
+
+def _turns(conversations: list[_RemnicConversation]) -> dict[int, list[tuple[int, int]]]:
+    """Turn and number of the messages of each conversation."""
+    return {id(one): [(turn.turn, turn.number) for turn in one.turns] for one in conversations}
+
+
+def _conversations(file: RemnicFile, session: str) -> list[_RemnicConversation]:
+    """The messages of a session by the conversations that they came from; the rest goes on with the last of them."""
+    found: dict[str, _RemnicConversation] = {}
+    heard: list[RemnicTurn] = []
+    for row in file.rows(session):
+        values = _object(row["metadata"])
+        origin = _origin(values)
+        time = row["created_at"] or ""
+        one = RemnicTurn(row["id"], row["turn"] or 0, row["role"] or "user", row["tokens"] or 0, time, values, origin)
+        if origin is None:
+            heard.append(one)
+        else:
+            found.setdefault(origin, _RemnicConversation(values["conversation_id"])).turns.append(one)
+    for origin, conversation in found.items():
+        conversation.beside = file.source_rows(origin)
+    conversations = list(found.values())
+    if heard and not conversations:
+        conversations = [_RemnicConversation(f"session {session}")]
+    if heard:
+        max(conversations, key=lambda one: one.turns[-1].turn if one.turns else -1).turns.extend(heard)
+    for conversation in conversations:
+        _number(conversation)
+    return conversations
+
+
+def _origin(values: dict[str, Any]) -> str | None:
+    """The conversation that a message came from, where its metadata says it."""
+    number, seq = values.get("conversation_id"), values.get("source_seq")
+    is_place = isinstance(seq, int) and not isinstance(seq, bool) and 0 <= seq < 1 << 40
+    return (
+        str(number) if values.get("source") == "lossless-claw" and is_place and isinstance(number, int | str) else None
+    )
+
+
+def _number(conversation: _RemnicConversation) -> None:
+    """Places and ids: as they were where that is known, behind the last for what Remnic heard."""
+    rows = [(id_, fit_row(restore_row(row))) for id_, row in conversation.beside.get("message", ())]
+    named = [(id_, row) for id_, row in rows if id_.isascii() and id_.isdigit()]
+    kept = {int(id_): row for id_, row in named if row.get("message_id") is not None}
+    came = [turn for turn in conversation.turns if turn.conversation is not None]
+    came.sort(key=lambda turn: int(turn.metadata["source_seq"]))
+    heard = [turn for turn in conversation.turns if turn.conversation is None]
+    last = max([int(turn.metadata["source_seq"]) for turn in came], default=0)
+    for n, turn in enumerate(heard, last + 1):
+        turn.seq = n
+    for turn in came:
+        turn.seq = int(turn.metadata["source_seq"])
+        turn.kept = kept.get(turn.seq)
+    zero = int(bool(came) and came[0].seq < 1)  # seq begins at 1
+    conversation.turns = [*came, *heard]
+    for turn in conversation.turns:
+        turn.seq += zero
+        turn.id = turn.kept["message_id"] if turn.kept else f"remnic {turn.number}"
+
+
+def _identities(file: RemnicFile, conversations: list[_RemnicConversation]) -> dict[int, str]:
+    """The identity of each message whose metadata does not say it."""
+    unknown = [
+        turn for one in conversations for turn in one.turns if not isinstance(turn.metadata.get("identity_hash"), str)
+    ]
+    roles = {turn.number: known_role(turn.role) for turn in unknown}
+    pages = file.said([turn.number for turn in unknown])
+    return {number: identity_hash(roles[number], content) for page in pages for number, content, _ in page}
+
+
+def _bundle(
+    file: RemnicFile, session: str, one: _RemnicConversation, nodes: list[RowValues], identities: dict[int, str]
+) -> Bundle:
+    ids = {turn.number: turn.id for turn in one.turns}
+    keys = []
+    for turn in one.turns:
+        identity = str(turn.metadata.get("identity_hash") or identities.get(turn.number))
+        kept = turn.kept or {}
+        entry = kept.get("transcript_entry_id") if turn.kept else None
+        if turn.conversation is None:
+            entry = entry_id(turn.turn, turn.number)
+        names, role = (entry, kept.get("stable_event_key")), known_role(turn.role)
+        keys.append(MessageKey(turn.id, turn.seq, identity, _when(turn), *names, turn.tokens, role))
+    summaries = [_summary(node, ids, one.beside) for node in nodes]
+    tables = {
+        table: [extra_row(table, row) for _, row in one.beside.get(table, ())]
+        for table in (*SIDE_TABLES, "focus_brief_sources", "former_summaries")
+    }
+    items = [
+        dict.fromkeys(CONTEXT_COLUMNS) | fit_row(restore_row(row)) for _, row in one.beside.get("context_items", ())
+    ]
+    kept_context = [item for item in items if item["ordinal"] is not None]
+    known = {id_ for id_, _ in one.beside.get("summary", ())}
+    is_as_kept = bool(one.beside) and {summary["summary_id"] for summary in summaries} == known
+    hidden = {row["item"] for row in tables["hidden_items"]}
+    context = derive_context(keys, summaries, hidden, kept_context if is_as_kept else None)
+    return Bundle(
+        _conversation(session, one, keys),
+        keys,
+        lambda: _pages(file, one, {key.id: key for key in keys}),
+        summaries,
+        context,
+        tables,
+    )
+
+
+def _conversation(session: str, one: _RemnicConversation, keys: list[MessageKey]) -> RowValues:
+    kept = [restore_row(row) for _, row in one.beside.get("conversation", ())]
+    if kept:
+        return dict.fromkeys(CONVERSATION_COLUMNS) | fit_row(kept[0])
+    times = [key.created_at for key in keys]
+    titles = [title for turn in one.turns if isinstance(title := turn.metadata.get("title"), str) and title]
+    made = min(times, default=row_time(datetime.now(UTC)))
+    return {
+        "conversation_id": one.number, "session_id": session, "session_key": None, "active": 1, "archived_at": None,
+        "archive_cause": None, "title": titles[0] if titles else None, "bootstrapped_at": None, "created_at": made,
+        "updated_at": max(times, default=made),
+    }  # fmt: skip
+
+
+def _pages(file: RemnicFile, one: _RemnicConversation, keys: dict[MessageId, MessageKey]) -> Iterator[list[RowValues]]:
+    turns = {turn.number: turn for turn in one.turns}
+    for page in file.said([turn.number for turn in one.turns]):
+        yield [_message(turns[number], keys[turns[number].id], content, parts) for number, content, parts in page]
+
+
+def _message(turn: RemnicTurn, key: MessageKey, content: str, parts: list[RowValues]) -> RowValues:
+    role = known_role(turn.role)
+    columns = [part_to_columns(part, role) for part in _in_order(parts)]
+    if role != turn.role and not columns:
+        columns = [role_marker(turn.role)]
+    if turn.kept is not None:
+        for part, id_ in zip(columns, turn.kept.get("part_ids") or (), strict=False):
+            part["part_id"] = id_ if isinstance(id_, str) else None
+        for part, session in zip(columns, turn.kept.get("part_sessions") or (), strict=False):
+            part |= {"session_id": session} if isinstance(session, str) else {}
+        return _EMPTY | turn.kept | {"seq": turn.seq, "content": content, "parts": columns}
+    return _EMPTY | {
+        "message_id": turn.id, "seq": turn.seq, "role": role, "content": content, "token_count": turn.tokens,
+        "identity_hash": key.identity, "transcript_entry_id": key.entry_id, "created_at": key.created_at,
+        "parts": columns,
+    }  # fmt: skip
+
+
+def _in_order(parts: list[RowValues]) -> list[RowValues]:
+    """Parts with ordinals from 0 on, whatever Remnic's were."""
+    return [part | {"ordinal": n} for n, part in enumerate(parts)]
+
+
+def _summary(node: RowValues, ids: dict[int, MessageId], beside: dict[str, list[tuple[str, RowValues]]]) -> RowValues:
+    kept = dict(beside.get("summary", ())).get(node["id"])
+    made_of = {
+        "summary_id": node["id"], "content": node["text"], "token_count": node["tokens"],
+        "messages": [ids[number] for number in node["members"] if number in ids], "sources": node["below"],
+    }  # fmt: skip
+    if kept is not None:
+        return dict.fromkeys(SUMMARY_COLUMNS) | fit_row(restore_row(kept)) | made_of
+    return made_of | {
+        "kind": "condensed" if node["below"] else "leaf", "depth": node["depth"], "earliest_at": None,
+        "latest_at": None, "descendant_count": 0, "descendant_token_count": 0, "source_message_token_count": 0,
+        "created_at": _row_time(node["created_at"]), "file_ids": "[]",
+        "model": f"{_MODEL}{node['escalation']}" if node["escalation"] else "remnic",
+    }  # fmt: skip
+
+
+def _when(turn: RemnicTurn) -> str:
+    """The time of a message as rows have it; exactly as it was where that is known."""
+    if turn.kept and turn.kept.get("created_at"):
+        return str(turn.kept["created_at"])
+    return _row_time(turn.created_at)
+
+
+def _row_time(text: str) -> str:
+    try:
+        return row_time(parse_time(text))
+    except ValueError:
+        return row_time(datetime.now(UTC))
+
+
+def _object(text: str | None) -> dict[str, Any]:
+    try:
+        value = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}

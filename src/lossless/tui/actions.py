@@ -1,0 +1,352 @@
+"""Changes that can be made from the screens: surgery, rewriting, focus briefs and imports.
+
+Each is planned and previewed first, then applied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from lossless.errors import BadInput
+from lossless.ingest.sessions import transcript_session
+from lossless.ingest.transcripts import open_transcript
+from lossless.ingest.transcripts.following import survey_path
+from lossless.maintenance.surgery import dissolve as dissolving
+from lossless.maintenance.surgery import focus
+from lossless.maintenance.surgery import merge as transplanting
+from lossless.maintenance.surgery import rewriting as rewrite_run
+from lossless.maintenance.surgery import undo as undoing
+from lossless.maintenance.surgery.common import preview_items
+from lossless.model.summaries import EXTRACTIVE_MODEL
+from lossless.store.conversations import BriefRows
+from lossless.tui.text import format_bytes, format_count, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+    from pathlib import Path
+
+    from lossless.engine import Engine
+    from lossless.ingest.transcripts.following import TranscriptReport
+    from lossless.maintenance.surgery.common import OperationReport
+    from lossless.maintenance.surgery.focus import FocusDraft, FocusPlan
+    from lossless.maintenance.surgery.rewriting import DraftedPlan, RewritePlan, SummaryDraft
+    from lossless.store.archive import Archive
+    from lossless.tui.archive import ArchiveAccess
+
+#: So many reasons why a draft was of no use are told.
+_REASONS = 3
+
+DraftAnswer: TypeAlias = Literal["yes", "no", "all", "stop"]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedChange:
+    """A change that is planned: its preview, and how it is carried out."""
+
+    title: str
+    text: str
+    question: str
+    #: Does it, and says what was done.
+    apply: Callable[[Engine], str]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRewrite:
+    """Summaries that are to be written anew: its preview, what speaks against it, and who writes."""
+
+    title: str
+    plan: RewritePlan
+    writer: str
+    blocked: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The preview."""
+        warnings = [f"! {reason}" for reason in self.blocked]
+        return "\n".join([f"written by: {self.writer}", self.plan.text, *warnings])
+
+
+@dataclass(frozen=True, slots=True)
+class ActionResult:
+    """What came of a piece of work, in words."""
+
+    text: str
+    is_changed: bool = True
+
+
+class DraftDecisions:
+    """Where the thread that writes drafts waits for a person's word about each."""
+
+    def __init__(self, ask: Callable[[SummaryDraft], None], decided: Callable[[], None]) -> None:
+        self._ask, self._decided, self._answers = ask, decided, SimpleQueue[DraftAnswer]()
+        self._accepts_all = self._is_over = False
+
+    def answer(self, word: DraftAnswer) -> None:
+        """What the person says."""
+        self._is_over = self._is_over or word == "stop"
+        self._answers.put(word)
+
+    def accept(self, draft: SummaryDraft) -> bool:
+        """Wait for the word about a draft; `Stopped` when there are to be no more."""
+        self._go_on()
+        if self._accepts_all:
+            return True
+        self._ask(draft)
+        word = self._answers.get()
+        self._go_on()
+        self._accepts_all = word == "all"
+        return word != "no"
+
+    def heard(self, _draft: SummaryDraft) -> None:
+        """A draft is done with."""
+        self._go_on()
+        self._decided()
+
+    def _go_on(self) -> None:
+        if self._is_over:
+            raise rewrite_run.DraftingStopped
+
+
+# --- plans ---------------------------------------------------------------------------------------------------
+
+
+def plan_dissolve(archive: Archive, summary_id: str, *, purge: bool) -> PlannedChange:
+    """What a summary was made of goes back into the context."""
+    plan = dissolving.plan_dissolve(archive, summary_id, purge=purge)
+    return PlannedChange(
+        f"Dissolve {summary_id}",
+        plan.text,
+        "Put them back into the context?",
+        lambda engine: describe_operation(
+            dissolving.apply_dissolve(engine.archive, plan, engine_time(engine), _backup_maker(engine))
+        ),
+    )
+
+
+def plan_transplant(archive: Archive, source_id: int, target_id: int) -> PlannedChange:
+    """The summaries of a context, with all below them, are copied to the head of another one."""
+    plan = transplanting.plan_transplant(archive, source_id, target_id)
+    return PlannedChange(
+        f"Transplant conversation {source_id} → {target_id}",
+        plan.text,
+        f"Copy them to conversation {target_id}?",
+        lambda engine: describe_operation(
+            transplanting.apply_transplant(
+                engine.archive, engine.vault, plan, engine_time(engine), _backup_maker(engine)
+            )
+        ),
+    )
+
+
+def plan_undo(archive: Archive, conversation_id: int) -> PlannedChange:
+    """The last fold, surgery or focus is taken back."""
+    plan = undoing.plan_undo(archive, conversation_id)
+    return PlannedChange(
+        f"Undo {plan.entry.action}",
+        plan.text,
+        f"Take the {plan.entry.action} back?",
+        lambda engine: describe_operation(
+            undoing.apply_undo(engine.archive, plan, engine_time(engine), _backup_maker(engine))
+        ),
+    )
+
+
+def plan_rewrite(room: ArchiveAccess, summary_id: str, conversation_id: int, *, subtree: bool) -> PlannedRewrite:
+    """One summary, or all below it as well, from its sources."""
+    from lossless.maintenance.surgery import rewriting
+
+    one, all_below = (None, summary_id) if subtree else (summary_id, None)
+    by = next(iter(_model_names(room)), EXTRACTIVE_MODEL)
+    plan = rewriting.plan_rewrite(room.archive, conversation_id, summary_id=one, subtree=all_below, by=by)
+    title = f"Rewrite {summary_id}{' and all below it' if subtree else ''}"
+    return PlannedRewrite(title, plan, writer_names(room))
+
+
+def plan_repair(room: ArchiveAccess, conversation_id: int) -> PlannedRewrite:
+    """The broken summaries of a conversation."""
+    from lossless.maintenance import repair as repairing
+
+    found = repairing.plan_repair(room.archive, conversation_id, room.settings.default_token_budget)
+    return PlannedRewrite(f"Repair conversation {conversation_id}", found.plan, writer_names(room), found.blocked)
+
+
+def previous_context(room: ArchiveAccess, summary_id: str) -> str:
+    """What a summary's writer is told about what came before."""
+    from lossless.maintenance.surgery.rewriting import summary_source
+
+    return summary_source(room.archive, room.engine.loop.summariser, summary_id, {}).previous_context
+
+
+# --- deeds ---------------------------------------------------------------------------------------------------
+
+
+def apply_change(room: ArchiveAccess, surgery: PlannedChange) -> str:
+    """Carry a surgery out, after a backup; says what was done."""
+    with room.working() as engine:
+        done = surgery.apply(engine)
+    room.refresh()
+    return done
+
+
+def write_drafts(room: ArchiveAccess, work: PlannedRewrite, decisions: DraftDecisions) -> ActionResult:
+    """Write drafts, one after the other, and put those that were accepted in place together; says what was done.
+
+    However it ends, what was accepted and goes together is kept, and the same work again goes on with the rest.
+    """
+    with room.working() as engine:
+        made = rewrite_run.write_drafts(engine.surgery.writer, work.plan, decisions.accept, decisions.heard)
+        done = rewrite_run.place_drafts(engine.surgery.writer, made, _backup_maker(engine))
+    room.refresh()
+    return ActionResult(_describe_drafts(made, done), is_changed=done is not None)
+
+
+def _describe_drafts(made: DraftedPlan, done: OperationReport | None) -> str:
+    """What drafts came to, and what is left to do."""
+    nothing = "Nothing was changed." if made.stop == rewrite_run.INTERRUPTED else "Nothing was written."
+    lines = [nothing if done is None else describe_operation(done)]
+    lines += [f"{draft.summary_id}: {draft.refusal}" for draft in made.refused[:_REASONS]]
+    more = len(made.refused) - _REASONS
+    lines += [f"and {more} more"] if more > 0 else []
+    is_begun = made.stop is not None and done is not None
+    lines += [f"Stopped: {made.stop}; {made.left} to go. The same key goes on with these."] if is_begun else []
+    return "\n".join(lines)
+
+
+def describe_operation(done: OperationReport) -> str:
+    """What a surgery did, in a sentence or two; an undo is taken back only by the backup that came before it."""
+    what = plural(len(done.summary_ids), "summary", "summaries")
+    sizes = f"{format_count(done.tokens_before)} → {format_count(done.tokens_after)} tokens"
+    copy = "" if done.backup is None else f"\nBackup: {done.backup.name}"
+    back = "u undoes the step before it, lcm restore takes it back" if done.action == "undo" else "u takes it back"
+    return f"Done: {done.action}, {what}, context {sizes}; {back}.{copy}"
+
+
+def writer_names(room: ArchiveAccess) -> str:
+    """Who would write, by name; without a model texts are extracted."""
+    if room.engine.loop.summariser.complete is not None:
+        return "the host's model"
+    return ", then ".join(_model_names(room)) or "nobody: texts are extracted, no model is configured"
+
+
+def _model_names(room: ArchiveAccess) -> list[str]:
+    """The models that would be asked, in order."""
+    from lossless.compaction.summariser import Summariser
+
+    hosts = room.engine.loop.summariser.complete
+    return [candidate.name for candidate in Summariser(room.work_settings, hosts).candidates()]
+
+
+def engine_time(engine: Engine) -> datetime:
+    """What an engine's clock says."""
+    return engine.surgery.writer.clock()
+
+
+def _backup_maker(engine: Engine) -> Callable[[str], Path]:
+    return lambda label: engine.admin.copy(label).path
+
+
+def plan_focus(room: ArchiveAccess, conversation_id: int, question: str | None) -> FocusPlan:
+    """What a brief for a question would cover; without one, the active brief is brought up to date."""
+    settings = room.settings
+    seconds = settings.delegation_timeout_ms / 1000
+    return focus.plan_focus(room.archive, conversation_id, question, settings.max_expand_tokens, seconds)
+
+
+def focus_preview(room: ArchiveAccess, plan: FocusPlan) -> str:
+    """A plan for a person's eyes, and who would be asked."""
+    return f"written by: {writer_names(room)}\n{plan.text}"
+
+
+def write_brief(room: ArchiveAccess, plan: FocusPlan) -> FocusDraft:
+    """Write the brief; nothing is in use yet. One that cannot be written is recorded, and its reason is BadInput."""
+    with room.working() as engine:
+        summariser = engine.loop.summariser
+        gate = summariser.gate(engine.archive, plan.conversation_id, engine.surgery.writer.clock)
+        chain = summariser.chain(gate) if summariser.has_model else None
+        made = focus.write_focus(engine.archive, plan, summariser, engine_time(engine), chain)
+        if made.error:
+            focus.apply_focus(engine.archive, plan, made, engine_time(engine))
+    room.refresh()
+    if made.error:
+        raise BadInput(f"the brief could not be written: {made.error}")
+    return made
+
+
+def plan_brief_use(plan: FocusPlan, made: FocusDraft) -> PlannedChange:
+    """A brief as it was written, and its use."""
+    warnings = "".join(f"\n! {warning}" for warning in made.warnings)
+    head = (
+        f"{format_count(made.tokens)} tokens by {made.model}, for {plural(len(plan.covered), 'summary', 'summaries')}"
+    )
+    return PlannedChange(
+        f"Focus: {plan.prompt}",
+        f"{head}{warnings}\n\n{made.content}",
+        "Let it stand in prompts?",
+        lambda engine: _describe_focus(
+            focus.apply_focus(engine.archive, plan, made, engine_time(engine)), "The brief stands in prompts"
+        ),
+    )
+
+
+def plan_unfocus(archive: Archive, conversation_id: int) -> PlannedChange:
+    """The summaries that the active brief stands for are shown again."""
+    with archive.reading():
+        active = archive.beside.active_brief(conversation_id)
+        if active is None:
+            raise BadInput(f"conversation {conversation_id} has no active focus")
+        covered = preview_items(archive, BriefRows(archive.database).sources(active.id).get("active_input", ()))
+    back = [f"+ {summary}" for summary in covered]
+    return PlannedChange(
+        "Put the focus away",
+        "\n".join([f"- {active.id}, {format_count(active.tokens)} tokens: {active.prompt}", *back]),
+        "Show the summaries again?",
+        lambda engine: _describe_focus(
+            focus.unfocus(engine.archive, conversation_id, engine_time(engine)), "The brief is put away"
+        ),
+    )
+
+
+def _describe_focus(done: OperationReport, what: str) -> str:
+    return f"Done: {done.action}. {what}; u takes it back."
+
+
+def plan_import(room: ArchiveAccess, path: Path) -> PlannedChange:
+    """What storing a file would do; raises BadInput when nothing was said in it, or all of it is stored."""
+    place = path.absolute()
+    transcript = open_transcript(place)
+    session = transcript_session(transcript.kind, place, transcript.header.id, transcript.header.cwd)
+    found = room.archive.conversations.find(session)
+    looked = survey_path(room.archive, 0 if found is None else found.id, transcript.path())
+    new, bad, lanes = looked.messages - looked.known, transcript.bad_lines, transcript.lanes()
+    if not new:
+        reason = "all of it is stored" if looked.messages else "nothing was said in it"
+        raise BadInput(f"{path.name}: {reason}")
+    lines = [
+        f"file       {place}",
+        f"kind       {transcript.kind}, {format_bytes(transcript.state.size)}",
+        f"session    {session.key or '–'}  (run {session.id})",
+        f"goes to    {'a new conversation' if found is None else f'conversation {found.id}'}",
+        f"+ {plural(new, 'message')}{f', {format_count(looked.known)} are stored' if looked.known else ''}",
+    ]
+    lines += [f"! {plural(bad, 'line')} cannot be read and will be left out"] if bad else []
+    if lanes:
+        lines.append(f"! {plural(len(lanes), 'side line')} stay out; `lcm import {transcript.kind}` stores them, too")
+    lines += ["", "The newest part stays as it is; the older part of a long one is folded at once, without a model."]
+    return PlannedChange(
+        f"Import {path.name}",
+        "\n".join(lines),
+        f"Store {plural(new, 'message')}?",
+        lambda engine: describe_import(engine.bootstrap(session, place)),
+    )
+
+
+def describe_import(report: TranscriptReport) -> str:
+    """What an import did, in a sentence or two."""
+    if report.status in ("stored", "up to date"):
+        return f"Done: {plural(report.stored, 'message')} stored in conversation {report.conversation_id}."
+    reason = f": {report.reason}" if report.reason else ""
+    hint = "\n`lcm transcripts` decides about it." if report.status == "held" else ""
+    return f"Nothing was stored; the file is {report.status}{reason}.{hint}"

@@ -1,0 +1,111 @@
+"""The archive that the screens read, and the engine that is opened for writing when a change is confirmed.
+
+Raises `ArchiveDenied` for changes to an archive that is read only.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from lossless.errors import ArchiveDenied
+from lossless.store.archive import Archive
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from lossless.engine import Engine
+    from lossless.llm.completion import Prompt
+    from lossless.settings import Settings
+
+#: A reader waits no longer than this for a writer that keeps everybody out.
+_PATIENCE_MS = 3_000
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class ArchiveAccess:
+    """An archive, the settings that hold, the folders with a host's session files, and the one that Codex writes to."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        settings: Settings,
+        *,
+        folders: tuple[Path, ...] = (),
+        codex: Path | None = None,
+        read_only: bool = False,
+        complete: Callable[[Prompt], object] | None = None,
+        clock: Callable[[], datetime] = _now,
+    ) -> None:
+        self.settings, self.folders, self.read_only, self.clock = settings, folders, read_only, clock
+        self.codex, self._complete = codex, complete
+        self.archive = Archive.open(path, read_only=True, busy_timeout_ms=_PATIENCE_MS)
+        self._former: list[Archive] = []
+        self._engine: tuple[Archive, Engine] | None = None
+
+    @property
+    def path(self) -> str:
+        return self.archive.path
+
+    @property
+    def engine(self) -> Engine:
+        """An engine that only reads."""
+        from lossless.engine import Engine
+
+        if self._engine is None or self._engine[0] is not self.archive:
+            engine = Engine(self.archive, self.settings, self._complete, clock=self.clock, background=False)
+            self._engine = (self.archive, engine)
+        return self._engine[1]
+
+    @property
+    def work_settings(self) -> Settings:
+        """The settings for rewriting: a model named for the terminal goes first."""
+        ours = self.settings
+        return replace(
+            ours,
+            summary_model=ours.tui_summary_model or ours.summary_model,
+            summary_provider=ours.tui_summary_provider or ours.summary_provider,
+            summary_base_url=ours.tui_summary_base_url or ours.summary_base_url,
+        )
+
+    @contextmanager
+    def working(self) -> Iterator[Engine]:
+        """An engine that writes, for one piece of work; ArchiveDenied when the archive is only to be looked at."""
+        from lossless.engine import Engine
+
+        if self.read_only:
+            raise ArchiveDenied(f"archive {self.path!r}: it was opened to be looked at; start without --read-only")
+        archive = Archive.open(self.path)
+        with Engine(archive, self.work_settings, self._complete, clock=self.clock, background=False) as engine:
+            yield engine
+
+    @property
+    def mark(self) -> tuple[tuple[int, int], ...]:
+        """Changes when somebody writes the archive; a look at the file system, no read of the file."""
+        return tuple(_stamp(name) for name in (self.path, f"{self.path}-wal"))
+
+    def refresh(self) -> None:
+        """After work: what stood in for tables that a file of an older shape lacked is no longer needed."""
+        if self.archive.database.prepare:
+            self._former.append(self.archive)
+            self.archive = Archive.open(self.path, read_only=True, busy_timeout_ms=_PATIENCE_MS)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        for archive in (*self._former, self.archive):
+            archive.close()
+
+
+def _stamp(name: str) -> tuple[int, int]:
+    try:
+        found = os.stat(name)
+    except OSError:
+        return (0, 0)
+    return (found.st_mtime_ns, found.st_size)

@@ -1,0 +1,298 @@
+"""The list of all conversations, one conversation a window of messages at a time, and the keys that open its
+transcript.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import Binding
+
+from lossless.tui import reads, session_files
+from lossless.tui.reads import DetailView
+from lossless.tui.screens.page import TableScreen
+from lossless.tui.text import format_count, plural, right_cell, role_cell, shorten_middle, text_cell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from rich.text import Text
+    from textual.binding import BindingType
+
+    from lossless.model.records import ConversationRow, MessageRow, Page, PageStart
+    from lossless.store.archive import Archive
+    from lossless.tui.reads import MessageWindow
+
+
+class TranscriptKeysScreen(TableScreen):
+    """`x` shows the transcript on disk, `v` lays it over the archive."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("x", "transcript", "Transcript", show=False),
+        Binding("v", "compare", "Compare", show=False),
+    ]
+
+    @property
+    def about_id(self) -> int | None:
+        """The conversation that is meant, if any."""
+        return self.conversation_id
+
+    def action_transcript(self) -> None:
+        self._find(compare=False)
+
+    def action_compare(self) -> None:
+        self._find(compare=True)
+
+    def _find(self, *, compare: bool) -> None:
+        room, id_ = self.room, self.about_id
+        if id_ is not None:
+            found = partial(self._open, id_, compare=compare)
+            self.fetch(lambda: session_files.find_transcript(room, id_), found, "plan")
+
+    def _open(self, conversation_id: int, path: Path | None, *, compare: bool) -> None:
+        from lossless.tui.screens.compare import CompareScreen
+        from lossless.tui.screens.transcript import TranscriptScreen
+
+        if path is None:
+            self.tell("No transcript of this session was found on this machine.")
+        else:
+            self.app.push_screen((CompareScreen if compare else TranscriptScreen)(path, conversation_id))
+
+
+BATCH = 50
+_NAME_CHARS = 30
+
+
+class SessionsScreen(TranscriptKeysScreen):
+    """Conversations, in batches of fifty; the next batch comes when the cursor reaches the end."""
+
+    COLUMNS = ("id", "session", "messages", "sums", "context", "changed", "")
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("s,l", "summaries", "Summaries", key_display="s"),
+        Binding("c", "context", "Context"),
+        Binding("a", "agents", "Session files"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._found: dict[str, ConversationRow] = {}
+        self._next: PageStart | None = None
+        self._is_anew = False
+
+    @property
+    def about_id(self) -> int | None:
+        return None if self.rows.chosen is None else int(self.rows.chosen)
+
+    def load(self) -> None:
+        """The first batch: what changes comes to the top."""
+        archive = self.room.archive
+        self.reading(lambda: archive.listings.conversations(BATCH), self._show_first)
+
+    def action_reload(self) -> None:
+        self._is_anew = True
+        super().action_reload()
+
+    def _show_first(self, page: Page[ConversationRow]) -> None:
+        first = {str(row.conversation_id): row for row in page.rows}
+        known = {} if self._is_anew else self._found
+        if len(known) <= len(first):
+            self._next = page.next
+        self._is_anew = False
+        self._show(first | {key: row for key, row in known.items() if key not in first})
+
+    def _show_more(self, page: Page[ConversationRow]) -> None:
+        self._next = page.next
+        self._show(self._found | {str(row.conversation_id): row for row in page.rows})
+
+    def _show(self, found: dict[str, ConversationRow]) -> None:
+        self._found = found
+        self.rows.fill([(key, self._cells(row)) for key, row in self._found.items()])
+        more = " and more" if self._next else ""
+        self.where("lcm", self.room.path, plural(len(self._found), "conversation") + more)
+        if not self._found:
+            self.pane.show(DetailView("The archive is empty.", text="a lists session files that can be stored."))
+
+    def _cells(self, row: ConversationRow) -> tuple[Text, ...]:
+        name = row.session_key or row.session_id
+        return (
+            right_cell(str(row.conversation_id), 3),
+            text_cell(shorten_middle(name, _NAME_CHARS)),
+            right_cell(row.message_count, 8),
+            right_cell(row.summary_count, 5),
+            right_cell(row.context_tokens, 8),
+            text_cell(self.lcm.times.short(row.updated_at)),
+            text_cell("" if row.active else "closed", "dim"),
+        )
+
+    def highlighted(self, key: str) -> None:
+        row, times = self._found[key], self.lcm.times
+        tokens = format_count(row.summary_tokens)
+        sums = f"{format_count(row.summary_count)}, {tokens} tokens, depth {row.max_summary_depth}"
+        facts = (
+            ("session", row.session_key or ""),
+            ("run", row.session_id),
+            ("messages", f"{format_count(row.message_count)}, {format_count(row.message_tokens)} tokens"),
+            ("said", f"{times.minute(row.earliest_message_at)} … {times.minute(row.latest_message_at)}"),
+            ("sums", sums if row.summary_count else ""),
+            ("context", f"{plural(row.context_items, 'item')}, {format_count(row.context_tokens)} tokens"),
+            ("state", "active" if row.active else f"closed: {row.archive_cause or 'archived'}"),
+        )
+        title = f"Conversation {row.conversation_id}  {row.title or ''}"
+        self.pane.show(DetailView(title, tuple(fact for fact in facts if fact[1])))
+        if self._next is not None and self.rows.is_at_end:
+            archive, place = self.room.archive, self._next
+            self.reading(lambda: archive.listings.conversations(BATCH, place), self._show_more)
+
+    def selected(self, key: str) -> None:
+
+        self.app.push_screen(ConversationScreen(int(key)))
+
+    def action_summaries(self) -> None:
+        from lossless.tui.screens.summaries import SummariesScreen
+
+        if (key := self.rows.chosen) is not None:
+            self.app.push_screen(SummariesScreen(int(key)))
+
+    def action_context(self) -> None:
+        from lossless.tui.screens.context import ContextScreen
+
+        if (key := self.rows.chosen) is not None:
+            self.app.push_screen(ContextScreen(int(key)))
+
+    def action_agents(self) -> None:
+        from lossless.tui.screens.session_files import AgentsScreen
+
+        self.app.push_screen(AgentsScreen())
+
+
+class ConversationScreen(TranscriptKeysScreen):
+    """The newest window first, which follows the conversation while it goes on."""
+
+    COLUMNS = ("seq", "role", "said", "tokens", "text")
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left_square_bracket", "older", "Older", key_display="["),
+        Binding("right_square_bracket", "newer", "Newer", key_display="]"),
+        Binding("l,s", "summaries", "Summaries", key_display="s"),
+        Binding("c", "context", "Context"),
+        Binding("f", "files", "Files"),
+        Binding("o", "focus_briefs", "Focus"),
+    ]
+
+    def __init__(self, conversation_id: int, message_id: int | None = None) -> None:
+        super().__init__()
+        self.conversation_id: int = conversation_id
+        self._window = reads.MessageWindow((), has_older=False, has_newer=False)
+        self._aim = message_id
+
+    @property
+    def _window_size(self) -> int:
+        return self.room.settings.tui_conversation_window_size
+
+    # --- windows ---
+
+    def load(self) -> None:
+        id_, size, aim = self.conversation_id, self._window_size, self._aim
+        if aim is not None:
+            self._turn(lambda archive: reads.messages_around(archive, id_, aim, size), choose=f"{aim}")
+            self._aim = None
+        elif not self._window.rows:
+            self._turn(lambda archive: reads.newest_messages(archive, id_, size), choose="last")
+        elif not self._window.has_newer:
+            follows = self.rows.is_at_end
+            self._turn(lambda archive: reads.newest_messages(archive, id_, size), choose="last" if follows else None)
+        else:
+            seq = self._window.rows[0].seq
+            self._turn(lambda archive: reads.newer_messages(archive, id_, seq - 1, size), choose=None)
+
+    def _turn(self, read: Callable[[Archive], MessageWindow], choose: str | None) -> None:
+        """Show another window; `choose` is a key, `first`, `last`, `before 7`, or None for the row that was chosen."""
+        archive = self.room.archive
+        self.reading(lambda: read(archive), lambda window: self._show(window, choose))
+
+    def _show(self, window: MessageWindow, choose: str | None) -> None:
+        was, self._window = self._window, window
+        if window.rows and choose is not None and not choose.isdigit():
+            choose = _row_key(window, choose)
+        if window.rows != was.rows or choose is not None:
+            self.rows.fill([(str(row.message_id), self._cells(row)) for row in window.rows], choose)
+        older = "[ older  " if window.has_older else ""
+        newer = "  newer ]" if window.has_newer else ""
+        span = (
+            f"{format_count(window.rows[0].seq)} … {format_count(window.rows[-1].seq)}"
+            if window.rows
+            else "no messages"
+        )
+        self.where(f"ConversationScreen {self.conversation_id}", f"{older}{span}{newer}")
+
+    def _cells(self, row: MessageRow) -> tuple[Text, ...]:
+        tools = f"⚙ {', '.join(row.tools)} " if row.tools else ""
+        return (
+            right_cell(str(row.seq), 5),
+            role_cell(row.role),
+            text_cell(self.lcm.times.short(row.created_at), "dim"),
+            right_cell(row.token_count, 6),
+            text_cell(f"{tools}{row.content}"),
+        )
+
+    def highlighted(self, key: str) -> None:
+        archive, times = self.room.archive, self.lcm.times
+        self.open_detail(lambda: reads.message_detail(archive, int(key), times))
+
+    # --- keys ---
+
+    def action_older(self) -> None:
+        if self._window.has_older:
+            id_, size, seq = self.conversation_id, self._window_size, self._window.rows[0].seq
+            self._turn(lambda archive: reads.older_messages(archive, id_, seq, size), choose=f"before {seq}")
+
+    def action_newer(self) -> None:
+        if self._window.has_newer:
+            id_, size, seq = self.conversation_id, self._window_size, self._window.rows[-1].seq
+            self._turn(lambda archive: reads.newer_messages(archive, id_, seq, size), choose="first")
+
+    def action_top(self) -> None:
+        """The first row; from there, the first message."""
+        id_, size = self.conversation_id, self._window_size
+        if self.rows.cursor_row == 0 and self._window.has_older:
+            self._turn(lambda archive: reads.oldest_messages(archive, id_, size), choose="first")
+        else:
+            self.rows.choose(0)
+
+    def action_bottom(self) -> None:
+        """The last row; from there, the last message."""
+        id_, size = self.conversation_id, self._window_size
+        if self.rows.is_at_end and self._window.has_newer:
+            self._turn(lambda archive: reads.newest_messages(archive, id_, size), choose="last")
+        else:
+            self.rows.choose(-1)
+
+    def action_summaries(self) -> None:
+        from lossless.tui.screens.summaries import SummariesScreen
+
+        self.app.push_screen(SummariesScreen(self.conversation_id))
+
+    def action_context(self) -> None:
+        from lossless.tui.screens.context import ContextScreen
+
+        self.app.push_screen(ContextScreen(self.conversation_id))
+
+    def action_files(self) -> None:
+        from lossless.tui.screens.files import LargeFilesScreen
+
+        self.app.push_screen(LargeFilesScreen(self.conversation_id))
+
+    def action_focus_briefs(self) -> None:
+        from lossless.tui.screens.context import FocusScreen
+
+        self.app.push_screen(FocusScreen(self.conversation_id))
+
+
+def _row_key(window: MessageWindow, place: str) -> str:
+    """The row that is meant by `first`, `last` or `before 7`."""
+    if place == "first":
+        return str(window.rows[0].message_id)
+    seq = 2**62 if place == "last" else int(place.removeprefix("before "))
+    earlier = [row for row in window.rows if row.seq < seq]
+    return str((earlier or window.rows)[-1].message_id)

@@ -1,0 +1,137 @@
+"""Text for the terminal interface: control characters made visible, long texts clipped, numbers, sizes and times
+formatted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+#: The most characters of one text that are drawn at once, and of one line in a list.
+MAX_CHARS = 20_000
+LINE_CHARS = 300
+
+_MARKS = (*range(0x200E, 0x2010), 0x061C, *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xFEFF, 0x200B, 0x2060)
+_VISIBLE: dict[int, str] = (
+    {code: chr(0x2400 + code) for code in range(32)}
+    | {0x09: "    ", 0x0A: "\n", 0x7F: "␡", 0x2028: "\n", 0x2029: "\n"}
+    | dict.fromkeys([*range(0x80, 0xA0), *_MARKS, *range(0xD800, 0xE000)], "\ufffd")
+)
+
+#: Yellow cannot be read on a light ground; this can, on both.
+NOTICE = "dark_orange3"
+ROLES = {"user": "cyan", "assistant": "green", "tool": NOTICE, "system": "magenta"}
+
+
+def make_visible(text: str) -> str:
+    """The text with everything that would steer a terminal made visible; line breaks stay.
+
+    >>> make_visible("a\\x1b[31mb\\u202ec")
+    'a␛[31mb\ufffdc'
+    """
+    return text.replace("\r\n", "\n").translate(_VISIBLE)
+
+
+def one_line(text: str, most: int = LINE_CHARS) -> str:
+    """The beginning of a text on one line.
+
+    >>> one_line("a\\n  b", 10), one_line("abcdef", 4)
+    ('a b', 'abc…')
+    """
+    words = make_visible(" ".join(text[: 4 * most].split()))
+    return words if len(words) <= most else words[: most - 1] + "…"
+
+
+def shorten_middle(name: str, most: int) -> str:
+    """A name without its middle where it is too long.
+
+    >>> shorten_middle("abcdefgh", 5), shorten_middle("abc", 5)
+    ('ab…gh', 'abc')
+    """
+    keep = (most - 1) // 2
+    return name if len(name) <= most else f"{name[:keep]}…{name[-(most - 1 - keep) :]}"
+
+
+def clip_text(text: str, most: int = MAX_CHARS) -> str:
+    """As much of a text as is drawn at once, and how much that leaves out."""
+    if len(text) <= most:
+        return make_visible(text)
+    return f"{make_visible(text[:most])}\n\n… {format_count(len(text) - most)} more characters"
+
+
+def split_text(text: str, most: int = MAX_CHARS) -> list[str]:
+    """A text in pieces that can be drawn at once; one piece, if only an empty one.
+
+    >>> split_text("abcde", 2)
+    ['ab', 'cd', 'e']
+    """
+    return [make_visible(text[at : at + most]) for at in range(0, max(1, len(text)), most)]
+
+
+def text_cell(text: str, style: str = "") -> Text:
+    """A text for a table or a tree; brackets in it are brackets."""
+    return Text(one_line(text), style, no_wrap=True, end="")
+
+
+def role_cell(name: str) -> Text:
+    """A role in its colour."""
+    return text_cell(name, ROLES.get(name, ""))
+
+
+def format_count(value: int) -> str:
+    """A number that is easy to read."""
+    return f"{value:,}"
+
+
+def right_cell(value: int | str, width: int) -> Text:
+    """A number at the right edge of a column."""
+    return Text((format_count(value) if isinstance(value, int) else value).rjust(width), end="")
+
+
+def share_bar(share: float, width: int, style: str = "cyan") -> Text:
+    """A bar that is full at 1; what is there is never invisible.
+
+    >>> share_bar(0.5, 4).plain, share_bar(0.001, 4).plain
+    ('██░░', '█░░░')
+    """
+    full = min(width, max(1 if share > 0 else 0, round(width * share)))
+    return Text.assemble(("█" * full, style), ("░" * (width - full), "dim"), end="")
+
+
+def plural(count: int, noun: str, nouns: str = "") -> str:
+    """`1 message`, `2 messages`."""
+    return f"{format_count(count)} {noun if count == 1 else nouns or f'{noun}s'}"
+
+
+def format_bytes(count: int | None) -> str:
+    """A number of bytes that is easy to read.
+
+    >>> format_bytes(1_536), format_bytes(12)
+    ('1.5 kB', '12 B')
+    """
+    if count is None:
+        return "–"
+    if count < 1024:
+        return f"{count} B"
+    power = next((power for power in (1, 2) if count < 1000 * 1024**power), 3)
+    return f"{count / 1024**power:.1f} {('kB', 'MB', 'GB')[power - 1]}"
+
+
+class LocalTimes:
+    """Times in a person's zone."""
+
+    def __init__(self, zone: str | None) -> None:
+        self._zone = ZoneInfo(zone) if zone else None
+
+    def minute(self, moment: datetime | None) -> str:
+        """A time to the minute."""
+        return "–" if moment is None else f"{moment.astimezone(self._zone):%Y-%m-%d %H:%M}"
+
+    def short(self, moment: datetime | None) -> str:
+        """A time without its year."""
+        return "–" if moment is None else f"{moment.astimezone(self._zone):%m-%d %H:%M}"

@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lossless.context.render import newest_user
+from lossless.context.repair import OPENING_MESSAGE, MessageProblem, MessageRepair, find_problems, make_valid
+from lossless.model.messages import Message, ModelIdentity, Opaque, Reasoning, Text, ToolCall, ToolResult
+from tests.context.payloads import PROVIDERS, complaints
+from tests.context.streams import IDENTITY, assistant, broken_streams, results, tool, user
+
+
+@given(broken_streams(), st.sampled_from(PROVIDERS))
+@settings(max_examples=400, deadline=None)
+def test_a_strict_provider_has_nothing_to_say(messages: tuple[Message, ...], provider: str) -> None:
+    valid = make_valid(messages, provider).messages
+    assert complaints(valid, provider) == []
+    assert find_problems(valid, provider) == []
+
+
+@given(broken_streams(), st.sampled_from([*PROVIDERS, "openclaw"]), st.sampled_from([None, IDENTITY]))
+@settings(max_examples=200, deadline=None)
+def test_making_valid_twice_changes_nothing(
+    messages: tuple[Message, ...], provider: str, model: ModelIdentity | None
+) -> None:
+    once = make_valid(messages, provider, model=model)
+    again = make_valid(once.messages, provider, model=model)
+    assert (again.messages is once.messages, again.repairs) == (True, ())
+    assert (once.messages is messages) == (once.repairs == ())
+
+
+@given(broken_streams(), st.sampled_from(PROVIDERS))
+@settings(max_examples=200, deadline=None)
+def test_no_word_of_the_newest_turn_is_lost(messages: tuple[Message, ...], provider: str) -> None:
+    at = newest_user(messages)
+    valid = make_valid(messages, provider, allow_trailing_assistant=True).messages
+    if at is None:
+        return
+    wanted = [p.text for m in messages[at:] for p in m.parts or (Text(m.content),) if isinstance(p, Text)]
+    said = [p.text for m in valid for p in m.parts or (Text(m.content),) if isinstance(p, Text)]
+    for text in filter(str.strip, wanted):
+        assert text in said
+    if not messages[at].tool_results and all(part.text.strip() for part in _texts(messages[at])):
+        assert any(message is messages[at] for message in valid)
+
+
+def _texts(message: Message) -> list[Text]:
+    return [part for part in message.parts if isinstance(part, Text)]
+
+
+@given(broken_streams(), st.sampled_from(PROVIDERS))
+@settings(max_examples=200, deadline=None)
+def test_what_was_sent_is_repaired_the_same_way_when_the_talk_goes_on(
+    messages: tuple[Message, ...], provider: str
+) -> None:
+    """A turn that is complete and answered stays byte for byte where it was."""
+    sent = make_valid((*messages, user("now")), provider).messages
+    later = make_valid((*sent, assistant(Text("done")), user("next")), provider).messages
+    assert later[: len(sent)] == sent
+
+
+PROBLEMS: dict[str, tuple[str, tuple[Message, ...], list[MessageProblem]]] = {
+    "a good talk": ("anthropic", (user("q"), assistant(Text("a"), "c1"), tool("c1")), []),
+    "a call without result": (
+        "openai-chat",
+        (user("q"), assistant("c1"), user("x")),
+        [MessageProblem("unanswered-call", 1, "c1")],
+    ),
+    "a result without call": ("openai-chat", (user("q"), tool("c1")), [MessageProblem("orphan-result", 1)]),
+    "two results": (
+        "openai-chat",
+        (user("q"), assistant("c1"), tool("c1"), tool("c1")),
+        [MessageProblem("duplicate-result", 3)],
+    ),
+    "an id twice": (
+        "openai-chat",
+        (user("q"), assistant("c1"), tool("c1"), assistant("c1"), tool("c1")),
+        [MessageProblem("duplicate-call", 3, "t")],
+    ),
+    "a call without id": (
+        "openai-chat",
+        (user("q"), assistant(ToolCall(None, "t", {})), tool(None)),
+        [MessageProblem("call-without-id", 1, "t")],
+    ),
+    "words between results": (
+        "anthropic",
+        (user("q"), assistant("c1", "c2"), results("c1", text="and"), results("c2")),
+        [MessageProblem("unanswered-call", 1, "c2"), MessageProblem("orphan-result", 3)],
+    ),
+    "words before results": (
+        "anthropic",
+        (user("q"), assistant("c1"), Message("user", "w", (Text("w"), ToolResult("c1", "t", "r")), "anthropic")),
+        [MessageProblem("results-not-first", 2)],
+    ),
+    "empty": (
+        "openai-chat",
+        (user("q"), Message("assistant", ""), user("x")),
+        [MessageProblem("empty-content", 1, "assistant")],
+    ),
+    "a blank block": (
+        "openai-chat",
+        (user("q"), assistant(Text("a"), Text(" ")), user("x")),
+        [MessageProblem("blank-text", 1)],
+    ),
+    "only thinking": (
+        "anthropic",
+        (user("q"), assistant(Reasoning("hm", "sig"), format="anthropic"), user("x")),
+        [MessageProblem("thinking-only", 1)],
+    ),
+    "thinking of another format": (
+        "anthropic",
+        (user("q"), assistant(Reasoning("hm", "sig"), Text("a")), user("x")),
+        [MessageProblem("foreign-block", 1)],
+    ),
+    "a block of another format": (
+        "openai-chat",
+        (user("q"), assistant(Opaque({"type": "x"}), Text("a")), user("x")),
+        [MessageProblem("foreign-block", 1)],
+    ),
+    "no user": ("openai-chat", (Message("system", "s"),), [MessageProblem("no-user")]),
+    "an assistant first": (
+        "anthropic",
+        (assistant(Text("a")), user("x")),
+        [MessageProblem("first-not-user", 0, "assistant")],
+    ),
+    "system inside": (
+        "anthropic",
+        (Message("system", "s"), user("q"), Message("system", "t"), user("x")),
+        [MessageProblem("system-inside", 2)],
+    ),
+    "prefill": ("openai-chat", (user("q"), assistant(Text("a"))), [MessageProblem("trailing-assistant", 1)]),
+}
+
+
+@pytest.mark.parametrize(("provider", "messages", "wanted"), PROBLEMS.values(), ids=PROBLEMS)
+def test_problems(provider: str, messages: tuple[Message, ...], wanted: list[MessageProblem]) -> None:
+    assert find_problems(messages, provider) == wanted
+
+
+def test_prefill_is_kept_when_the_prompt_comes_separately() -> None:
+    messages = (user("q"), assistant(Text("a")))
+    assert find_problems(messages, "anthropic", allow_trailing_assistant=True) == []
+    assert make_valid(messages, "anthropic", allow_trailing_assistant=True).messages is messages
+    assert make_valid(messages, "anthropic").messages == messages[:1]
+
+
+def test_signatures_go_only_to_the_model_that_made_them() -> None:
+    signed = assistant(Reasoning("hm", "sig"), Text("a"), format="anthropic", identity=IDENTITY)
+    messages = (user("q"), signed, user("x"))
+    other = ModelIdentity("anthropic", "messages", "claude-y")
+    assert make_valid(messages, "anthropic", model=IDENTITY).messages is messages
+    assert make_valid(messages, "anthropic", model=other).messages[1].parts == (Text("a"),)
+    assert make_valid(messages, "openai-chat", model=IDENTITY).messages[1].parts == (Text("a"),)
+
+
+def test_thinking_that_nobody_signed_is_not_sent_where_it_must_be_signed() -> None:
+    messages = (user("q"), assistant(Reasoning("hm"), Text("a"), format="anthropic"), user("x"))
+    assert make_valid(messages, "anthropic").messages[1].parts == (Text("a"),)
+
+
+def test_a_host_loses_only_signatures_without_a_known_model() -> None:
+    known = assistant(Reasoning("hm", "sig"), Text("a"), identity=IDENTITY)
+    unknown = assistant(Reasoning("hm", "sig"), Text("a"))
+    valid = make_valid((user("q"), known, user("x"), unknown, user("y")), "openclaw").messages
+    assert (valid[1] is known, valid[3].parts) == (True, (Reasoning("hm"), Text("a")))
+
+
+def test_thinking_as_an_item_of_its_own_stays_with_what_it_led_to() -> None:
+    thinking = assistant(Reasoning("hm", "enc"), format="openai-responses")
+    call = assistant("c1", format="openai-responses")
+    messages = (user("q"), thinking, call, tool("c1", format="openai-responses"))
+    assert make_valid(messages, "openai-responses").messages is messages
+    assert make_valid((user("q"), thinking, user("x")), "openai-responses").messages == (user("q"), user("x"))
+
+
+def test_a_talk_that_no_user_opens_is_opened() -> None:
+    valid = make_valid((Message("system", "s"), assistant(Text("a")), user("x")), "anthropic")
+    assert [m.role for m in valid.messages] == ["system", "user", "assistant", "user"]
+    assert (valid.messages[1], valid.repairs) == (OPENING_MESSAGE, (MessageRepair("opening"),))
+    assert make_valid((), "openai-chat").messages == (OPENING_MESSAGE,)
+
+
+def test_system_messages_inside_the_talk_are_said_by_the_user_where_system_stands_apart() -> None:
+    messages = (user("q"), Message("system", "be brief"), user("x"))
+    assert [m.role for m in make_valid(messages, "anthropic").messages] == ["user", "user", "user"]
+    assert make_valid(messages, "openai-chat").messages is messages
+
+
+def test_the_repairs_say_what_was_done() -> None:
+    messages = (
+        user("q"),
+        assistant("c1"),
+        tool("zz"),
+        Message("assistant", " "),
+        assistant("c2"),
+        user("mid"),
+        tool("c2"),
+        assistant(Text("trailing")),
+    )
+    assert make_valid(messages, "openai-chat").repairs == (
+        MessageRepair("result removed"),
+        MessageRepair("missing result noted"),
+        MessageRepair("empty content"),
+        MessageRepair("trailing assistant"),
+    )
+    moved = (user("q"), assistant("c1"), user("mid"), tool("c1"))
+    assert make_valid(moved, "openai-chat").repairs == (MessageRepair("results moved to their calls"),)
+
+
+def test_a_call_whose_result_was_evicted_leaves_no_false_note() -> None:
+    messages = (user("q"), assistant(Text("a"), "c1"), user("x"))
+    valid = make_valid(messages, "openai-chat", tail_start=2)
+    assert (valid.messages[1].parts, valid.repairs) == ((Text("a"),), (MessageRepair("unanswered"),))

@@ -1,0 +1,108 @@
+"""Killed while pruning, forgetting, restoring or rotating: what is left holds, and the work can be done again."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import lossless
+from lossless.maintenance import backup
+from lossless.maintenance.forget import prove_absence
+from lossless.maintenance.prune import PruneFilter, parse_age
+from tests.faults import dump
+from tests.maintenance.keeping import NOW, dumped, fill, open_engine, parsed, problems, transcript
+
+ROOT = Path(__file__).parents[2]
+SESSION = lossless.Session(key="agent:main:main", id="run-1")
+
+
+def killed(*arguments: object) -> bool:
+    """Run the child; whether it died on the way."""
+    command = [sys.executable, "-m", "tests.maintenance.keeper", *map(str, arguments)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode in (0, -signal.SIGKILL), done.stderr
+    return done.returncode != 0
+
+
+@pytest.mark.parametrize("number", [9, 33, 60])
+def test_killed_while_pruning(path: Path, number: int) -> None:
+    with open_engine(path) as engine:
+        for n in range(6):
+            fill(engine, n)
+        work = engine.admin.prune_plan(PruneFilter(older_than=parse_age("30d")))
+        whole = {item.held.id: item.held.messages for item in work.chosen}
+        kept = engine.archive.care.counts().messages - sum(whole.values())
+    assert killed("prune", path, number)
+    with open_engine(path) as engine:
+        assert problems(engine) == []
+        left = {
+            item.held.id: item.held.messages for item in engine.admin.prune_plan(PruneFilter(patterns=("**",))).chosen
+        }
+        assert {id_: left[id_] for id_ in left if id_ in whole} == {id_: whole[id_] for id_ in left if id_ in whole}
+        engine.admin.prune(engine.admin.prune_plan(PruneFilter(older_than=parse_age("30d"))), backup=False)
+        assert engine.archive.care.counts().messages == kept
+        assert problems(engine) == []
+
+
+@pytest.mark.parametrize("share", [0.1, 0.6, 0.99, 1])
+def test_killed_while_forgetting(path: Path, share: float) -> None:
+    phrase = "log line of the harbour"
+    with open_engine(path) as engine:
+        fill(engine, 1, closed=False)
+        old = dump(path)
+    assert killed("forget", path, phrase, share)
+    with open_engine(path) as engine:
+        is_new = not any(phrase in str(row) for table in dump(path).values() for row in table)
+        assert is_new == (share == 1)
+        assert is_new or dump(path) == old
+        assert all("a forgetting was stopped" in problem for problem in problems(engine))
+        assert engine.admin.forget([phrase]).left == ()
+        assert prove_absence(str(path), engine.vault, [phrase]).traces == ()
+        assert problems(engine) == []
+
+
+@pytest.mark.parametrize("number", [1, 20])
+def test_killed_while_restoring(path: Path, number: int) -> None:
+    with open_engine(path) as engine:
+        fill(engine, 0)
+        made = engine.backup()
+        fill(engine, 1)
+        before = engine.archive.care.counts()
+    assert killed("restore", path, made.path, number)
+    with open_engine(path) as engine:
+        assert engine.archive.care.counts() == before, "the archive is what it was"
+        assert problems(engine) == []
+    backup.restore_backup(made.path, str(path), lambda _: [], NOW)
+    with open_engine(path) as engine:
+        assert engine.archive.care.counts().messages < before.messages
+        assert problems(engine) == []
+
+
+def test_killed_while_rotating(path: Path, tmp_path: Path) -> None:
+    file = tmp_path / "run-1.jsonl"
+    whole = dumped(transcript(16))
+    file.write_bytes(whole)
+    with open_engine(path) as engine:
+        engine.bootstrap(SESSION, file)
+        stored = engine.archive.care.counts().messages
+    outcomes = set()
+    number = 1
+    while killed("rotate", path, file, number):
+        data = file.read_bytes()
+        outcomes.add("old" if data == whole else "new")
+        assert data == whole or len(parsed(data)) == 6, "the old transcript or the new one"
+        with open_engine(path) as engine:
+            assert problems(engine) == []
+            assert engine.archive.care.counts().messages == stored
+        file.write_bytes(whole)
+        number += 5
+    assert number > 12
+    assert outcomes == {"old", "new"}
+    with open_engine(path) as engine:
+        engine.bootstrap(SESSION, file)
+        assert engine.archive.care.counts().messages == stored
+        assert problems(engine) == []

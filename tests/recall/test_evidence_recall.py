@@ -1,0 +1,183 @@
+"""Recall: one question, the evidence that answers it, within its tokens, the same every time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import lossless
+from lossless.model.messages import sender_name
+from lossless.model.summaries import NewSummary
+from lossless.model.tokens import estimate_tokens
+from lossless.recall.evidence import mentioned_days, recall
+from lossless.recall.results import find_references
+from lossless.recall.scope import whole_archive
+from lossless.testing import PLANTED, openai_chat, sample_conversation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lossless.recall.evidence import RecallResult
+
+#: A Wednesday.
+NOW = datetime(2026, 4, 1, 12, tzinfo=UTC)
+TALK = lossless.Session(key="agent:main:talk")
+OTHER = lossless.Session(key="agent:main:other")
+DAYS = {
+    2: ["Anna: I adopted a puppy yesterday!", "Ben: What is its name?", "Anna: We call it Biscuit."],
+    9: ["Ben: The dentist moved my appointment.", "Anna: Oh no. To when?", "Ben: The 14th of May at 9:30."],
+    27: [
+        "Anna: The boiler is broken again.",
+        "Ben: Call Mr. Okafor, he fixed it two weeks ago.",
+        "Anna: He comes at 8.",
+    ],
+}
+
+
+def said_on(day: int) -> datetime:
+    return datetime(2026, 3, day, 10, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[lossless.Engine]:
+    with lossless.open(":memory:", background=False, clock=lambda: NOW) as engine:
+        for day, texts in DAYS.items():
+            engine.append(
+                TALK,
+                [
+                    lossless.Incoming({"role": "user", "content": text}, created_at=said_on(day) + timedelta(minutes=n))
+                    for n, text in enumerate(texts)
+                ],
+            )
+        engine.append(OTHER, [{"role": "user", "content": "Our puppy is called Otto."}])
+        sources = engine.archive.context.items(1)[0:3]
+        with engine.archive.writing():
+            summary = NewSummary("sum_00112233aabbccdd", 0, "Anna has a puppy.", 5, "m")
+            engine.archive.summaries.insert(1, sources, summary, NOW)
+            engine.archive.context.replace(1, sources, summary.id, NOW)
+        yield engine
+
+
+def test_the_answer_stands_beside_the_words_of_the_question(engine: lossless.Engine) -> None:
+    found = engine.recall("What is the name of the puppy that Anna adopted?", session=TALK)
+    assert [item.id for item in found.evidence][:3] in ([1, 2, 3], [2, 1, 3])
+    assert "Biscuit" in str(found)
+    assert "Otto" not in str(found)
+    assert "Otto" in str(engine.recall("What is the name of the puppy?"))
+
+
+def test_evidence_is_cited_dated_and_below_its_summary(engine: lossless.Engine) -> None:
+    text = str(engine.recall("Who adopted a puppy?", conversation_id=1))
+    lines = text.splitlines()
+    assert "[2026-03-02, sum_00112233aabbccdd]" in lines
+    assert "msg#1 user: Anna: I adopted a puppy yesterday! [yesterday = 2026-03-01]" in lines
+    assert {reference.id for _, _, reference in find_references(text)} >= {"msg#1", "msg#2", "sum_00112233aabbccdd"}
+
+
+def test_every_item_says_where_it_is_from(engine: lossless.Engine) -> None:
+    first = engine.recall("When is the dentist?", session=TALK).evidence[0]
+    assert (first.id, first.conversation_id, first.seq, first.role, first.reference) == (4, 1, 4, "user", "msg#4")
+    assert first.created_at == said_on(9)
+    assert first.score > 0
+    assert first.summary_id is None
+
+
+def test_times_in_the_question_are_relative_to_now(engine: lossless.Engine) -> None:
+    found = engine.recall("What did Anna say last Friday?", session=TALK)
+    assert found.evidence[0].created_at.date() == said_on(27).date()
+    assert '"last Friday" was read as 2026-03-27' in str(found)
+
+
+def test_times_in_evidence_are_relative_to_its_day(engine: lossless.Engine) -> None:
+    found = str(engine.recall("Who fixed the boiler?", session=TALK))
+    assert "[two weeks ago = 2026-03-10..2026-03-16]" in found
+
+
+@pytest.mark.parametrize(
+    ("text", "days"),
+    [
+        ("we met yesterday", "yesterday = 2026-04-01"),
+        ("last week was hard", "last week = 2026-03-23..2026-03-29"),
+        ("last month", "last month = 2026-03-01..2026-03-31"),
+        ("gestern war es kalt", "gestern = 2026-04-01"),
+        ("see you on Friday", ""),
+        ("in 2024", ""),
+        ("on 2026-01-05", ""),
+        ("at last", ""),
+        ("", ""),
+    ],
+)
+def test_what_a_day_meant(text: str, days: str) -> None:
+    assert mentioned_days(text, datetime(2026, 4, 2, 8, tzinfo=UTC)) == days
+
+
+def test_days_are_those_of_the_time_zone(engine: lossless.Engine) -> None:
+    late = datetime(2026, 3, 2, 9, tzinfo=ZoneInfo("Pacific/Kiritimati"))
+    found = recall(engine.archive, whole_archive(), "puppy adopted", 2000, NOW.astimezone(late.tzinfo))
+    assert "[2026-03-03, conversation 1" in str(found)
+
+
+def test_nothing_to_be_found(engine: lossless.Engine) -> None:
+    for question in ("zebra crossings?", "", "???", "\0"):
+        found = engine.recall(question, session=TALK)
+        assert not found.evidence
+        assert "Nothing in scope" in str(found)
+    nobody = engine.recall("puppy", session=lossless.Session(key="nobody"))
+    assert not nobody.evidence
+
+
+def test_letters_will_do(engine: lossless.Engine) -> None:
+    assert engine.recall("kafo", session=TALK).evidence[0].id == 8
+
+
+def test_long_messages_are_quoted_in_pieces() -> None:
+    hay = " ".join(f"line {n} of the log says nothing at all." for n in range(400))
+    with lossless.open(":memory:", background=False, clock=lambda: NOW) as engine:
+        engine.append(
+            TALK, [{"role": "assistant", "content": f"{hay} The needle lies in drawer 7. {hay}"} for _ in range(30)]
+        )
+        found = engine.recall("Where does the needle lie?", session=TALK)
+        assert len(found.evidence) >= 15
+        assert all("needle lies in drawer 7" in item.text for item in found.evidence)
+        assert all(item.text.startswith("…") and item.text.endswith("…") for item in found.evidence)
+        assert 1500 < estimate_tokens(str(found)) <= 2000
+
+
+def test_the_sender_is_named() -> None:
+    assert sender_name('{"name": "Aiko", "id": 7}') == "Aiko"
+    assert sender_name('{"username": "emeka\\nlines"}') == "emeka lines"
+    assert sender_name('{"senderId": "7", "senderName": "Ada"}') == "Ada"
+    assert sender_name("Priya") == "Priya"
+    assert sender_name(None) == sender_name("") == sender_name("{}") == ""
+
+
+@pytest.fixture(scope="module")
+def ferry() -> Iterator[lossless.Engine]:
+    with lossless.open(":memory:", background=False, clock=lambda: NOW) as engine:
+        chat: list[Any] = list(openai_chat(sample_conversation(400)))
+        engine.append(TALK, chat)
+        yield engine
+
+
+def test_planted_facts_are_recalled(ferry: lossless.Engine) -> None:
+    missed = [fact for fact in PLANTED if fact.answer.casefold() not in str(ferry.recall(fact.question)).casefold()]
+    assert not missed
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    question=st.text(max_size=40) | st.sampled_from([fact.question for fact in PLANTED]), tokens=st.integers(0, 3000)
+)
+def test_any_question_within_any_room(ferry: lossless.Engine, question: str, tokens: int) -> None:
+    found: RecallResult = ferry.recall(question, max_tokens=tokens)
+    assert estimate_tokens(str(found)) <= tokens
+    assert str(found) == str(ferry.recall(question, max_tokens=tokens))
+    assert len({item.id for item in found.evidence}) == len(found.evidence)
+    for item in found.evidence:
+        stored = " ".join(ferry.archive.search.texts.messages([item.id])[0].indexed.split())
+        assert item.text.strip("…").strip() in stored
