@@ -71,6 +71,8 @@ docs: $(VENV)/.full ## write the generated pages anew
 	$(RUN)/python -m lossless.settings.page docs/reference/settings.md
 	$(RUN)/python -m lossless.cli.reference docs/reference/cli.md
 	$(RUN)/python -m lossless.recall.tools docs/reference/tools.md
+	$(RUN)/python scripts/library_page.py docs/reference/library.md
+	$(RUN)/python scripts/draw_layers.py docs/images/layers.svg
 
 clean: ## remove the environment and everything that was made
 	rm -rf $(VENV) .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build bench/results

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 import tomllib
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,6 +47,14 @@ FRONT_DOOR = "__init__"
 MAX_FILE_LINES = 800
 MAX_FUNCTION_LINES = 60
 MAX_BROAD_EXCEPTS = 6
+MAX_FILES = {"cli": 30, "hosts": 24, "formats": 20, "ingest/transcripts": 20}
+MAX_ALL_FILES = 300
+#: Names that were made up here once; the glossary in CONTRIBUTING has the words to use.
+INVENTED = frozenset(
+    ("room", "desk", "crew", "beside", "whose", "told", "heard", "apart", "standing", "rooting", "elsewhere", "looks")
+    + ("what_of_ours", "said", "paid", "situation", "squeeze", "logbook", "means", "keeping", "aged", "pictures")
+    + ("exchange", "revising", "recognise", "assembly", "owe", "pay")
+)
 DRIVERS = frozenset({"apsw", "sqlite3", "psycopg", "aiosqlite", "sqlalchemy"})
 UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|X" + r"XX|NotImplemented" + r"Error)\b")
 SQL = re.compile(
@@ -210,6 +221,36 @@ def too_many_broad_excepts(folder: Path) -> list[str]:
     return found if len(found) > MAX_BROAD_EXCEPTS else []
 
 
+def crowded_packages(root: Path) -> Iterator[str]:
+    """Packages with more files than one can hold in mind; one a host, format or kind of transcript is fine."""
+    counts = Counter(path.parent for path in python_files(root))
+    for folder, count in sorted(counts.items()):
+        name = str(folder.relative_to(root))
+        if count > MAX_FILES.get(name, 14):
+            yield f"{folder}: {count} files, more than {MAX_FILES.get(name, 14)}"
+
+
+def classes_defined_twice(root: Path) -> Iterator[str]:
+    places: dict[str, list[Path]] = {}
+    for path in python_files(root):
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(path)
+    for name, paths in sorted(places.items()):
+        if len(paths) > 1:
+            yield f"{name} is defined in {', '.join(map(str, paths))}"
+
+
+def invented_words(root: Path) -> Iterator[str]:
+    """Modules, classes and functions with names that nobody would search for."""
+    for path in python_files(root):
+        if path.stem in INVENTED:
+            yield f"{path}: {path.stem}"
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name.lstrip("_").lower() in INVENTED:
+                yield f"{path}:{node.lineno}: {node.name}"
+
+
 # --- the rules hold ------------------------------------------------------------------------------------------
 
 
@@ -227,6 +268,17 @@ def test_the_map_is_drawn_as_it_is() -> None:
     drawn = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("## The layers")[1].split("```")[1]
     layers = [re.split(r" {3,}", line)[0].split() for line in drawn.strip().splitlines()]
     assert layers == [list(packages) for packages in reversed(LAYERS)]
+
+
+@pytest.mark.parametrize("rule", [crowded_packages, classes_defined_twice, invented_words])
+def test_the_source_is_easy_to_find_ones_way_in(rule: Callable[[Path], Iterator[str]]) -> None:
+    none(rule(PACKAGE))
+    assert len(python_files(PACKAGE)) <= MAX_ALL_FILES
+
+
+def test_the_picture_of_the_layers_is_fresh() -> None:
+    command = [sys.executable, "scripts/draw_layers.py", "docs/images/layers.svg", "--check"]
+    assert subprocess.run(command, cwd=ROOT, check=False).returncode == 0, "run `make docs`"
 
 
 def test_sql_lives_in_the_store() -> None:
@@ -351,6 +403,22 @@ def test_words_that_are_no_sql_pass(tmp_path: Path) -> None:
 )
 def test_a_bad_habit_is_found(tmp_path: Path, rule: Callable[[Path], Iterator[str]], text: str) -> None:
     assert list(rule(tree(tmp_path, engine=text)))
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        (classes_defined_twice, "class Hit: ...\n\n\nclass Hit: ..."),
+        (invented_words, "class Desk: ..."),
+        (invented_words, "def _said() -> None: ..."),
+    ],
+)
+def test_a_name_that_misleads_is_found(tmp_path: Path, rule: Callable[[Path], Iterator[str]], text: str) -> None:
+    assert list(rule(tree(tmp_path, store__rows=text)))
+
+
+def test_a_crowded_package_is_found(tmp_path: Path) -> None:
+    assert list(crowded_packages(tree(tmp_path, **{f"store__part{n}": "" for n in range(15)})))
 
 
 def test_a_handler_that_raises_again_is_no_broad_except(tmp_path: Path) -> None:

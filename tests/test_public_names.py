@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import subprocess
 import sys
 import tomllib
@@ -94,3 +95,41 @@ def test_one_version_everywhere() -> None:
 def test_the_command_is_called_lcm() -> None:
     (command,) = entry_points(group="console_scripts", name="lcm")
     assert callable(command.load())
+
+
+# --- every type that a call takes or returns is public ---------------------------------------------------------------
+
+
+def types_in(kind: type) -> dict[str, str]:
+    """Our own types in the signatures of a class's public methods, and the modules that they come from."""
+    tree = ast.parse(Path(inspect.getfile(kind)).read_text(encoding="utf-8"))
+    places = {node.name: kind.__module__ for node in tree.body if isinstance(node, ast.ClassDef)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("lossless"):
+            places.update((alias.asname or alias.name, node.module or "") for alias in node.names)
+    found = {}
+    for name, member in vars(kind).items():
+        if inspect.isfunction(member) and not name.startswith("_"):
+            for annotation in inspect.get_annotations(member).values():
+                found.update({word: places[word] for word in re.findall(r"\w+", str(annotation)) if word in places})
+    return found
+
+
+def test_types_of_public_calls_are_public() -> None:
+    with lossless.open(":memory:", lossless.Settings()) as engine:
+        kinds = [lossless.Engine] + [type(value) for value in vars(engine).values() if is_group(value)]
+    missing = {f"{name} of {place}" for kind in kinds for name, place in types_in(kind).items()
+               if name not in lossless.__all__}  # fmt: skip
+    assert missing == set()
+
+
+def is_group(value: object) -> bool:
+    module = type(value).__module__
+    return module.startswith(("lossless.maintenance", "lossless.transfer")) and type(value).__name__ != "EngineParts"
+
+
+def test_every_error_is_public() -> None:
+    from lossless import errors
+
+    raised = [name for name, value in vars(errors).items() if inspect.isclass(value) and issubclass(value, Exception)]
+    assert set(raised) <= set(lossless.__all__)

@@ -26,7 +26,7 @@ from lossless.maintenance.surgery.group import Surgery
 from lossless.maintenance.transcripts import HostTranscripts
 from lossless.maintenance.verify import Verification, verify_archive
 from lossless.model.conversations import Conversation, SessionRef, as_session
-from lossless.model.messages import ModelIdentity
+from lossless.model.messages import MessageLike, ModelIdentity
 from lossless.recall.delegate import ReaderModel
 from lossless.settings import Settings
 from lossless.settings.load import load
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from lossless.maintenance.rotate import RotateReport
     from lossless.maintenance.surgery.common import OperationReport
     from lossless.model.conversations import Session
-    from lossless.model.messages import Incoming, JsonObject, Message
     from lossless.recall.calls import ToolCallResult
     from lossless.recall.describe import Description
     from lossless.recall.evidence import RecallResult
@@ -114,7 +113,7 @@ class Engine:
     def append(
         self,
         session: Session | str,
-        messages: Iterable[Message | Incoming | JsonObject],
+        messages: Iterable[MessageLike],
         *,
         key: str | None = None,
     ) -> AppendReport:
@@ -132,7 +131,7 @@ class Engine:
     def sync(
         self,
         session: Session | str,
-        window: Iterable[Message | Incoming | JsonObject],
+        window: Iterable[MessageLike],
         *,
         key: str | None = None,
         whole: bool = False,
@@ -160,7 +159,7 @@ class Engine:
     def bootstrap(
         self,
         session: Session | str,
-        transcript: str | os.PathLike[str] | Transcript | Iterable[Incoming | Message | JsonObject],
+        transcript: str | os.PathLike[str] | Transcript | Iterable[MessageLike],
         *,
         kind: str | None = None,
         lane: str | None = None,
@@ -196,8 +195,8 @@ class Engine:
         self,
         session: Session | str,
         *,
-        new_messages: Iterable[Message | Incoming | JsonObject] | None = None,
-        window: Iterable[Message | Incoming | JsonObject] | None = None,
+        new_messages: Iterable[MessageLike] | None = None,
+        window: Iterable[MessageLike] | None = None,
         transcript: str | os.PathLike[str] | None = None,
         budget: int | None = None,
         observed_tokens: int | None = None,

@@ -327,7 +327,7 @@ _LEAST_FOR_NOTICE = 2_000
 class Assembled:
     """A prompt: messages in the host's format, their estimated tokens, and how they were chosen."""
 
-    messages: list[dict[str, Any]]
+    messages: list[Any]
     tokens: int
     receipt: Receipt
     #: What to add to the system prompt: constant bytes.

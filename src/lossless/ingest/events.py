@@ -23,6 +23,7 @@ from lossless.model.messages import (
     Incoming,
     JsonObject,
     Message,
+    MessageLike,
     Opaque,
     Text,
     ToolCall,
@@ -67,7 +68,7 @@ class Skip:
     reason: str
 
 
-def read_events(items: Iterable[Message | Incoming | JsonObject], first: int = 0) -> tuple[list[Event], list[Skip]]:
+def read_events(items: Iterable[MessageLike], first: int = 0) -> tuple[list[Event], list[Skip]]:
     """Decode what a host passed; `first` is the index of the first item in the host's list.
 
     Raises `BadMessage` with the index and the field of the first item that is no message at all.
@@ -135,7 +136,7 @@ def _decode(body: object) -> Message | str:
     return formats.decode(body)
 
 
-MaskableItem: TypeAlias = "Message | Incoming | JsonObject"
+MaskableItem: TypeAlias = "MessageLike"
 OpaqueRecord: TypeAlias = "tuple[str | None, str, JsonObject]"
 
 
@@ -203,7 +204,7 @@ def is_forgotten_whole(archive: Archive, conversation_id: int, message: Message,
     return (digest, EVERYWHERE) in round_.whole or (digest, conversation_id) in round_.whole
 
 
-def _mask_decoded(item: Message | JsonObject, cut: CutText) -> Message | JsonObject:
+def _mask_decoded(item: Message | Mapping[str, object], cut: CutText) -> Message | Mapping[str, object]:
     if isinstance(item, Message):
         return mask_message(item, cut)
     made: JsonObject = cut_json(item, cut)

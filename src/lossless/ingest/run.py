@@ -34,7 +34,7 @@ from lossless.ingest.window import (
     window_prints,
 )
 from lossless.ingest.write import join_leaf, store_messages, write_system_prompts, write_versions
-from lossless.model.messages import Incoming
+from lossless.model.messages import Incoming, MessageLike
 from lossless.model.records import ContextChange, TailRow, WindowMark
 from lossless.store.messages import Appended, NewMessage
 from lossless.store.state import WITH_IDS, WITHOUT_IDS, IngestCounts
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from lossless.ingest.plan import IsCopy
     from lossless.ingest.write import PayloadPolicy
     from lossless.model.conversations import Conversation, Session
-    from lossless.model.messages import JsonObject, Message
+    from lossless.model.messages import Message
     from lossless.store.archive import Archive
 
 #: Why a conversation is closed that another tab of its session stands before.
@@ -176,7 +176,7 @@ class SeenWindow:
 def append(
     archive: Archive,
     session: Session,
-    items: Sequence[Message | Incoming | JsonObject],
+    items: Sequence[MessageLike],
     *,
     key: str | None,
     now: datetime,
@@ -297,7 +297,7 @@ def copy_detector(archive: Archive) -> IsCopy:
 def sync(
     archive: Archive,
     session: Session,
-    items: Sequence[Message | Incoming | JsonObject],
+    items: Sequence[MessageLike],
     *,
     key: str | None,
     now: datetime,
@@ -332,7 +332,7 @@ def _store_window(
     archive: Archive,
     conversation: Conversation,
     seen: SeenWindow,
-    items: Sequence[Message | Incoming | JsonObject],
+    items: Sequence[MessageLike],
     payloads: PayloadPolicy | None,
     now: datetime,
     *,
@@ -360,7 +360,7 @@ def _read_window(
     archive: Archive,
     conversation: Conversation,
     *,
-    items: Sequence[Message | Incoming | JsonObject],
+    items: Sequence[MessageLike],
     timezone: tzinfo | None,
     whole: bool,
 ) -> SeenWindow:
@@ -386,7 +386,7 @@ class _WindowReader:
         self,
         archive: Archive,
         conversation: Conversation,
-        items: Sequence[Message | Incoming | JsonObject],
+        items: Sequence[MessageLike],
         prints: bytes,
         timezone: tzinfo | None,
     ) -> None:

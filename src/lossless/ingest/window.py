@@ -16,7 +16,7 @@ from lossless.ingest import likeness
 from lossless.ingest.match import SURE, overlap
 from lossless.ingest.plan import IngestPlan, KnownRows, StoredRows, plan_append, plan_window, with_own_ids
 from lossless.ingest.synthetic import identify_synthetic, match_referenced_rows
-from lossless.model.messages import GENERATED_ID_PREFIX, Incoming, Message, Reasoning
+from lossless.model.messages import GENERATED_ID_PREFIX, Incoming, Message, MessageLike, Reasoning
 from lossless.model.records import ContextChange
 from lossless.store.context import item_id
 from lossless.store.maintenance.surgery import SurgeryWrites
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from lossless.ingest.events import Event, Skip
     from lossless.model.conversations import Conversation
-    from lossless.model.messages import JsonObject
     from lossless.model.records import TailRow, WindowMark
     from lossless.store.archive import Archive
 
@@ -52,7 +51,7 @@ class IncomingWindow:
     has_ours: bool = False
 
 
-def count_system_head(window: Sequence[Message | Incoming | JsonObject]) -> int:
+def count_system_head(window: Sequence[MessageLike]) -> int:
     """How many system prompts a window begins with."""
     head = 0
     for item in window:
@@ -67,7 +66,7 @@ def count_system_head(window: Sequence[Message | Incoming | JsonObject]) -> int:
 def read_window(
     archive: Archive,
     conversation_id: int,
-    window: Sequence[Message | Incoming | JsonObject],
+    window: Sequence[MessageLike],
     timezone: tzinfo | None,
     first: int = 0,
 ) -> IncomingWindow:
@@ -331,12 +330,12 @@ _PRINT = 8
 _REMEMBERED, _SHORT = 2_048, 4_096
 
 
-def window_prints(window: Sequence[Message | Incoming | JsonObject]) -> bytes:
+def window_prints(window: Sequence[MessageLike]) -> bytes:
     """Eight bytes for each message of a window, in order: equal for messages that came in equal."""
     return b"".join([_print(item) for item in window])
 
 
-def _print(item: Message | Incoming | JsonObject) -> bytes:
+def _print(item: MessageLike) -> bytes:
     if type(item) is dict and len(item) == 2 and next(iter(item)) == "role":
         role, content = item["role"], item.get("content")
         if type(role) is str and type(content) is str and len(content) < _SHORT:
@@ -350,7 +349,7 @@ def _print_of_text(role: str, content: str) -> bytes:
     return blake2b(_bytes({"role": role, "content": content}), digest_size=_PRINT).digest()
 
 
-def _bytes(item: Message | Incoming | JsonObject) -> bytes:
+def _bytes(item: MessageLike) -> bytes:
     if isinstance(item, Incoming):
         return _bytes(item.message) + repr(item.entry_id).encode()
     if isinstance(item, Message) and item.body is None and item.parts:

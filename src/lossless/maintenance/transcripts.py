@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lossless.ingest.transcripts.reading import Transcript
     from lossless.maintenance.engine_parts import EngineParts
     from lossless.model.conversations import Conversation, Session, SessionRef
-    from lossless.model.messages import Incoming, JsonObject, Message
+    from lossless.model.messages import MessageLike
     from lossless.model.records import QuarantinedConversation, TranscriptDecision
     from lossless.store.conversations import Checkpoint
 
@@ -38,7 +38,7 @@ class HostTranscripts:
     def bootstrap(
         self,
         session: Session,
-        transcript: str | os.PathLike[str] | Transcript | Iterable[Incoming | Message | JsonObject],
+        transcript: str | os.PathLike[str] | Transcript | Iterable[MessageLike],
         *,
         kind: str | None = None,
         lane: str | None = None,
@@ -192,7 +192,7 @@ class HostTranscripts:
     def _read_page(
         self,
         session: Session,
-        items: Iterable[Incoming | Message | JsonObject],
+        items: Iterable[MessageLike],
         after: str | None,
         cursor: str | None,
         *,

@@ -156,7 +156,7 @@ class Message:
 class Incoming:
     """A message with what the host knows about it: a stable entry id, and when it was said."""
 
-    message: Message | JsonObject
+    message: Message | Mapping[str, object]
     entry_id: str | None = None
     created_at: datetime | None = None
 
@@ -215,3 +215,7 @@ class StoredFile:
     storage_uri: str
     exploration_summary: str | None
     created_at: datetime
+
+
+#: A message as callers give it: a dict of any format (also the typed ones of SDKs), or one of ours.
+MessageLike: TypeAlias = Message | Incoming | Mapping[str, object]

@@ -17,7 +17,7 @@ from lossless.model.times import from_epoch, parse_time
 from lossless.model.tokens import estimate_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
 
@@ -107,7 +107,7 @@ class TranscriptEntry:
     created_at: datetime | None = None
     #: None on the main line; else the side line (a sub-agent's) that it belongs to.
     lane: str | None = None
-    message: JsonObject | Message | None = None
+    message: Mapping[str, object] | Message | None = None
     #: The whole record of an opaque entry.
     record: JsonObject = field(default_factory=dict)
     #: It stands outside the tree of ids (a header, a title, a snapshot), and so on every path.
@@ -337,7 +337,7 @@ def incoming_messages(chunk: Sequence[TranscriptEntry | BadLine], age: int = 0) 
     ]
 
 
-def message_body(entry: TranscriptEntry) -> JsonObject:
+def message_body(entry: TranscriptEntry) -> Mapping[str, object]:
     """The message as its host wrote it."""
     message = entry.message
     return (message.original if isinstance(message, Message) else message) or {}

@@ -27,7 +27,7 @@ from lossless.ingest.transcripts.entries import (
     text_field,
 )
 from lossless.ingest.transcripts.records import file_state, is_array, read_items, read_lines, read_lines_of
-from lossless.model.messages import Incoming, Message
+from lossless.model.messages import Incoming, Message, MessageLike
 
 if TYPE_CHECKING:
     import os
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from lossless.ingest.transcripts.entries import Reader, Record
     from lossless.ingest.transcripts.records import AppendedBytes
-    from lossless.model.messages import JsonObject
 
 __all__ = [
     "KINDS",
@@ -483,7 +482,7 @@ def _is_kept(place: int, path: LeafPath | None) -> bool:
     return place < 0 or path is None or bool(path.kept[place])
 
 
-def entries_from_objects(objects: Iterable[Incoming | Message | JsonObject]) -> list[TranscriptEntry]:
+def entries_from_objects(objects: Iterable[MessageLike]) -> list[TranscriptEntry]:
     """Each object as an entry, in the order given; its line has a number and no bytes.
 
     An object is an item of a page (`entryId`, `message`), a record of an OpenClaw transcript, a bare
