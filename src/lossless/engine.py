@@ -381,7 +381,7 @@ class Engine:
 
         Nothing can be written by it. `BadInput` for a query with more rows, or that takes longer.
         """
-        from lossless.store.sqlite import run_owner_query
+        from lossless.store.database import run_owner_query
 
         return run_owner_query(self.archive.database, query, params, limit, seconds)
 

@@ -26,8 +26,8 @@ from lossless.errors import ArchiveLocked
 from lossless.llm.completion import TotalCost
 from lossless.model.context import MessageItem
 from lossless.model.times import parse_time
+from lossless.store.graph import SummaryOutline
 from lossless.store.maintenance.integrity import DoctorReads
-from lossless.store.summaries import SummaryOutline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

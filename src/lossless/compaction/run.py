@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from lossless.model.context import ContextItem
     from lossless.model.summaries import Summary
     from lossless.store.archive import Archive
-    from lossless.store.summaries import ChangeMark
+    from lossless.store.context import ChangeMark
 
 #: With less to extract than this, starting processes takes longer than they save.
 POOL_MIN_TOKENS = 1_000_000

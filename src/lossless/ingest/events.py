@@ -29,7 +29,7 @@ from lossless.model.messages import (
     ToolResult,
     without_words_digest,
 )
-from lossless.store.maintenance.deletion import EVERYWHERE, ForgetRound
+from lossless.store.state import EVERYWHERE, ForgetRound
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

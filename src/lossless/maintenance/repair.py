@@ -23,11 +23,11 @@ from lossless.maintenance.surgery.rewriting import (
     subtree_by_subtree,
     summary_in_conversation,
 )
+from lossless.store.files import payload_digest
 from lossless.store.maintenance.deletion import ConversationRemover
-from lossless.store.maintenance.digests import payload_digest
 from lossless.store.maintenance.integrity import DoctorReads, IndexProbe
 from lossless.store.maintenance.surgery import Rebuilder
-from lossless.store.search.index import indexed_text
+from lossless.store.messages import indexed_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -1,5 +1,7 @@
-"""Conversations on disk, and what belongs to one: pins, focus briefs, how far its transcripts were read, and what
-earlier conversations hold of them.
+"""Rows ⇄ values.
+
+Upstream columns and metadata keys are translated here and nowhere else; the residual of a foreign message is what
+its columns do not hold; columns of other programs never make a read fail.
 """
 
 from __future__ import annotations
@@ -8,28 +10,46 @@ import json
 import struct
 import zlib
 from dataclasses import dataclass, replace
+from datetime import datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from lossless.errors import NotFound
-from lossless.model.conversations import Session
+from lossless.model.conversations import Conversation, Session
 from lossless.model.identity import fingerprint
-from lossless.model.messages import GENERATED_ID_PREFIX
+from lossless.model.messages import (
+    GENERATED_ID_PREFIX,
+)
 from lossless.model.records import QuarantinedConversation, StoredBrief, TranscriptDecision
 from lossless.model.times import parse_time, row_time
-from lossless.store import rows
-from lossless.store.database import load_queries
-from lossless.store.rows import column_text, time_or_epoch, time_or_none
+from lossless.store.database import by_ids, column_text, load_queries, time_or_epoch, time_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from lossless.model.conversations import Conversation
     from lossless.model.messages import Json, JsonObject
     from lossless.store.database import Database, Params, Row
     from lossless.store.messages import Messages
+
+
+def conversation_from_row(row: Row) -> Conversation:
+    """A conversation from `conversations.sql`'s columns."""
+    id_, session_id, key, active, created, updated, archived, cause, title, bootstrapped = row
+    return Conversation(
+        id_,
+        session_id,
+        key,
+        bool(active),
+        time_or_epoch(created),
+        time_or_epoch(updated),
+        time_or_none(archived),
+        cause,
+        title,
+        time_or_none(bootstrapped),
+    )
+
 
 _CONVERSATION_QUERIES = load_queries("conversations")
 
@@ -42,7 +62,7 @@ class Conversations:
 
     def _one(self, query: str, params: Params) -> Conversation | None:
         row = self._db.row(_CONVERSATION_QUERIES[query], params)
-        return None if row is None else rows.conversation_from_row(row)
+        return None if row is None else conversation_from_row(row)
 
     def get(self, conversation_id: int) -> Conversation:
         """One conversation, or `NotFound`."""
@@ -107,7 +127,7 @@ class Conversations:
             query, params = "family_by_key", {"key": session.key}
         else:
             query, params = "family_by_session", {"session_id": session.id or ""}
-        members = [rows.conversation_from_row(row) for row in self._db.rows(_CONVERSATION_QUERIES[query], params)]
+        members = [conversation_from_row(row) for row in self._db.rows(_CONVERSATION_QUERIES[query], params)]
         if members:
             return members
         found = self.find(session)
@@ -126,9 +146,7 @@ class Conversations:
     def quarantined_of(self, conversation: Conversation) -> list[Conversation]:
         """What is quarantined beside a conversation, or was refused; the newest first."""
         values = {"session_id": conversation.session_id, "key": conversation.session_key}
-        return [
-            rows.conversation_from_row(row) for row in self._db.rows(_CONVERSATION_QUERIES["quarantined_of"], values)
-        ]
+        return [conversation_from_row(row) for row in self._db.rows(_CONVERSATION_QUERIES["quarantined_of"], values)]
 
     def quarantined(self) -> list[QuarantinedConversation]:
         """All that is quarantined, or was refused."""
@@ -151,7 +169,7 @@ class Conversations:
         """Conversations of the same session that were closed for a cause, the last one first."""
         values = {"key": conversation.session_key, "session_id": conversation.session_id}
         found = self._db.rows(_CONVERSATION_QUERIES["closed_for"], values | {"cause": cause, "limit": limit})
-        return [rows.conversation_from_row(row) for row in found]
+        return [conversation_from_row(row) for row in found]
 
     def reopen(self, conversation_id: int, now: datetime) -> None:
         """Let a closed conversation go on; the one of its session that is active has to be closed before."""
@@ -251,7 +269,7 @@ class Pins:
 
     def files(self, file_ids: Sequence[str]) -> dict[str, tuple[int, str]]:
         """Size and exploration summary of stored files."""
-        found = self._db.rows(_PIN_QUERIES["files"], {"ids": json.dumps(list(file_ids))})
+        found = self._db.rows(_PIN_QUERIES["files"], by_ids(file_ids))
         return {file_id: (size or 0, summary or "") for file_id, size, summary in found}
 
 

@@ -1,5 +1,5 @@
 """State kept between calls: ingest counters and windows, pending compaction, cache telemetry, leases, spend,
-breakers, and recall grants.
+breakers, recall grants, and what is left of forgotten texts.
 """
 
 from __future__ import annotations
@@ -7,8 +7,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from hashlib import blake2b
@@ -18,21 +19,26 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from lossless.model.budget import BudgetMemory, HistoryBudget
+from lossless.model.masking import MarkCutter, PhraseMark, PhraseMarker
 from lossless.model.records import ModelSpend, WindowMark
 from lossless.model.times import row_time, state_time
-from lossless.store.database import load_queries
-from lossless.store.rows import time_or_epoch, time_or_none
+from lossless.store.database import (
+    Database,
+    load_queries,
+    time_or_epoch,
+    time_or_none,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from decimal import Decimal
 
     from lossless.model.conversations import Conversation
+    from lossless.model.masking import CutText
     from lossless.store.database import Database, Params
 
 _INGEST_QUERIES = load_queries("ingest")
 _PRINT = 8
-
 #: Bits of `IngestState.producers`.
 WITHOUT_IDS, WITH_IDS = 1, 2
 
@@ -605,3 +611,91 @@ class Grants:
     def remember(self, name: str, value: str) -> None:
         """Keep a word across restarts."""
         self._db.run(_GRANT_QUERIES["remember"], {"name": name, "value": value})
+
+
+_TOMBSTONE_QUERIES = load_queries("tombstones")
+_KEY_BYTES = 32
+#: The scope of a whole message that is forgotten in every conversation.
+EVERYWHERE = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetRound:
+    """One or several rounds of forgetting: phrases that are cut out, or whole messages that are emptied."""
+
+    cut: CutText | None = None
+    #: Keyed digests of fingerprints, each with the conversation in which it is forgotten.
+    whole: frozenset[tuple[bytes, int]] = field(default=frozenset())
+
+
+class Tombstones:
+    """Reads and writes what is left of forgotten texts. Where nothing was forgotten, asking costs one small query."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        self._read: tuple[tuple[int, int], tuple[ForgetRound, ...], PhraseMarker] | None = None
+
+    def rounds(self) -> tuple[ForgetRound, ...]:
+        """What was forgotten, in the order in which it was; empty where nothing was."""
+        newest, count = self._db.row(_TOMBSTONE_QUERIES["newest"]) or (None, 0)
+        if not count:
+            return ()
+        if self._read is None or self._read[0] != (newest, count):
+            self._read = ((newest, count), *self._parsed())
+        return self._read[1]
+
+    def digest(self, fingerprint: bytes) -> bytes:
+        """What a whole message is known by."""
+        return (self._read[2] if self._read else self.marker()).digest(fingerprint)
+
+    def marker(self) -> PhraseMarker:
+        """What makes marks with this archive's key; the key is made when it is needed first."""
+        row = self._db.row(_TOMBSTONE_QUERIES["key"])
+        if row is None:
+            self._db.run(_TOMBSTONE_QUERIES["set_key"], {"key": secrets.token_bytes(_KEY_BYTES)})
+            row = self._db.row(_TOMBSTONE_QUERIES["key"])
+        assert row is not None
+        return PhraseMarker(row[0])
+
+    def add(self, phrases: Sequence[Iterable[str]], whole: Iterable[tuple[bytes, int]] = ()) -> None:
+        """Remember phrases, each in all its forms and in a round of its own, and whole messages by their fingerprints.
+
+        Needs a transaction.
+        """
+        marker = self.marker()
+        round_ = (self._db.row(_TOMBSTONE_QUERIES["newest"]) or (0,))[0] or 0
+        rows: list[tuple[int, bytes, int | None, int | None, int]] = []
+        for texts in phrases:
+            round_ += 1
+            marks = [marker.mark(text) for text in texts]
+            rows += [(round_, mark.digest, mark.length, mark.roll, EVERYWHERE) for mark in marks]
+        rows += [(round_ + 1, marker.digest(print_), None, None, where) for print_, where in whole]
+        self._db.run_many(_TOMBSTONE_QUERIES["add"], rows)
+
+    def _parsed(self) -> tuple[tuple[ForgetRound, ...], PhraseMarker]:
+        marker = self.marker()
+        found: list[ForgetRound] = []
+        phrases: list[list[PhraseMark]] = []
+        whole: set[tuple[bytes, int]] = set()
+        last = 0
+
+        def settle() -> None:
+            if phrases:
+                found.append(ForgetRound(cut=MarkCutter(marker, list(phrases))))
+            if whole:
+                found.append(ForgetRound(whole=frozenset(whole)))
+            phrases.clear()
+            whole.clear()
+
+        for round_, digest, length, roll, where in self._db.rows(_TOMBSTONE_QUERIES["all"]):
+            if (length is None) == bool(phrases) or (length is not None) == bool(whole):
+                settle()
+            if length is None:
+                whole.add((digest, where))
+            elif round_ == last and phrases:
+                phrases[-1].append(PhraseMark(length, roll, digest))
+            else:
+                phrases.append([PhraseMark(length, roll, digest)])
+            last = round_
+        settle()
+        return tuple(found), marker

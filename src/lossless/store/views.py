@@ -21,8 +21,7 @@ from lossless.model.records import (
     TimeRange,
 )
 from lossless.model.times import state_time
-from lossless.store.database import conversation_range, load_queries
-from lossless.store.rows import column_text, column_time, record_from_row
+from lossless.store.database import by_ids, column_text, column_time, conversation_range, load_queries, record_from_row
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from lossless.store.database import Database, Row
 
 _STATISTICS_QUERIES = load_queries("care")
-
 #: Which tables and indexes belong to which row of the size report.
 _SIZE_GROUPS = {
     "messages": ("messages", "message_extras", "message_parts", "message_versions"),
@@ -173,7 +171,7 @@ class Listings:
     def _conversations(self, changed: Sequence[Row]) -> list[ConversationRow]:
         ids = [id_ for id_, _ in changed]
         said, summed_up, context = (self._counts(name, ids) for name in ("said", "summed_up", "in_context"))
-        rows = {row[0]: row for row in self._db.rows(_LIST_QUERIES["conversations"], {"ids": json.dumps(ids)})}
+        rows = {row[0]: row for row in self._db.rows(_LIST_QUERIES["conversations"], by_ids(ids))}
         return [
             record_from_row(
                 ConversationRow,
@@ -190,7 +188,7 @@ class Listings:
         ]
 
     def _counts(self, query: str, ids: Sequence[int]) -> dict[int, Row]:
-        return {row[0]: row[1:] for row in self._db.rows(_LIST_QUERIES[query], {"ids": json.dumps(ids)})}
+        return {row[0]: row[1:] for row in self._db.rows(_LIST_QUERIES[query], by_ids(ids))}
 
     def message_totals(self, conversation_id: int) -> tuple[int, int]:
         """How many messages a conversation has, and their tokens."""
@@ -338,7 +336,6 @@ def _item(row: Sequence[Any]) -> ContextItem:
 
 
 _DETAIL_QUERIES = load_queries("details")
-
 D = TypeVar("D", bound="DataclassInstance")
 
 

@@ -20,11 +20,11 @@ from lossless.model.identity import file_id
 from lossless.model.search_text import extra_tokens, index_text_of
 from lossless.model.times import state_time
 from lossless.store import migrate
-from lossless.store.database import load_queries, load_schema
-from lossless.store.maintenance.digests import RowDigests, payload_digest
+from lossless.store.database import by_ids, column_text, column_time, load_queries, load_schema, record_from_row
+from lossless.store.files import payload_digest
+from lossless.store.messages import PASSAGE_BASE, SearchIndex, index_digest, index_pieces
 from lossless.store.migrate import split_script
-from lossless.store.rows import column_text, column_time, record_from_row
-from lossless.store.search.index import PASSAGE_BASE, SearchIndex, index_digest, index_pieces
+from lossless.store.rows import RowDigests
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -599,7 +599,7 @@ class DoctorReads:
 
     def is_folded(self, summary_ids: list[str]) -> bool:
         """Whether the log says what all of some summaries were made of."""
-        row = self._db.row(_DOCTOR_QUERIES["folded"], {"ids": json.dumps(summary_ids)})
+        row = self._db.row(_DOCTOR_QUERIES["folded"], by_ids(summary_ids))
         return row is not None and row[0] == len(summary_ids)
 
     def hanging(self) -> list[DanglingItem]:

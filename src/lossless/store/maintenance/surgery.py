@@ -13,9 +13,8 @@ from lossless.model.identity import file_ids_in
 from lossless.model.records import ContextChange
 from lossless.model.search_text import index_text_of
 from lossless.model.times import row_time, state_time
-from lossless.store.database import load_queries
-from lossless.store.rows import time_or_epoch
-from lossless.store.search.find import TrigramIndex
+from lossless.store.database import by_ids, load_queries, time_or_epoch
+from lossless.store.search import TrigramIndex
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -145,11 +144,11 @@ class SurgeryWrites:
 
     def above(self, summary_ids: Iterable[str]) -> list[str]:
         """Summaries with all that was made of them, shallow ones first."""
-        return [row[0] for row in self._db.rows(_SURGERY_QUERIES["above"], {"ids": json.dumps(list(summary_ids))})]
+        return [row[0] for row in self._db.rows(_SURGERY_QUERIES["above"], by_ids(summary_ids))]
 
     def below(self, summary_ids: Iterable[str]) -> list[str]:
         """Summaries with all that they were made of, shallow ones first, then by time."""
-        return [row[0] for row in self._db.rows(_SURGERY_QUERIES["below"], {"ids": json.dumps(list(summary_ids))})]
+        return [row[0] for row in self._db.rows(_SURGERY_QUERIES["below"], by_ids(summary_ids))]
 
     def all_of(self, conversation_id: int) -> list[str]:
         """Every summary of a conversation, shallow ones first, then by time."""
@@ -239,7 +238,6 @@ def _from_json(text: str) -> FormerSummary:
 
 
 _MERGE_QUERIES = load_queries("moving")
-
 #: Why a merged conversation owes a sweep.
 MERGE_REASON = "doctor-rollover-split-repair"
 _THINGS = ("summaries", "files", "briefs", "pins")
@@ -365,7 +363,6 @@ class ConversationMerger:
 
 
 _COPY_QUERIES = load_queries("moving")
-
 _PAGE = 500
 
 
@@ -382,7 +379,7 @@ class SummaryCopier:
     def files_of(self, message_ids: Sequence[int]) -> dict[int, tuple[str, ...]]:
         """The files that messages carry: payloads that left them, or copies of their text."""
         found: dict[int, tuple[str, ...]] = {}
-        for id_, text in self._db.rows(_COPY_QUERIES["files_of_messages"], {"ids": json.dumps(list(message_ids))}):
+        for id_, text in self._db.rows(_COPY_QUERIES["files_of_messages"], by_ids(message_ids)):
             found[id_] = tuple(dict.fromkeys((*found.get(id_, ()), *file_ids_in(text))))
         return found
 
@@ -494,7 +491,6 @@ class RowOwners:
 
 
 _REBUILD_QUERIES = load_queries("rebuilding")
-
 #: Rules of `verify.sql` about numbers that follow from the sources of a summary.
 COUNT_RULES = (
     "summaries.leaf_counts",

@@ -13,23 +13,22 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from lossless.errors import ArchiveDenied, ArchiveFull, ArchiveLocked
+from lossless.errors import ArchiveDenied, ArchiveFull, ArchiveLocked, LosslessError
 from lossless.model.messages import ToolCall
 from lossless.model.records import SearchPlace, TextKind
 from lossless.model.search_text import index_text_of
-from lossless.store.database import load_queries
+from lossless.store.database import Database, by_ids, load_queries
+from lossless.store.messages import PASSAGE_BASE, index_digest
 from lossless.store.rows import PartRow, storable_text, unpack_part
-from lossless.store.search.index import PASSAGE_BASE, index_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lossless.model.messages import Json
     from lossless.store.archive import Archive
-    from lossless.store.database import Database, Row
+    from lossless.store.database import Row
 
-_TEXT_QUERIES = load_queries("search")
-
+_SEARCH_QUERIES = load_queries("search")
 _BATCH = 500
 #: Above every summary's id.
 _LAST_ID = "\U0010ffff"
@@ -135,23 +134,23 @@ class SearchTexts:
                 id_, conversation_id, seq, role, at, tokens, searchable_text(content), calls.get(id_, ()), known, sender
             )
             for id_, conversation_id, seq, role, at, tokens, content, known, sender in self._db.rows(
-                _TEXT_QUERIES["texts"], wanted
+                _SEARCH_QUERIES["texts"], wanted
             )
         ]
 
     def _calls(self, wanted: dict[str, Any]) -> dict[int, tuple[str, ...]]:
         """What messages called tools with, as JSON."""
         calls: dict[int, tuple[str, ...]] = {}
-        for id_, raw, metadata in self._db.rows(_TEXT_QUERIES["calls"], wanted):
+        for id_, raw, metadata in self._db.rows(_SEARCH_QUERIES["calls"], wanted):
             if _is_call(metadata):
                 calls[id_] = (*calls.get(id_, ()), searchable_text(raw))
         return calls
 
     def bodies(self, ids: Sequence[int]) -> list[tuple[int, str]]:
         """Messages in this order, each with its content and the texts it called tools with as one text."""
-        wanted = {"ids": json.dumps(ids)}
+        wanted = by_ids(ids)
         calls = {id_: "\n".join(_strings(some)) for id_, some in self._calls(wanted).items()}
-        found = ((id_, searchable_text(raw)) for id_, raw in self._db.rows(_TEXT_QUERIES["contents"], wanted))
+        found = ((id_, searchable_text(raw)) for id_, raw in self._db.rows(_SEARCH_QUERIES["contents"], wanted))
         return [(id_, f"{text}\n{calls[id_]}" if id_ in calls else text) for id_, text in found]
 
     def summaries(self, ids: Iterable[str]) -> list[SummaryText]:
@@ -160,7 +159,7 @@ class SearchTexts:
         found = {
             id_: SummaryText(id_, conversation_id, depth, at, tokens, searchable_text(content), known)
             for id_, conversation_id, depth, at, tokens, content, known in self._db.rows(
-                _TEXT_QUERIES["summary_texts"], {"ids": json.dumps(order)}
+                _SEARCH_QUERIES["summary_texts"], by_ids(order)
             )
         }
         return [found[id_] for id_ in order if id_ in found]
@@ -169,9 +168,9 @@ class SearchTexts:
 
     def is_ordered(self) -> bool:
         """Whether messages that were stored later were said later; what was seen before is not read again."""
-        newest = self._db.row(_TEXT_QUERIES["sizes"])
+        newest = self._db.row(_SEARCH_QUERIES["sizes"])
         if self._is_ordered and newest and newest[0] > self._through:
-            if self._db.row(_TEXT_QUERIES["disorder"], {"after": self._through}) is not None:
+            if self._db.row(_SEARCH_QUERIES["disorder"], {"after": self._through}) is not None:
                 self._is_ordered = False
             self._through = newest[0]
         return self._is_ordered
@@ -181,8 +180,8 @@ class SearchTexts:
         values = where.values | message_start(start)
         if not where.has_times and (start is None or start.what == "message") and self.is_ordered():
             values["below"] = start.id if start else None
-            return sorted((row[0] for row in self._db.rows(_TEXT_QUERIES["all_ids"], values)), reverse=True)
-        return [row[0] for row in self._db.rows(_TEXT_QUERIES["all_by_time"], values)]
+            return sorted((row[0] for row in self._db.rows(_SEARCH_QUERIES["all_ids"], values)), reverse=True)
+        return [row[0] for row in self._db.rows(_SEARCH_QUERIES["all_by_time"], values)]
 
     def read(self, ids: Sequence[int]) -> Iterator[MessageText]:
         """Messages in this order."""
@@ -193,13 +192,13 @@ class SearchTexts:
         """Of these messages those that can hold a text, in their order. `ignore_case`: the text is lower-case ASCII."""
         piece = max(_PLAIN_JSON.findall(text), key=len, default="")
         values = {"ids": json.dumps(ids), "text": text, "piece": piece, "ignore_case": ignore_case}
-        found = {row[0] for row in self._db.rows(_TEXT_QUERIES["holding"], values)}
+        found = {row[0] for row in self._db.rows(_SEARCH_QUERIES["holding"], values)}
         return [id_ for id_ in ids if id_ in found]
 
     def all_summaries(self, where: SearchScope, start: SearchPlace | None = None) -> Iterator[SummaryText]:
         """All summaries of a scope behind a place."""
         ids = iter(
-            [row[0] for row in self._db.rows(_TEXT_QUERIES["all_summaries"], where.values | summary_start(start))]
+            [row[0] for row in self._db.rows(_SEARCH_QUERIES["all_summaries"], where.values | summary_start(start))]
         )
         while batch := list(islice(ids, _BATCH)):
             yield from self.summaries(batch)
@@ -346,8 +345,6 @@ def build_trigram_index(archive: Archive, seconds: float) -> bool:
         if time.monotonic() > end:
             return False
 
-
-_SEARCH_QUERIES = load_queries("search")
 
 #: Up to so many matches are counted and put in order exactly.
 FEW_MATCHES = 3000
@@ -512,3 +509,36 @@ def index_new_rows(archive: Archive) -> bool:
     with suppress(*WRITE_ERRORS):
         return archive.catch_up(limit=_CATCH_UP) < _CATCH_UP
     return False
+
+
+#: How long another process may hold the file before nothing is found.
+_BUSY_MS = 20
+#: So many of the newest matches in the whole archive are looked at: one with more of them is no name.
+_AMONG = 2_000
+
+
+def find_mentions(
+    path: str, conversation_id: int, names: Sequence[str], *, through: int, most: int
+) -> dict[str, tuple[int, ...]]:
+    """The messages of people and models that have each name in them, newest first, by the index: up to a message,
+    and at most so many. Nothing of an archive that cannot be read.
+    """
+    query = load_queries("search")["spoken_of"]
+    common = {"conversation_id": conversation_id, "through": through, "limit": most}
+    common |= {"among": _AMONG, "base": PASSAGE_BASE}
+    try:
+        database = Database(path, read_only=True, busy_timeout_ms=_BUSY_MS)
+    except LosslessError:
+        return {}
+    found: dict[str, tuple[int, ...]] = {}
+    try:
+        for name in names:
+            if any(character.isalnum() for character in name):
+                match = f'body: "{name.replace(chr(34), " ").replace(chr(0), " ")}"'
+                rows = database.rows(query, common | {"match": match, "name": name})
+                found[name] = tuple(row[0] for row in rows)
+    except LosslessError:
+        return {}
+    finally:
+        database.close()
+    return found
