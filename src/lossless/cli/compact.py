@@ -18,8 +18,8 @@ from lossless.cli.commands import Command
 from lossless.cli.failures import printable
 from lossless.cli.options import budget_option, parse_span, target_options, usage_error
 from lossless.compaction.compactor import CompactionRequest
-from lossless.compaction.debt import CompactionDebt, is_debt_due
 from lossless.compaction.plan import expected_tokens
+from lossless.compaction.run import CompactionDebt, is_debt_due
 from lossless.compaction.summariser import Summariser, lease_name
 from lossless.engine import Engine
 from lossless.errors import ArchiveLocked

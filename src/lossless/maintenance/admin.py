@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from lossless.compaction.debt import CompactionDebt
-    from lossless.compaction.run import CompactionReport
+    from lossless.compaction.run import CompactionDebt, CompactionReport
     from lossless.compaction.summariser import DescriptionWorker
     from lossless.files.describe import DescribeReport
     from lossless.maintenance.backup import Backup

@@ -22,7 +22,7 @@ from lossless.files.intercept import restore_message
 from lossless.files.media_types import storage_extension
 from lossless.files.vault import OrphanFile, Vault, payload_reader
 from lossless.ingest.events import mask_message
-from lossless.ingest.write import PayloadPolicy, extract_payloads
+from lossless.ingest.run import PayloadPolicy, extract_payloads
 from lossless.maintenance import backup as backups
 from lossless.maintenance.surgery.rewriting import summary_source
 from lossless.model.identity import file_id, file_ids_in, fingerprint, identity_hash, words_digest

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from lossless.compaction.debt import OPERATOR_IGNORED
+from lossless.compaction.run import OPERATOR_IGNORED
 from lossless.errors import ArchiveCorrupt, BadInput, Stale
 from lossless.files.vault import locate_payload
 from lossless.maintenance.surgery.common import make_backup_copy, require_unchanged

@@ -286,7 +286,7 @@ class CacheObservation:
 
 
 class PendingCompactions:
-    """Reads and writes debts by their columns; what they mean is `compaction.debt`'s business."""
+    """Reads and writes debts by their columns; what they mean is `compaction.run`'s business."""
 
     def __init__(self, database: Database) -> None:
         self._db = database
