@@ -55,6 +55,15 @@ VERBS: dict[str, Callable[[lossless.Engine], object]] = {
 }
 
 
+#: Whether a call was a real one, not an early return.
+DONE: dict[str, Callable[[Any], bool]] = {
+    "after_turn": lambda report: bool(report.append.stored == 2),
+    "assemble": lambda prompt: any("summary" in str(message["content"]) for message in prompt.messages),
+    "compact": lambda report: bool(report.summary_ids),
+    "recall": lambda found: "alembic revision 7" in str(found),
+}
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_verb_runs_through_few_files(tmp_path: Path, verb: str) -> None:
     with lossless.open(tmp_path / "lcm.db", background=False) as engine:
@@ -64,19 +73,9 @@ def test_a_verb_runs_through_few_files(tmp_path: Path, verb: str) -> None:
             assert engine.compact(SESSION, budget=4_000, force=True).summary_ids
         found: list[object] = []
         files = files_of(lambda: found.append(VERBS[verb](engine)))
-    print(f"{verb}: {len(files)} files", *files, sep="\n  ")
-    assert did_its_work(verb, found[0])
+    sys.stdout.write("\n  ".join([f"{verb}: {len(files)} files", *files, ""]))
+    assert DONE[verb](found[0])
     assert 0 < len(files) <= MAX_FILES, "\n".join([f"{verb} runs through {len(files)} files:", *files])
-
-
-def did_its_work(verb: str, result: Any) -> bool:
-    """Whether the call was a real one, not an early return."""
-    return {
-        "after_turn": lambda: result.append.stored == 2,
-        "assemble": lambda: any("summary" in str(message["content"]) for message in result.messages),
-        "compact": lambda: bool(result.summary_ids),
-        "recall": lambda: "alembic revision 7" in str(result),
-    }[verb]()
 
 
 def test_a_call_is_seen_in_every_file_that_it_runs_through() -> None:
