@@ -15,7 +15,6 @@ from lossless.compaction.plan import CompactionOutcome, CompactionReason, evalua
 from lossless.compaction.run import (
     OPERATOR_IGNORED,
     THRESHOLD_REASON,
-    CompactionDebt,
     drain_backoff,
     drain_budget,
     drain_ending,
@@ -26,6 +25,7 @@ from lossless.compaction.run import (
     revalidate_debt,
     start_drain,
 )
+from lossless.model.records import CompactionDebt
 from lossless.settings.model_rules import ContextThresholdOverride
 
 if TYPE_CHECKING:

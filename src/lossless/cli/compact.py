@@ -19,12 +19,13 @@ from lossless.cli.failures import printable
 from lossless.cli.options import budget_option, parse_span, target_options, usage_error
 from lossless.compaction.compactor import CompactionRequest
 from lossless.compaction.plan import expected_tokens
-from lossless.compaction.run import CompactionDebt, is_debt_due
+from lossless.compaction.run import is_debt_due
 from lossless.compaction.summariser import Summariser, lease_name
 from lossless.engine import Engine
 from lossless.errors import ArchiveLocked
 from lossless.llm.completion import TotalCost
 from lossless.model.context import MessageItem
+from lossless.model.records import CompactionDebt
 from lossless.model.times import parse_time
 from lossless.store.graph import SummaryOutline
 from lossless.store.maintenance.integrity import DoctorReads

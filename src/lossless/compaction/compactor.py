@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard, cast
 
 from lossless.compaction.plan import (
@@ -21,7 +21,6 @@ from lossless.compaction.plan import (
 )
 from lossless.compaction.run import (
     POOL_MIN_TOKENS,
-    CompactionDebt,
     CompactionJob,
     CompactionReport,
     compact,
@@ -45,6 +44,7 @@ from lossless.llm.calibration import Calibration, observe_count, safety_factor
 from lossless.llm.calibration import observe_refusal as was_too_long
 from lossless.model.budget import BudgetMemory, HistoryBudget, choose_budget, learn_frame
 from lossless.model.context import framed_tokens, part_share
+from lossless.model.records import CompactionDebt, ThresholdSource
 from lossless.model.times import parse_time
 from lossless.settings.model_rules import choose_override
 from lossless.store.state import MAX_SWEEP_TIME, CacheObservation
@@ -205,7 +205,6 @@ SWEPT_TAIL_SHARE = 0.5
 #: Summaries take at most this share of the history budget each, however long they may be by the settings, and are
 #: condensed once they take more than the other together: else a small budget is folded nearly every turn.
 SHORT_SUMMARY_SHARE, PREFIX_SHARE = 0.06, 0.15
-ThresholdSource = Literal["global", "override"]
 CompactionMode = Literal["deferred", "inline"]
 HardLimitSummariser = Literal["extractive", "model"]
 
@@ -552,18 +551,14 @@ class Compactor:
         with self.archive.writing():
             policy = self.policy(situation)
             asked = request_sweep(self.debt(id_), decision, policy, self.clock())
-            self._put(replace(asked, token_budget=policy.capped(situation.budget)))
+            self.archive.debts.put(replace(asked, token_budget=policy.capped(situation.budget)))
 
     def debt(self, conversation_id: int) -> CompactionDebt:
         """What a conversation owes."""
-        values = self.archive.debts.get(conversation_id)
-        if values is None:
-            return CompactionDebt(conversation_id)
-        return recover_abandoned(CompactionDebt(conversation_id, **values), self.clock(), MAX_SWEEP_TIME)
-
-    def _put(self, debt: CompactionDebt) -> None:
-        values = asdict(debt)
-        self.archive.debts.put(values.pop("conversation_id"), values)
+        found = self.archive.debts.get(conversation_id)
+        return (
+            CompactionDebt(conversation_id) if found is None else recover_abandoned(found, self.clock(), MAX_SWEEP_TIME)
+        )
 
     def compact(
         self,
@@ -663,10 +658,10 @@ class Compactor:
                 return None
             owed = revalidate_debt(owed, decision, now)
             if not owed.pending:
-                self._put(owed)
+                self.archive.debts.put(owed)
                 return unchanged_report(CompactionReason.BELOW_THRESHOLD, decision.stored_tokens)
             owed = start_drain(owed, now)
-            self._put(owed)
+            self.archive.debts.put(owed)
             self._keep(situation, history)
         job = self._job(situation, policy, decision, "background")
         on_failure: OnFailure = "raise" if may_ask_model else "extractive"
@@ -687,7 +682,9 @@ class Compactor:
         with self.archive.writing():
             owed = self.debt(conversation_id)
             detail = None if ending in ("done", "unfinished") else report.reason.value
-            self._put(finish_drain(owed, ending, self.clock(), started_revision=revision, detail=detail, until=until))
+            self.archive.debts.put(
+                finish_drain(owed, ending, self.clock(), started_revision=revision, detail=detail, until=until)
+            )
 
     def _after_compaction(self, situation: CompactionRequest, report: CompactionReport) -> None:
         """A compaction that got the context small enough, or as small as it can be, pays the debt, too."""
@@ -700,7 +697,9 @@ class Compactor:
             if owed.pending and (
                 report.exhausted or not self.evaluate(replace(situation, budget=budget)).should_compact
             ):
-                self._put(finish_drain(owed, "done", self.clock(), started_revision=owed.maintenance_revision))
+                self.archive.debts.put(
+                    finish_drain(owed, "done", self.clock(), started_revision=owed.maintenance_revision)
+                )
 
     def _job(
         self,

@@ -23,7 +23,7 @@ from lossless.llm.chain import BREAKER_GUARD
 from lossless.model.budget import budget_tokens
 from lossless.model.context import MessageItem, SummaryItem, budget_sum, newest_user_index, prompt_tokens, token_sum
 from lossless.model.identity import summary_id
-from lossless.model.records import ContextChange
+from lossless.model.records import CompactionDebt, ContextChange
 from lossless.model.summaries import NewSummary
 from lossless.store.context import item_id
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from datetime import datetime
 
-    from lossless.compaction.compactor import CompactionPolicy, ThresholdSource
+    from lossless.compaction.compactor import CompactionPolicy
     from lossless.compaction.plan import CompactionDecision, CompactionOutcome, StopReason, SweepRounds
     from lossless.compaction.summarise import AskForSummary, ModelAnswer, OnFailure, SummaryPrompt, SummarySizes
     from lossless.compaction.summariser import ArchiveGate, Summariser
@@ -599,34 +599,6 @@ _LONGEST_WAIT = timedelta(days=1)
 #: How a drain came out. Only `done` and `exhausted` clear the debt, and only `failed` makes it back off: refused
 #: credentials are the breaker's.
 DrainEnding = Literal["done", "exhausted", "unfinished", "failed", "refused", "denied", "breaker open", "spend backoff"]
-
-
-@dataclass(frozen=True, slots=True)
-class CompactionDebt:
-    """What a conversation owes, and how paying it went so far."""
-
-    conversation_id: int
-    pending: bool = False
-    requested_at: datetime | None = None
-    reason: str | None = None
-    running: bool = False
-    last_started_at: datetime | None = None
-    last_finished_at: datetime | None = None
-    last_failure_summary: str | None = None
-    token_budget: int | None = None
-    current_token_count: int | None = None
-    projected_token_count: int | None = None
-    raw_tokens_outside_tail: int | None = None
-    context_threshold: float | None = None
-    context_threshold_source: ThresholdSource | None = None
-    context_fresh_tail_count: int | None = None
-    context_leaf_chunk_tokens: int | None = None
-    retry_attempts: int = 0
-    next_attempt_after: datetime | None = None
-    resolution_reason: str | None = None
-    resolved_at: datetime | None = None
-    maintenance_revision: int = 0
-    updated_at: datetime | None = None
 
 
 def request_sweep(

@@ -101,9 +101,7 @@ class OverrideList(ValueKind):
 
     __slots__ = ()
     word = "list of rules"
-
-    def allowed(self) -> str:
-        return "a list of rules {name?, match {…}, contextThreshold, freshTailCount?, leafChunkTokens?}"
+    sentence = "a list of rules {name?, match {…}, contextThreshold, freshTailCount?, leafChunkTokens?}"
 
     def check(self, value: object) -> tuple[ContextThresholdOverride, ...]:
         if not isinstance(value, (list, tuple)):
@@ -144,9 +142,7 @@ class RouteList(ValueKind):
 
     __slots__ = ()
     word = "list of models"
-
-    def allowed(self) -> str:
-        return "a list of {provider, model}; in the environment provider/model,provider/model"
+    sentence = "a list of {provider, model}; in the environment provider/model,provider/model"
 
     def check(self, value: object) -> tuple[Route, ...]:
         if not isinstance(value, (list, tuple)):
@@ -276,12 +272,10 @@ class PriceTable(ValueKind):
 
     __slots__ = ()
     word = "prices by model"
-
-    def allowed(self) -> str:
-        return (
-            '{"provider/model": {"input": 3, "output": 15, "cacheRead"?: 0.3, "cacheWrite"?: 3.75}} '
-            "in US dollars for a million tokens"
-        )
+    sentence = (
+        '{"provider/model": {"input": 3, "output": 15, "cacheRead"?: 0.3, "cacheWrite"?: 3.75}} '
+        "in US dollars for a million tokens"
+    )
 
     def check(self, value: object) -> tuple[ModelPrice, ...]:
         if not isinstance(value, (list, tuple)):

@@ -223,13 +223,13 @@ class ClearedContexts:
 
     def unrecorded(self) -> list[int]:
         """Conversations that lossless-claw has cleared since we last wrote about it."""
-        return [row[0] for row in self._db.rows(_CLEARED_QUERIES["stamped"])]
+        return self._db.column(_CLEARED_QUERIES["stamped"])
 
     def written_in(self, message_ids: Sequence[int], summary_ids: Sequence[str]) -> list[int]:
         """The conversations that some rows belong to; an id that is no text is nobody's."""
         names = [id_ for id_ in summary_ids if isinstance(id_, str)]
         values = {"message_ids": json.dumps(list(message_ids)), "summary_ids": json.dumps(names)}
-        return [row[0] for row in self._db.rows(_CLEARED_QUERIES["written_in"], values)]
+        return self._db.column(_CLEARED_QUERIES["written_in"], values)
 
     def record(self, conversation_ids: Iterable[int]) -> int:
         """Hide what has left these contexts by `/new`; returns how many items. Opens a transaction where needed."""
@@ -250,7 +250,7 @@ class ClearedContexts:
         at = self._stamp(conversation_id)
         now = datetime.now(UTC) if at is None else parse_time(at)
         after = archive.context.tokens(conversation_id)
-        summaries: list[int | str] = [row[0] for row in self._db.rows(_REBUILDING["lost_summaries"], place)]
+        summaries: list[int | str] = self._db.column(_REBUILDING["lost_summaries"], place)
         archive.context.hide(conversation_id, summaries, "new", now)
         messages = archive.checks.unreachable(conversation_id)
         archive.context.hide(conversation_id, messages, "new", now)

@@ -276,8 +276,7 @@ class ContextItems:
 
     def budget_tokens(self, conversation_id: int) -> int:
         """The tokens of all items together by the estimate for budgets; the stored count where there is none yet."""
-        row = self._db.row(_CONTEXT_QUERIES["budget_tokens"], {"conversation_id": conversation_id})
-        return row[0] if row else 0
+        return self._db.count(_CONTEXT_QUERIES["budget_tokens"], {"conversation_id": conversation_id})
 
     def longer_than(self, conversation_id: int, tokens: int) -> list[tuple[Role, int]]:
         """Role and size, by the estimate for budgets, of each message in the context that is longer than that."""
@@ -311,8 +310,7 @@ class ContextItems:
 
     def tokens(self, conversation_id: int) -> int:
         """The tokens of all items together."""
-        row = self._db.row(_CONTEXT_QUERIES["tokens"], {"conversation_id": conversation_id})
-        return row[0] if row else 0
+        return self._db.count(_CONTEXT_QUERIES["tokens"], {"conversation_id": conversation_id})
 
     def counts(self, conversation_id: int) -> tuple[int, int]:
         """How many items a context has, and how many of them are summaries."""
@@ -412,7 +410,7 @@ class ContextItems:
     def covered(self, conversation_id: int, message_ids: Sequence[int]) -> frozenset[int]:
         """Those of some messages that are below a summary in the context."""
         place = {"conversation_id": conversation_id, "items": json.dumps(list(message_ids))}
-        return frozenset(row[0] for row in self._db.rows(_CONTEXT_QUERIES["covered"], place))
+        return frozenset(self._db.column(_CONTEXT_QUERIES["covered"], place))
 
     def above(self, conversation_id: int, message_ids: Collection[int]) -> tuple[int, str] | None:
         """The first summary in the context that is above any of some messages: its ordinal and its id."""
@@ -487,8 +485,7 @@ class ContextItems:
         self._db.run(_CONTEXT_QUERIES["unhide"], {"conversation_id": conversation_id, "item": item})
 
     def next_ordinal(self, conversation_id: int) -> int:
-        row = self._db.row(_CONTEXT_QUERIES["next_ordinal"], {"conversation_id": conversation_id})
-        return row[0] if row else 0
+        return self._db.count(_CONTEXT_QUERIES["next_ordinal"], {"conversation_id": conversation_id})
 
     def last_fold_at(self, conversation_id: int) -> datetime | None:
         """When something was folded last."""
@@ -637,7 +634,7 @@ class Summaries:
 
     def message_ids(self, summary_id: str) -> list[int]:
         """The messages that a leaf was made of, in order."""
-        return [row[0] for row in self._db.rows(_SUMMARY_QUERIES["messages_of"], {"id": summary_id})]
+        return self._db.column(_SUMMARY_QUERIES["messages_of"], {"id": summary_id})
 
     def prepared(self, conversation_id: int, message_ids: Sequence[int]) -> Summary | None:
         """The leaf that was written ahead for exactly these messages and has no place yet, if there is one."""
@@ -649,7 +646,7 @@ class Summaries:
 
     def used_in(self, summary_id: str) -> list[str]:
         """The summaries that were made of this one."""
-        return [row[0] for row in self._db.rows(_SUMMARY_QUERIES["used_in"], {"id": summary_id})]
+        return self._db.column(_SUMMARY_QUERIES["used_in"], {"id": summary_id})
 
     def mark_stale(self, message_ids: Sequence[int], now: datetime) -> tuple[str, ...]:
         """Note that these messages were revised below every summary that covers them; returns those summaries."""
@@ -722,7 +719,7 @@ class Summaries:
 
     def former_texts(self, summary_id: str) -> frozenset[str]:
         """What a summary said before it was written anew."""
-        return frozenset(row[0] for row in self._db.rows(_SUMMARY_QUERIES["former_texts"], {"id": summary_id}))
+        return frozenset(self._db.column(_SUMMARY_QUERIES["former_texts"], {"id": summary_id}))
 
     def leaves_over(self, message_ids: Sequence[int]) -> set[str]:
         """All leaves over some messages, those that were prepared and have no place yet among them."""

@@ -23,7 +23,7 @@ from lossless.model.messages import (
 )
 from lossless.model.records import QuarantinedConversation, StoredBrief, TranscriptDecision
 from lossless.model.times import parse_time, row_time
-from lossless.store.database import by_ids, column_text, load_queries, time_or_epoch, time_or_none
+from lossless.store.database import TableAccess, by_ids, load_queries, time_or_epoch, time_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -54,11 +54,8 @@ def conversation_from_row(row: Row) -> Conversation:
 _CONVERSATION_QUERIES = load_queries("conversations")
 
 
-class Conversations:
+class Conversations(TableAccess):
     """Looks conversations up, creates them, archives them."""
-
-    def __init__(self, database: Database) -> None:
-        self._db = database
 
     def _one(self, query: str, params: Params) -> Conversation | None:
         row = self._db.row(_CONVERSATION_QUERIES[query], params)
@@ -200,32 +197,12 @@ class PinRow:
     at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class ActiveBrief:
-    """The active focus brief of a conversation."""
-
-    id: str
-    prompt: str
-    content: str
-    tokens: int
-    target_tokens: int
-    created_at: datetime | None
-    covered_latest_at: datetime | None
-    covered_message_seq: int | None
-
-
-class Pins:
+class Pins(TableAccess):
     """Reads and writes what is shown beside the context."""
-
-    def __init__(self, database: Database) -> None:
-        self._db = database
 
     def pins(self, conversation_id: int) -> list[PinRow]:
         """The pins of a conversation, oldest first."""
-        found = self._db.rows(_PIN_QUERIES["pins"], {"conversation_id": conversation_id})
-        return [
-            PinRow(id_, message_id, column_text(content), time_or_none(at)) for id_, message_id, content, at in found
-        ]
+        return self._db.records(PinRow, _PIN_QUERIES["pins"], {"conversation_id": conversation_id})
 
     def pin(
         self, conversation_id: int, now: datetime, *, text: str | None = None, message_id: int | None = None
@@ -241,22 +218,9 @@ class Pins:
         if not self._db.changes():
             raise NotFound("pin", pin_id)
 
-    def active_brief(self, conversation_id: int) -> ActiveBrief | None:
+    def active_brief(self, conversation_id: int) -> StoredBrief | None:
         """The focus brief that covers older summaries, if one is active."""
-        row = self._db.row(_PIN_QUERIES["active_brief"], {"conversation_id": conversation_id})
-        if row is None:
-            return None
-        id_, prompt, content, tokens, target, created, latest, seq = row
-        return ActiveBrief(
-            column_text(id_),
-            column_text(prompt),
-            column_text(content),
-            tokens,
-            target,
-            time_or_epoch(created),
-            time_or_none(latest),
-            seq,
-        )
+        return self._db.record(StoredBrief, _PIN_QUERIES["active_brief"], {"conversation_id": conversation_id})
 
     def newest_seqs(self, conversation_id: int) -> dict[str, int]:
         """The newest message below each summary of the context; reads the whole graph below it."""
@@ -265,7 +229,7 @@ class Pins:
     def newcomers(self, conversation_id: int, brief_id: str) -> frozenset[str]:
         """Summaries of the context that surgery brought before all that a brief was written from."""
         place = {"conversation_id": conversation_id, "brief_id": brief_id}
-        return frozenset(row[0] for row in self._db.rows(_PIN_QUERIES["newcomers"], place))
+        return frozenset(self._db.column(_PIN_QUERIES["newcomers"], place))
 
     def files(self, file_ids: Sequence[str]) -> dict[str, tuple[int, str]]:
         """Size and exploration summary of stored files."""
@@ -276,16 +240,13 @@ class Pins:
 _BRIEF_QUERIES = load_queries("briefs")
 
 
-class BriefRows:
+class BriefRows(TableAccess):
     """Reads and writes of focus briefs; what writes needs a transaction."""
-
-    def __init__(self, database: Database) -> None:
-        self._db = database
 
     def newest(self, conversation_id: int, limit: int = 1) -> list[StoredBrief]:
         """The briefs of a conversation, newest first."""
-        found = self._db.rows(_BRIEF_QUERIES["newest"], {"conversation_id": conversation_id, "limit": limit})
-        return [_brief(row) for row in found]
+        values = {"conversation_id": conversation_id, "limit": limit}
+        return self._db.records(StoredBrief, _BRIEF_QUERIES["newest"], values)
 
     def sources(self, brief_id: str) -> dict[str, tuple[str, ...]]:
         """The summaries behind a brief by their role."""
@@ -343,8 +304,7 @@ class BriefRows:
 
     def last_seq(self, conversation_id: int) -> int:
         """The seq of the newest message, for a brief to remember."""
-        row = self._db.row(_BRIEF_QUERIES["last_seq"], {"conversation_id": conversation_id})
-        return row[0] if row else 0
+        return self._db.count(_BRIEF_QUERIES["last_seq"], {"conversation_id": conversation_id})
 
 
 def _last_seq(brief: StoredBrief) -> int:
@@ -355,25 +315,6 @@ def _last_seq(brief: StoredBrief) -> int:
         found = {}
     last = found.get("lastSeq") if isinstance(found, dict) else None
     return last if isinstance(last, int) else brief.covered_message_seq or 0
-
-
-def _brief(row: Row) -> StoredBrief:
-    id_, conversation_id, prompt, content, status, tokens, target, latest, seq, hash_, error, created, raw = row
-    return StoredBrief(
-        id_,
-        conversation_id,
-        prompt,
-        content,
-        status,
-        tokens,
-        target,
-        time_or_none(latest),
-        seq,
-        hash_,
-        error,
-        time_or_none(created),
-        raw,
-    )
 
 
 _TRANSCRIPT_QUERIES = load_queries("transcripts")
@@ -404,11 +345,8 @@ class Checkpoint:
     kind: str | None = None
 
 
-class TranscriptRecords:
+class TranscriptRecords(TableAccess):
     """Reads and writes what is remembered of hosts' transcripts."""
-
-    def __init__(self, database: Database) -> None:
-        self._db = database
 
     def checkpoint(self, conversation_id: int) -> Checkpoint | None:
         row = self._db.row(_TRANSCRIPT_QUERIES["checkpoint"], {"conversation_id": conversation_id})
@@ -494,14 +432,13 @@ class TranscriptRecords:
         self.decide(epoch.conversation_id, point, decision, reason, epoch.messages, now)
 
     def last_decision(self, conversation_id: int, path: str) -> TranscriptDecision | None:
-        row = self._db.row(_TRANSCRIPT_QUERIES["last_epoch"], {"conversation_id": conversation_id, "path": path})
-        return None if row is None else _decision(row)
+        place = {"conversation_id": conversation_id, "path": path}
+        return self._db.record(TranscriptDecision, _TRANSCRIPT_QUERIES["last_epoch"], place)
 
     def decisions(self, conversation_id: int | None = None) -> list[TranscriptDecision]:
         """All decisions, oldest first."""
-        return [
-            _decision(row) for row in self._db.rows(_TRANSCRIPT_QUERIES["epochs"], {"conversation_id": conversation_id})
-        ]
+        place = {"conversation_id": conversation_id}
+        return self._db.records(TranscriptDecision, _TRANSCRIPT_QUERIES["epochs"], place)
 
     def held(self) -> list[TranscriptDecision]:
         """Transcripts that wait for a person."""
@@ -512,7 +449,7 @@ class TranscriptRecords:
         return self._decided("refused")
 
     def _decided(self, decision: str) -> list[TranscriptDecision]:
-        return [_decision(row) for row in self._db.rows(_TRANSCRIPT_QUERIES["decided"], {"decision": decision})]
+        return self._db.records(TranscriptDecision, _TRANSCRIPT_QUERIES["decided"], {"decision": decision})
 
     def keep_records(self, conversation_id: int, records: Iterable[tuple[str | None, str, JsonObject]]) -> None:
         """Keep records that are no messages (id, kind, record); one that is kept already is kept once."""
@@ -535,10 +472,6 @@ def pack_record(record: Json) -> tuple[bytes, str]:
     """A record as it is stored, and the key of one that has no id."""
     text = json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
     return zlib.compress(text, 6), GENERATED_ID_PREFIX + blake2b(text, digest_size=16).hexdigest()
-
-
-def _decision(row: Row) -> TranscriptDecision:
-    return replace(TranscriptDecision(*row), at=time_or_none(row[9]))
 
 
 _HISTORY_QUERIES = load_queries("histories")

@@ -131,6 +131,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "str": column_text,
     "str | None": _maybe_text,
     "bool": bool,
+    "datetime": lambda raw: column_time(raw) or _NO_TIME,
     "datetime | None": column_time,
     "tuple[str, ...]": column_texts,
 }
@@ -436,6 +437,24 @@ class Database:
         except apsw.Error as error:
             raise refused(error, self.path) from error
 
+    def column(self, sql: str, params: Params = ()) -> list[Any]:
+        """The first column of all rows."""
+        return [row[0] for row in self.rows(sql, params)]
+
+    def count(self, sql: str, params: Params = ()) -> int:
+        """The number in the first column of the first row; 0 where there is no row."""
+        row = self.row(sql, params)
+        return row[0] if row else 0
+
+    def records(self, kind: type[D], sql: str, params: Params = ()) -> list[D]:
+        """All rows as values of a kind; see `record_from_row`."""
+        return [record_from_row(kind, row) for row in self.rows(sql, params)]
+
+    def record(self, kind: type[D], sql: str, params: Params = ()) -> D | None:
+        """The first row as a value, or None."""
+        row = self.row(sql, params)
+        return None if row is None else record_from_row(kind, row)
+
     def stream(self, sql: str, params: Params = ()) -> Iterator[Row]:
         """The rows of a query one by one, for scans that must not fill the memory."""
         try:
@@ -557,6 +576,13 @@ class Database:
             raise refused(error, target) from error
         finally:
             destination.close()
+
+
+class TableAccess:
+    """Reads and writes some tables of one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
 
 
 def _close(handle: _Handle) -> bool:

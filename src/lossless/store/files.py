@@ -17,7 +17,7 @@ from lossless.model.messages import (
 from lossless.model.records import Page, PageStart
 from lossless.model.times import from_epoch, parse_time, row_time, state_time
 from lossless.store.database import (
-    Database,
+    TableAccess,
     by_ids,
     column_text,
     conversation_range,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from lossless.model.messages import Json, Role
-    from lossless.store.database import Database, Row
+    from lossless.store.database import Row
 
 
 def payload_digest(data: bytes) -> bytes:
@@ -71,11 +71,8 @@ class CallRow:
     input: str | None
 
 
-class LargeFileRows:
+class LargeFileRows(TableAccess):
     """Reads and writes of `large_files`, and of the marks that messages carry for them."""
-
-    def __init__(self, database: Database) -> None:
-        self._db = database
 
     # --- rows ---------------------------------------------------------------------------------------
 
@@ -115,7 +112,7 @@ class LargeFileRows:
             "from_id": None if start is None else start.id,
             "limit": limit,
         }
-        ids = [row[0] for row in self._db.rows(_FILE_QUERIES["newest"], values)]
+        ids = self._db.column(_FILE_QUERIES["newest"], values)
         found = self.many(ids)
         return [found[id_] for id_ in ids]
 
@@ -126,7 +123,7 @@ class LargeFileRows:
 
     def ids(self) -> frozenset[str]:
         """The ids of all rows."""
-        return frozenset(row[0] for row in self._db.rows(_FILE_QUERIES["ids"]))
+        return frozenset(self._db.column(_FILE_QUERIES["ids"]))
 
     def remove(self, file_ids: Iterable[str]) -> None:
         """Delete rows; on a person's command only."""
@@ -137,14 +134,13 @@ class LargeFileRows:
     def plain(self, limit: int, conversation_id: int | None = None, but: Iterable[str] = ()) -> list[StoredFile]:
         """Files of prose that no model has described yet, oldest first."""
         values = conversation_range(conversation_id) | {"limit": limit, "but": json.dumps(list(but))}
-        ids = [row[0] for row in self._db.rows(_FILE_QUERIES["plain"], values)]
+        ids = self._db.column(_FILE_QUERIES["plain"], values)
         found = self.many(ids)
         return [found[id_] for id_ in ids]
 
     def count_plain(self, conversation_id: int | None = None) -> int:
         """How many files of prose no model has described yet."""
-        row = self._db.row(_FILE_QUERIES["count_plain"], conversation_range(conversation_id))
-        return row[0] if row else 0
+        return self._db.count(_FILE_QUERIES["count_plain"], conversation_range(conversation_id))
 
     def set_summary(self, file: StoredFile, summary: str) -> bool:
         """Say something better about a file; False when its summary is another one by now. Needs a transaction."""

@@ -9,14 +9,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lossless.model.records import DailyCalls, DailyFolds, SummaryShape
 from lossless.model.times import state_time
-from lossless.store.database import by_ids, column_text, load_queries, record_from_row, time_or_epoch, time_or_none
+from lossless.store.database import (
+    TableAccess,
+    by_ids,
+    column_text,
+    load_queries,
+    time_or_epoch,
+    time_or_none,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import datetime
 
     from lossless.model.summaries import SummaryKind
-    from lossless.store.database import Database, Row
+    from lossless.store.database import Row
 
 _LINEAGE_QUERIES = load_queries("lineage")
 
@@ -41,11 +48,8 @@ class LineageNode(NamedTuple):
         return "leaf" if self.depth == 0 else "condensed"
 
 
-class SummaryLineage:
+class SummaryLineage(TableAccess):
     """Reads who was made of whom, and what stands beside what."""
-
-    def __init__(self, database: Database) -> None:
-        self._db = database
 
     def nodes(self, summary_ids: Iterable[str]) -> dict[str, LineageNode]:
         """Summaries by id; unknown ids are left out."""
@@ -84,7 +88,7 @@ class SummaryLineage:
 
     def _run(self, query: str, conversation_id: int, seq: int, limit: int) -> list[int]:
         place = {"conversation_id": conversation_id, "seq": seq, "limit": limit}
-        return [row[0] for row in self._db.rows(_LINEAGE_QUERIES[query], place)]
+        return self._db.column(_LINEAGE_QUERIES[query], place)
 
 
 def _node(row: Row) -> LineageNode:
@@ -116,11 +120,8 @@ class ContextSize:
     tokens_after: int
 
 
-class SummaryOutline:
+class SummaryOutline(TableAccess):
     """Reads shapes and histories; never writes."""
-
-    def __init__(self, database: Database) -> None:
-        self._db = database
 
     def tops(self, conversation_id: int, limit: int, offset: int = 0) -> TopSummaries:
         """The summaries that stand in the context, or that nothing was made of; oldest first."""
@@ -132,14 +133,11 @@ class SummaryOutline:
     def in_context(self, conversation_id: int, summary_ids: Iterable[str]) -> frozenset[str]:
         """Which of some summaries stand in the context."""
         values = {"conversation_id": conversation_id, "ids": json.dumps(list(summary_ids))}
-        return frozenset(row[0] for row in self._db.rows(_OUTLINE_QUERIES["standing"], values))
+        return frozenset(self._db.column(_OUTLINE_QUERIES["standing"], values))
 
     def shapes(self, conversation_id: int) -> list[SummaryShape]:
         """All summaries of a conversation, shallow ones first, then by time."""
-        return [
-            record_from_row(SummaryShape, row)
-            for row in self._db.rows(_OUTLINE_QUERIES["shapes"], {"conversation_id": conversation_id})
-        ]
+        return self._db.records(SummaryShape, _OUTLINE_QUERIES["shapes"], {"conversation_id": conversation_id})
 
     def edges(self, conversation_id: int) -> list[tuple[str, str]]:
         """Pairs of a summary and one that it was made of, in order."""

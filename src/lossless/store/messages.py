@@ -90,7 +90,7 @@ class SearchIndex:
     def upstream(self) -> frozenset[str]:
         """Upstream's search tables in this file; a live upstream may read them."""
         if self._upstream is None:
-            self._upstream = frozenset(row[0] for row in self._db.rows(_INDEX_QUERIES["upstream_tables"]))
+            self._upstream = frozenset(self._db.column(_INDEX_QUERIES["upstream_tables"]))
         return self._upstream
 
     def add_messages(self, first: int, texts: Sequence[str], contents: Sequence[str]) -> None:
@@ -408,7 +408,7 @@ class Messages:
         if not results:
             return frozenset()
         place = {"conversation_id": conversation_id, "results": json.dumps(list(results.items()))}
-        return frozenset(row[0] for row in self._db.rows(_MESSAGE_QUERIES["called_after"], place))
+        return frozenset(self._db.column(_MESSAGE_QUERIES["called_after"], place))
 
     def _known(self, query: str, conversation_id: int, ids: Sequence[str]) -> dict[str, TailRow]:
         if not ids:
@@ -462,8 +462,7 @@ class Messages:
 
     def visible(self, conversation_id: int, limit: int) -> int:
         """How many messages were said and not left on a branch; at most `limit`."""
-        row = self._db.row(_MESSAGE_QUERIES["visible"], {"conversation_id": conversation_id, "limit": limit})
-        return row[0] if row else 0
+        return self._db.count(_MESSAGE_QUERIES["visible"], {"conversation_id": conversation_id, "limit": limit})
 
     def run_from(self, conversation_id: int, seq: int) -> list[TailRow]:
         """All visible messages from a place on, oldest first."""
@@ -487,17 +486,17 @@ class Messages:
     def seqs_of_identity(self, conversation_id: int, identity: str, limit: int) -> list[int]:
         """Where messages with this identity stand, newest first, hidden ones too."""
         place = {"conversation_id": conversation_id, "identity": identity, "limit": limit}
-        return [row[0] for row in self._db.rows(_MESSAGE_QUERIES["seqs_of_identity"], place)]
+        return self._db.column(_MESSAGE_QUERIES["seqs_of_identity"], place)
 
     def referring(self, conversation_id: int, first: int, limit: int) -> list[int]:
         """The messages from a seq on whose words may refer to a file, newest first."""
         place = {"conversation_id": conversation_id, "first": first, "limit": limit}
-        return [row[0] for row in self._db.rows(_MESSAGE_QUERIES["referring"], place)]
+        return self._db.column(_MESSAGE_QUERIES["referring"], place)
 
     def seqs_in_context(self, conversation_id: int, identities: Sequence[str]) -> list[int]:
         """Where messages with these identities stand that are in the context as they are, oldest first."""
         place = {"conversation_id": conversation_id, "identities": json.dumps(list(identities))}
-        return [row[0] for row in self._db.rows(_MESSAGE_QUERIES["seqs_in_context"], place)]
+        return self._db.column(_MESSAGE_QUERIES["seqs_in_context"], place)
 
     def context_run(self, conversation_id: int, first: int, last: int) -> list[TailRow]:
         """The messages from one seq to another that are in the context as they are."""
@@ -554,7 +553,7 @@ class Messages:
     def in_order(self, conversation_id: int, after_seq: int = 0, limit: int = 500) -> list[StoredMessage]:
         """A page of a conversation, oldest first."""
         place = {"conversation_id": conversation_id, "after": after_seq, "limit": limit}
-        return self.many([row[0] for row in self._db.rows(_MESSAGE_QUERIES["ids_in_order"], place)])
+        return self.many(self._db.column(_MESSAGE_QUERIES["ids_in_order"], place))
 
 
 def _whole(item: NewMessage, pack: PackedMessage, parts: Sequence[tuple[object, ...]], estimate: int) -> bytes:

@@ -708,8 +708,7 @@ class RowDigests:
 
     def count_lacking(self) -> int:
         """How many messages have a digest of their indexed text only, as older versions wrote it."""
-        row = self._db.row(_DIGEST_QUERIES["count_lacking"], {"half": DIGEST_BYTES})
-        return row[0] if row else 0
+        return self._db.count(_DIGEST_QUERIES["count_lacking"], {"half": DIGEST_BYTES})
 
     def changed_messages(self) -> Iterator[int]:
         """Messages of which something is not as it was written."""
@@ -741,7 +740,7 @@ class RowDigests:
 
     def payloads(self) -> tuple[dict[str, bytes], frozenset[str]]:
         """The digests of the bytes of files, by file id, and the keys of the rows that we have written."""
-        ours = frozenset(row[0] for row in self._db.rows(_DIGEST_QUERIES["known"], {"name": "large_files"}))
+        ours = frozenset(self._db.column(_DIGEST_QUERIES["known"], {"name": "large_files"}))
         return dict(self._db.rows(_DIGEST_QUERIES["all_known"], {"name": PAYLOADS_KEY})), ours
 
     def _messages(self, ids: Sequence[int]) -> Iterator[tuple[int, bytes | None, bytes]]:

@@ -17,7 +17,7 @@ from lossless.errors import ArchiveDenied, ArchiveFull, ArchiveLocked, LosslessE
 from lossless.model.messages import ToolCall
 from lossless.model.records import SearchPlace, TextKind
 from lossless.model.search_text import index_text_of
-from lossless.store.database import Database, by_ids, load_queries
+from lossless.store.database import Database, TableAccess, by_ids, load_queries
 from lossless.store.messages import PASSAGE_BASE, index_digest
 from lossless.store.rows import PartRow, storable_text, unpack_part
 
@@ -180,8 +180,8 @@ class SearchTexts:
         values = where.values | message_start(start)
         if not where.has_times and (start is None or start.what == "message") and self.is_ordered():
             values["below"] = start.id if start else None
-            return sorted((row[0] for row in self._db.rows(_SEARCH_QUERIES["all_ids"], values)), reverse=True)
-        return [row[0] for row in self._db.rows(_SEARCH_QUERIES["all_by_time"], values)]
+            return sorted((self._db.column(_SEARCH_QUERIES["all_ids"], values)), reverse=True)
+        return self._db.column(_SEARCH_QUERIES["all_by_time"], values)
 
     def read(self, ids: Sequence[int]) -> Iterator[MessageText]:
         """Messages in this order."""
@@ -197,9 +197,7 @@ class SearchTexts:
 
     def all_summaries(self, where: SearchScope, start: SearchPlace | None = None) -> Iterator[SummaryText]:
         """All summaries of a scope behind a place."""
-        ids = iter(
-            [row[0] for row in self._db.rows(_SEARCH_QUERIES["all_summaries"], where.values | summary_start(start))]
-        )
+        ids = iter(self._db.column(_SEARCH_QUERIES["all_summaries"], where.values | summary_start(start)))
         while batch := list(islice(ids, _BATCH)):
             yield from self.summaries(batch)
 
@@ -277,11 +275,8 @@ _TRIGRAM_BATCH = 200
 _MOST_PIECES = 24
 
 
-class TrigramIndex:
+class TrigramIndex(TableAccess):
     """Narrows a search for letters down to the messages that can hold them."""
-
-    def __init__(self, database: Database) -> None:
-        self._db = database
 
     @property
     def is_there(self) -> bool:
@@ -321,7 +316,7 @@ class TrigramIndex:
 
     def next_ids(self, limit: int = _TRIGRAM_BATCH) -> list[int]:
         """The oldest messages that are not in the index."""
-        return [row[0] for row in self._db.rows(_TRIGRAM_QUERIES["next"], {"after": self.through, "limit": limit})]
+        return self._db.column(_TRIGRAM_QUERIES["next"], {"after": self.through, "limit": limit})
 
     def create(self) -> None:
         """Make the empty index; needs a transaction."""
@@ -422,7 +417,7 @@ class FullTextSearch:
 
     def unread(self, where: SearchScope) -> list[int]:
         """Messages of the scope that are not indexed, the last stored first; not more than a search can look at."""
-        return [row[0] for row in self._db.rows(_SEARCH_QUERIES["unread"], where.values | {"limit": MAX_UNREAD})]
+        return self._db.column(_SEARCH_QUERIES["unread"], where.values | {"limit": MAX_UNREAD})
 
     def unread_summaries(self, where: SearchScope) -> list[str]:
         """Summaries of the scope that are not indexed."""
@@ -458,12 +453,12 @@ class FullTextSearch:
 
     def having(self, match: str) -> list[int]:
         """All messages that match, in no order."""
-        return [row[0] for row in self._db.rows(_SEARCH_QUERIES["having"], {"match": match, "base": PASSAGE_BASE})]
+        return self._db.column(_SEARCH_QUERIES["having"], {"match": match, "base": PASSAGE_BASE})
 
     def echoes(self, message_ids: Iterable[int]) -> frozenset[int]:
         """Those that only ask our recall tools, or are their answers: they repeat what was said elsewhere."""
         asked = {"ids": json.dumps(list(message_ids)), "back": _CALL_BEFORE}
-        return frozenset(row[0] for row in self._db.rows(_SEARCH_QUERIES["echoes"], asked))
+        return frozenset(self._db.column(_SEARCH_QUERIES["echoes"], asked))
 
     def newest(
         self, match: str, where: SearchScope, limit: int, start: SearchPlace | None = None

@@ -9,7 +9,7 @@ import os
 import re
 import secrets
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from hashlib import blake2b
@@ -20,17 +20,18 @@ from uuid import uuid4
 
 from lossless.model.budget import BudgetMemory, HistoryBudget
 from lossless.model.masking import MarkCutter, PhraseMark, PhraseMarker
-from lossless.model.records import ModelSpend, WindowMark
+from lossless.model.records import CompactionDebt, ModelSpend, WindowMark
 from lossless.model.times import row_time, state_time
 from lossless.store.database import (
     Database,
+    TableAccess,
     load_queries,
     time_or_epoch,
     time_or_none,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
     from decimal import Decimal
 
     from lossless.model.conversations import Conversation
@@ -256,15 +257,6 @@ def _unpacked(data: bytes, length: int) -> tuple[int, ...] | None:
 _PENDING_QUERIES = load_queries("debts")
 #: A sweep that was started longer ago is dead, whoever started it.
 MAX_SWEEP_TIME = timedelta(minutes=10)
-_COLUMNS = (
-    "pending", "requested_at", "reason", "running", "last_started_at", "last_finished_at", "last_failure_summary",
-    "token_budget", "current_token_count", "projected_token_count", "raw_tokens_outside_tail", "context_threshold",
-    "context_threshold_source", "context_fresh_tail_count", "context_leaf_chunk_tokens", "retry_attempts",
-    "next_attempt_after", "resolution_reason", "resolved_at", "maintenance_revision", "updated_at",
-)  # fmt: skip
-_TIMES = {
-    "requested_at", "last_started_at", "last_finished_at", "next_attempt_after", "resolved_at", "updated_at",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,31 +277,22 @@ class CacheObservation:
         return "hot" if self.cache_read > 0 else "cold" if self.cache_write > 0 else "unknown"
 
 
-class PendingCompactions:
-    """Reads and writes debts by their columns; what they mean is `compaction.run`'s business."""
+class PendingCompactions(TableAccess):
+    """Reads and writes what conversations owe; what it means is `compaction.run`'s business."""
 
-    def __init__(self, database: Database) -> None:
-        self._db = database
+    def get(self, conversation_id: int) -> CompactionDebt | None:
+        """What a conversation owes; None when it never owed anything."""
+        return self._db.record(CompactionDebt, _PENDING_QUERIES["get"], {"conversation_id": conversation_id})
 
-    def get(self, conversation_id: int) -> dict[str, Any] | None:
-        """A debt by its columns, times as times; None when there never was one."""
-        row = self._db.row(_PENDING_QUERIES["get"], {"conversation_id": conversation_id})
-        if row is None:
-            return None
-        values = dict(zip(_COLUMNS, row, strict=True))
-        values |= {name: time_or_none(values[name]) for name in _TIMES}
-        return values | {"pending": bool(values["pending"]), "running": bool(values["running"])}
-
-    def put(self, conversation_id: int, values: Mapping[str, Any]) -> None:
-        """Write a debt."""
-        row = {name: _plain(values[name]) for name in _COLUMNS}
-        self._db.run(_PENDING_QUERIES["put"], row | {"conversation_id": conversation_id})
+    def put(self, debt: CompactionDebt) -> None:
+        """Write what a conversation owes."""
+        self._db.run(_PENDING_QUERIES["put"], {name: _plain(value) for name, value in asdict(debt).items()})
 
     def pending(self, *, archived: bool = False, now: datetime | None = None) -> list[int]:
         """Conversations that owe a sweep, the longest waiting first; one that another program left half done, too."""
         days = MAX_SWEEP_TIME / timedelta(days=1)
         values = {"all": archived, "now": state_time(now or datetime.now(UTC)), "longest_days": days}
-        return [row[0] for row in self._db.rows(_PENDING_QUERIES["pending"], values)]
+        return self._db.column(_PENDING_QUERIES["pending"], values)
 
     def observe(self, conversation_id: int, seen: CacheObservation, tokens: int, now: datetime) -> None:
         """Record what a provider reported; for people to see, never to decide by."""
@@ -381,11 +364,8 @@ class LedgerRow:
     result: str
 
 
-class Guards:
+class Guards(TableAccess):
     """Reads and writes of what keeps model calls within bounds."""
-
-    def __init__(self, database: Database) -> None:
-        self._db = database
 
     def take_lease(self, name: str, owner: str, now: datetime, length: timedelta) -> bool:
         """Become or stay the owner of a lease; False when another one holds it and is alive. Needs a transaction."""
@@ -411,11 +391,7 @@ class Guards:
 
     def ledger(self, scope: str, since: datetime) -> list[LedgerRow]:
         """The lines of a scope since a moment, oldest first."""
-        found = self._db.rows(_GUARD_QUERIES["ledger"], {"scope": scope, "since": state_time(since)})
-        return [
-            LedgerRow(id_, scope_, kind, _parse_moment(at), time_or_none(until), time_or_none(window), result)
-            for id_, scope_, kind, at, until, window, result in found
-        ]
+        return self._db.records(LedgerRow, _GUARD_QUERIES["ledger"], {"scope": scope, "since": state_time(since)})
 
     def add_entry(
         self,
@@ -488,7 +464,7 @@ class Guards:
 
     def active_histories(self) -> list[int]:
         """The active conversations that had a budget, the one whose budget changed last first."""
-        return [row[0] for row in self._db.rows(_GUARD_QUERIES["active_histories"])]
+        return self._db.column(_GUARD_QUERIES["active_histories"])
 
     def newest_histories(self, limit: int) -> list[tuple[int, HistoryBudget]]:
         """The budgets that changed last, by conversation."""
@@ -511,12 +487,6 @@ class Guards:
     def remember_stubborn(self, conversation_id: int, chunk: str, kind: str, now: datetime) -> None:
         values = {"conversation_id": conversation_id, "chunk": chunk, "kind": kind, "now": state_time(now)}
         self._db.run(_GUARD_QUERIES["remember_stubborn"], values)
-
-
-def _parse_moment(text: str) -> datetime:
-    moment = time_or_none(text)
-    assert moment is not None
-    return moment
 
 
 def _format_moment(moment: datetime | None) -> str | None:
@@ -551,11 +521,8 @@ class Grant:
         return max(0, self.token_cap - self.tokens_used)
 
 
-class Grants:
+class Grants(TableAccess):
     """Reads and writes of grants; every write needs a transaction."""
-
-    def __init__(self, database: Database) -> None:
-        self._db = database
 
     def issue(self, grant: Grant) -> None:
         """Store a new grant."""

@@ -406,7 +406,7 @@ class Versions:
     def each(self, batch: int = _BATCH) -> Iterator[Version | ArchiveCorrupt]:
         """Every version of the archive; in place of one that cannot be read back, the reason."""
         after = 0
-        while ids := [row[0] for row in self._db.rows(_QUERIES["messages"], {"after": after, "limit": batch})]:
+        while ids := self._db.column(_QUERIES["messages"], {"after": after, "limit": batch}):
             found: defaultdict[int, list[VersionRow]] = defaultdict(list)
             for row in self._rows(ids):
                 found[row.message_id].append(row)
@@ -434,20 +434,19 @@ class Versions:
 
     def count(self, conversation_id: int | None = None) -> int:
         """How many versions a conversation has, or the archive."""
-        row = self._db.row(_QUERIES["count"], {"conversation_id": conversation_id})
-        return row[0] if row else 0
+        return self._db.count(_QUERIES["count"], {"conversation_id": conversation_id})
 
     # --- searching ------------------------------------------------------------------------------------
 
     def having(self, match: str, where: SearchScope, limit: int) -> list[int]:
         """Messages of a scope of which a version matches, best first."""
         values = where.values | {"match": match, "limit": limit}
-        return list(dict.fromkeys(row[0] for row in self._db.rows(_QUERIES["having"], values)))
+        return list(dict.fromkeys(self._db.column(_QUERIES["having"], values)))
 
     def newest(self, where: SearchScope, below: int | None = None, limit: int = _BATCH) -> list[int]:
         """Messages of a scope that have versions with texts of their own, newest first, below an id."""
         values = where.values | {"below": below, "limit": limit}
-        return [row[0] for row in self._db.rows(_QUERIES["newest"], values)]
+        return self._db.column(_QUERIES["newest"], values)
 
     @property
     def any(self) -> bool:

@@ -21,7 +21,15 @@ from lossless.model.records import (
     TimeRange,
 )
 from lossless.model.times import state_time
-from lossless.store.database import by_ids, column_text, column_time, conversation_range, load_queries, record_from_row
+from lossless.store.database import (
+    TableAccess,
+    by_ids,
+    column_text,
+    column_time,
+    conversation_range,
+    load_queries,
+    record_from_row,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +37,7 @@ if TYPE_CHECKING:
 
     from _typeshed import DataclassInstance
 
-    from lossless.store.database import Database, Row
+    from lossless.store.database import Row
 
 _STATISTICS_QUERIES = load_queries("care")
 #: Which tables and indexes belong to which row of the size report.
@@ -60,11 +68,8 @@ class ArchiveTotals:
     undated: int = 0
 
 
-class ArchiveStatistics:
+class ArchiveStatistics(TableAccess):
     """Counts, liveness and sizes."""
-
-    def __init__(self, database: Database) -> None:
-        self._db = database
 
     def counts(self) -> ArchiveCounts:
         row = self._db.row(_STATISTICS_QUERIES["counts"])
@@ -145,11 +150,8 @@ _ALL: dict[str, object] = {"first": -(2**63), "last": b""}
 _WHOLE = 2**31 - 1
 
 
-class Listings:
+class Listings(TableAccess):
     """Pages of rows, rows by id, and fresh tails; never writes."""
-
-    def __init__(self, database: Database) -> None:
-        self._db = database
 
     # --- conversations ----------------------------------------------------------------------------------
 
@@ -224,7 +226,7 @@ class Listings:
             "from_id": start.id if start else None,
             "limit": limit + 1,
         }
-        ids = [row[0] for row in self._db.rows(_LIST_QUERIES["message_page"], values)]
+        ids = self._db.column(_LIST_QUERIES["message_page"], values)
         rows = self.messages_by_id(ids[:limit], whole=whole)
         if len(ids) <= limit:
             return Page(tuple(rows), None)
@@ -247,7 +249,7 @@ class Listings:
     def tool_calls(self, conversation_id: int, tools: Sequence[str], limit: int) -> list[int]:
         """The messages with the newest calls of some tools, and those that answer them, in order."""
         values = {"conversation_id": conversation_id, "tools": json.dumps(tools), "limit": limit}
-        return [row[0] for row in self._db.rows(_LIST_QUERIES["tool_calls"], values)]
+        return self._db.column(_LIST_QUERIES["tool_calls"], values)
 
     # --- fresh tails ------------------------------------------------------------------------------------
 
@@ -462,11 +464,8 @@ class MessageStatus:
     hidden_cause: str | None = None
 
 
-class RecordDetails:
+class RecordDetails(TableAccess):
     """Reads about one conversation, message or summary; never writes."""
-
-    def __init__(self, database: Database) -> None:
-        self._db = database
 
     def conversation(self, conversation_id: int) -> ConversationDetails:
         """What else is recorded about a conversation."""
@@ -488,8 +487,7 @@ class RecordDetails:
         return None if row is None else record_from_row(kind, row)
 
     def _count(self, query: str, conversation_id: int) -> int:
-        row = self._db.row(_DETAIL_QUERIES[query], {"conversation_id": conversation_id})
-        return row[0] if row else 0
+        return self._db.count(_DETAIL_QUERIES[query], {"conversation_id": conversation_id})
 
     def context_count(self, conversation_id: int) -> int:
         """How many items a context has."""
@@ -497,10 +495,7 @@ class RecordDetails:
 
     def depths(self, conversation_id: int | None = None) -> list[DepthSizes]:
         """The summaries of one conversation, or of all, by depth."""
-        return [
-            record_from_row(DepthSizes, row)
-            for row in self._db.rows(_DETAIL_QUERIES["depths"], conversation_range(conversation_id))
-        ]
+        return self._db.records(DepthSizes, _DETAIL_QUERIES["depths"], conversation_range(conversation_id))
 
     def standing(self, message_id: int) -> MessageStatus:
         """Where a message is now."""
@@ -509,12 +504,12 @@ class RecordDetails:
 
     def sources(self, summary_id: str) -> list[str]:
         """The summaries that a summary was made of, in order; of its own conversation only."""
-        return [row[0] for row in self._db.rows(_DETAIL_QUERIES["sources"], {"id": summary_id})]
+        return self._db.column(_DETAIL_QUERIES["sources"], {"id": summary_id})
 
     def used_in(self, summary_id: str) -> list[str]:
         """The summaries that were made of a summary; of its own conversation only."""
-        return [row[0] for row in self._db.rows(_DETAIL_QUERIES["used_in"], {"id": summary_id})]
+        return self._db.column(_DETAIL_QUERIES["used_in"], {"id": summary_id})
 
     def source_messages(self, summary_id: str) -> list[int]:
         """The messages that a leaf was made of, in order; of its own conversation only."""
-        return [row[0] for row in self._db.rows(_DETAIL_QUERIES["source_messages"], {"id": summary_id})]
+        return self._db.column(_DETAIL_QUERIES["source_messages"], {"id": summary_id})

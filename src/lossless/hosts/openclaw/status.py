@@ -11,11 +11,10 @@ from lossless.errors import BadInput
 from lossless.hosts.openclaw.bridge import session_param, text_param, transcript_file
 
 if TYPE_CHECKING:
-    from lossless.compaction.run import CompactionDebt
     from lossless.hosts.openclaw.bridge import Bridge
     from lossless.hosts.openclaw.rpc import PluginCall
     from lossless.model.conversations import Session
-    from lossless.model.records import ConversationRow
+    from lossless.model.records import CompactionDebt, ConversationRow
 
 #: What helps when the model could not be asked.
 MODEL_HELP = "see that OpenClaw's model answers, or name another one in summaryModel; nothing is lost meanwhile"

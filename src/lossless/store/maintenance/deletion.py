@@ -20,7 +20,7 @@ from lossless.model.messages import FORGOTTEN_WORDS_DIGEST, GENERATED_ID_PREFIX,
 from lossless.model.records import WindowMark
 from lossless.model.times import state_time
 from lossless.store.conversations import ConversationHistories, pack_record
-from lossless.store.database import Database, by_ids, column_text, column_time, load_queries, refused
+from lossless.store.database import Database, TableAccess, by_ids, column_text, column_time, load_queries, refused
 from lossless.store.messages import PASSAGE_BASE
 from lossless.store.rows import decompress_residual
 
@@ -88,11 +88,8 @@ class CollectableOutput:
     file_id: str
 
 
-class ConversationRemover:
+class ConversationRemover(TableAccess):
     """Reads what conversations take, and deletes them."""
-
-    def __init__(self, database: Database) -> None:
-        self._db = database
 
     def held(self) -> list[ConversationSize]:
         """All conversations, the one that was silent longest first."""
@@ -156,7 +153,7 @@ class ConversationRemover:
         return [*links, *((table, "conversation_id", None) for table in own)]
 
     def _tables(self, column: str) -> list[str]:
-        return [row[0] for row in self._db.rows(_RETENTION_QUERIES["tables_with"], {"column": column})]
+        return self._db.column(_RETENTION_QUERIES["tables_with"], {"column": column})
 
     def _unindex(self, ids: dict[str, object]) -> None:
         self._db.run(_RETENTION_QUERIES["unindex_passages"], ids | {"base": PASSAGE_BASE})
@@ -268,12 +265,11 @@ class TextRemover:
 
     @property
     def message_count(self) -> int:
-        row = self._db.row(_FORGETTING_QUERIES["count"])
-        return row[0] if row else 0
+        return self._db.count(_FORGETTING_QUERIES["count"])
 
     def of_conversations(self, ids: Sequence[int]) -> list[int]:
         """The messages of some conversations."""
-        return [row[0] for row in self._db.rows(_FORGETTING_QUERIES["of_conversations"], by_ids(ids))]
+        return self._db.column(_FORGETTING_QUERIES["of_conversations"], by_ids(ids))
 
     def fingerprints(self, message_ids: Sequence[int]) -> list[tuple[int, int, bytes]]:
         """Messages with their conversations and fingerprints."""
@@ -288,7 +284,7 @@ class TextRemover:
 
     def summary_ids(self) -> list[str]:
         """All summaries, shallow ones first."""
-        return [row[0] for row in self._db.rows(_FORGETTING_QUERIES["summaries"])]
+        return self._db.column(_FORGETTING_QUERIES["summaries"])
 
     # --- texts beside them ----------------------------------------------------------------------------
 
@@ -451,7 +447,7 @@ class DatabaseScan:
     def values(self) -> Iterator[tuple[str, str | bytes]]:
         """All texts and bytes with their places; what is compressed comes once more as text."""
         for (table,) in self._db.rows(_TABLES["every_table"]):
-            names = [row[0] for row in self._db.rows(_TABLES["columns"], {"table": table})]
+            names = self._db.column(_TABLES["columns"], {"table": table})
             for count, row in enumerate(self._db.stream(f'SELECT * FROM "{table}"'), 1):
                 for name, value in zip(names, row, strict=False):
                     if isinstance(value, str | bytes):
