@@ -322,7 +322,7 @@ def debt(invocation: Invocation, target: ConversationTarget | None) -> None:
 
 def _debt_item_json(archive: Archive, conversation_id: int, now: datetime) -> dict[str, Any]:
     conversation = archive.conversations.get(conversation_id)
-    owed = CompactionDebt(conversation_id, **(archive.debts.get(conversation_id) or {}))
+    owed = archive.debts.get(conversation_id) or CompactionDebt(conversation_id)
     return {
         "conversationId": conversation_id,
         "sessionKey": conversation.session_key,

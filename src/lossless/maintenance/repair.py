@@ -114,8 +114,8 @@ def _preflight(archive: Archive, work: RewritePlan, budget: int) -> Iterable[str
     if work.input_tokens > MAX_BUDGET_SHARE * budget:
         yield f"{work.input_tokens} tokens to read are more than {MAX_BUDGET_SHARE:.0%} of the budget of {budget}"
     debt = archive.debts.get(work.conversation_id)
-    if debt and (debt["pending"] or debt["running"]):
-        yield f"a sweep of conversation {work.conversation_id} is {'running' if debt['running'] else 'pending'}"
+    if debt and (debt.pending or debt.running):
+        yield f"a sweep of conversation {work.conversation_id} is {'running' if debt.running else 'pending'}"
 
 
 #: Rows in one transaction.

@@ -517,7 +517,7 @@ class ContextItems:
     def saved(self, since: datetime, conversation_id: int | None = None) -> list[TokensSaved]:
         """What folds since a moment save, by the model that wrote their summaries and by conversation."""
         place = {"since": state_time(since), "conversation_id": conversation_id}
-        return [TokensSaved(*row) for row in self._db.rows(_CONTEXT_QUERIES["saved"], place)]
+        return self._db.records(TokensSaved, _CONTEXT_QUERIES["saved"], place)
 
     def call_ids(self, conversation_id: int) -> dict[int, frozenset[str]]:
         """The tool call ids of each message in the context that has some."""

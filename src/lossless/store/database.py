@@ -127,6 +127,7 @@ def _maybe_text(raw: object) -> str | None:
     return None if raw is None else column_text(raw)
 
 
+_NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 _READERS: dict[str, Callable[[Any], Any]] = {
     "str": column_text,
     "str | None": _maybe_text,
@@ -146,9 +147,6 @@ def record_from_row(kind: type[D], row: Sequence[object]) -> D:
 def column_count(value: object) -> int:
     """A count from a column; what is none counts nothing, and `lcm verify` names it."""
     return value if isinstance(value, int) else 0
-
-
-_NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def time_or_none(text: str | None) -> datetime | None:

@@ -204,7 +204,7 @@ class LargeFileRows(TableAccess):
     def large_outputs(self, least_bytes: int, conversation_id: int | None = None) -> list[LargeOutput]:
         """Answers of tools of at least so many bytes that lie in no file yet, oldest first."""
         values = {"least": least_bytes, "conversation_id": conversation_id}
-        return [LargeOutput(*row) for row in self._db.rows(_FILE_QUERIES["large_tool_outputs"], values)]
+        return self._db.records(LargeOutput, _FILE_QUERIES["large_tool_outputs"], values)
 
     def set_stub(self, message_id: int, file_id: str) -> None:
         """Say that a message's text also lies in a file; its text stays."""

@@ -167,4 +167,4 @@ class SummaryOutline(TableAccess):
     def folds_by_day(self, since: datetime, conversation_id: int | None = None) -> list[DailyFolds]:
         """Folds by day, of one conversation or of all."""
         values = {"since": state_time(since), "conversation_id": conversation_id}
-        return [DailyFolds(*row) for row in self._db.rows(_OUTLINE_QUERIES["folds_by_day"], values)]
+        return self._db.records(DailyFolds, _OUTLINE_QUERIES["folds_by_day"], values)

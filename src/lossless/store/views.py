@@ -483,8 +483,7 @@ class RecordDetails(TableAccess):
         )
 
     def _one(self, kind: type[D], query: str, conversation_id: int) -> D | None:
-        row = self._db.row(_DETAIL_QUERIES[query], {"conversation_id": conversation_id})
-        return None if row is None else record_from_row(kind, row)
+        return self._db.record(kind, _DETAIL_QUERIES[query], {"conversation_id": conversation_id})
 
     def _count(self, query: str, conversation_id: int) -> int:
         return self._db.count(_DETAIL_QUERIES[query], {"conversation_id": conversation_id})

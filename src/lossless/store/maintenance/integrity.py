@@ -562,10 +562,7 @@ class DoctorReads(TableAccess):
 
     def suspects(self, conversation_id: int | None = None) -> list[SuspectSummary]:
         """Summaries that may be broken, shallow ones first."""
-        found = self._db.rows(_DOCTOR_QUERIES["suspects"], {"conversation_id": conversation_id})
-        return [
-            SuspectSummary(id_, owner, column_text(content), column_text(model)) for id_, owner, content, model in found
-        ]
+        return self._db.records(SuspectSummary, _DOCTOR_QUERIES["suspects"], {"conversation_id": conversation_id})
 
     def context_order(self, conversation_id: int) -> list[str]:
         """The summaries in a context, in order."""
@@ -598,11 +595,11 @@ class DoctorReads(TableAccess):
 
     def hanging(self) -> list[DanglingItem]:
         """Places of contexts that lead to nothing."""
-        return [DanglingItem(*row) for row in self._db.rows(_DOCTOR_QUERIES["hanging"])]
+        return self._db.records(DanglingItem, _DOCTOR_QUERIES["hanging"])
 
     def uncovered(self) -> list[UncoveredMessages]:
         """Conversations with messages that are neither in the context, nor below a summary in it, nor hidden."""
-        return [UncoveredMessages(*row) for row in self._db.rows(_DOCTOR_QUERIES["uncovered"])]
+        return self._db.records(UncoveredMessages, _DOCTOR_QUERIES["uncovered"])
 
     def cycle(self) -> list[str]:
         """Summaries that are, through their sources, made of themselves; none in a sound archive."""
@@ -635,7 +632,7 @@ class DoctorReads(TableAccess):
 
     def duplicates(self) -> list[DuplicateMessages]:
         """Conversations with rows that older engines stored twice."""
-        return [DuplicateMessages(*row) for row in self._db.rows(_DOCTOR_QUERIES["duplicates"])]
+        return self._db.records(DuplicateMessages, _DOCTOR_QUERIES["duplicates"])
 
     def open_breakers(self, now: datetime) -> list[tuple[str, int, datetime | None]]:
         """Models that are not asked for now: key, failures, until when."""
