@@ -9,7 +9,7 @@ import sys
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from lossless.errors import ArchiveCorrupt, NotFound, Stale
 from lossless.model.budget import budget_tokens, message_budget_tokens
@@ -25,9 +25,9 @@ from lossless.store.database import (
     column_count,
     column_text,
     column_texts,
+    column_time,
     load_queries,
     time_or_epoch,
-    time_or_none,
 )
 from lossless.store.rows import RESTORE_ADVICE, MessageSketch, PartRow, sketch_message
 
@@ -66,8 +66,8 @@ def summary_from_row(row: Row, source_ids: tuple[str, ...] = ()) -> Summary:
         column_count(depth),
         content,
         column_count(tokens),
-        time_or_none(earliest),
-        time_or_none(latest),
+        column_time(earliest),
+        column_time(latest),
         column_count(count),
         column_count(below),
         column_count(source),
@@ -239,7 +239,7 @@ class ContextItems:
 
     def _items(self, rows: Sequence[Row]) -> list[ContextItem]:
         """Rows as items; estimates that older versions did not store are worked out, newest first, so many a read."""
-        items = [_item(row) for row in rows]
+        items = [context_item(row) for row in rows]
         lacking = [item for item, row in zip(items, rows, strict=True) if row[_BUDGET] is None]
         if not lacking:
             return items
@@ -490,7 +490,7 @@ class ContextItems:
     def last_fold_at(self, conversation_id: int) -> datetime | None:
         """When something was folded last."""
         row = self._db.row(_CONTEXT_QUERIES["last_fold"], {"conversation_id": conversation_id})
-        return None if row is None else time_or_none(row[0])
+        return None if row is None else column_time(row[0])
 
     def log(self, conversation_id: int, change: ContextChange, now: datetime) -> None:
         """Write one line about a change, in the transaction of the change."""
@@ -527,7 +527,8 @@ class ContextItems:
         return {message_id: frozenset(ids) for message_id, ids in found.items()}
 
 
-def _item(row: Row) -> ContextItem:
+def context_item(row: Sequence[Any]) -> ContextItem:
+    """An item from its columns: ordinal, message, summary, role, tokens, seq, depth, estimate for budgets."""
     ordinal, message_id, summary_id, role, tokens, seq, depth, budget = row
     known = budget if isinstance(budget, int) else -1
     if summary_id is not None:

@@ -23,7 +23,7 @@ from lossless.model.messages import (
 )
 from lossless.model.records import QuarantinedConversation, StoredBrief, TranscriptDecision
 from lossless.model.times import parse_time, row_time
-from lossless.store.database import TableAccess, by_ids, load_queries, time_or_epoch, time_or_none
+from lossless.store.database import TableAccess, by_ids, column_time, load_queries, time_or_epoch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -44,10 +44,10 @@ def conversation_from_row(row: Row) -> Conversation:
         bool(active),
         time_or_epoch(created),
         time_or_epoch(updated),
-        time_or_none(archived),
+        column_time(archived),
         cause,
         title,
-        time_or_none(bootstrapped),
+        column_time(bootstrapped),
     )
 
 
@@ -148,7 +148,7 @@ class Conversations(TableAccess):
     def quarantined(self) -> list[QuarantinedConversation]:
         """All that is quarantined, or was refused."""
         return [
-            QuarantinedConversation(id_, Session(key=key, id=run), decision, time_or_none(at), count, beside)
+            QuarantinedConversation(id_, Session(key=key, id=run), decision, column_time(at), count, beside)
             for id_, key, run, decision, at, count, beside in self._db.rows(_CONVERSATION_QUERIES["quarantined"])
         ]
 

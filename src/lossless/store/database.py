@@ -106,9 +106,9 @@ def column_text(raw: object) -> str:
 
 
 def column_time(raw: object) -> datetime | None:
-    """A time, None for what is none."""
+    """A time; None for what is none, which `lcm verify` names."""
     try:
-        return parse_time(column_text(raw))
+        return None if raw is None or raw == "" else parse_time(column_text(raw))
     except (ValueError, OverflowError):
         return None
 
@@ -147,11 +147,6 @@ def record_from_row(kind: type[D], row: Sequence[object]) -> D:
 def column_count(value: object) -> int:
     """A count from a column; what is none counts nothing, and `lcm verify` names it."""
     return value if isinstance(value, int) else 0
-
-
-def time_or_none(text: str | None) -> datetime | None:
-    """A time from a column; None for what is none, which `lcm verify` names."""
-    return column_time(text) if text else None
 
 
 def time_or_epoch(text: str) -> datetime:

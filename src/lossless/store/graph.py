@@ -13,9 +13,9 @@ from lossless.store.database import (
     TableAccess,
     by_ids,
     column_text,
+    column_time,
     load_queries,
     time_or_epoch,
-    time_or_none,
 )
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class SummaryLineage(TableAccess):
 
 def _node(row: Row) -> LineageNode:
     return LineageNode(
-        row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], time_or_none(row[8]), time_or_none(row[9])
+        row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], column_time(row[8]), column_time(row[9])
     )
 
 

@@ -17,7 +17,7 @@ from lossless.errors import ArchiveDenied, ArchiveFull, ArchiveLocked, LosslessE
 from lossless.model.messages import ToolCall
 from lossless.model.records import SearchPlace, TextKind
 from lossless.model.search_text import index_text_of
-from lossless.store.database import Database, TableAccess, by_ids, load_queries
+from lossless.store.database import Database, TableAccess, by_ids, column_text, load_queries
 from lossless.store.messages import PASSAGE_BASE, index_digest
 from lossless.store.rows import PartRow, storable_text, unpack_part
 
@@ -131,7 +131,7 @@ class SearchTexts:
         calls = self._calls(wanted)
         return [
             MessageText(
-                id_, conversation_id, seq, role, at, tokens, searchable_text(content), calls.get(id_, ()), known, sender
+                id_, conversation_id, seq, role, at, tokens, column_text(content), calls.get(id_, ()), known, sender
             )
             for id_, conversation_id, seq, role, at, tokens, content, known, sender in self._db.rows(
                 _SEARCH_QUERIES["texts"], wanted
@@ -143,21 +143,21 @@ class SearchTexts:
         calls: dict[int, tuple[str, ...]] = {}
         for id_, raw, metadata in self._db.rows(_SEARCH_QUERIES["calls"], wanted):
             if _is_call(metadata):
-                calls[id_] = (*calls.get(id_, ()), searchable_text(raw))
+                calls[id_] = (*calls.get(id_, ()), column_text(raw))
         return calls
 
     def bodies(self, ids: Sequence[int]) -> list[tuple[int, str]]:
         """Messages in this order, each with its content and the texts it called tools with as one text."""
         wanted = by_ids(ids)
         calls = {id_: "\n".join(_strings(some)) for id_, some in self._calls(wanted).items()}
-        found = ((id_, searchable_text(raw)) for id_, raw in self._db.rows(_SEARCH_QUERIES["contents"], wanted))
+        found = ((id_, column_text(raw)) for id_, raw in self._db.rows(_SEARCH_QUERIES["contents"], wanted))
         return [(id_, f"{text}\n{calls[id_]}" if id_ in calls else text) for id_, text in found]
 
     def summaries(self, ids: Iterable[str]) -> list[SummaryText]:
         """Summaries by id, in the order asked for; unknown ids are left out."""
         order = [id_ for id_ in ids if isinstance(id_, str)]
         found = {
-            id_: SummaryText(id_, conversation_id, depth, at, tokens, searchable_text(content), known)
+            id_: SummaryText(id_, conversation_id, depth, at, tokens, column_text(content), known)
             for id_, conversation_id, depth, at, tokens, content, known in self._db.rows(
                 _SEARCH_QUERIES["summary_texts"], by_ids(order)
             )
@@ -216,11 +216,6 @@ def newest_first(place: SearchPlace) -> tuple[int, TextKind, tuple[int, ...]]:
 def is_stale(text: AnyText) -> bool:
     """Whether a text was changed since it was indexed."""
     return text.digest is not None and index_digest(text.indexed) != text.digest[:8]
-
-
-def searchable_text(raw: Any) -> str:
-    """A column that holds text, whatever another program wrote there."""
-    return raw.decode("utf-8", "replace") if isinstance(raw, bytes) else "" if raw is None else str(raw)
 
 
 def message_start(start: SearchPlace | None) -> dict[str, Any]:

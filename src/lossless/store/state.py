@@ -25,9 +25,9 @@ from lossless.model.times import row_time, state_time
 from lossless.store.database import (
     Database,
     TableAccess,
+    column_time,
     load_queries,
     time_or_epoch,
-    time_or_none,
 )
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class IngestMemory:
             return IngestState()
         seen, stored, replayed, skipped, ambiguous, last, blocked_at, reason, *more = row
         return IngestState(
-            seen, stored, replayed, skipped, ambiguous, time_or_none(last), time_or_none(blocked_at), reason, *more
+            seen, stored, replayed, skipped, ambiguous, column_time(last), column_time(blocked_at), reason, *more
         )
 
     def producers(self, conversation_id: int) -> int:
@@ -440,7 +440,7 @@ class Guards(TableAccess):
     def breaker(self, key: str) -> tuple[int, datetime | None]:
         """How often in a row a model refused us, and until when it is not asked."""
         row = self._db.row(_GUARD_QUERIES["breaker"], {"key": key})
-        return (0, None) if row is None else (row[0], time_or_none(row[1]))
+        return (0, None) if row is None else (row[0], column_time(row[1]))
 
     def set_breaker(self, key: str, failures: int, open_until: datetime | None, now: datetime) -> None:
         values = {"key": key, "failures": failures, "open_until": _format_moment(open_until), "now": state_time(now)}
@@ -548,7 +548,7 @@ class Grants(TableAccess):
         id_, issuer, holder, conversations, summaries, cap, used, depth, created, expires, revoked = row
         return Grant(
             id_, issuer, holder, tuple(json.loads(conversations)), tuple(json.loads(summaries)), cap, used, depth,
-            time_or_epoch(created), time_or_epoch(expires), time_or_none(revoked),
+            time_or_epoch(created), time_or_epoch(expires), column_time(revoked),
         )  # fmt: skip
 
     def charge(self, grant_id: str, tokens: int, now: datetime) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from lossless.model.context import ContextItem, MessageItem, SummaryItem, fresh_tail_start, newest_user_index
+from lossless.model.context import ContextItem, MessageItem, fresh_tail_start, newest_user_index
 from lossless.model.records import (
     ArchiveCounts,
     ConversationRow,
@@ -21,6 +21,7 @@ from lossless.model.records import (
     TimeRange,
 )
 from lossless.model.times import state_time
+from lossless.store.context import context_item
 from lossless.store.database import (
     TableAccess,
     by_ids,
@@ -277,7 +278,7 @@ class Listings(TableAccess):
         """The last items of some contexts, in order."""
         items: defaultdict[int, list[ContextItem]] = defaultdict(list)
         for id_, *item in self._db.rows(_LIST_QUERIES["newest_items"], {"ids": json.dumps(ids), "count": count}):
-            items[id_].append(_item(item))
+            items[id_].append(context_item(item))
         for some in items.values():
             some.reverse()
         return items
@@ -328,13 +329,6 @@ def _next(found: Sequence[Row], limit: int) -> PageStart | None:
 def _wanted(ids: Sequence[int | str], *, whole: bool) -> dict[str, object]:
     """Which rows are read, and how much of their texts."""
     return {"ids": json.dumps(ids), "bytes": _WHOLE if whole else 4 * _BEGINNING}
-
-
-def _item(row: Sequence[Any]) -> ContextItem:
-    ordinal, message_id, summary_id, role, tokens, seq, depth, budget = row
-    if summary_id is not None:
-        return SummaryItem(ordinal, summary_id, depth or 0, tokens, budget)
-    return MessageItem(ordinal, message_id, role or "user", tokens, seq or 0, budget)
 
 
 _DETAIL_QUERIES = load_queries("details")
