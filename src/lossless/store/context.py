@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from lossless.errors import ArchiveCorrupt, NotFound, Stale
 from lossless.model.budget import budget_tokens, message_budget_tokens
 from lossless.model.context import ContextItem, MessageItem, SummaryItem, budget_sum, token_sum
-from lossless.model.messages import (
-    Role,
-)
+from lossless.model.messages import Role
 from lossless.model.records import ContextChange, TokensSaved
 from lossless.model.summaries import Summary
 from lossless.model.times import row_time, state_time
@@ -43,39 +41,13 @@ if TYPE_CHECKING:
 
 def summary_from_row(row: Row, source_ids: tuple[str, ...] = ()) -> Summary:
     """A summary from `summaries.sql`'s columns."""
-    (
-        id_,
-        conversation_id,
-        depth,
-        content,
-        tokens,
-        earliest,
-        latest,
-        count,
-        below,
-        source,
-        created,
-        files,
-        model,
-    ) = row
+    id_, conversation_id, depth, content, tokens, earliest, latest, *counts, created, files, model = row
     if not isinstance(content, str):
         raise ArchiveCorrupt(f"summary {id_} cannot be read back: its content is no text; {RESTORE_ADVICE}")
     return Summary(
-        id_,
-        conversation_id,
-        column_count(depth),
-        content,
-        column_count(tokens),
-        column_time(earliest),
-        column_time(latest),
-        column_count(count),
-        column_count(below),
-        column_count(source),
-        time_or_epoch(created),
-        column_texts(files),
-        model,
-        source_ids,
-    )
+        id_, conversation_id, column_count(depth), content, column_count(tokens), column_time(earliest),
+        column_time(latest), *map(column_count, counts), time_or_epoch(created), column_texts(files), model, source_ids,
+    )  # fmt: skip
 
 
 _CONTEXT_QUERIES = load_queries("context")
@@ -334,12 +306,7 @@ class ContextItems:
         )
         self._db.run(
             _CONTEXT_QUERIES["put_summary"],
-            {
-                "conversation_id": conversation_id,
-                "ordinal": first,
-                "summary_id": summary_id,
-                "now": row_time(now),
-            },
+            {"conversation_id": conversation_id, "ordinal": first, "summary_id": summary_id, "now": row_time(now)},
         )
         self._forget_tokens(conversation_id)
         self._keep_estimates()
@@ -422,12 +389,7 @@ class ContextItems:
         """Set a message at a free ordinal."""
         self._db.run(
             _CONTEXT_QUERIES["put_message"],
-            {
-                "conversation_id": conversation_id,
-                "ordinal": ordinal,
-                "message_id": message_id,
-                "now": row_time(now),
-            },
+            {"conversation_id": conversation_id, "ordinal": ordinal, "message_id": message_id, "now": row_time(now)},
         )
 
     def preamble(self, conversation_id: int) -> tuple[list[PreambleItem], int | None]:

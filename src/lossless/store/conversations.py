@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING
@@ -18,9 +18,7 @@ from uuid import uuid4
 from lossless.errors import NotFound
 from lossless.model.conversations import Conversation, Session
 from lossless.model.identity import fingerprint
-from lossless.model.messages import (
-    GENERATED_ID_PREFIX,
-)
+from lossless.model.messages import GENERATED_ID_PREFIX
 from lossless.model.records import QuarantinedConversation, StoredBrief, TranscriptDecision
 from lossless.model.times import parse_time, row_time
 from lossless.store.database import TableAccess, by_ids, column_time, load_queries, time_or_epoch
@@ -38,17 +36,9 @@ def conversation_from_row(row: Row) -> Conversation:
     """A conversation from `conversations.sql`'s columns."""
     id_, session_id, key, active, created, updated, archived, cause, title, bootstrapped = row
     return Conversation(
-        id_,
-        session_id,
-        key,
-        bool(active),
-        time_or_epoch(created),
-        time_or_epoch(updated),
-        column_time(archived),
-        cause,
-        title,
-        column_time(bootstrapped),
-    )
+        id_, session_id, key, bool(active), time_or_epoch(created), time_or_epoch(updated), column_time(archived),
+        cause, title, column_time(bootstrapped),
+    )  # fmt: skip
 
 
 _CONVERSATION_QUERIES = load_queries("conversations")
@@ -261,26 +251,8 @@ class BriefRows(TableAccess):
         """Write a brief; an active one supersedes those before it."""
         at = row_time(now)
         latest = None if brief.covered_latest_at is None else row_time(brief.covered_latest_at)
-        self._db.run(
-            _BRIEF_QUERIES["insert"],
-            {
-                "id": brief.id,
-                "conversation_id": conversation.id,
-                "session_key": conversation.session_key,
-                "prompt": brief.prompt,
-                "content": brief.content,
-                "status": brief.status,
-                "tokens": brief.tokens,
-                "target": brief.target_tokens,
-                "latest": latest,
-                "seq": brief.covered_message_seq,
-                "hash": brief.context_hash,
-                "run": brief.id,
-                "raw": brief.raw,
-                "error": brief.error,
-                "now": at,
-            },
-        )
+        values = asdict(brief) | {"session_key": conversation.session_key, "latest": latest, "run": brief.id, "now": at}
+        self._db.run(_BRIEF_QUERIES["insert"], values | {"conversation_id": conversation.id})
         rows = [(brief.id, id_, n, role, at) for role, ids in sources.items() for n, id_ in enumerate(ids)]
         if rows:
             self._db.run_many(_BRIEF_QUERIES["add_source"], rows)
@@ -356,32 +328,11 @@ class TranscriptRecords(TableAccess):
 
     def set_checkpoint(self, conversation_id: int, point: Checkpoint, now: datetime) -> None:
         """Remember how far a transcript is stored; belongs into the transaction that stores it."""
-        values = {
-            "conversation_id": conversation_id,
-            "path": point.path,
-            "size": point.size,
-            "mtime_ms": point.mtime_ms,
-            "offset": point.offset,
-            "header_id": point.header_id,
-            "entry_id": point.entry_id,
-            "entry_hash": point.entry_hash,
-        }
+        values = asdict(point) | {"conversation_id": conversation_id, "lines": point.lines or 0, "now": row_time(now)}
         self._db.run(_TRANSCRIPT_QUERIES["advance"], values)
         if not self._db.changes():
-            self._db.run(_TRANSCRIPT_QUERIES["set_checkpoint"], {**values, "now": row_time(now)})
-        self._db.run(
-            _TRANSCRIPT_QUERIES["set_state"],
-            {
-                "conversation_id": conversation_id,
-                "lane": point.lane,
-                "offset": point.offset,
-                "lines": point.lines or 0,
-                "front": point.front,
-                "tail": point.tail,
-                "cursor": point.cursor,
-                "kind": point.kind,
-            },
-        )
+            self._db.run(_TRANSCRIPT_QUERIES["set_checkpoint"], values)
+        self._db.run(_TRANSCRIPT_QUERIES["set_state"], values)
 
     def set_fork(self, conversation_id: int, count: int) -> None:
         """Note that only the newest part of a fork's history is kept here, of so many messages."""
@@ -402,29 +353,11 @@ class TranscriptRecords(TableAccess):
         return [(id_, path, size) for id_, path, size in self._db.rows(_TRANSCRIPT_QUERIES["tracked"])]
 
     def decide(
-        self,
-        conversation_id: int,
-        point: Checkpoint,
-        decision: str,
-        reason: str,
-        messages: int,
-        now: datetime,
+        self, conversation_id: int, point: Checkpoint, decision: str, reason: str, messages: int, now: datetime
     ) -> None:
         """Record a decision about a transcript."""
-        self._db.run(
-            _TRANSCRIPT_QUERIES["add_epoch"],
-            {
-                "conversation_id": conversation_id,
-                "path": point.path,
-                "header_id": point.header_id,
-                "size": point.size,
-                "mtime_ms": point.mtime_ms,
-                "decision": decision,
-                "reason": reason,
-                "messages": messages,
-                "now": row_time(now),
-            },
-        )
+        values = asdict(point) | {"conversation_id": conversation_id, "decision": decision, "reason": reason}
+        self._db.run(_TRANSCRIPT_QUERIES["add_epoch"], values | {"messages": messages, "now": row_time(now)})
 
     def settle(self, epoch: TranscriptDecision, decision: str, reason: str, now: datetime) -> None:
         """Record what a person decided about a transcript that was held back."""

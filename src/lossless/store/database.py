@@ -212,11 +212,7 @@ _REFUSALS: tuple[tuple[type[apsw.Error], type[errors.ArchiveError], str], ...] =
     (apsw.BusyError, errors.ArchiveLocked, "another process holds it; try again, or stop that process"),
     (apsw.LockedError, errors.ArchiveLocked, "another connection holds it; try again"),
     (apsw.FullError, errors.ArchiveFull, "the disk is full; nothing was written; free some room and repeat"),
-    (
-        apsw.CorruptError,
-        errors.ArchiveCorrupt,
-        "the file is damaged; restore a backup (`lcm verify` says more)",
-    ),
+    (apsw.CorruptError, errors.ArchiveCorrupt, "the file is damaged; restore a backup (`lcm verify` says more)"),
     (apsw.NotADBError, errors.NotAnArchive, "it is not a SQLite database"),
     (
         apsw.CantOpenError,

@@ -13,24 +13,11 @@ from lossless.errors import NotFound
 from lossless.model.budget import budget_tokens, message_budget_tokens
 from lossless.model.conversations import Conversation
 from lossless.model.identity import fingerprint
-from lossless.model.messages import (
-    GENERATED_ID_PREFIX,
-    Message,
-    StoredMessage,
-    ToolCall,
-    without_words_digest,
-)
+from lossless.model.messages import GENERATED_ID_PREFIX, Message, StoredMessage, ToolCall, without_words_digest
 from lossless.model.records import TailRow
 from lossless.model.search_text import INDEX_VERSION, extra_tokens, index_text_of, passages
 from lossless.model.times import row_time
-from lossless.store.database import (
-    Database,
-    by_ids,
-    column_text,
-    load_queries,
-    load_schema,
-    time_or_epoch,
-)
+from lossless.store.database import Database, by_ids, column_text, load_queries, load_schema, time_or_epoch
 from lossless.store.migrate import split_script
 from lossless.store.rows import (
     PackedMessage,

@@ -360,10 +360,7 @@ def unpack_part(row: PartRow, metadata: dict[str, Any], content: str) -> Part:
     is_result = kind in _RESULT_TYPES or (is_told and kind not in _CALL_TYPES)
     if is_result and row.part_type in ("text", "tool"):
         return ToolResult(
-            row.tool_call_id,
-            row.tool_name,
-            _result_text(row, metadata, content),
-            metadata.get("isError") is True,
+            row.tool_call_id, row.tool_name, _result_text(row, metadata, content), metadata.get("isError") is True
         )
     if row.part_type == "tool":
         return ToolCall(row.tool_call_id, row.tool_name or UNNAMED, _json(row.tool_input))

@@ -22,13 +22,7 @@ from lossless.model.budget import BudgetMemory, HistoryBudget
 from lossless.model.masking import MarkCutter, PhraseMark, PhraseMarker
 from lossless.model.records import CompactionDebt, ModelSpend, WindowMark
 from lossless.model.times import row_time, state_time
-from lossless.store.database import (
-    Database,
-    TableAccess,
-    column_time,
-    load_queries,
-    time_or_epoch,
-)
+from lossless.store.database import Database, TableAccess, column_time, load_queries, time_or_epoch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -165,13 +159,7 @@ class IngestMemory:
         return self._advancements() and self._db.row(_INGEST_QUERIES["known_advancement"], place) is not None
 
     def remember_key(
-        self,
-        conversation: Conversation,
-        key: str,
-        entries: list[str],
-        count: int,
-        payload_hash: str,
-        now: datetime,
+        self, conversation: Conversation, key: str, entries: list[str], count: int, payload_hash: str, now: datetime
     ) -> None:
         """Record a batch's key; where upstream's table of turn advancements is there, in it as well."""
         values = {"conversation_id": conversation.id, "key": key, "count": count, "now": row_time(now)}
