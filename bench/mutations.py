@@ -245,7 +245,7 @@ MUTATIONS = (
     ),
     Mutation(
         "reductions are taken for edits",
-        "ingest/write.py",
+        "ingest/run.py",
         "        is_kept = is_lesser or not _is_current(",
         "        is_kept = not _is_current(",
         "a row loses its words to a placeholder",
@@ -254,7 +254,7 @@ MUTATIONS = (
     ),
     Mutation(
         "edits are only kept",
-        "ingest/write.py",
+        "ingest/run.py",
         "        if is_kept:\n",
         "        if is_kept or words:\n",
         "the model sees what a user has corrected",
@@ -263,7 +263,7 @@ MUTATIONS = (
     ),
     Mutation(
         "reductions are lost",
-        "ingest/write.py",
+        "ingest/run.py",
         '            archive.versions.keep(id_, shown.message, words, "lesser", now, notes)\n',
         "            pass\n",
         "what a host has shown in the place of a result is nowhere",
@@ -272,7 +272,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a window that is long enough has grown",
-        "ingest/run.py",
+        "ingest/sync.py",
         "    if is_newest and prints.startswith(mark.chain):",
         "    if is_newest and len(prints) >= len(mark.chain):",
         "what a window shows in place of its old beginning is lost",

@@ -22,7 +22,7 @@ from lossless.testing import VirtualClock
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from lossless.store.sqlite import SqliteDatabase
+    from lossless.store.database import Database
 
 ROOT = Path(__file__).parents[1]
 SESSION = lossless.Session(key="agent:main:main", id="run-1")
@@ -46,7 +46,7 @@ class Fault(Exception):
 
 
 @contextmanager
-def before_each_statement(database: SqliteDatabase, act: Callable[[int, str], None]) -> Iterator[None]:
+def before_each_statement(database: Database, act: Callable[[int, str], None]) -> Iterator[None]:
     """Call `act` with number and text before each statement of this thread; what it raises stops the statement."""
     connection = database.connection()
     count = 0
@@ -65,7 +65,7 @@ def before_each_statement(database: SqliteDatabase, act: Callable[[int, str], No
 
 
 @contextmanager
-def failing_at(database: SqliteDatabase, number: int) -> Iterator[None]:
+def failing_at(database: Database, number: int) -> Iterator[None]:
     """Raise `Fault` in place of the statement with this number, counted from 0."""
 
     def fail(count: int, _statement: str) -> None:
@@ -76,7 +76,7 @@ def failing_at(database: SqliteDatabase, number: int) -> Iterator[None]:
         yield
 
 
-def statements_of(database: SqliteDatabase, act: Callable[[], object]) -> list[str]:
+def statements_of(database: Database, act: Callable[[], object]) -> list[str]:
     """The statements that `act` takes."""
     seen: list[str] = []
     with before_each_statement(database, lambda _count, statement: seen.append(statement)):

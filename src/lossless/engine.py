@@ -15,10 +15,10 @@ from lossless.compaction.run import unchanged_report
 from lossless.compaction.summariser import DescriptionWorker
 from lossless.context import run as assembly
 from lossless.errors import BadInput, LosslessError, NotFound
-from lossless.ingest import run as ingest
 from lossless.ingest import sessions
 from lossless.ingest.events import Skip, is_encodable
-from lossless.ingest.run import AppendReport
+from lossless.ingest.run import AppendReport, append
+from lossless.ingest.sync import sync
 from lossless.maintenance.admin import Admin
 from lossless.maintenance.engine_parts import BackgroundWorker, EngineParts, HostSupport, model_name
 from lossless.maintenance.rotation import Rotation
@@ -101,6 +101,7 @@ class Engine:
         self.archive, self.settings, self.clock = archive, settings, clock
         self.vault, self.loop = parts.vault, parts.loop
         self._describing = DescriptionWorker(archive, parts.vault, parts.loop.summariser, clock)
+        self._describes = self._describing.is_wanted
         self.transcripts = HostTranscripts(parts)
         self.rotation = Rotation(parts, self.transcripts)
         self.surgery = Surgery(parts)
@@ -126,7 +127,7 @@ class Engine:
             return _excluded_report(reason, len(items))
         now, payloads = self.clock(), self._parts.payloads
         with self.archive.writing():
-            return self._settled(ingest.append(self.archive, session, items, key=key, now=now, payloads=payloads))
+            return self._settled(append(self.archive, session, items, key=key, now=now, payloads=payloads))
 
     def sync(
         self,
@@ -145,9 +146,7 @@ class Engine:
             return _excluded_report(reason, len(items))
         zone, payloads = self._parts.timezone, self._parts.payloads
         with self.archive.writing():
-            report = ingest.sync(
-                self.archive, session, items, key=key, now=now, timezone=zone, payloads=payloads, whole=whole
-            )
+            report = sync(self.archive, session, items, key=key, now=now, timezone=zone, payloads=payloads, whole=whole)
             return self._settled(report)
 
     def _settled(self, report: AppendReport) -> AppendReport:
@@ -248,7 +247,9 @@ class Engine:
         if paid.report is not None:
             self._parts.logged("turn", situation.conversation.id, paid.report)
         has_work = paid.owes or paid.prepares
-        if self._background is not None and (has_work or self._describing.has_work(situation.conversation.id)):
+        if self._background is not None and (
+            has_work or (self._describes and self._describing.has_work(situation.conversation.id))
+        ):
             self._background.owe(situation.conversation.id)
         return TurnReport(report, paid, read)
 
@@ -380,7 +381,7 @@ class Engine:
 
         Nothing can be written by it. `BadInput` for a query with more rows, or that takes longer.
         """
-        from lossless.store.sqlite import run_owner_query
+        from lossless.store.database import run_owner_query
 
         return run_owner_query(self.archive.database, query, params, limit, seconds)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import lossless
@@ -93,7 +94,7 @@ def changes(engine: lossless.Engine) -> int:
 def debt(engine: lossless.Engine) -> Raw:
     """The one debt of the archive; empty when there never was one."""
     found = engine.archive.debts.get(conversation_id(engine))
-    return found or {}
+    return {} if found is None else asdict(found)
 
 
 def conversation_id(engine: lossless.Engine) -> int:

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lossless.compaction.compactor import CompactionPolicy, apply_override
-from lossless.compaction.debt import (
+from lossless.compaction.plan import CompactionOutcome, CompactionReason, evaluate
+from lossless.compaction.run import (
     OPERATOR_IGNORED,
     THRESHOLD_REASON,
-    CompactionDebt,
     drain_backoff,
     drain_budget,
     drain_ending,
@@ -25,12 +25,12 @@ from lossless.compaction.debt import (
     revalidate_debt,
     start_drain,
 )
-from lossless.compaction.plan import CompactionOutcome, CompactionReason, evaluate
+from lossless.model.records import CompactionDebt
 from lossless.settings.model_rules import ContextThresholdOverride
 
 if TYPE_CHECKING:
-    from lossless.compaction.debt import DrainEnding
     from lossless.compaction.plan import StopReason
+    from lossless.compaction.run import DrainEnding
 
 NOW = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 POLICY = CompactionPolicy()

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lossless.compaction import prompts
-from lossless.compaction.prompts import (
+from lossless.compaction import summarise as prompts
+from lossless.compaction.summarise import (
     TEMPLATE_NAMES,
     condensed_target,
     export_templates,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import lossless
-from lossless.compaction.prompts import export_templates
+from lossless.compaction.summarise import export_templates
 from lossless.testing import Scripted
 from tests.faults import SESSION
 

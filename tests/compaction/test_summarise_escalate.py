@@ -29,7 +29,7 @@ from lossless.model.tokens import estimate_tokens
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lossless.compaction.prompts import SummaryPrompt
+    from lossless.compaction.summarise import SummaryPrompt
 
 NOW = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 EXPAND = "Expand for details about: "

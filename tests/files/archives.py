@@ -12,7 +12,8 @@ from lossless.files.vault import Vault, payload_reader, store_payloads
 from lossless.model.conversations import Session
 from lossless.model.identity import fingerprint, identity_hash
 from lossless.store.archive import Archive
-from lossless.store.messages import LargeFileRows, NewMessage
+from lossless.store.files import LargeFileRows
+from lossless.store.messages import NewMessage
 
 from .payloads import THRESHOLD, Body
 
@@ -58,5 +59,5 @@ class Kept:
     def original(self, message_id: int) -> Message:
         """The message as the host sent it."""
         message = self.archive.messages.get(message_id).message
-        recipe = self.files.recipes([message_id])[message_id]
+        recipe = self.archive.context.recipes([message_id])[message_id]
         return restore_message(message, recipe, payload_reader(self.files, self.vault), formats.decode)

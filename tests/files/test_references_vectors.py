@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lossless.files.detectors import file_blocks
 from lossless.files.explore import summarise
+from lossless.files.intercept import file_blocks
 from lossless.files.media_types import storage_extension
 from lossless.files.references import file_reference, image_reference, raw_reference, tool_reference
 from lossless.model.identity import file_ids_in

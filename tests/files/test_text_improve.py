@@ -24,7 +24,7 @@ from tests.files.archives import NOW, Kept
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lossless.llm.chain import ModelCandidate
+    from lossless.settings.model_rules import ModelCandidate
 
 SESSION = lossless.Session(key="agent:main:files")
 PROSE = "The ferry leaves at nine and comes back at noon. " * 900

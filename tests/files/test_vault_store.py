@@ -20,7 +20,7 @@ from lossless.model.conversations import Session
 from lossless.model.identity import file_ids_in, fingerprint
 from lossless.model.messages import StoredFile
 from lossless.model.summaries import NewSummary
-from lossless.store.search.find import SearchScope
+from lossless.store.search import SearchScope
 from tests.files.archives import NOW, Kept
 from tests.files.payloads import LARGE, Body, b64, bodies, caught, png
 
@@ -64,7 +64,7 @@ def test_originals_come_back_from_the_archive(kept: Kept, body: Body) -> None:
 @given(body=bodies())
 def test_every_original_comes_back_from_the_archive(kept: Kept, body: Body) -> None:
     id_ = kept.append(body)
-    if kept.files.recipes([id_]):
+    if kept.archive.context.recipes([id_]):
         assert json.dumps(kept.original(id_).original) == json.dumps(body)
     else:
         assert json.dumps(kept.archive.messages.get(id_).message.original) == json.dumps(body)
@@ -269,7 +269,7 @@ def test_a_file_of_lossless_claw_is_read_where_this_vault_lies(kept: Kept) -> No
     place = f"/home/user/.openclaw/lcm-files/1/{id_}.txt"
     kept.files.add([StoredFile(id_, 1, "read.txt", "text/plain", 27, 2, place, "Text", NOW)])
     assert kept.vault.read(kept.files.get(id_)).data == b"2026-01-05T09:00:00Z ERROR\n"
-    assert kept.files.recipes([1]) == {}
+    assert kept.archive.context.recipes([1]) == {}
     assert (
         Vault(kept.vault.root).read(replace(kept.files.get(id_), storage_uri=f"{kept.vault.root}/1/{id_}.txt")).total
         == 27

@@ -8,7 +8,7 @@ import pytest
 
 from lossless.errors import BadInput, BadMessage
 from lossless.formats import decode, encode
-from lossless.formats.reading import MAX_JSON_DEPTH
+from lossless.model.js_json import MAX_JSON_DEPTH
 from lossless.model.messages import Message
 
 TEXT = {"type": "text", "text": "hi"}

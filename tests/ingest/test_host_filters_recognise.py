@@ -9,7 +9,7 @@ import pytest
 
 import lossless
 from lossless.formats import decode
-from lossless.ingest import host_filters
+from lossless.ingest import events as host_filters
 from tests.faults import SESSION, contents, problems
 
 if TYPE_CHECKING:

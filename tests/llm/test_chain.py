@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lossless import errors
-from lossless.llm.chain import Attempt, ModelCandidate, ModelChain, pause_seconds
+from lossless.compaction.summariser import SPEND_GUARD
+from lossless.llm.chain import BREAKER_GUARD, Attempt, ModelChain, pause_seconds
 from lossless.llm.completion import Completion, Prompt, Usage
 from lossless.llm.credentials import Credential
-from lossless.llm.guard import BREAKER_GUARD, SPEND_GUARD
 from lossless.llm.providers import Endpoint, ProviderModel
+from lossless.settings.model_rules import ModelCandidate
 
 if TYPE_CHECKING:
     from tests.llm.conftest import ModelServer

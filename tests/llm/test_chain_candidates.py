@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lossless import errors
-from lossless.llm.chain import ModelCandidate, ModelChoices, candidate_order, configured_candidates
 from lossless.llm.providers import ModelConnector
+from lossless.settings.model_rules import ModelCandidate, ModelChoices, candidate_order, configured_candidates
 
 
 def names(choices: ModelChoices) -> list[str]:

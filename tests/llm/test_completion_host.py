@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from lossless import errors
-from lossless.llm.chain import ModelCandidate, ModelChain
+from lossless.llm.chain import ModelChain
 from lossless.llm.completion import Completion, Prompt, Usage
 from lossless.llm.providers import HostModel
+from lossless.settings.model_rules import ModelCandidate
 
 PROMPT = Prompt("system", "user", 400)
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lossless import errors
-from lossless.llm.chain import ModelCandidate
 from lossless.llm.credentials import (
     AuthProfile,
     AuthProfiles,
@@ -23,6 +22,7 @@ from lossless.llm.credentials import (
     resolve_credential,
 )
 from lossless.llm.providers import ModelConnector
+from lossless.settings.model_rules import ModelCandidate
 
 if TYPE_CHECKING:
     from pathlib import Path

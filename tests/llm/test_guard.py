@@ -9,54 +9,77 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lossless import errors
-from lossless.llm import guard
-from lossless.llm.guard import BreakerLimits, BreakerState, SpendEntry, SpendLimits, SpendRefusal, SpendSlot
+from lossless.compaction.summariser import (
+    BREAKER_OPEN_TEXT,
+    SPEND_GUARD,
+    BreakerLimits,
+    BreakerState,
+    CallResult,
+    SpendEntry,
+    SpendLimits,
+    SpendRefusal,
+    SpendSlot,
+    backoff_entry,
+    breaker_after_failure,
+    breaker_after_success,
+    breaker_allows,
+    breaker_key,
+    breaker_needs_notice,
+    breaker_refusal,
+    compaction_scope,
+    entries_since,
+    reserve_call,
+    reset_entry,
+    settle_call,
+    spend_state,
+)
+from lossless.llm.chain import BREAKER_GUARD
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
-KEY = guard.breaker_key("anthropic", "claude")
+KEY = breaker_key("anthropic", "claude")
 
 
 def failed(times: int) -> BreakerState:
     state = BreakerState(KEY)
     for _ in range(times):
-        state = guard.breaker_after_failure(state, START, BreakerLimits())
+        state = breaker_after_failure(state, START, BreakerLimits())
     return state
 
 
 def test_names_of_breakers_and_scopes() -> None:
     assert KEY == "provider:anthropic;model:claude"
-    assert guard.compaction_scope("agent:main") == "compaction:agent:main"
+    assert compaction_scope("agent:main") == "compaction:agent:main"
 
 
 def test_the_fifth_refusal_opens_the_breaker_for_half_an_hour() -> None:
-    assert guard.breaker_allows(failed(4), START, BreakerLimits())
+    assert breaker_allows(failed(4), START, BreakerLimits())
     state = failed(5)
-    assert not guard.breaker_allows(state, START, BreakerLimits())
-    assert not guard.breaker_allows(state, START + 29 * MINUTE, BreakerLimits())
-    assert guard.breaker_allows(state, START + 30 * MINUTE, BreakerLimits())
+    assert not breaker_allows(state, START, BreakerLimits())
+    assert not breaker_allows(state, START + 29 * MINUTE, BreakerLimits())
+    assert breaker_allows(state, START + 30 * MINUTE, BreakerLimits())
 
 
 def test_people_are_told_half_way_and_at_the_opening() -> None:
-    told = [guard.breaker_needs_notice(failed(times), BreakerLimits()) for times in range(7)]
+    told = [breaker_needs_notice(failed(times), BreakerLimits()) for times in range(7)]
     assert told == [False, False, False, True, False, True, True]
 
 
 def test_any_success_closes_it() -> None:
-    assert guard.breaker_after_success(failed(5)) == BreakerState(KEY)
+    assert breaker_after_success(failed(5)) == BreakerState(KEY)
 
 
 def test_one_refusal_after_the_pause_opens_it_again() -> None:
     later = START + 31 * MINUTE
-    state = guard.breaker_after_failure(failed(5), later, BreakerLimits())
-    assert not guard.breaker_allows(state, later + 29 * MINUTE, BreakerLimits())
+    state = breaker_after_failure(failed(5), later, BreakerLimits())
+    assert not breaker_allows(state, later + 29 * MINUTE, BreakerLimits())
 
 
 def test_a_refusal_names_the_breaker_and_its_end() -> None:
-    error = guard.breaker_refusal(failed(5))
-    assert (error.guard, error.until) == (guard.BREAKER_GUARD, "2026-03-01T12:30:00.000Z")
+    error = breaker_refusal(failed(5))
+    assert (error.guard, error.until) == (BREAKER_GUARD, "2026-03-01T12:30:00.000Z")
     assert KEY in str(error)
-    assert guard.BREAKER_OPEN_TEXT in str(error)
+    assert BREAKER_OPEN_TEXT in str(error)
 
 
 @given(st.lists(st.booleans(), max_size=40), st.integers(1, 8))
@@ -64,8 +87,8 @@ def test_a_breaker_is_open_exactly_after_that_many_refusals_in_a_row(story: list
     limits, state, row = BreakerLimits(threshold), BreakerState(KEY), 0
     for succeeded in story:
         row = 0 if succeeded else row + 1
-        state = guard.breaker_after_success(state) if succeeded else guard.breaker_after_failure(state, START, limits)
-    assert guard.breaker_allows(state, START, BreakerLimits()) is (row < threshold)
+        state = breaker_after_success(state) if succeeded else breaker_after_failure(state, START, limits)
+    assert breaker_allows(state, START, BreakerLimits()) is (row < threshold)
 
 
 @dataclass
@@ -77,27 +100,27 @@ class Ledger:
     rows: list[SpendEntry] = field(default_factory=list)
     scope: str = "compaction:a"
 
-    def call(self, result: guard.CallResult | None = "done") -> bool:
+    def call(self, result: CallResult | None = "done") -> bool:
         """Ask for a slot, call, settle; None dies before settling. Tells whether there was leave."""
-        decision = guard.reserve_call(self.scope, self.rows, self.now, self.limits)
+        decision = reserve_call(self.scope, self.rows, self.now, self.limits)
         if isinstance(decision, SpendRefusal):
             if decision.entry is not None:
                 self.rows.append(decision.entry)
             return False
         entry = decision.entry
-        self.rows.append(entry if result is None else guard.settle_call(entry, result))
+        self.rows.append(entry if result is None else settle_call(entry, result))
         return True
 
-    def calls(self, count: int, result: guard.CallResult | None = "done") -> int:
+    def calls(self, count: int, result: CallResult | None = "done") -> int:
         return sum(self.call(result) for _ in range(count))
 
 
 def test_the_twenty_fifth_call_in_ten_minutes_is_refused() -> None:
     ledger = Ledger()
     assert ledger.calls(24) == 24
-    decision = guard.reserve_call(ledger.scope, ledger.rows, ledger.now, ledger.limits)
+    decision = reserve_call(ledger.scope, ledger.rows, ledger.now, ledger.limits)
     assert isinstance(decision, SpendRefusal)
-    assert (decision.error.guard, decision.error.until) == (guard.SPEND_GUARD, "2026-03-01T12:30:00.000Z")
+    assert (decision.error.guard, decision.error.until) == (SPEND_GUARD, "2026-03-01T12:30:00.000Z")
     assert decision.entry is not None
     assert isinstance(decision.error, errors.GuardOpen)
 
@@ -144,25 +167,25 @@ def test_another_scope_has_its_own_limit() -> None:
 def test_a_person_s_reset_ends_the_rest_and_begins_a_new_window() -> None:
     ledger = Ledger()
     ledger.calls(25)
-    ledger.rows.append(guard.reset_entry(ledger.scope, ledger.now))
+    ledger.rows.append(reset_entry(ledger.scope, ledger.now))
     assert ledger.calls(25) == 24
 
 
 def test_a_sweep_that_got_nowhere_makes_its_scope_rest() -> None:
     ledger = Ledger()
-    ledger.rows.append(guard.backoff_entry(ledger.scope, ledger.now, ledger.limits))
+    ledger.rows.append(backoff_entry(ledger.scope, ledger.now, ledger.limits))
     assert not ledger.call()
-    state = guard.spend_state(ledger.scope, ledger.rows, ledger.now, ledger.limits)
+    state = spend_state(ledger.scope, ledger.rows, ledger.now, ledger.limits)
     assert state.backoff_until == START + 30 * MINUTE
     assert len(ledger.rows) == 1
 
 
 def test_a_slot_runs_out_and_a_settled_one_does_not() -> None:
     ledger = Ledger()
-    decision = guard.reserve_call(ledger.scope, [], START, ledger.limits)
+    decision = reserve_call(ledger.scope, [], START, ledger.limits)
     assert isinstance(decision, SpendSlot)
     assert decision.entry.until == START + 5 * MINUTE
-    assert guard.settle_call(decision.entry, "done").until is None
+    assert settle_call(decision.entry, "done").until is None
 
 
 STORY = st.lists(
@@ -171,7 +194,7 @@ STORY = st.lists(
 
 
 @given(STORY)
-def test_no_window_ever_holds_more_calls_than_the_limit(story: list[tuple[guard.CallResult | None, int]]) -> None:
+def test_no_window_ever_holds_more_calls_than_the_limit(story: list[tuple[CallResult | None, int]]) -> None:
     ledger = Ledger(SpendLimits(max_calls=5))
     for result, seconds in story:
         ledger.now += timedelta(seconds=seconds)
@@ -186,14 +209,14 @@ def test_no_window_ever_holds_more_calls_than_the_limit(story: list[tuple[guard.
 
 
 @given(STORY)
-def test_old_rows_change_no_decision(story: list[tuple[guard.CallResult | None, int]]) -> None:
+def test_old_rows_change_no_decision(story: list[tuple[CallResult | None, int]]) -> None:
     ledger = Ledger(SpendLimits(max_calls=3))
     for result, seconds in story:
         ledger.now += timedelta(seconds=seconds)
-        since = guard.entries_since(ledger.now, ledger.limits)
+        since = entries_since(ledger.now, ledger.limits)
         recent = [row for row in ledger.rows if row.at >= since]
-        whole = guard.spend_state(ledger.scope, ledger.rows, ledger.now, ledger.limits)
-        assert guard.spend_state(ledger.scope, recent, ledger.now, ledger.limits) == whole
+        whole = spend_state(ledger.scope, ledger.rows, ledger.now, ledger.limits)
+        assert spend_state(ledger.scope, recent, ledger.now, ledger.limits) == whole
         ledger.call(result)
 
 
@@ -211,18 +234,18 @@ def test_a_clock_that_jumps_years_and_back_locks_nobody_out(story: list[tuple[tu
         time += minutes * MINUTE
         now = time + jump
         if what == "reset":
-            entries.append(guard.reset_entry("s", now))
+            entries.append(reset_entry("s", now))
         elif what == "fail":
-            state = guard.breaker_after_failure(state, now, breaker)
+            state = breaker_after_failure(state, now, breaker)
         else:
-            answer = guard.reserve_call("s", entries, now, spend)
+            answer = reserve_call("s", entries, now, spend)
             entries += [answer.entry] if answer.entry is not None else []
     later = time + max(spend.backoff, breaker.cooldown)
-    assert guard.breaker_allows(state, later, breaker)
-    steady = [entry for entry in entries if entry.at >= guard.entries_since(later, spend)]
+    assert breaker_allows(state, later, breaker)
+    steady = [entry for entry in entries if entry.at >= entries_since(later, spend)]
     answers = []
     for _ in range(spend.max_calls + 1):
-        answer = guard.reserve_call("s", steady, later, spend)
+        answer = reserve_call("s", steady, later, spend)
         steady += [answer.entry] if answer.entry is not None else []
         answers.append(isinstance(answer, SpendSlot))
     assert answers[0]
@@ -230,9 +253,9 @@ def test_a_clock_that_jumps_years_and_back_locks_nobody_out(story: list[tuple[tu
 
 
 def test_a_breaker_and_a_back_off_of_the_future_are_over_when_the_clock_is_right_again() -> None:
-    state = guard.breaker_after_failure(BreakerState(KEY, 9), START + YEARS, BreakerLimits())
-    assert not guard.breaker_allows(state, START + YEARS, BreakerLimits())
-    assert guard.breaker_allows(state, START, BreakerLimits())
-    entries = [guard.backoff_entry("s", START + YEARS, SpendLimits())]
-    assert isinstance(guard.reserve_call("s", entries, START + YEARS, SpendLimits()), SpendRefusal)
-    assert isinstance(guard.reserve_call("s", entries, START, SpendLimits()), SpendSlot)
+    state = breaker_after_failure(BreakerState(KEY, 9), START + YEARS, BreakerLimits())
+    assert not breaker_allows(state, START + YEARS, BreakerLimits())
+    assert breaker_allows(state, START, BreakerLimits())
+    entries = [backoff_entry("s", START + YEARS, SpendLimits())]
+    assert isinstance(reserve_call("s", entries, START + YEARS, SpendLimits()), SpendRefusal)
+    assert isinstance(reserve_call("s", entries, START, SpendLimits()), SpendSlot)

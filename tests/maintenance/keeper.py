@@ -9,7 +9,7 @@ from pathlib import Path
 
 import lossless
 from lossless.maintenance import backup, prune
-from lossless.store import sqlite
+from lossless.store import database as store_database
 from tests.faults import before_each_statement
 from tests.maintenance.keeping import NOW, fill, open_engine
 
@@ -57,7 +57,7 @@ def die_while_forgetting(path: Path, phrase: str, share: float) -> None:
 
 def die_while_restoring(path: Path, source: Path, number: int) -> None:
     """Die after so many steps of copying."""
-    sqlite._STEP = 4
+    store_database._STEP = 4
     steps = 0
 
     def progress(_bytes: int) -> None:

@@ -205,7 +205,7 @@ def test_a_split_session_becomes_one_again(path: Path) -> None:
         assert merge.find_splits(engine.archive) == []
         debt = engine.archive.debts.get(active)
         assert debt is not None
-        assert (debt["pending"], debt["reason"]) == (True, "doctor-rollover-split-repair")
+        assert (debt.pending, debt.reason) == (True, "doctor-rollover-split-repair")
         assert copies(path) == ["rollover-splits"]
         assert len(engine.grep("ferry", conversation_id=active, limit=200).hits) > 6
 

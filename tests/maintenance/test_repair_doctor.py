@@ -102,7 +102,7 @@ def test_debts_that_nobody_pays(path: Path) -> None:
         assert copies(path) == ["maintenance"]
         debt = engine.archive.debts.get(here)
         assert debt is not None
-        assert (debt["pending"], debt["resolution_reason"]) == (False, "operator-ignored")
+        assert (debt.pending, debt.resolution_reason) == (False, "operator-ignored")
         with pytest.raises(BadInput, match="owes nothing"):
             repair.plan_close_debt(engine.archive, here, engine.clock())
         prove(engine)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lossless
-from lossless.llm.guard import breaker_key
+from lossless.compaction.summariser import breaker_key
 from lossless.maintenance import rotate as rotation
 from lossless.maintenance.rotate import (
     NOTHING_TO_REMOVE,

@@ -14,7 +14,7 @@ from lossless import Incoming
 from lossless.compaction.run import fold
 from lossless.errors import ModelTimeout
 from lossless.formats.synthetic import CORRECTION, change_text, correction_line, is_correction, split_correction
-from lossless.ingest import run as ingest
+from lossless.ingest import sync as ingest
 from lossless.llm.completion import Completion
 from lossless.maintenance.surgery.common import diff_context
 from lossless.maintenance.surgery.stale_summaries import NOTHING_LEFT, extract_stale

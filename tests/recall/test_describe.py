@@ -34,7 +34,7 @@ from lossless.recall.describe import (
 from lossless.recall.expand import ExpandRequest, expand
 from lossless.recall.results import TextBudget, parse_reference
 from lossless.recall.scope import Caller, Scope, resolve_scope, whole_archive
-from lossless.store.messages import LargeFileRows
+from lossless.store.files import LargeFileRows
 from lossless.testing.strategies import nasty_text
 
 from .archives import NOW, Folded, folded

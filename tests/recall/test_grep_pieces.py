@@ -10,7 +10,7 @@ import pytest
 import lossless
 from lossless.model.context import MessageItem
 from lossless.model.summaries import NewSummary
-from lossless.store.search.find import FEW_MATCHES
+from lossless.store.search import FEW_MATCHES
 
 from .searching import ANNA, NOW, ids
 

@@ -12,7 +12,7 @@ from lossless.model.messages import StoredFile
 from lossless.recall.scope import GrepRequest, whole_archive
 from lossless.recall.search import SearchLimits, grep
 from lossless.store.archive import Archive
-from lossless.store.search.find import build_trigram_index
+from lossless.store.search import build_trigram_index
 from tests.recall.searching import ANNA, BEN, NOW, SAID, ids, say
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from lossless.recall.tools import (
     openai_tools,
     tools_page,
 )
-from lossless.store.messages import LargeFileRows
+from lossless.store.files import LargeFileRows
 from lossless.testing.strategies import hostile_text, json_values
 
 from .archives import MAIN, NOW, OTHER, folded, toolbox

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import lossless
 from lossless.model.summaries import NewSummary
 from lossless.store.archive import Archive
-from lossless.store.search.find import SearchScope
-from lossless.store.search.index import MARK_STEP
+from lossless.store.messages import MARK_STEP
+from lossless.store.search import SearchScope
 from lossless.testing import VirtualClock
 from lossless.testing.strategies import hostile_text
 from tests.faults import SESSION, contents, open_engine, problems

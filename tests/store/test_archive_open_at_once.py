@@ -12,7 +12,7 @@ import pytest
 from lossless.errors import ArchiveLocked
 from lossless.model.conversations import Session
 from lossless.store.archive import Archive
-from lossless.store.sqlite import SqliteDatabase
+from lossless.store.database import Database
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,7 +51,7 @@ def _child(path: Path, gate: int, start: int, number: int) -> int:
 
 
 def test_a_new_file_that_stays_locked_is_refused_in_time(tmp_path: Path) -> None:
-    database = SqliteDatabase(str(tmp_path / "lcm.db"))
+    database = Database(str(tmp_path / "lcm.db"))
     with database.transaction(exclusive=True), pytest.raises(ArchiveLocked):
         Archive.open(tmp_path / "lcm.db", busy_timeout_ms=50)
     database.close()

@@ -10,7 +10,7 @@ import pytest
 import lossless
 from lossless.model.context import SummaryItem
 from lossless.store.archive import Archive
-from lossless.store.summaries import SummaryOutline
+from lossless.store.graph import SummaryOutline
 from lossless.testing import Scripted, VirtualClock
 from tests.maintenance.surgery_kit import BUDGET, HERE, settings, talk
 from tests.store.older import AGES, make

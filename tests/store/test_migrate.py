@@ -19,7 +19,7 @@ from lossless.model.identity import identity_hash
 from lossless.model.messages import ToolCall, ToolResult
 from lossless.store import migrate
 from lossless.store.archive import Archive
-from lossless.store.sqlite import SqliteDatabase
+from lossless.store.database import Database
 from tests.faults import Fault, dump, failing_at, open_engine, problems, statements_of
 from tests.store import older
 
@@ -151,11 +151,11 @@ def test_a_migration_that_fails_leaves_the_file_as_it_was(old: Path, tmp_path: P
     rows, tables = dump(old), schema(old)
     probe = tmp_path / "probe.db"
     shutil.copy(old, probe)
-    database = SqliteDatabase(str(probe))
+    database = Database(str(probe))
     total = len(statements_of(database, lambda: migrate.migrate(database)))
     database.close()
     for number in range(0, total, 9):
-        database = SqliteDatabase(str(old))
+        database = Database(str(old))
         with pytest.raises(Fault), failing_at(database, number):
             migrate.migrate(database)
         database.close()

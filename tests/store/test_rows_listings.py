@@ -15,8 +15,7 @@ from lossless.model.context import MessageItem, fresh_tail_start
 from lossless.model.records import PageStart, TimeRange
 from lossless.model.summaries import NewSummary
 from lossless.store.archive import Archive
-from lossless.store.database import load_queries
-from lossless.store.rows import column_text, column_texts, column_time
+from lossless.store.database import column_text, column_texts, column_time, load_queries
 from lossless.testing import VirtualClock
 from tests.store.older import AGES, TEXTS, Age, make
 

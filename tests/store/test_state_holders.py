@@ -35,12 +35,12 @@ if len(sys.argv) > 2:
 FORK = """
 import os, sys, time
 import lossless
-from lossless.store.state import is_gone
+from lossless.store.state import holder_has_ended
 parent = os.getpid()
 
 def look(_):
     (holder,), = engine.archive.database.rows("SELECT owner FROM leases")
-    os.write(int(sys.argv[2]), b"gone" if is_gone(holder) else b"alive")
+    os.write(int(sys.argv[2]), b"gone" if holder_has_ended(holder) else b"alive")
     raise SystemExit(0)
 
 settings = lossless.Settings(summary_model="m", summary_provider="p", leaf_chunk_tokens=500, fresh_tail_count=2)

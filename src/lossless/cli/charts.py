@@ -22,7 +22,7 @@ from lossless.cli.commands import Command
 from lossless.cli.options import bad_option, target_options
 from lossless.cli.screen import format_count, joined, plural, styled
 from lossless.errors import ArchiveError
-from lossless.store.summaries import SummaryOutline
+from lossless.store.graph import SummaryOutline
 from lossless.transfer.files import check_free, check_written, resolve_target, writing_file
 
 if TYPE_CHECKING:
@@ -179,7 +179,6 @@ _DOT_LEAST, _DOT_MOST = 2.2, 6.0
 _UNWRITABLE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
-
 _STYLE = """\
 svg { background: #ffffff; font: 12px ui-sans-serif, system-ui, sans-serif; }
 text { fill: #1f2430; } .dim { fill: #667085; } h1, .head { font-size: 16px; font-weight: 600; }
@@ -453,7 +452,6 @@ def _graph_json(drawn: SummaryGraph, conversation_id: int, file: Path, language:
 
 
 Data = dict[str, Any]
-
 _HEIGHT = 5
 _BAR = 24
 _MARGIN = 14

@@ -18,16 +18,17 @@ from lossless.cli.commands import Command
 from lossless.cli.failures import printable
 from lossless.cli.options import budget_option, parse_span, target_options, usage_error
 from lossless.compaction.compactor import CompactionRequest
-from lossless.compaction.debt import CompactionDebt, is_debt_due
 from lossless.compaction.plan import expected_tokens
+from lossless.compaction.run import is_debt_due
 from lossless.compaction.summariser import Summariser, lease_name
 from lossless.engine import Engine
 from lossless.errors import ArchiveLocked
 from lossless.llm.completion import TotalCost
 from lossless.model.context import MessageItem
+from lossless.model.records import CompactionDebt
 from lossless.model.times import parse_time
+from lossless.store.graph import SummaryOutline
 from lossless.store.maintenance.integrity import DoctorReads
-from lossless.store.summaries import SummaryOutline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -321,7 +322,7 @@ def debt(invocation: Invocation, target: ConversationTarget | None) -> None:
 
 def _debt_item_json(archive: Archive, conversation_id: int, now: datetime) -> dict[str, Any]:
     conversation = archive.conversations.get(conversation_id)
-    owed = CompactionDebt(conversation_id, **(archive.debts.get(conversation_id) or {}))
+    owed = archive.debts.get(conversation_id) or CompactionDebt(conversation_id)
     return {
         "conversationId": conversation_id,
         "sessionKey": conversation.session_key,

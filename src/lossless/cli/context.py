@@ -19,7 +19,7 @@ from lossless.context.choose import SHARE_TARGETS
 from lossless.engine import Engine
 from lossless.model.summaries import EXTRACTIVE_MODEL
 from lossless.model.tokens import estimate_tokens
-from lossless.store.summaries import SummaryOutline
+from lossless.store.graph import SummaryOutline
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -326,7 +326,6 @@ def reset(invocation: Invocation, target: ConversationTarget, yes: bool) -> None
 
 
 Data = dict[str, Any]
-
 _BAR = 24
 #: So many reasons for leaving something out are told.
 _REASONS = 8

@@ -25,7 +25,7 @@ from lossless.model.times import parse_time
 from lossless.recall.describe import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAGE_BYTES
 from lossless.recall.results import parse_reference
 from lossless.store.archive import Archive
-from lossless.store.search.find import SearchScope
+from lossless.store.search import SearchScope
 
 if TYPE_CHECKING:
     from lossless.cli.commands import Invocation

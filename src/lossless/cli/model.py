@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lossless.cli.commands import Invocation
-    from lossless.llm.chain import ModelCandidate
     from lossless.settings import Settings
+    from lossless.settings.model_rules import ModelCandidate
 
 F = TypeVar("F", bound="Callable[..., Any]")
 

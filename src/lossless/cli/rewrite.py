@@ -21,7 +21,7 @@ from lossless.cli.commands import Command, Group, text_type
 from lossless.cli.model import model_options, settings_with_model, source_time_options, writer_name
 from lossless.cli.options import NAME_ONE, budget_option, target_options, usage_error
 from lossless.cli.surgery import apply_option, yes_option
-from lossless.compaction import prompts as templates
+from lossless.compaction import summarise as templates
 from lossless.compaction.summariser import Summariser
 from lossless.maintenance import repair as repairing
 from lossless.maintenance.surgery import rewriting
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from lossless.cli.commands import Invocation
     from lossless.cli.model import ModelChoice, SourceTimes
     from lossless.cli.options import ConversationTarget
-    from lossless.compaction.prompts import PromptTemplate, SummaryPrompt
+    from lossless.compaction.summarise import PromptTemplate, SummaryPrompt
     from lossless.engine import Engine
     from lossless.maintenance.repair import RepairPlan
     from lossless.maintenance.surgery.common import OperationReport
@@ -51,7 +51,6 @@ prompt_dir_option = click.option(
     help="A folder with prompt templates of your own; see `lcm prompts export`.",
 )
 diff_option = click.option("--diff", "shows_diff", is_flag=True, help="Write the new texts and show how they differ.")
-
 #: Signals that end a program: SIGHUP, which not every system has, and SIGTERM.
 _ENDS = frozenset({1, int(signal.SIGTERM)})
 

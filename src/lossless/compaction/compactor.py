@@ -6,11 +6,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard, cast
 
-from lossless.compaction import debt as debts
-from lossless.compaction import plan
 from lossless.compaction.plan import (
     FAILED_STOPS,
     CompactionDecision,
@@ -21,22 +19,32 @@ from lossless.compaction.plan import (
     schedule_sweep,
     threshold_rounds,
 )
-from lossless.compaction.prompts import MIN_CONDENSED_TARGET, MIN_LEAF_TARGET, condensed_target, leaf_target
 from lossless.compaction.run import (
     POOL_MIN_TOKENS,
     CompactionJob,
     CompactionReport,
     compact,
+    drain_budget,
+    drain_ending,
+    drain_policy,
+    finish_drain,
+    is_debt_due,
     planned_passes,
     prepare,
     publish_prepared,
+    recover_abandoned,
+    request_sweep,
+    revalidate_debt,
+    start_drain,
     unchanged_report,
 )
+from lossless.compaction.summarise import MIN_CONDENSED_TARGET, MIN_LEAF_TARGET, condensed_target, leaf_target
 from lossless.compaction.summariser import lease_name
 from lossless.llm.calibration import Calibration, observe_count, safety_factor
 from lossless.llm.calibration import observe_refusal as was_too_long
 from lossless.model.budget import BudgetMemory, HistoryBudget, choose_budget, learn_frame
 from lossless.model.context import framed_tokens, part_share
+from lossless.model.records import CompactionDebt, ThresholdSource
 from lossless.model.times import parse_time
 from lossless.settings.model_rules import choose_override
 from lossless.store.state import MAX_SWEEP_TIME, CacheObservation
@@ -45,6 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
+    from lossless.compaction import plan
     from lossless.compaction.summarise import OnFailure, WrittenSummary
     from lossless.compaction.summariser import Summariser
     from lossless.model.conversations import Conversation
@@ -196,8 +205,6 @@ SWEPT_TAIL_SHARE = 0.5
 #: Summaries take at most this share of the history budget each, however long they may be by the settings, and are
 #: condensed once they take more than the other together: else a small budget is folded nearly every turn.
 SHORT_SUMMARY_SHARE, PREFIX_SHARE = 0.06, 0.15
-
-ThresholdSource = Literal["global", "override"]
 CompactionMode = Literal["deferred", "inline"]
 HardLimitSummariser = Literal["extractive", "model"]
 
@@ -543,19 +550,15 @@ class Compactor:
         id_ = situation.conversation.id
         with self.archive.writing():
             policy = self.policy(situation)
-            asked = debts.request_sweep(self.debt(id_), decision, policy, self.clock())
-            self._put(replace(asked, token_budget=policy.capped(situation.budget)))
+            asked = request_sweep(self.debt(id_), decision, policy, self.clock())
+            self.archive.debts.put(replace(asked, token_budget=policy.capped(situation.budget)))
 
-    def debt(self, conversation_id: int) -> debts.CompactionDebt:
+    def debt(self, conversation_id: int) -> CompactionDebt:
         """What a conversation owes."""
-        values = self.archive.debts.get(conversation_id)
-        if values is None:
-            return debts.CompactionDebt(conversation_id)
-        return debts.recover_abandoned(debts.CompactionDebt(conversation_id, **values), self.clock(), MAX_SWEEP_TIME)
-
-    def _put(self, debt: debts.CompactionDebt) -> None:
-        values = asdict(debt)
-        self.archive.debts.put(values.pop("conversation_id"), values)
+        found = self.archive.debts.get(conversation_id)
+        return (
+            CompactionDebt(conversation_id) if found is None else recover_abandoned(found, self.clock(), MAX_SWEEP_TIME)
+        )
 
     def compact(
         self,
@@ -636,7 +639,7 @@ class Compactor:
         """Whether `drain` would sweep now, as far as can be told without writing."""
         id_, now = situation.conversation.id, self.clock()
         owed = self.debt(id_)
-        return owed.pending and not self.archive.guards.is_leased(lease_name(id_), now) and debts.is_debt_due(owed, now)
+        return owed.pending and not self.archive.guards.is_leased(lease_name(id_), now) and is_debt_due(owed, now)
 
     def drain(
         self, situation: CompactionRequest, *, may_ask_model: bool = True, seconds: float | None = None
@@ -647,18 +650,18 @@ class Compactor:
             owed = self.debt(id_)
             if not owed.pending or self.archive.guards.is_leased(lease_name(id_), now):
                 return None
-            situation = replace(situation, budget=debts.drain_budget(owed, situation.budget))
-            policy = debts.drain_policy(owed, self.policy(situation), possible_policies(self.settings))
+            situation = replace(situation, budget=drain_budget(owed, situation.budget))
+            policy = drain_policy(owed, self.policy(situation), possible_policies(self.settings))
             history = self.history(situation, policy)
             decision = self._evaluate(situation, policy, history)
-            if not debts.is_debt_due(owed, now, emergency=decision.pressure == "hard"):
+            if not is_debt_due(owed, now, emergency=decision.pressure == "hard"):
                 return None
-            owed = debts.revalidate_debt(owed, decision, now)
+            owed = revalidate_debt(owed, decision, now)
             if not owed.pending:
-                self._put(owed)
+                self.archive.debts.put(owed)
                 return unchanged_report(CompactionReason.BELOW_THRESHOLD, decision.stored_tokens)
-            owed = debts.start_drain(owed, now)
-            self._put(owed)
+            owed = start_drain(owed, now)
+            self.archive.debts.put(owed)
             self._keep(situation, history)
         job = self._job(situation, policy, decision, "background")
         on_failure: OnFailure = "raise" if may_ask_model else "extractive"
@@ -674,13 +677,13 @@ class Compactor:
     def _settle(self, conversation_id: int, report: CompactionReport, revision: int) -> None:
         """Write down how a drain went; what could not be paid stays pending with its reason."""
         outcome = CompactionOutcome(report.ok, report.compacted, report.reason, report.exhausted)
-        ending = debts.drain_ending(outcome, report.stop)
+        ending = drain_ending(outcome, report.stop)
         until = parse_time(report.until) if report.until else None
         with self.archive.writing():
             owed = self.debt(conversation_id)
             detail = None if ending in ("done", "unfinished") else report.reason.value
-            self._put(
-                debts.finish_drain(owed, ending, self.clock(), started_revision=revision, detail=detail, until=until)
+            self.archive.debts.put(
+                finish_drain(owed, ending, self.clock(), started_revision=revision, detail=detail, until=until)
             )
 
     def _after_compaction(self, situation: CompactionRequest, report: CompactionReport) -> None:
@@ -690,11 +693,13 @@ class Compactor:
             return
         with self.archive.writing():
             owed = self.debt(situation.conversation.id)
-            budget = debts.drain_budget(owed, situation.budget)
+            budget = drain_budget(owed, situation.budget)
             if owed.pending and (
                 report.exhausted or not self.evaluate(replace(situation, budget=budget)).should_compact
             ):
-                self._put(debts.finish_drain(owed, "done", self.clock(), started_revision=owed.maintenance_revision))
+                self.archive.debts.put(
+                    finish_drain(owed, "done", self.clock(), started_revision=owed.maintenance_revision)
+                )
 
     def _job(
         self,

@@ -1,4 +1,6 @@
-"""Run a compaction: plan a pass, write its summary, fold it in, until nothing is left or a limit is reached."""
+"""Run a compaction: plan a pass, write its summary, fold it in, until nothing is left or a limit is reached; and the
+pending compactions, one request per conversation as a row that survives restarts.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal
 from uuid import uuid4
 
 from lossless.compaction import plan
@@ -16,29 +19,28 @@ from lossless.compaction.source_text import source_message, source_summary
 from lossless.compaction.summarise import ExtractionPool, SummarySource, WrittenSummary, available_cores, summarise
 from lossless.compaction.summariser import lease, lease_name
 from lossless.errors import GuardOpen, ModelAuth, ModelBadAnswer, ModelDenied, ModelError, Stale
-from lossless.llm.guard import BREAKER_GUARD
+from lossless.llm.chain import BREAKER_GUARD
 from lossless.model.budget import budget_tokens
 from lossless.model.context import MessageItem, SummaryItem, budget_sum, newest_user_index, prompt_tokens, token_sum
 from lossless.model.identity import summary_id
-from lossless.model.records import ContextChange
+from lossless.model.records import CompactionDebt, ContextChange
 from lossless.model.summaries import NewSummary
 from lossless.store.context import item_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from datetime import datetime
 
     from lossless.compaction.compactor import CompactionPolicy
-    from lossless.compaction.plan import CompactionDecision, CompactionOutcome, SweepRounds
-    from lossless.compaction.prompts import SummaryPrompt
-    from lossless.compaction.summarise import AskForSummary, ModelAnswer, OnFailure, SummarySizes
+    from lossless.compaction.plan import CompactionDecision, CompactionOutcome, StopReason, SweepRounds
+    from lossless.compaction.summarise import AskForSummary, ModelAnswer, OnFailure, SummaryPrompt, SummarySizes
     from lossless.compaction.summariser import ArchiveGate, Summariser
     from lossless.model.budget import HistoryBudget
     from lossless.model.context import ContextItem
     from lossless.model.summaries import Summary
     from lossless.store.archive import Archive
-    from lossless.store.summaries import ChangeMark
+    from lossless.store.context import ChangeMark
 
 #: With less to extract than this, starting processes takes longer than they save.
 POOL_MIN_TOKENS = 1_000_000
@@ -582,3 +584,176 @@ def _report(outcome: CompactionOutcome, sweeping: _Sweep, before: int, target: i
         until=sweeping.until,
         failure=sweeping.failure,
     )
+
+
+#: The only reason that new debts have; other ones were written by older programs.
+THRESHOLD_REASON: Final = "threshold"
+#: `resolution_reason` of a debt that a person closed.
+OPERATOR_IGNORED: Final = "operator-ignored"
+#: After so many failures even an emergency waits.
+MAX_FORCED_ATTEMPTS = 3
+_FIRST_BACKOFF = timedelta(minutes=5)
+_LONGEST_BACKOFF = timedelta(minutes=30)
+#: A pause of a model may be longer by its settings, but no debt waits for more than this.
+_LONGEST_WAIT = timedelta(days=1)
+#: How a drain came out. Only `done` and `exhausted` clear the debt, and only `failed` makes it back off: refused
+#: credentials are the breaker's.
+DrainEnding = Literal["done", "exhausted", "unfinished", "failed", "refused", "denied", "breaker open", "spend backoff"]
+
+
+def request_sweep(
+    debt: CompactionDebt, decision: CompactionDecision, policy: CompactionPolicy, now: datetime
+) -> CompactionDebt:
+    """Ask for a sweep. A pending request keeps its first time and its back-off and takes the new numbers."""
+    asked = replace(
+        debt,
+        pending=True,
+        requested_at=debt.requested_at if debt.pending and debt.requested_at else now,
+        reason=THRESHOLD_REASON,
+        token_budget=decision.budget,
+        current_token_count=decision.current_tokens,
+        projected_token_count=decision.current_tokens,
+        raw_tokens_outside_tail=None,
+        context_threshold=policy.context_threshold,
+        context_threshold_source=policy.context_threshold_source,
+        context_fresh_tail_count=policy.fresh_tail_count,
+        context_leaf_chunk_tokens=policy.leaf_chunk_tokens,
+        retry_attempts=debt.retry_attempts if debt.pending else 0,
+        next_attempt_after=debt.next_attempt_after if debt.pending else None,
+        resolution_reason=None,
+        resolved_at=None,
+    )
+    return _stamped(asked, now)
+
+
+def is_debt_due(debt: CompactionDebt, now: datetime, *, emergency: bool = False) -> bool:
+    """Whether the debt may be paid now.
+
+    An emergency, a context that no longer fits, steps over the back-off of the first failures, then waits as
+    everybody does. `running` is only a report: the lease of the conversation decides who works on it, so a dead
+    worker blocks nobody.
+    """
+    if not debt.pending:
+        return False
+    if debt.next_attempt_after is None or not now < debt.next_attempt_after <= now + _LONGEST_WAIT:
+        return True  # one that is to wait longer was put off before the clock went back
+    return emergency and 0 < debt.retry_attempts < MAX_FORCED_ATTEMPTS
+
+
+def recover_abandoned(debt: CompactionDebt, now: datetime, longest: timedelta) -> CompactionDebt:
+    """The debt as it is owed: lossless-claw takes it off when it starts to pay, so a killed sweep is only running."""
+    if debt.pending or not debt.running:
+        return debt
+    begun = debt.last_started_at
+    is_alive = begun is not None and now - longest <= begun <= now
+    return debt if is_alive else replace(debt, pending=True, running=False, reason=debt.reason or THRESHOLD_REASON)
+
+
+def start_drain(debt: CompactionDebt, now: datetime) -> CompactionDebt:
+    """A worker begins to pay; it keeps the new revision to see, at the end, whether more was asked."""
+    return _stamped(replace(debt, running=True, last_started_at=now), now)
+
+
+def finish_drain(
+    debt: CompactionDebt,
+    ending: DrainEnding,
+    now: datetime,
+    *,
+    started_revision: int,
+    detail: str | None = None,
+    until: datetime | None = None,
+) -> CompactionDebt:
+    """A worker stops. What it could not pay stays pending with its reason.
+
+    `debt` is the row as it is now: a request that came since `started_revision` outlives a good ending.
+    `until` is when an open guard closes again, and replaces the back-off.
+    """
+    if ending in ("done", "exhausted"):
+        asked_again = debt.pending and debt.maintenance_revision != started_revision
+        return _stamped(_settled(debt, now, pending=asked_again, failure=detail), now)
+    if ending == "unfinished":
+        return _stamped(_settled(debt, now, pending=debt.pending, failure=detail), now)
+    attempts = debt.retry_attempts + (ending in ("failed", "refused"))
+    waiting = replace(
+        debt,
+        running=False,
+        last_finished_at=now,
+        last_failure_summary=detail or ending,
+        retry_attempts=attempts,
+        next_attempt_after=until or (now + drain_backoff(attempts) if ending == "failed" else None),
+    )
+    return _stamped(waiting, now)
+
+
+def drain_ending(outcome: CompactionOutcome, stop: StopReason | None) -> DrainEnding:
+    """How a drain came out, from what its compaction said and why its last sweep stopped."""
+    match stop:
+        case "auth failure":
+            return "refused"
+        case "model failure":
+            return "failed"
+        case "model denied":
+            return "denied"
+        case "breaker open" | "spend backoff":
+            return stop
+        case "busy" | "stale":
+            return "unfinished"
+    if outcome.exhausted:
+        return "exhausted"
+    if outcome.ok and outcome.reason is not CompactionReason.STILL_OVER:
+        return "done"
+    return "unfinished" if outcome.compacted else "failed"
+
+
+def drain_backoff(attempts: int) -> timedelta:
+    """5, 10, 20 minutes and then always 30."""
+    doublings = min(max(0, attempts - 1), 8)
+    return min(_LONGEST_BACKOFF, _FIRST_BACKOFF * (1 << doublings))
+
+
+def revalidate_debt(debt: CompactionDebt, decision: CompactionDecision, now: datetime) -> CompactionDebt:
+    """A debt with an older program's reason counts only if the threshold says so, too."""
+    if not debt.pending or debt.reason == THRESHOLD_REASON:
+        return debt
+    if decision.should_compact:
+        return _stamped(replace(debt, reason=THRESHOLD_REASON), now)
+    return _stamped(_settled(debt, now, pending=False), now)
+
+
+def drain_budget(debt: CompactionDebt, budget: int) -> int:
+    """The smaller of the budget that was asked with and the current one."""
+    return min(budget, debt.token_budget) if debt.token_budget and debt.token_budget > 0 else budget
+
+
+def drain_policy(
+    debt: CompactionDebt, live: CompactionPolicy, possible: Iterable[CompactionPolicy]
+) -> CompactionPolicy:
+    """The numbers to pay with: the stored ones while some setting still gives them, else the live ones.
+
+    A background drain may not know the model or window that chose them; settings changed since win.
+    """
+    if debt.context_threshold is None:
+        return live
+    stored = (debt.context_threshold, debt.context_fresh_tail_count, debt.context_leaf_chunk_tokens)
+    for policy in (live, *possible):
+        numbers = (policy.context_threshold, policy.fresh_tail_count, policy.leaf_chunk_tokens)
+        if all(old in (None, new) for old, new in zip(stored, numbers, strict=True)):
+            return policy
+    return live
+
+
+def _settled(debt: CompactionDebt, now: datetime, *, pending: bool, failure: str | None = None) -> CompactionDebt:
+    """Nobody works on it, and no failure is held against it."""
+    return replace(
+        debt,
+        pending=pending,
+        running=False,
+        last_finished_at=now,
+        last_failure_summary=failure,
+        retry_attempts=0,
+        next_attempt_after=None,
+    )
+
+
+def _stamped(debt: CompactionDebt, now: datetime) -> CompactionDebt:
+    return replace(debt, maintenance_revision=debt.maintenance_revision + 1, updated_at=now)

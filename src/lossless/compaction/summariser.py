@@ -1,5 +1,5 @@
-"""Who may write: the host's model, a configured one or none; the breaker and spend limit before each call; the lease
-of one worker a conversation; file descriptions.
+"""Who may write: the host's model, a configured one or none; the breaker and the spend limit that are asked before
+each call; the lease of one worker a conversation; file descriptions.
 """
 
 from __future__ import annotations
@@ -7,34 +7,232 @@ from __future__ import annotations
 import logging
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
-from typing import TYPE_CHECKING, Literal
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless.compaction.summarise import ModelAnswer, PromptWording, SummarySizes
-from lossless.errors import Stale
+from lossless.errors import GuardOpen, Stale
 from lossless.files.describe import DescribeReport, PayloadDescriber
-from lossless.llm import guard
-from lossless.llm.chain import ModelCandidate, ModelChain, ModelChoices, candidate_order, configured_candidates
+from lossless.llm.chain import BREAKER_GUARD, ModelChain
 from lossless.llm.completion import Prompt, read_prices
 from lossless.llm.credentials import CredentialSources
 from lossless.llm.providers import HostModel, ModelConnector
 from lossless.model.paths import expand_path
 from lossless.model.times import state_time
 from lossless.settings.load import ProcessEnvironment
+from lossless.settings.model_rules import ModelCandidate, ModelChoices, candidate_order, configured_candidates
 from lossless.store.state import LedgerRow, new_holder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import datetime
     from pathlib import Path
 
-    from lossless.compaction.prompts import SummaryPrompt
+    from lossless.compaction.summarise import SummaryPrompt
     from lossless.files.vault import Vault
     from lossless.llm.chain import Attempt, Gate
     from lossless.llm.completion import Complete, Completion
     from lossless.model.messages import StoredFile
     from lossless.settings import Settings
     from lossless.store.archive import Archive
+
+SPEND_GUARD = "spend"
+BREAKER_OPEN_TEXT = "summary provider circuit breaker is open"
+#: How far the clocks of two programs may be apart. What is later was written before the clock went back.
+_SKEW = timedelta(minutes=1)
+
+
+# The breaker: refused credentials, again and again.
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerLimits:
+    """After how many refusals in a row a breaker opens, and for how long."""
+
+    threshold: int = 5
+    cooldown: timedelta = timedelta(minutes=30)
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerState:
+    """One breaker: how many times in a row credentials were refused, and until when it is open."""
+
+    key: str
+    failures: int = 0
+    open_until: datetime | None = None
+
+
+def breaker_key(provider: str, model: str) -> str:
+    """The name of a model's breaker.
+
+    >>> breaker_key("anthropic", "claude-haiku")
+    'provider:anthropic;model:claude-haiku'
+    """
+    return f"provider:{provider};model:{model}"
+
+
+def breaker_after_failure(state: BreakerState, now: datetime, limits: BreakerLimits) -> BreakerState:
+    """Count one refusal. The breaker opens at the threshold; after its pause, one more opens it again."""
+    failures = state.failures + 1
+    return BreakerState(state.key, failures, now + limits.cooldown if failures >= limits.threshold else None)
+
+
+def breaker_needs_notice(state: BreakerState, limits: BreakerLimits) -> bool:
+    """Whether a person should hear of a refusal that led here: half way to the threshold, and when it opens."""
+    return state.open_until is not None or state.failures == -(-limits.threshold // 2)
+
+
+def breaker_after_success(state: BreakerState) -> BreakerState:
+    """Any success closes a breaker and forgets its failures."""
+    return BreakerState(state.key)
+
+
+def breaker_allows(state: BreakerState, now: datetime, limits: BreakerLimits) -> bool:
+    """Whether the model may be asked now. A pause that is too long was written before the clock went back."""
+    if state.open_until is None or now >= state.open_until:
+        return True
+    return state.open_until > now + limits.cooldown + _SKEW
+
+
+def breaker_refusal(state: BreakerState) -> GuardOpen:
+    """The error for a call that an open breaker forbids."""
+    until = "" if state.open_until is None else state_time(state.open_until)
+    return GuardOpen(BREAKER_GUARD, f"{BREAKER_OPEN_TEXT} ({state.key})", until)
+
+
+# The spend limit: too many calls in a window.
+
+EntryKind: TypeAlias = Literal["call", "reset", "backoff"]
+CallResult: TypeAlias = Literal["reserved", "done", "failed", "auth"]
+
+
+@dataclass(frozen=True, slots=True)
+class SpendLimits:
+    """How many calls a scope may make in a window, and how long it rests when it wants more."""
+
+    window: timedelta = timedelta(minutes=10)
+    max_calls: int = 24
+    backoff: timedelta = timedelta(minutes=30)
+    #: How long a reserved slot may stay unsettled before its caller counts as gone.
+    slot: timedelta = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True)
+class SpendEntry:
+    """One row of the ledger: a call, the opening of a back-off, or a person's reset."""
+
+    scope: str
+    kind: EntryKind
+    at: datetime
+    #: When a call's slot runs out unsettled, or when a back-off ends.
+    until: datetime | None = None
+    #: When the window began that a call counts in.
+    window_at: datetime | None = None
+    result: CallResult = "reserved"
+
+    @property
+    def counts(self) -> bool:
+        """Whether it uses up the window: every call but one whose credentials were refused.
+
+        A slot that was never settled counts: its caller may have died after the call.
+        """
+        return self.kind == "call" and self.result != "auth"
+
+
+@dataclass(frozen=True, slots=True)
+class SpendState:
+    """Where a scope stands: calls in the window that is running, and the back-off if one is open."""
+
+    scope: str
+    window_at: datetime | None = None
+    calls: int = 0
+    backoff_until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SpendSlot:
+    """Leave for one call: write `entry` before it and settle it after."""
+
+    entry: SpendEntry
+
+
+@dataclass(frozen=True, slots=True)
+class SpendRefusal:
+    """No leave: raise `error`, after writing `entry` when this refusal opened the back-off."""
+
+    error: GuardOpen
+    entry: SpendEntry | None = None
+
+
+def compaction_scope(queue_key: str) -> str:
+    """The spend scope of a conversation's summaries."""
+    return f"compaction:{queue_key}"
+
+
+def entries_since(now: datetime, limits: SpendLimits) -> datetime:
+    """How far back a decision looks: older ledger entries change nothing."""
+    return now - max(limits.window, limits.backoff)
+
+
+def spend_state(scope: str, entries: Iterable[SpendEntry], now: datetime, limits: SpendLimits) -> SpendState:
+    """Where `scope` stands by its ledger, oldest entry first; all before its last reset is forgiven.
+
+    Entries of the future, from before the clock went back, count for nothing.
+    """
+    since_reset: list[SpendEntry] = []
+    for entry in entries:
+        if entry.at > now + _SKEW:
+            continue
+        if entry.scope == scope and entry.kind == "reset":
+            since_reset.clear()
+        elif entry.scope == scope:
+            since_reset.append(entry)
+    ends = [entry.until for entry in since_reset if entry.kind == "backoff" and entry.until is not None]
+    backoff_until = max((end for end in ends if end > now), default=None)
+    starts = [entry.window_at for entry in since_reset if entry.kind == "call" and entry.window_at is not None]
+    window_at = max(starts, default=None)
+    if window_at is None or now >= window_at + limits.window or any(window_at < end <= now for end in ends):
+        return SpendState(scope, backoff_until=backoff_until)
+    calls = sum(entry.counts and entry.window_at == window_at for entry in since_reset)
+    return SpendState(scope, window_at, calls, backoff_until)
+
+
+def reserve_call(
+    scope: str, entries: Sequence[SpendEntry], now: datetime, limits: SpendLimits
+) -> SpendSlot | SpendRefusal:
+    """Leave for one more call of `scope`, or a refusal.
+
+    A window is fixed: it begins with its first call and ends after `limits.window`. The call past the limit
+    opens the back-off. Read, decide and write in one transaction, so that processes share the limit.
+    """
+    state = spend_state(scope, entries, now, limits)
+    if state.backoff_until is not None:
+        return SpendRefusal(_spend_refusal(scope, "summary spend backoff open", state.backoff_until))
+    if state.calls >= limits.max_calls:
+        entry = backoff_entry(scope, now, limits)
+        reason = f"{state.calls} model calls within {limits.window.total_seconds() / 60:g} min"
+        return SpendRefusal(_spend_refusal(scope, reason, now + limits.backoff), entry)
+    return SpendSlot(SpendEntry(scope, "call", now, now + limits.slot, state.window_at or now))
+
+
+def settle_call(entry: SpendEntry, result: CallResult) -> SpendEntry:
+    """The ledger entry of a call that has ended."""
+    return replace(entry, result=result, until=None)
+
+
+def backoff_entry(scope: str, now: datetime, limits: SpendLimits) -> SpendEntry:
+    """The ledger entry that makes a scope rest: past the limit, or after a sweep that got nowhere."""
+    return SpendEntry(scope, "backoff", now, now + limits.backoff)
+
+
+def reset_entry(scope: str, now: datetime) -> SpendEntry:
+    """The ledger entry of a person's order to go on: ends the back-off and begins a new window."""
+    return SpendEntry(scope, "reset", now)
+
+
+def _spend_refusal(scope: str, reason: str, until: datetime) -> GuardOpen:
+    return GuardOpen(SPEND_GUARD, f"{reason} ({scope})", state_time(until))
+
 
 _log = logging.getLogger("lossless.compaction")
 
@@ -56,8 +254,8 @@ class ArchiveGate:
     scope: str
     conversation_id: int | None
     clock: Callable[[], datetime]
-    spend: guard.SpendLimits
-    breaker: guard.BreakerLimits
+    spend: SpendLimits
+    breaker: BreakerLimits
     purpose: str = "summary"
     #: Says, before each call, whether its answer is still wanted.
     is_wanted: Callable[[], bool] = lambda: True
@@ -69,16 +267,16 @@ class ArchiveGate:
 
         Raises `Stale` when the answer is no longer wanted.
         """
-        key, now = guard.breaker_key(candidate.provider, candidate.model), self.clock()
+        key, now = breaker_key(candidate.provider, candidate.model), self.clock()
         refusal = None
         with self.archive.writing():
             if not self.is_wanted():
                 raise Stale("another worker took this conversation over")
             state = self._breaker(key)
-            if not guard.breaker_allows(state, now, self.breaker):
-                raise guard.breaker_refusal(state)
-            answer = guard.reserve_call(self.scope, self._entries(now), now, self.spend)
-            if isinstance(answer, guard.SpendSlot):
+            if not breaker_allows(state, now, self.breaker):
+                raise breaker_refusal(state)
+            answer = reserve_call(self.scope, self._entries(now), now, self.spend)
+            if isinstance(answer, SpendSlot):
                 ticket = GateTicket(self._write(answer.entry, candidate.name), key, candidate.name)
                 self.tickets.append(ticket)
                 return ticket
@@ -92,10 +290,10 @@ class ArchiveGate:
         if not candidates:
             return None
         now = self.clock()
-        states = [self._breaker(guard.breaker_key(one.provider, one.model)) for one in candidates]
-        if not any(guard.breaker_allows(state, now, self.breaker) for state in states):
+        states = [self._breaker(breaker_key(one.provider, one.model)) for one in candidates]
+        if not any(breaker_allows(state, now, self.breaker) for state in states):
             return "breaker open"
-        spent = guard.spend_state(self.scope, self._entries(now), now, self.spend)
+        spent = spend_state(self.scope, self._entries(now), now, self.spend)
         return None if spent.backoff_until is None else "spend backoff"
 
     def leave(self, ticket: object, attempt: Attempt) -> None:
@@ -113,43 +311,43 @@ class ArchiveGate:
             )
             state = self._breaker(ticket.breaker_key)
             if attempt.ending == "auth":
-                state = guard.breaker_after_failure(state, now, self.breaker)
+                state = breaker_after_failure(state, now, self.breaker)
             elif attempt.ending == "done" and state.failures:
-                state = guard.breaker_after_success(state)
+                state = breaker_after_success(state)
             else:
                 return
             self.archive.guards.set_breaker(state.key, state.failures, state.open_until, now)
-        if attempt.ending == "auth" and guard.breaker_needs_notice(state, self.breaker):
+        if attempt.ending == "auth" and breaker_needs_notice(state, self.breaker):
             rest = f", it rests until {state_time(state.open_until)}" if state.open_until else ""
             _log.warning("%s refused its credentials %d times in a row%s", ticket.model, state.failures, rest)
 
     def reset(self) -> None:
         """A person asked for it: the window begins anew and a back-off ends."""
         with self.archive.writing():
-            self._write(guard.reset_entry(self.scope, self.clock()), None)
+            self._write(reset_entry(self.scope, self.clock()), None)
 
-    def _breaker(self, key: str) -> guard.BreakerState:
-        return guard.BreakerState(key, *self.archive.guards.breaker(key))
+    def _breaker(self, key: str) -> BreakerState:
+        return BreakerState(key, *self.archive.guards.breaker(key))
 
-    def _entries(self, now: datetime) -> list[guard.SpendEntry]:
-        rows = self.archive.guards.ledger(self.scope, guard.entries_since(now, self.spend))
+    def _entries(self, now: datetime) -> list[SpendEntry]:
+        rows = self.archive.guards.ledger(self.scope, entries_since(now, self.spend))
         return [
-            guard.SpendEntry(row.scope, _kind(row.kind), row.at, row.until, row.window_at, _result(row.result))
+            SpendEntry(row.scope, _kind(row.kind), row.at, row.until, row.window_at, _result(row.result))
             for row in rows
         ]
 
-    def _write(self, entry: guard.SpendEntry, model: str | None) -> int:
+    def _write(self, entry: SpendEntry, model: str | None) -> int:
         row = LedgerRow(0, entry.scope, entry.kind, entry.at, entry.until, entry.window_at, entry.result)
         return self.archive.guards.add_entry(
             row, conversation_id=self.conversation_id, purpose=self.purpose, model=model
         )
 
 
-def _kind(text: str) -> guard.EntryKind:
+def _kind(text: str) -> EntryKind:
     return text if text in ("reset", "backoff") else "call"  # type: ignore[return-value]
 
 
-def _result(text: str) -> guard.CallResult:
+def _result(text: str) -> CallResult:
     return text if text in ("done", "failed", "auth") else "reserved"  # type: ignore[return-value]
 
 
@@ -215,17 +413,15 @@ class Summariser:
         limits = self.settings
         return ArchiveGate(
             archive,
-            guard.compaction_scope(str(conversation_id)),
+            compaction_scope(str(conversation_id)),
             conversation_id,
             clock,
-            guard.SpendLimits(
+            SpendLimits(
                 timedelta(milliseconds=limits.summary_call_window_ms),
                 limits.summary_max_calls_per_window,
                 timedelta(milliseconds=limits.summary_spend_backoff_ms),
             ),
-            guard.BreakerLimits(
-                limits.circuit_breaker_threshold, timedelta(milliseconds=limits.circuit_breaker_cooldown_ms)
-            ),
+            BreakerLimits(limits.circuit_breaker_threshold, timedelta(milliseconds=limits.circuit_breaker_cooldown_ms)),
         )
 
     def chain(self, gate: Gate) -> ModelChain:

@@ -34,9 +34,8 @@ if TYPE_CHECKING:
     from lossless.model.messages import Message
     from lossless.model.summaries import Summary
     from lossless.store.archive import Archive
-    from lossless.store.context import NewestItems
+    from lossless.store.context import NewestItems, SourceChange
     from lossless.store.rows import MessageSketch
-    from lossless.store.summaries import SourceChange
 
 
 def restore_turn_payloads(
@@ -51,7 +50,7 @@ def restore_turn_payloads(
     if vault is None or start is None:
         return {}
     ordinals = {item.message_id: item.ordinal for item in items[start:] if isinstance(item, MessageItem)}
-    recipes = archive.files.recipes(list(ordinals))
+    recipes = archive.context.recipes(list(ordinals))
     if not recipes:
         return {}
     found: dict[int, Message | None] = {}

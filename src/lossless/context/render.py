@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from lossless.formats import EncodedMessage
     from lossless.model.messages import Json, Part, Role
-    from lossless.store.summaries import SourceChange
+    from lossless.store.context import SourceChange
 
 
 def summary_message(xml: str, changes: Sequence[SourceChange] = ()) -> Message:

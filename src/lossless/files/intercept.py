@@ -1,37 +1,506 @@
-"""Which payloads leave a message, and what stands there instead. Pure: bytes out, nothing is written.
-
-Five looks, in this order: pictures in blocks, pictures pasted into text, files in a user's text, answers of
-tools, anything else that is too large. Identity is worked out before any of this; `recipe` undoes all of it.
+"""Detectors of payloads in a message: by form (file blocks, embedded files, base64 images), then by size (tool
+answers, any other oversized text).
 """
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadMessage
-from lossless.files.detectors import (
-    MIN_INLINE_CHARS,
-    extract_file_blocks,
-    extract_native_files,
-    extract_oversized_rest,
-    extract_pasted_images,
-    extract_tool_answers,
-    may_hold_image,
+from lossless.files.document import (
+    TEXT_TYPES,
+    MessageDraft,
+    Payload,
+    TextCut,
+    document_of,
+    find_spots,
+    is_text_only,
+    message_from,
+    text_block,
+    tool_answers,
 )
-from lossless.files.document import MessageDraft, Payload, document_of, find_spots, message_from
-from lossless.files.recipe import recipe_from_json, recipe_to_json, restore_document
+from lossless.files.media_types import (
+    IMAGE_EXTENSIONS,
+    image_type,
+    named_extension,
+    plain_type,
+    reference_name,
+    storage_extension,
+)
+from lossless.files.recipe import (
+    JSON_FORM,
+    TEXT_FORM,
+    FileSlice,
+    RecipeHole,
+    RecipeStep,
+    decode_base64,
+    recipe_from_json,
+    recipe_to_json,
+    restore_document,
+    value_at,
+    with_value,
+)
+from lossless.files.references import file_reference, image_label, image_reference, raw_reference, tool_reference
+from lossless.model.js_json import stringify_js
 from lossless.model.messages import File, Opaque, Text, ToolResult
+from lossless.model.tokens import estimate_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from lossless.files.document import Decode
-    from lossless.files.recipe import ReadFile, RecipeStep
+    from lossless.files.document import Decode, PayloadSpot
+    from lossless.files.recipe import JsonPath, ReadFile
     from lossless.model.messages import Json, Message
 
-__all__ = ["Intercepted", "Payload", "intercept", "restore_message"]
+_OPEN = re.compile(r"<file\b", re.IGNORECASE)
+_TAG = re.compile(r"<file\b((?:[^>\"']|\"[^\"]*\"|'[^']*')*)>", re.IGNORECASE)
+#: Longer tags are text, so that a thousand openings without an end cost little more than one.
+_MAX_TAG = 500
+_CLOSE = re.compile(r"</file\s{0,8}>", re.IGNORECASE)
+_ATTRIBUTE = re.compile(r"([A-Za-z_:][\w:.-]*)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))")
 
+
+@dataclass(frozen=True, slots=True)
+class FileBlock:
+    """A file in a text: `[start, end)` is all of it, `[begin, stop)` what it holds."""
+
+    start: int
+    end: int
+    begin: int
+    stop: int
+    text: str
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str | None:
+        return self.attributes.get("name")
+
+    @property
+    def mime(self) -> str | None:
+        return self.attributes.get("mime") or self.attributes.get("type")
+
+
+def file_blocks(text: str) -> list[FileBlock]:
+    """The file blocks of a text, in order; an opening without an end is text."""
+    found: list[FileBlock] = []
+    at = 0
+    while (opened := _OPEN.search(text, at)) is not None:
+        tag = _TAG.match(text, opened.start(), opened.start() + _MAX_TAG)
+        if tag is None:
+            at = opened.end()
+            continue
+        closed = _CLOSE.search(text, tag.end())
+        if closed is None:
+            break
+        begin, stop = tag.end(), closed.start()
+        attributes = {name.lower(): a or b or c for name, a, b, c in _ATTRIBUTE.findall(tag[1])}
+        found.append(FileBlock(tag.start(), closed.end(), begin, stop, text[begin:stop], attributes))
+        at = closed.end()
+    return found
+
+
+#: How base64 of JPEG, PNG, GIF, WebP and SVG begins.
+BASE64_MAGIC = ("/9j/", "iVBOR", "R0lGOD", "UklGR", "PHN2Zy")
+#: Shorter runs of base64 in a text stay, unless a header announces a picture.
+MIN_INLINE_CHARS = 397
+_MIN_ANNOUNCED_CHARS = 16
+#: Every run of at least MIN_INLINE_CHARS covers one of these windows.
+_WINDOW = MIN_INLINE_CHARS // 2
+_IMAGE_BLOCKS = frozenset(("image", "image_url", "input_image"))
+_DATA_URL = re.compile(r"data:([\w.+-]{1,64}/[\w.+-]{1,64})?(?:;[\w.+-]{1,64}=[\w.+-]{0,64}){0,4};base64,")
+_RUN = re.compile(
+    r"(?<![A-Za-z0-9+/=_-])(?:data:image/[\w.+-]{1,40};base64,)?"
+    r"((?:" + "|".join(re.escape(magic) for magic in BASE64_MAGIC) + r")[A-Za-z0-9+/]*={0,2})"
+)
+_LINE = re.compile(r"(\r?\n)([A-Za-z0-9+/]+={0,2})(?![^\s\"'<>)\]])")
+_MIN_LINE = 32
+_HEADER = re.compile(r"\[media attached(?: \d{1,4}/\d{1,4})?: ([^\]|\n]{1,1000})")
+_HEADER_TYPE = re.compile(r"\s\(([\w.+-]{1,64}/[\w.+-]{1,64})\)\s*$")
+_IMAGE_NAMES = frozenset((".png", ".jpg", ".jpeg", ".gif", ".webp", ".svg", ".bmp", ".tiff", ".avif", ".heic", ""))
+_MIME_KEYS = ("mimeType", "media_type", "mime_type", "mime")
+_NAME_KEYS = ("filename", "file_name", "fileName", "name", "title")
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddedFile:
+    """What the block of a file carries: where its text stands, and what that text means."""
+
+    hole: JsonPath
+    #: What stands before the base64 in the same text, such as `data:image/png;base64,`.
+    prefix: str
+    text: str
+    #: None when the text is the file itself.
+    data: bytes | None
+    is_image: bool
+    mime: str | None
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class InlineImage:
+    """A picture as base64 inside a text."""
+
+    start: int
+    end: int
+    prefix: str
+    text: str
+    data: bytes
+    mime: str
+
+
+def embedded_file(block: dict[str, Any]) -> EmbeddedFile | None:
+    """The file in a block, when the block holds it whole and in a form that can be read."""
+    for hole, box in _boxes(block):
+        for key in ("data", "file_data", "url", "image_url"):
+            text = box.get(key)
+            if not isinstance(text, str) or not text:
+                continue
+            url = _DATA_URL.match(text)
+            if url is None and key in ("url", "image_url"):
+                continue
+            return _carried(block, box, (*hole, key), text, url)
+    return None
+
+
+def _carried(
+    block: dict[str, Any], box: dict[str, Any], hole: JsonPath, text: str, url: re.Match[str] | None
+) -> EmbeddedFile | None:
+    found = [box, block, *(inner for _, inner in _boxes(block))]
+    name = _first(found, _NAME_KEYS)
+    declared = (url[1] if url else None) or _first(found, _MIME_KEYS)
+    if box.get("type") == "text":
+        return EmbeddedFile(hole, "", text, None, False, declared or "text/plain", name)
+    prefix = url[0] if url else ""
+    data = decode_base64(text[len(prefix) :])
+    if not data:
+        return None
+    mime = declared if plain_type(declared).startswith("image/") else image_type(data) or declared
+    is_image = plain_type(mime).startswith("image/")
+    if not is_image and block.get("type") in _IMAGE_BLOCKS:
+        return None
+    return EmbeddedFile(hole, prefix, text[len(prefix) :], data, is_image, mime, name)
+
+
+def _boxes(block: dict[str, Any]) -> Iterator[tuple[JsonPath, dict[str, Any]]]:
+    """The objects in which formats put the data of a file: the block itself, then what is inside."""
+    yield (), block
+    for key in ("source", "image_url", "file", "input_audio"):
+        if isinstance(box := block.get(key), dict):
+            yield (key,), box
+    if isinstance(raw := block.get("raw"), dict):
+        for path, box in _boxes(raw):
+            yield ("raw", *path), box
+
+
+def _first(boxes: Iterable[dict[str, Any]], keys: tuple[str, ...]) -> str | None:
+    return next((box[key] for box in boxes for key in keys if isinstance(box.get(key), str) and box[key]), None)
+
+
+def may_hold_image(text: str) -> bool:
+    """Whether a text may hold a picture in base64; cheap, as prose has a blank in every window of some length."""
+    if "[media attached" not in text:
+        for start in range(0, len(text) - _WINDOW + 1, _WINDOW):
+            if " " not in text[start : start + _WINDOW]:
+                break
+        else:
+            return False
+    return any(magic in text for magic in BASE64_MAGIC)
+
+
+def inline_images(text: str) -> list[InlineImage]:
+    """The pictures that a text holds as base64, in order."""
+    if not may_hold_image(text):
+        return []
+    header = _HEADER.search(text)
+    found: list[InlineImage] = []
+    for run in _RUN.finditer(text):
+        least = _MIN_ANNOUNCED_CHARS if header and header.end() <= run.start() else MIN_INLINE_CHARS
+        start, end = run.start(1), _end_of_lines(text, run.start(1), run.end(1))
+        if end - start < least or (found and start < found[-1].end):
+            continue
+        data = decode_base64(text[start:end])
+        mime = image_type(data) if data else None
+        if data and mime:
+            found.append(InlineImage(run.start(), end, text[run.start() : start], text[start:end], data, mime))
+    return found
+
+
+def _end_of_lines(text: str, start: int, end: int) -> int:
+    """Where base64 that is wrapped into lines of one length ends; `end` when it is not."""
+    width = end - start
+    if width < _MIN_LINE or text[end - 1] == "=":
+        return end
+    count = width
+    while (line := _LINE.match(text, end)) is not None:
+        size = len(line[2])
+        if size > width or (size < width and (count + size) % 4):
+            break
+        end, count = line.end(), count + size
+        if size < width or line[2].endswith("="):
+            break
+    return end
+
+
+def attached_names(texts: Iterable[str]) -> list[str]:
+    """The names of pictures that `[media attached: …]` headers announce, in order."""
+    names: list[str] = []
+    for text in texts:
+        for header in _HEADER.finditer(text) if "[media attached" in text else ():
+            place = header[1].strip()
+            declared = _HEADER_TYPE.search(place)
+            place = (place[: declared.start()] if declared else place).strip().strip("\"'")
+            name = place.replace("\\", "/").rsplit("/", 1)[-1]
+            is_image = declared[1].startswith("image/") if declared else named_extension(name) in _IMAGE_NAMES
+            if is_image and name:
+                names.append(name)
+    return names
+
+
+def extract_native_files(draft: MessageDraft) -> None:
+    """Every picture that a block carries leaves; other files do from the threshold on."""
+    found = list(find_spots(draft.document, draft.message.role))
+    blocks = [spot for spot in found if spot.is_file]
+    if not blocks:
+        return
+    names = iter(attached_names(spot.value for spot in found if not spot.is_file))
+    for spot in blocks:
+        file = embedded_file(spot.value)
+        if file is None:
+            continue
+        if file.is_image and file.data is not None:
+            name = next(names, None) or file.name or _image_name(draft, spot, file.mime)
+            payload = draft.keep(file.data, name, file.mime or "", "native_image")
+            label = image_label(draft.message.role, in_result=spot.in_result, inline=False)
+            _replace_block(draft, spot, file, payload, _image_text(payload, label))
+        elif estimate_tokens(file.text) >= draft.threshold:
+            payload = _kept_file(draft, spot, file)
+            reference = file_reference(payload.file_id, payload.name, payload.mime, len(payload.data), payload.summary)
+            _replace_block(draft, spot, file, payload, reference)
+
+
+def _kept_file(draft: MessageDraft, spot: PayloadSpot, file: EmbeddedFile) -> Payload:
+    mime = file.mime or "application/octet-stream"
+    name = file.name or f"{_sender(draft, spot)}-file.{storage_extension(None, mime)}"
+    if file.data is None:
+        return draft.keep_text(file.text, name, mime, "large_file_block")
+    return draft.keep(file.data, name, mime, "large_file_block")
+
+
+def _replace_block(
+    draft: MessageDraft, spot: PayloadSpot, file: EmbeddedFile, payload: Payload, reference: str
+) -> None:
+    spelled = (FileSlice(payload.file_id),) if file.data is None else draft.base64_pieces(file.text, payload)
+    pieces = (file.prefix, *spelled) if file.prefix else spelled
+    frame = with_value(spot.value, file.hole, "")
+    step = RecipeStep(spot.path, (RecipeHole(file.hole, pieces),), frame)
+    draft.put(spot.path, text_block(reference, draft.format, draft.message.role), step)
+
+
+def extract_pasted_images(draft: MessageDraft) -> None:
+    """Pictures that stand as base64 in a text leave it."""
+    names = None
+    found = [spot for spot in find_spots(draft.document, draft.message.role) if not spot.is_file]
+    for spot in found:
+        images = inline_images(spot.value)
+        if not images:
+            continue
+        if names is None:
+            names = iter(attached_names(spot.value for spot in found))
+        cuts = [_image_cut(draft, spot, image, next(names, None)) for image in images]
+        draft.put_cuts(spot.path, spot.value, cuts)
+
+
+def _image_cut(draft: MessageDraft, spot: PayloadSpot, image: InlineImage, name: str | None) -> TextCut:
+    payload = draft.keep(image.data, name or _image_name(draft, spot, image.mime), image.mime, "native_image")
+    label = image_label(draft.message.role, in_result=spot.in_result, inline=True)
+    spelled = draft.base64_pieces(image.text, payload)
+    pieces = (image.prefix, *spelled) if image.prefix else spelled
+    return TextCut(image.start, image.end, _image_text(payload, label), pieces)
+
+
+def extract_file_blocks(draft: MessageDraft) -> None:
+    """`<file>` blocks of a user from the threshold on leave the text around them."""
+    if draft.message.role != "user":
+        return
+    for spot in list(find_spots(draft.document, "user")):
+        if spot.is_file or spot.in_result or draft.tokens_left(spot.path, spot.value) < draft.threshold:
+            continue
+        cuts = []
+        for block in file_blocks(spot.value):
+            if estimate_tokens(block.text) < draft.threshold:
+                continue
+            name, mime = block.name or "unnamed", block.mime or "text/plain"
+            payload = draft.keep_text(block.text, name, mime, "large_file_block")
+            reference = file_reference(payload.file_id, block.name, block.mime, len(payload.data), payload.summary)
+            tags = spot.value[block.start : block.begin], spot.value[block.stop : block.end]
+            cuts.append(TextCut(block.start, block.end, reference, (tags[0], FileSlice(payload.file_id), tags[1])))
+        if cuts:
+            draft.put_cuts(spot.path, spot.value, cuts)
+
+
+def _image_text(payload: Payload, label: str) -> str:
+    return image_reference(payload.file_id, label, payload.name, payload.mime, len(payload.data))
+
+
+def _image_name(draft: MessageDraft, spot: PayloadSpot, mime: str | None) -> str:
+    return f"{_sender(draft, spot)}-image.{IMAGE_EXTENSIONS.get(plain_type(mime), 'img')}"
+
+
+def _sender(draft: MessageDraft, spot: PayloadSpot) -> str:
+    return "tool" if spot.in_result else draft.message.role
+
+
+#: Answers of our own tools stay: a reference in place of what was just fetched would send the agent round in a circle.
+_OWN_TOOLS = "lcm_"
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """Whose payload it is: the answer of a tool, or something that a role said."""
+
+    draft: MessageDraft
+    #: The tool's name, None when it is not known; not used for what was said.
+    tool: str | None
+    is_answer: bool
+
+    def keep(self, text: str, *, is_json: bool = False) -> tuple[Payload, str]:
+        """The payload and the reference to it."""
+        ending, mime = (".json", "application/json") if is_json else (".txt", "text/plain")
+        if self.is_answer:
+            name = reference_name(self.tool, "tool-output").replace("/", "_") + ending
+            payload = self.draft.keep_text(text, name, mime, "large_tool_result")
+            return payload, tool_reference(payload.file_id, self.tool, len(payload.data), payload.summary)
+        role = self.draft.message.role
+        payload = self.draft.keep_text(text, f"raw-{role}-payload{ending}", mime, "large_raw_message")
+        return payload, raw_reference(payload.file_id, role, len(payload.data), payload.summary)
+
+
+def extract_tool_answers(draft: MessageDraft, tool_of: Callable[[str], str | None] | None) -> None:
+    """Answers of tools from the threshold on leave; ids, names and error marks stay."""
+    for answer in list(tool_answers(draft.document, draft.message)):
+        if _remaining_tokens(draft, answer.path, answer.value) < draft.threshold:
+            continue
+        tool = answer.tool
+        if tool is None and tool_of is not None and answer.call_id is not None:
+            tool = tool_of(answer.call_id)
+        if tool is not None and _OWN_TOOLS in tool:
+            continue
+        _shrink(_Origin(draft, tool, True), answer.path, answer.value)
+        if draft.message.role == "tool" and len(answer.path) > 2 and draft.format in ("openclaw", "plain"):
+            _mark(draft, answer.path[:-1])
+
+
+def _mark(draft: MessageDraft, path: JsonPath) -> None:
+    """Say of a block that its answer is a reference: in these formats it would not count as words otherwise."""
+    block = value_at(draft.document, path)
+    draft.put(path, block | {"toolOutputExternalized": True}, RecipeStep(path, (), block), is_whole=False)
+
+
+def extract_oversized_rest(draft: MessageDraft) -> None:
+    """Whatever else was said and is too large leaves. Instructions of the system stay, whatever their size."""
+    if draft.message.role in ("tool", "system"):
+        return
+    origin = _Origin(draft, None, False)
+    if is_text_only(draft.document):
+        key = "content" if "content" in draft.document else "output"
+        value = draft.document.get(key)
+        if value is not None and _remaining_tokens(draft, (key,), value) >= draft.threshold:
+            _shrink(origin, (key,), value)
+        return
+    for spot in list(find_spots(draft.document, draft.message.role)):
+        if spot.is_file or spot.in_result or draft.tokens_left(spot.path, spot.value) < draft.threshold:
+            continue
+        payload, reference = origin.keep(spot.value)
+        draft.put_reference(spot.path, reference, payload)
+
+
+def _shrink(origin: _Origin, path: JsonPath, value: Any) -> None:
+    """Put a value into files: a text whole, of a list first each large text, then what is left."""
+    draft = origin.draft
+    if isinstance(value, str):
+        payload, reference = origin.keep(value)
+        draft.put_reference(path, reference, payload)
+        return
+    if not isinstance(value, list):
+        payload, reference = origin.keep(_json(value), is_json=True)
+        draft.put(path, reference, RecipeStep(path, (RecipeHole((), (FileSlice(payload.file_id, JSON_FORM),)),)))
+        return
+    for number, item in enumerate(value):
+        text, inner = _text_in(item)
+        place = (*path, number, *inner)
+        if text is not None and draft.tokens_left(place, text) >= draft.threshold:
+            payload, reference = origin.keep(text)
+            draft.put_reference(place, reference, payload)
+    if _remaining_tokens(draft, path, value_at(draft.document, path)) >= draft.threshold:
+        _collapse(origin, path)
+
+
+def _collapse(origin: _Origin, path: JsonPath) -> None:
+    """Put all blocks of a list that are no references into one file, and one reference into their place."""
+    draft = origin.draft
+    items: list[Any] = value_at(draft.document, path)
+    rest = [number for number in range(len(items)) if not draft.is_done((*path, number))]
+    shown = [item for number, item in enumerate(items) if draft.is_done((*path, number))]
+    texts = [_text_in(items[number]) for number in rest]
+    frame = list(items)
+    holes: list[RecipeHole] = []
+    if all(text is not None for text, _ in texts):
+        payload, reference = origin.keep("\n".join(text or "" for text, _ in texts))
+        at = 0
+        for number, (text, inner) in zip(rest, texts, strict=True):
+            end = at + len(text or "")
+            frame[number] = items[number] | {"text": ""} if inner else ""
+            holes.append(RecipeHole((number, *inner), (FileSlice(payload.file_id, TEXT_FORM, at, end),)))
+            at = end + 1
+    else:
+        payload, reference = origin.keep(_json([items[number] for number in rest]), is_json=True)
+        for place, number in enumerate(rest):
+            frame[number] = None
+            holes.append(RecipeHole((number,), (FileSlice(payload.file_id, JSON_FORM, place),)))
+    shown.append(text_block(reference, draft.format, draft.message.role))
+    draft.put(path, shown, RecipeStep(path, tuple(holes), frame))
+
+
+def _remaining_tokens(draft: MessageDraft, path: JsonPath, value: Any) -> int:
+    """The tokens at a path without those of references."""
+    if isinstance(value, str):
+        return draft.tokens_left(path, value)
+    if not isinstance(value, list):
+        return 0 if draft.is_done(path) else estimate_tokens(stringify_js(value))
+    total = 0
+    for number, item in enumerate(value):
+        text, inner = _text_in(item)
+        place = (*path, number)
+        if text is not None:
+            total += draft.tokens_left((*place, *inner), text)
+        elif not draft.is_done(place):
+            total += estimate_tokens(stringify_js(item))
+    return total
+
+
+def _text_in(item: Any) -> tuple[str | None, JsonPath]:
+    """The text of an item of a list of blocks, and where in the item it stands; None when it is no text."""
+    if isinstance(item, str):
+        return item, ()
+    if isinstance(item, dict) and item.get("type") in TEXT_TYPES and isinstance(item.get("text"), str):
+        return item["text"], ("text",)
+    return None, ()
+
+
+def _json(value: Any) -> str:
+    """JSON that gives the same value again; a surrogate without its other half is written as an escape."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":"))
+    return text
+
+
+__all__ = ["Intercepted", "Payload", "intercept", "restore_message"]
 _RECIPE_KEY = "restore"
 _MIN_INLINE_TOKENS = MIN_INLINE_CHARS // 4 + 1
 

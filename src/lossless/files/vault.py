@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 from lossless.errors import ArchiveDenied, ArchiveError, ArchiveFull, BadInput, NotFound
 from lossless.files.media_types import storage_extension
 from lossless.model.messages import StoredFile
-from lossless.model.paths import create_private_file, expand_path, make_private_folder, payload_folder
+from lossless.model.paths import expand_path, make_private_folder, payload_folder, replacing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -97,10 +97,8 @@ def _absolute(root: Path, name: str) -> Path:
 
 
 def _put(place: Path, text: str) -> None:
-    beside = place.with_name(f".{place.name}.{secrets.token_hex(6)}.tmp")
-    create_private_file(beside)
-    beside.write_text(text, "utf-8", "surrogateescape")
-    os.replace(beside, place)
+    with replacing(place) as new:
+        new.write_text(text, "utf-8", "surrogateescape")
 
 
 _NAME = re.compile(r"(file_[0-9a-f]{16})\.[a-z0-9]{1,10}")

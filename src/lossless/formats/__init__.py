@@ -10,16 +10,18 @@ from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput, BadMessage
-from lossless.formats import anthropic, openai_chat, openai_responses, openclaw, plain
-from lossless.formats.codec import EncodedMessage
-from lossless.formats.reading import check_json
+from lossless.formats import anthropic, openai_chat, openai_responses, openclaw
+from lossless.formats.codec import Codec, EncodedMessage, arguments_text
+from lossless.formats.plain import read_loose
+from lossless.formats.reading import role_in
+from lossless.model.js_json import check_json, is_not_json
+from lossless.model.messages import ROLES, Message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lossless.formats.codec import Codec
-    from lossless.formats.reading import RawObject
-    from lossless.model.messages import Message
+    from lossless.model.js_json import RawObject
+    from lossless.model.messages import Role
 
 __all__ = ["FORMATS", "EncodedMessage", "decode", "detect", "encode", "encode_message", "join", "strict"]
 
@@ -111,8 +113,29 @@ def _format_by_block(kind: str, block: RawObject) -> str | None:
     return _BLOCK_FORMATS.get(kind)
 
 
+_PLAIN_ROLES: dict[str, Role] = {role: role for role in ROLES}
+
+
+def _decode_plain(body: RawObject) -> Message:
+    """Read `{"role", "content"}`; more fields and odd content are kept."""
+    content = body.get("content")
+    if type(content) is str and is_not_json(content) and tuple(body) == ("role", "content"):
+        role = body["role"]
+        if role in ("user", "assistant", "system"):
+            return Message(role, content)
+    return read_loose(body, "plain", role_in(body, _PLAIN_ROLES))
+
+
+def _encode_plain(message: Message) -> list[RawObject]:
+    """The text of a message; a call without words is named in brackets."""
+    text = message.content or "\n".join(
+        f"[tool call: {call.name} {arguments_text(call)}]" for call in message.tool_calls
+    )
+    return [{"role": message.role, "content": text}] if text else []
+
+
 FORMATS: dict[str, Codec] = {
-    "plain": plain.CODEC,
+    "plain": Codec(_decode_plain, _encode_plain, lambda _message: True),
     "openai-chat": openai_chat.CODEC,
     "openai-responses": openai_responses.CODEC,
     "anthropic": anthropic.CODEC,
@@ -181,7 +204,11 @@ def _is_native(message: Message, format: str, codec: Codec) -> bool:
     if message.format == format:
         return message.body is not None or not message.parts or format == "plain"
     known = message.body is None or message.body.keys() <= {"role", "content"} or format == "plain"
-    return message.format == "plain" and known and codec.takes_plain(message)
+    return message.format == "plain" and known and (codec.takes_plain or _takes_text)(message)
+
+
+def _takes_text(message: Message) -> bool:
+    return message.role != "tool" and message.is_text_only
 
 
 def _codec(format: str) -> Codec:

@@ -12,7 +12,6 @@ from lossless.formats.codec import (
     anthropic_block,
     arguments_object,
     call_id_of,
-    is_text_only,
     parts_for,
     results_in,
 )
@@ -32,7 +31,7 @@ from lossless.formats.reading import (
 from lossless.model.messages import File, Opaque, Reasoning, Text, ToolCall, ToolResult
 
 if TYPE_CHECKING:
-    from lossless.formats.reading import RawObject
+    from lossless.model.js_json import RawObject
     from lossless.model.messages import Message, Part, Role
 
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
@@ -173,8 +172,4 @@ def _holds_only(wire: RawObject, kind: str) -> bool:
     return isinstance(content, list) and all(block["type"] == kind for block in content)
 
 
-def _takes_plain(message: Message) -> bool:
-    return message.role != "tool" and is_text_only(message)
-
-
-CODEC = Codec(decode, encode, _takes_plain, merge, strict)
+CODEC = Codec(decode, encode, merge=merge, strict=strict)

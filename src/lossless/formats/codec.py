@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from lossless.errors import BadMessage
-from lossless.formats.reading import check_json, extract_text, is_blank_text
-from lossless.model.js_json import parse_js
+from lossless.formats.reading import extract_text, is_blank_text
+from lossless.model.js_json import check_json, parse_js
 from lossless.model.messages import File, Opaque, Reasoning, Text, ToolCall, ToolResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lossless.formats.reading import RawObject
+    from lossless.model.js_json import RawObject
     from lossless.model.messages import Json, Message, Part
 
 
@@ -31,8 +31,8 @@ class Codec:
     decode: Callable[[RawObject], Message]
     #: A message of another format in this one, from its parts: none, one or several objects.
     encode: Callable[[Message], list[RawObject]]
-    #: Whether a message of the format `plain` is valid in this one as it is.
-    takes_plain: Callable[[Message], bool]
+    #: Whether a message of the format `plain` is valid in this one as it is; None when any text of a speaker is.
+    takes_plain: Callable[[Message], bool] | None = None
     #: Two neighbours that `encode` made, as one; None when they stay two.
     merge: Callable[[RawObject, RawObject], RawObject | None] = _never_merge
     #: An object that came in this format, as a strict provider takes it; None when each is taken as it came.
@@ -81,18 +81,6 @@ def results_in(message: Message, parts: tuple[Part, ...]) -> list[tuple[ToolResu
 def text_in(parts: tuple[Part, ...]) -> str:
     """What was said in the parts, a line break between them."""
     return "\n".join(part.text for part in parts if isinstance(part, Text))
-
-
-def is_text_only(message: Message) -> bool:
-    """Whether the original is a string or a list of plain text blocks: what most formats share."""
-    if not message.parts and message.body is None:
-        return True
-    if not all(isinstance(part, Text) for part in message.parts):
-        return False
-    content = message.original.get("content")
-    if isinstance(content, str):
-        return True
-    return isinstance(content, list) and bool(content) and all(map(_is_text_block, content))
 
 
 def arguments_object(call: ToolCall) -> dict[str, Json]:
@@ -146,10 +134,6 @@ def _raw_result(message: Message) -> str | None:
     body: Any = message.body or {}
     raw = body.get("content", body.get("output"))
     return raw if isinstance(raw, str) else None
-
-
-def _is_text_block(block: Any) -> bool:
-    return isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str)
 
 
 _DATA_URL = re.compile(r"data:([^;,]{1,129});base64,")

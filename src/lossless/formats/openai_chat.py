@@ -10,7 +10,6 @@ from lossless.formats.codec import (
     arguments_text,
     call_id_of,
     chat_block,
-    is_text_only,
     media_text,
     parts_for,
     results_in,
@@ -36,7 +35,7 @@ from lossless.model.messages import UNNAMED, File, Opaque, Reasoning, Text, Tool
 from lossless.model.tokens import estimate_tokens
 
 if TYPE_CHECKING:
-    from lossless.formats.reading import RawObject
+    from lossless.model.js_json import RawObject
     from lossless.model.messages import Message, Part, Role
 
 _ROLES: dict[str, Role] = {
@@ -194,8 +193,4 @@ def _wire_part(part: Text | File) -> RawObject:
     return chat_block(part) if isinstance(part, File) else {"type": "text", "text": part.text}
 
 
-def _takes_plain(message: Message) -> bool:
-    return message.role != "tool" and is_text_only(message)
-
-
-CODEC = Codec(decode, encode, _takes_plain, merge, strict)
+CODEC = Codec(decode, encode, merge=merge, strict=strict)

@@ -9,7 +9,6 @@ from lossless.formats.codec import (
     Codec,
     arguments_text,
     call_id_of,
-    is_text_only,
     parts_for,
     responses_block,
     results_in,
@@ -36,7 +35,7 @@ from lossless.model.messages import UNNAMED, File, Opaque, Text, ToolCall, ToolR
 from lossless.model.tokens import estimate_tokens
 
 if TYPE_CHECKING:
-    from lossless.formats.reading import RawObject
+    from lossless.model.js_json import RawObject
     from lossless.model.messages import Message, Part, Role
 
 _FORMAT = "openai-responses"
@@ -152,7 +151,7 @@ def _wire_output(part: ToolResult, files: tuple[File, ...]) -> RawObject:
 
 
 def _takes_plain(message: Message) -> bool:
-    return message.role != "tool" and is_text_only(message) and isinstance(message.original["content"], str)
+    return message.role != "tool" and message.is_text_only and isinstance(message.original["content"], str)
 
 
 CODEC = Codec(decode, encode, _takes_plain, strict=strict)

@@ -8,7 +8,6 @@ from lossless.formats.codec import (
     Codec,
     arguments_object,
     call_id_of,
-    is_text_only,
     openclaw_block,
     parts_for,
     results_in,
@@ -19,7 +18,7 @@ from lossless.formats.reading import role_in
 from lossless.model.messages import File, Opaque, Reasoning, Text, ToolCall, ToolResult
 
 if TYPE_CHECKING:
-    from lossless.formats.reading import RawObject
+    from lossless.model.js_json import RawObject
     from lossless.model.messages import Message, Part, Role
 
 _ROLES: dict[str, Role] = {
@@ -102,8 +101,8 @@ def _usage(tokens: int) -> RawObject:
 
 def _takes_plain(message: Message) -> bool:
     if message.role == "assistant":
-        return isinstance(message.original.get("content"), list) and is_text_only(message)
-    return message.role == "user" and is_text_only(message)
+        return isinstance(message.original.get("content"), list) and message.is_text_only
+    return message.role == "user" and message.is_text_only
 
 
 CODEC = Codec(decode, encode, _takes_plain, merge)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lossless.formats.codec import Codec, arguments_text
 from lossless.formats.reading import (
     CALL_ID_KEYS,
     content_text,
@@ -15,22 +14,20 @@ from lossless.formats.reading import (
     fallback_text,
     first_string,
     is_blank_text,
-    is_not_json,
     join_texts,
     message_from,
     opaque_text,
     parts_beyond_content,
     read_block,
     result_key,
-    role_in,
     top_level_reasoning,
 )
 from lossless.model.js_json import stringify_js
-from lossless.model.messages import ROLES, File, Message, Opaque, Reasoning, Text, ToolCall, ToolResult
+from lossless.model.messages import File, Message, Opaque, Reasoning, Text, ToolCall, ToolResult
 from lossless.model.tokens import estimate_tokens
 
 if TYPE_CHECKING:
-    from lossless.formats.reading import RawObject
+    from lossless.model.js_json import RawObject
     from lossless.model.messages import Part, Role
 
 #: What a message says about itself rather than says.
@@ -122,27 +119,3 @@ def _without_content(body: RawObject, format: str, role: Role) -> Message:
 
 def _shown(value: Any) -> str:
     return value if isinstance(value, str) else stringify_js(value)
-
-
-_ROLES: dict[str, Role] = {role: role for role in ROLES}
-
-
-def decode(body: RawObject) -> Message:
-    """Read `{"role", "content"}`; more fields and odd content are kept."""
-    content = body.get("content")
-    if type(content) is str and is_not_json(content) and tuple(body) == ("role", "content"):
-        role = body["role"]
-        if role in ("user", "assistant", "system"):
-            return Message(role, content)
-    return read_loose(body, "plain", role_in(body, _ROLES))
-
-
-def encode(message: Message) -> list[RawObject]:
-    """The text of a message; a call without words is named in brackets."""
-    text = message.content or "\n".join(
-        f"[tool call: {call.name} {arguments_text(call)}]" for call in message.tool_calls
-    )
-    return [{"role": message.role, "content": text}] if text else []
-
-
-CODEC = Codec(decode, encode, takes_plain=lambda _message: True)

@@ -1,52 +1,23 @@
-"""What all codecs share when they read a foreign object: JSON checks, roles, blocks, text, token counts, time and
-model.
-"""
+"""What all codecs share when they read a foreign object: roles, blocks, text, token counts, time and model."""
 
 from __future__ import annotations
 
 import re
-from math import isfinite
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadMessage
-from lossless.model.js_json import parse_js, stringify_js
+from lossless.model.js_json import JSON_SPACE, RawObject, check_json, is_not_json, parse_js, stringify_js
 from lossless.model.messages import UNNAMED, File, Message, ModelIdentity, Opaque, Reasoning, Text, ToolCall, ToolResult
 from lossless.model.times import from_epoch, parse_time
 from lossless.model.tokens import estimate_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
 
     from lossless.model.messages import Json, Part, Role
 
 __all__ = ["BLOB_CHARS", "BLOB_TOKENS", "boundary_tokens", "is_blob", "serialized_tokens", "stringify_js"]
-
-#: A foreign message, or one of its blocks.
-RawObject: TypeAlias = dict[str, Any]
-
-#: Deeper messages are refused: every JSON reader that they may meet has a limit.
-MAX_JSON_DEPTH = 100
-#: Longer integers cannot even be printed.
-_HIGHEST = 10**4000
-_LOWEST = -_HIGHEST
-_CONSTANTS = frozenset((bool, type(None)))
-
-
-def check_json(body: object) -> RawObject:
-    """`body` itself, when it is an object of JSON values only; else BadMessage with the path."""
-    if not isinstance(body, dict):
-        hint = "; pass its model_dump()" if hasattr(body, "model_dump") else ""
-        raise BadMessage(f"a message is an object (a dict), not {type(body).__name__}{hint}")
-    level: list[Any] = [body]
-    for _ in range(MAX_JSON_DEPTH):
-        below: list[Any] = []
-        for container in level:
-            _check_values(container, below, body)
-        if not below:
-            return body
-        level = below
-    raise BadMessage(f"nested deeper than {MAX_JSON_DEPTH} levels")
 
 
 def role_in(body: RawObject, roles: Mapping[str, Role]) -> Role:
@@ -93,67 +64,9 @@ def json_name(value: object) -> str:
     return names.get(type(value), "an object")
 
 
-def _check_values(container: Any, below: list[Any], body: RawObject) -> None:
-    """Look at the values of one object or list; those that hold others go `below`."""
-    values = container
-    if isinstance(container, dict):
-        for key in container:
-            if type(key) is not str:
-                raise _wrong(body)
-        values = container.values()
-    for value in values:
-        kind = type(value)
-        if kind is str or (kind is int and _LOWEST < value < _HIGHEST):
-            continue
-        if kind is dict or kind is list:
-            below.append(value)
-        elif kind not in _CONSTANTS and not _is_json(value, below):
-            raise _wrong(body)
-
-
-def _is_json(value: Any, below: list[Any]) -> bool:
-    """Whether JSON can hold a number, or a value of a derived class."""
-    if isinstance(value, int):
-        return bool(_LOWEST < value < _HIGHEST)
-    if isinstance(value, float):
-        return isfinite(value)
-    if isinstance(value, (dict, list)):
-        below.append(value)
-        return True
-    return isinstance(value, str)
-
-
-def _wrong(body: RawObject) -> BadMessage:
-    for path, reason in _wrong_values(body, ""):
-        return BadMessage(reason, field=path)
-    return BadMessage("holds a value that JSON cannot hold")
-
-
-def _wrong_values(value: Any, path: str, depth: int = 0) -> Iterator[tuple[str, str]]:
-    """Each value inside `value` that JSON cannot hold: its path and what is wrong with it."""
-    if depth > MAX_JSON_DEPTH:
-        return
-    if isinstance(value, dict):
-        for key, item in value.items():
-            if type(key) is str:
-                yield from _wrong_values(item, f"{path}.{key}" if path else key, depth + 1)
-            else:
-                yield path, f"keys must be strings, not {type(key).__name__}"
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _wrong_values(item, f"{path}[{index}]", depth + 1)
-    elif isinstance(value, float) and not isfinite(value):
-        yield path, f"{value} is not a JSON number"
-    elif isinstance(value, int) and not _LOWEST < value < _HIGHEST:
-        yield path, "too many digits"
-    elif not isinstance(value, str | int | float | None):
-        yield path, f"{type(value).__name__} is not a JSON value"
-
-
 REASONING_TYPES = frozenset(("thinking", "redacted_thinking", "reasoning"))
 CALL_TYPES = frozenset(("tool_use", "toolUse", "tool-use", "toolCall", "functionCall", "function_call"))
 RESULT_TYPES = frozenset(("tool_result", "toolResult", "function_call_output"))
-
 #: Blocks that say nothing; `tool` is a call or a result, whoever wrote it.
 _SILENT_TYPES = REASONING_TYPES | CALL_TYPES | RESULT_TYPES | {"tool"}
 _SPOKEN = ("text", "transcript", "transcription", "message", "summary")
@@ -163,8 +76,6 @@ _WRAPPERS = ("content", "output", "result", "payload", "data", "value")
 _PROBES = tuple((key, key in _SEQUENCES) for key in (*_SPOKEN, *_SEQUENCES, *_WRAPPERS))
 #: Values below this many levels are not looked at.
 _DEEPEST = 6
-_JSON_SPACE = " \t\n\r"
-_JSON_START = frozenset(_JSON_SPACE + "{[")
 
 
 def content_text(content: Any) -> str:
@@ -215,11 +126,6 @@ def join_texts(texts: Iterable[str | None]) -> str | None:
     return "\n".join(said) if said else None
 
 
-def is_not_json(text: str) -> bool:
-    """Whether a string is surely no JSON object or list, from its first character."""
-    return text[:1] not in _JSON_START
-
-
 def is_blank_text(text: str) -> bool:
     """Whether there is nothing to read."""
     return not text or text.isspace()
@@ -229,7 +135,7 @@ def _words_or_whole(text: str) -> str:
     """The words inside a string that is a JSON object or list and has some; every other string as it is."""
     if is_not_json(text):
         return text
-    bare = text.strip(_JSON_SPACE)
+    bare = text.strip(JSON_SPACE)
     if bare[:1] + bare[-1:] not in ("{}", "[]"):
         return text
     try:
@@ -253,7 +159,6 @@ def _is_silent(block: Any) -> bool:
 BLOB_CHARS = 4096
 #: What such a string is reckoned to cost.
 BLOB_TOKENS = 1600
-
 _BLOB_KEYS = frozenset(("data", "image", "imageData", "image_data", "base64", "bytes", "source"))
 _BASE64_HEAD = re.compile(r"[A-Za-z0-9+/_=\s-]{512}")
 

@@ -189,7 +189,7 @@ class WindowSync:
         archive = self.engine.archive
         ids = [int(id_.removeprefix(_MESSAGE)) for id_, _ in made.receipt.included if id_.startswith(_MESSAGE)]
         with archive.reading():
-            filed = archive.messages.many(list(archive.files.recipes(ids)), exact=False)
+            filed = archive.messages.many(list(archive.context.recipes(ids)), exact=False)
         references = {stored.message.content for stored in filed}
         return [replace(one, body=None) if one.content in references else one for one in made.parts]
 

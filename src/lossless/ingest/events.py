@@ -7,15 +7,16 @@ is masked the same way and matches its row.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless import formats
 from lossless.errors import BadInput, BadMessage
-from lossless.formats.reading import check_json
-from lossless.ingest import host_filters
 from lossless.model.identity import fingerprint, identity_hash
+from lossless.model.js_json import check_json
 from lossless.model.masking import cut_json, cut_parts, empty_message
 from lossless.model.messages import (
     ROLES,
@@ -25,18 +26,20 @@ from lossless.model.messages import (
     Message,
     MessageLike,
     Opaque,
+    Reasoning,
     Text,
     ToolCall,
     ToolResult,
     without_words_digest,
 )
-from lossless.store.maintenance.deletion import EVERYWHERE, ForgetRound
+from lossless.store.state import EVERYWHERE, ForgetRound
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     from lossless.model.masking import CutText
+    from lossless.model.messages import JsonObject
     from lossless.store.archive import Archive
 
 #: Roles that some format knows; a host's records with any other role are no part of a conversation.
@@ -84,7 +87,7 @@ def read_events(items: Iterable[MessageLike], first: int = 0) -> tuple[list[Even
             _check_names(message, entry_id)
         except BadMessage as error:
             raise error.at(index) from None
-        reason = f"role {message!r} is not kept" if isinstance(message, str) else host_filters.why_skipped(message)
+        reason = f"role {message!r} is not kept" if isinstance(message, str) else why_skipped(message)
         if isinstance(message, str) or reason:
             skips.append(Skip(index, reason or ""))
             continue
@@ -240,3 +243,83 @@ def _decoded(item: Any, format: str | None = None) -> Message | None:
         return formats.decode(item, format)
     except BadInput:
         return None
+
+
+def entry_ids_of(events: Sequence[Event]) -> list[str]:
+    """The entry ids of a batch."""
+    return [event.entry_id for event in events if event.entry_id is not None]
+
+
+def event_keys_of(events: Sequence[Event]) -> list[str]:
+    """The providers' own ids of a batch."""
+    return [event.message.event_key for event in events if event.message.event_key is not None]
+
+
+# --- what hosts write for their own use: each rule judges only what is plainly its own host's ---
+
+#: It wraps its own notes to the model in this; as an assistant's text they are an echo.
+_RUNTIME_CONTEXT = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>"
+#: The model that it names as the speaker when it notes down an answer that it has delivered.
+_DELIVERY_MIRROR = "delivery-mirror"
+#: It asks the agent to look into this file, or only says that it asks, and the agent answers so when there is nothing
+#: to do, or nothing to say.
+_HEARTBEAT_FILE, _HEARTBEAT_POLL = "heartbeat.md", "[openclaw heartbeat poll]"
+QUIET_ANSWERS = ("HEARTBEAT_OK", "NO_REPLY")
+#: How it names its sessions. Other hosts may say the same words, and mean them.
+_SESSION_KEY = re.compile(r"agent:[^:]+:.")
+_SENDER_KEYS = ("senderId", "senderName", "senderUsername")
+
+
+def why_skipped(message: Message) -> str | None:
+    """Why a message is not stored, or None: an empty answer that failed, or OpenClaw's runtime context.
+
+    Without the fields that OpenClaw gives its answers, its marker is another host's text.
+    """
+    if message.role != "assistant":
+        return None
+    if not message.content.strip() and not message.parts and message.stop_reason in ("error", "aborted"):
+        return f"an empty answer that ended with {message.stop_reason!r}"
+    if message.format == "openclaw" and message.content.startswith(_RUNTIME_CONTEXT):
+        return "the host's own runtime context"
+    return None
+
+
+def may_be_note(message: Message) -> bool:
+    """Whether a message may only note down a delivery: such a note names no model that could speak."""
+    is_its = message.role == "assistant" and message.format == "openclaw"
+    return is_its and (message.body or {}).get("model") == _DELIVERY_MIRROR
+
+
+def is_note_of(message: Message, before: Message | None) -> bool:
+    """A note says what the answer before it says, which also has the thinking."""
+    if before is None or not may_be_note(message) or (before.role, before.content) != ("assistant", message.content):
+        return False
+    return any(isinstance(part, Reasoning) for part in before.parts)
+
+
+def is_quiet_question(message: Message, session_key: str | None) -> bool:
+    """A heartbeat's question names its file, or itself."""
+    if message.role != "user" or not _is_its(message, session_key):
+        return False
+    text = message.content.lower()
+    return _HEARTBEAT_FILE in text or _HEARTBEAT_POLL in text
+
+
+def is_quiet_answer(message: Message, session_key: str | None) -> bool:
+    """Nothing but the word for it: an answer that says more is an answer."""
+    is_its = message.role == "assistant" and _is_its(message, session_key)
+    return is_its and message.content.strip() in QUIET_ANSWERS
+
+
+def _is_its(message: Message, session_key: str | None) -> bool:
+    """Whether a message is OpenClaw's by its fields, or by the name of the session; in doubt it is not."""
+    if message.format == "openclaw":
+        return True
+    return message.format == "plain" and session_key is not None and _SESSION_KEY.match(session_key) is not None
+
+
+def sender_of(message: Message) -> str | None:
+    """Who wrote in a group, from the metadata beside a user's message."""
+    about = (message.body or {}).get("__openclaw") if message.role == "user" else None
+    known = {key: about[key] for key in _SENDER_KEYS if about.get(key)} if isinstance(about, Mapping) else {}
+    return json.dumps(known, ensure_ascii=False, separators=(",", ":")) if known else None

@@ -1,127 +1,64 @@
-"""Store a batch or a window: read once, decide, write once, in one transaction.
-
-A session that is shown in two tabs gets a conversation for each.
+"""Store a batch: read once, decide, write once, in one transaction. Payloads go into files first, other wordings of a
+row become versions, and system prompts are kept at the head of the context.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
+from lossless import formats
 from lossless.errors import BadInput
+from lossless.files.intercept import intercept
+from lossless.files.vault import store_payloads
 from lossless.ingest import events as incoming
-from lossless.ingest import host_filters, likeness
-from lossless.ingest.events import Skip, mask_items
-from lossless.ingest.host_filters import hide_quiet_turns
+from lossless.ingest import likeness
+from lossless.ingest.events import (
+    QUIET_ANSWERS,
+    Skip,
+    entry_ids_of,
+    event_keys_of,
+    is_note_of,
+    is_quiet_answer,
+    is_quiet_question,
+    mask_items,
+    may_be_note,
+    sender_of,
+)
+from lossless.ingest.likeness import score_likeness
+from lossless.ingest.match import ALIKE
 from lossless.ingest.plan import IngestPlan, KnownRows, plan_append, with_own_id, with_own_ids
 from lossless.ingest.synthetic import is_referenced
 from lossless.ingest.window import (
     IncomingWindow,
-    common_prefix,
-    count_system_head,
-    entry_ids_of,
-    event_keys_of,
-    hide_unshown,
-    is_cut_short,
-    moved_overlap,
-    plan_aligned,
-    plan_grown,
-    plan_rest,
-    possible_repeats,
-    read_window,
-    window_prints,
 )
-from lossless.ingest.write import join_leaf, store_messages, write_system_prompts, write_versions
-from lossless.model.messages import Incoming, MessageLike
-from lossless.model.records import ContextChange, TailRow, WindowMark
+from lossless.model.messages import MessageLike
+from lossless.model.identity import identity_hash, words_digest
+from lossless.model.masking import FORGOTTEN
+from lossless.model.messages import ToolCall
+from lossless.model.records import ContextChange, TailRow
+from lossless.store.maintenance.surgery import SurgeryWrites
 from lossless.store.messages import Appended, NewMessage
 from lossless.store.state import WITH_IDS, WITHOUT_IDS, IngestCounts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-    from datetime import datetime, tzinfo
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime
 
+    from lossless.files.intercept import Intercepted
+    from lossless.files.vault import Vault
     from lossless.ingest.events import Event
-    from lossless.ingest.plan import IsCopy
-    from lossless.ingest.write import PayloadPolicy
+    from lossless.ingest.plan import IngestPlan, IsCopy
     from lossless.model.conversations import Conversation, Session
-    from lossless.model.messages import Message
+from lossless.model.messages import MessageLike
+    from lossless.model.messages import Incoming, Json, JsonObject, Message, StoredMessage
     from lossless.store.archive import Archive
-
-#: Why a conversation is closed that another tab of its session stands before.
-TAB = "tab"
-#: So many tabs are looked at, those that were closed last.
-_TABS = 16
-#: So many messages of a branch are looked at.
-_SOON = 256
-
-
-def choose_tab(
-    archive: Archive,
-    session: Session,
-    conversation: Conversation,
-    seen: SeenWindow,
-    read: Callable[[Conversation], SeenWindow],
-    now: datetime,
-) -> tuple[Conversation, SeenWindow]:
-    """The conversation that a window belongs to which does not go on from the active one, and the window against it.
-
-    It becomes the active one. `read` lays the window over another conversation.
-    """
-    if session.is_cron or not _goes_elsewhere(seen.plan):
-        return conversation, seen
-    best = conversation, seen
-    for other in archive.conversations.closed_for(conversation, TAB, _TABS):
-        there = read(other)
-        if there.plan.cause != "disjoint" and _count_abandoned(there.plan) < _count_abandoned(best[1].plan):
-            best = other, there
-    if best[0] is conversation and _is_second_return(archive, conversation, seen.plan):
-        archive.conversations.archive(conversation.id, TAB, now)
-        beside = archive.conversations.open(session, now)
-        return beside, read(beside)
-    if best[0] is not conversation:
-        archive.conversations.archive(conversation.id, TAB, now)
-        archive.conversations.reopen(best[0].id, now)
-        best = archive.conversations.get(best[0].id), best[1]
-    return best
-
-
-def _goes_elsewhere(plan: IngestPlan) -> bool:
-    return bool(plan.abandoned) or plan.cause == "disjoint"
-
-
-def _count_abandoned(plan: IngestPlan) -> int:
-    """How much of what a conversation shows a window does not go on from."""
-    return len(plan.abandoned) + len(plan.revived) if plan.cause != "disjoint" else 1 << 30
-
-
-def _is_second_return(archive: Archive, conversation: Conversation, plan: IngestPlan) -> bool:
-    """Whether a host returns to a branch, and leaves one for it that it had returned to before.
-
-    Somebody has said something on both: an answer that is written again and again is no tab.
-    """
-    if not plan.revived or not plan.abandoned:
-        return False
-    if not archive.context.has_returned(conversation.id, left=plan.abandoned, back=plan.revived):
-        return False
-    return all(_has_user(archive, ids) for ids in (plan.revived, plan.abandoned))
-
-
-def _has_user(archive: Archive, message_ids: Collection[int]) -> bool:
-    """Whether a user speaks soon after the branches part."""
-    return any(row.message.role == "user" for row in archive.messages.many(sorted(message_ids)[:_SOON]))
-
+    from lossless.store.context import PreambleItem
 
 #: How many of the newest rows a producer may adopt from the other one.
 _ADOPTION_ROWS, _FEW_ROWS = 256, 16
-#: So much of a window may differ from the last one for the rest of it to be compared with that alone.
-_MAX_REST = 256
-#: Bytes for each message of a window.
-_PRINT = 8
-#: A window that has nothing in common with the archive is stored up to this many messages, or a fifth of what is there.
-_FLOOD_FLOOR, _FLOOD_SHARE = 50, 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,22 +92,6 @@ class AppendReport:
     changes_past: bool = field(default=False, repr=False)
     #: The conversation itself, as it was opened.
     conversation: Conversation | None = field(default=None, repr=False, compare=False)
-
-
-@dataclass(frozen=True, slots=True)
-class SeenWindow:
-    """A window against the archive: what of it is new, and what is remembered of it."""
-
-    window: IncomingWindow
-    plan: IngestPlan
-    before: WindowMark | None
-    prints: bytes
-    #: The rows of the messages before those of `window`, which were known without being read.
-    rows: tuple[int, ...] = ()
-    #: Whether all of the window was laid over the rows.
-    is_laid_over: bool = False
-    #: Whether the last window began with system prompts, and this one with what followed them.
-    has_lost_prompts: bool = False
 
 
 def append(
@@ -208,9 +129,9 @@ def drop_delivery_notes(
     """The events but for notes of a delivery, which are added to `skips`; `follows` when they follow the newest row."""
     kept: list[Event] = []
     for event in events:
-        if host_filters.may_be_note(event.message):
+        if may_be_note(event.message):
             before = kept[-1].message if kept else _newest(archive, conversation) if follows else None
-            if host_filters.is_note_of(event.message, before):
+            if is_note_of(event.message, before):
                 skips.append(Skip(event.index, "the note of a delivery"))
                 continue
         kept.append(event)
@@ -294,275 +215,11 @@ def copy_detector(archive: Archive) -> IsCopy:
     return is_copy
 
 
-def sync(
-    archive: Archive,
-    session: Session,
-    items: Sequence[MessageLike],
-    *,
-    key: str | None,
-    now: datetime,
-    timezone: tzinfo | None = None,
-    payloads: PayloadPolicy | None = None,
-    whole: bool = False,
-) -> AppendReport:
-    """Store what the host's current window adds to the archive; replaying any window changes nothing.
-
-    One that is `whole` is all of the conversation: what it does not show any more leaves the context.
-    """
-    _check_names(session, key)
-    with archive.writing():
-        conversation = archive.conversations.open(session, now)
-        if key is not None and archive.ingest.has_key(conversation.id, key):
-            return AppendReport(conversation.id, replayed=len(items))
-        items = mask_items(archive, conversation.id, items)
-        read = partial(_read_window, archive, items=items, timezone=timezone, whole=whole)
-        conversation, seen = choose_tab(archive, session, conversation, read(conversation), read, now)
-        apart = _choose_quarantine(archive, conversation, read, seen.plan, now)
-        if apart is None:
-            report = _store_window(archive, conversation, seen, items, payloads, now, whole=whole)
-        else:
-            report = _store_window(archive, apart.conversation, apart.seen, items, payloads, now, whole=whole)
-            report = replace(report, conversation_id=conversation.id, conversation=conversation, cause="disjoint")
-            report = replace(report, blocked=apart.reason, quarantine_id=apart.conversation.id)
-        _remember_key(archive, conversation, key, seen.window.events, now)
-    return report
-
-
-def _store_window(
-    archive: Archive,
-    conversation: Conversation,
-    seen: SeenWindow,
-    items: Sequence[MessageLike],
-    payloads: PayloadPolicy | None,
-    now: datetime,
-    *,
-    whole: bool,
-) -> AppendReport:
-    """Store what a window adds to a conversation, as it was read against it."""
-    window, plan = seen.window, seen.plan
-    is_first = seen.before is None and archive.messages.newest_id(conversation.id) is None
-    is_all = whole and seen.is_laid_over
-    prompts = write_system_prompts(
-        archive, conversation, window.preamble, now, is_first=is_first, is_all=is_all or seen.has_lost_prompts
-    )
-    plan = replace(plan, versions=(*plan.versions, *prompts.changed)) if prompts.changed else plan
-    if is_all:
-        plan = hide_unshown(archive, conversation, window, plan, now)
-    said, revised = write_plan(archive, conversation, plan, payloads, now)
-    appended = prompts.appended + said
-    remember_window(archive, conversation.id, replace(seen, plan=plan), len(items), (prompts.ids, said.ids), now)
-    update_counters(archive, conversation, plan, window, appended, now, fits=True, revised=revised)
-    replayed = len(items) - len(appended.ids) - len(window.skips)
-    return append_report(conversation, plan, window.skips, appended.ids, replayed, revised)
-
-
-def _read_window(
-    archive: Archive,
-    conversation: Conversation,
-    *,
-    items: Sequence[MessageLike],
-    timezone: tzinfo | None,
-    whole: bool,
-) -> SeenWindow:
-    """A window against the archive, by the cheapest way that is certain.
-
-    One that begins with the last one has grown, and the rest of it is new. One that begins with the end of the last
-    one has moved on. Of one that begins as the last one did only the rest is compared. Any other is laid over the rows.
-    """
-    mark, prints = archive.ingest.window(conversation.id), window_prints(items)
-    reader = _WindowReader(archive, conversation, items, prints, timezone)
-    if mark is None or (whole and not prints.startswith(mark.chain) and is_cut_short(prints, mark.chain)):
-        return reader.laid_over(mark)
-    is_newest = mark.last_id == archive.messages.newest_said_id(conversation.id)
-    if is_newest and prints.startswith(mark.chain):
-        return reader.grown(mark)
-    return reader.moved_on(mark, is_newest=is_newest) or (not whole and reader.rest(mark)) or reader.laid_over(mark)
-
-
-class _WindowReader:
-    """Reads one window in one of four ways."""
-
-    def __init__(
-        self,
-        archive: Archive,
-        conversation: Conversation,
-        items: Sequence[MessageLike],
-        prints: bytes,
-        timezone: tzinfo | None,
-    ) -> None:
-        self._archive, self._conversation, self._items = archive, conversation, items
-        self._prints, self._timezone = prints, timezone
-        self._head = count_system_head(items)
-
-    def grown(self, mark: WindowMark) -> SeenWindow:
-        """All of the last window, and then what is new."""
-        window = self._window(mark.length)
-        plan = plan_grown(self._archive, self._conversation.id, window.events)
-        if not window.size and not self._has_ids():
-            plan = replace(plan, ambiguous=possible_repeats(self._prints[_PRINT * self._head :]))
-        rows = mark.rows if mark.rows is not None else (0,) * mark.length
-        return SeenWindow(window, plan, mark, self._prints, rows)
-
-    def moved_on(self, mark: WindowMark, *, is_newest: bool) -> SeenWindow | None:
-        """The end of the last window, behind the same prompts, and then what is new."""
-        start = _PRINT * self._head
-        if not is_newest or mark.rows is None or _prompts(mark) != self._head:
-            return None
-        if mark.chain[:start] != self._prints[:start]:
-            return None
-        size, open_ = moved_overlap(self._prints[start:], mark.chain[start:])
-        rows = mark.rows[mark.length - size :]
-        if not size or min(rows) <= 0:
-            return None
-        window = self._window(self._head + size)
-        plan = plan_grown(self._archive, self._conversation.id, window.events)
-        if not self._has_ids():
-            plan = replace(plan, ambiguous=open_)
-        return SeenWindow(window, plan, mark, self._prints, mark.rows[: self._head] + rows)
-
-    def rest(self, mark: WindowMark) -> SeenWindow | None:
-        """What follows the common beginning, compared with what followed it in the last window and was stored since."""
-        if mark.rows is None:
-            return None
-        before = _prompts(mark)
-        same = common_prefix(self._prints[_PRINT * self._head :], mark.chain[_PRINT * before :])
-        start, last = self._head + same, before + same
-        if not same or max(len(self._items) - start, mark.length - last) > _MAX_REST:
-            return None
-        window = self._with_prompts(self._window(start))
-        followed = list(dict.fromkeys(row for row in mark.rows[last - 1 :] if row > 0))
-        known = frozenset(mark.rows)
-        newer = [
-            row
-            for row in self._archive.messages.tail(self._conversation.id, _MAX_REST)
-            if row.id > (mark.last_id or 0) and row.id not in known
-        ]
-        rows = [*self._archive.messages.tail_rows(self._conversation.id, followed), *newer]
-        if not rows or rows[0].id != mark.rows[last - 1]:  # what it follows has left the context meanwhile
-            return None
-        plan = plan_rest(self._archive, self._conversation.id, window.events, rows, mark)
-        if not window.events and not self._has_ids() and self._ends_short():
-            plan = replace(plan, ambiguous=1)  # an old window again, or an answer that was asked for again in a word
-        has_lost = not self._head and min(mark.rows) < 0
-        rows_before = (0,) * self._head + mark.rows[before:last]
-        return SeenWindow(window, plan, mark, self._prints, rows_before, has_lost_prompts=has_lost)
-
-    def laid_over(self, mark: WindowMark | None) -> SeenWindow:
-        """All of it, laid over the rows."""
-        window = read_window(self._archive, self._conversation.id, self._items, self._timezone)
-        window = self._without_copies(window, follows=False)
-        plan = plan_aligned(self._archive, self._conversation.id, window.events, mark)
-        return SeenWindow(window, plan, mark, self._prints, is_laid_over=True)
-
-    def _has_ids(self) -> bool:
-        """Whether the host names its messages, so that a repeat is never in doubt."""
-        return any(isinstance(item, Incoming) and item.entry_id is not None for item in self._items)
-
-    def _ends_short(self) -> bool:
-        events, _ = incoming.read_events(self._items[-1:])
-        return bool(events) and likeness.is_short(events[0].message)
-
-    def _window(self, start: int) -> IncomingWindow:
-        """The window from a message on."""
-        rest = read_window(self._archive, self._conversation.id, self._items[start:], self._timezone, max(1, start))
-        return self._without_copies(rest, follows=True)
-
-    def _with_prompts(self, rest: IncomingWindow) -> IncomingWindow:
-        """The rest of a window, and the system prompts that it begins with."""
-        head = read_window(self._archive, self._conversation.id, self._items[: self._head], self._timezone)
-        return replace(rest, preamble=head.preamble, skips=(*head.skips, *rest.skips), size=rest.size + head.size)
-
-    def _without_copies(self, window: IncomingWindow, *, follows: bool) -> IncomingWindow:
-        skips = list(window.skips)
-        events = drop_delivery_notes(self._archive, self._conversation, window.events, skips, follows=follows)
-        return replace(window, events=tuple(events), skips=tuple(skips)) if len(skips) > len(window.skips) else window
-
-
-def _prompts(mark: WindowMark) -> int:
-    """How many messages the last window began with that have no place in the order of what was said."""
-    return next((n for n, row in enumerate(mark.rows or ()) if row > 0), mark.length)
-
-
-def remember_window(
-    archive: Archive,
-    conversation_id: int,
-    seen: SeenWindow,
-    length: int,
-    ids: tuple[Sequence[int], Sequence[int]],
-    now: datetime,
-) -> None:
-    """Note what a window showed; an old one shown again does not replace a newer one.
-
-    `ids` are the rows of its prompts, which are noted as negative numbers, and its new rows.
-    """
-    prompts, fresh = ids[0], iter(ids[1])
-    rows = [*seen.rows, *[0] * (length - len(seen.rows))]
-    for event, id_ in zip(seen.window.preamble, prompts, strict=False):
-        rows[event.index] = -id_
-    for event, place in zip(seen.window.events, seen.plan.places or [None] * len(seen.plan.new), strict=True):
-        rows[event.index] = next(fresh) if place is None else place
-    said = [row for row in rows if row > 0]
-    if not said:
-        return
-    before, plan, last = seen.before, seen.plan, max(said)
-    older = before is not None and before.last_id is not None and last < before.last_id
-    if before is not None and last == before.last_id and len(seen.prints) < len(before.chain):
-        older = before.chain.endswith(seen.prints)  # the end of it alone
-    if older and not (plan.revived or plan.new or plan.abandoned or plan.versions or plan.hidden):
-        return
-    archive.ingest.set_window(conversation_id, WindowMark(said[0], last, length, seen.prints, tuple(rows)), now)
-
-
+from lossless.model.messages import MessageLike
 def _check_names(session: Session, key: str | None) -> None:
     for what, name in (("session key", session.key), ("session id", session.id), ("key", key)):
         if name is not None and not incoming.is_encodable(name):
             raise BadInput(f"the {what} holds half a surrogate pair, which is no text")
-
-
-def _flood_cap(archive: Archive, conversation: Conversation, plan: IngestPlan) -> int | None:
-    """The cap that a disjoint window exceeds, or None."""
-    tail = archive.messages.tail(conversation.id, 1)
-    cap = max(_FLOOD_FLOOR, (tail[-1].seq if tail else 0) // _FLOOD_SHARE)
-    return cap if len(plan.new) > cap else None
-
-
-@dataclass(frozen=True, slots=True)
-class _Quarantine:
-    """A conversation beside a session's active one, a window against it, and why it goes there."""
-
-    conversation: Conversation
-    seen: SeenWindow
-    reason: str
-
-
-def _choose_quarantine(
-    archive: Archive,
-    conversation: Conversation,
-    read: Callable[[Conversation], SeenWindow],
-    plan: IngestPlan,
-    now: datetime,
-) -> _Quarantine | None:
-    """Where a window goes that has nothing in common with its conversation: to what is quarantined and has.
-
-    One that is over the cap is quarantined itself; None for one that is stored where it belongs.
-    """
-    if plan.cause != "disjoint":
-        return None
-    for other in archive.conversations.quarantined_of(conversation):
-        seen = read(other)
-        if seen.plan.cause != "disjoint":
-            was = "somebody refused" if other.archive_cause == "refused" else "is quarantined"
-            return _Quarantine(other, seen, f"the window goes on with what {was}, in conversation {other.id}")
-    cap = _flood_cap(archive, conversation, plan)
-    if cap is None:
-        return None
-    made = archive.conversations.quarantine(conversation, now)
-    reason = (
-        f"a window of {len(plan.new)} messages has nothing in common with conversation {conversation.id}, and more "
-        f"than {cap} at once are not taken over: they are quarantined in conversation {made.id}, until "
-        f"`lcm quarantine accept {made.id}` or `lcm quarantine refuse {made.id}`"
-    )
-    return _Quarantine(made, read(made), reason)
 
 
 def write_plan(
@@ -607,7 +264,7 @@ def _with_own_keys(archive: Archive, conversation: Conversation, new: list[NewMe
 def _new_message(event: Event, now: datetime) -> NewMessage:
     at = event.created_at or now
     message = event.message
-    sender = host_filters.sender_of(message)
+    sender = sender_of(message)
     return NewMessage(message, event.identity, event.fingerprint, at, event.entry_id, message.event_key, sender)
 
 
@@ -727,3 +384,326 @@ def append_report(
         changes_past=bool(plan.versions or plan.abandoned or plan.hidden or plan.revived or plan.insertions),
         conversation=conversation,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PayloadPolicy:
+    """Where payloads go, and from which size on."""
+
+    vault: Vault
+    threshold_tokens: int
+
+
+def store_messages(
+    archive: Archive,
+    conversation: Conversation,
+    new: Sequence[NewMessage],
+    payloads: PayloadPolicy | None,
+    now: datetime,
+) -> Appended:
+    """Append messages without their payloads, inside the caller's transaction."""
+    caught = _find_payloads(archive, conversation, new, payloads) if payloads else {}
+    if payloads is None or not caught:
+        return archive.messages.append(conversation, new, now)
+    found = [payload for one in caught.values() for payload in one.payloads]
+    store_payloads(archive.files, payloads.vault, conversation.id, found, now)
+    shown = [replace(item, message=caught[n].message) if n in caught else item for n, item in enumerate(new)]
+    appended = archive.messages.append(conversation, shown, now)
+    for n, one in caught.items():
+        archive.files.note(appended.ids[n], one.message.role, one.notes)
+    return appended
+
+
+def extract_payloads(
+    archive: Archive, conversation: Conversation, item: NewMessage, payloads: PayloadPolicy | None, now: datetime
+) -> tuple[NewMessage, Mapping[int, Mapping[str, Json]] | None]:
+    """A message whose payloads were put into files, and what is noted about them; as it is when it has none."""
+    caught = _find_payloads(archive, conversation, [item], payloads).get(0) if payloads else None
+    if payloads is None or caught is None:
+        return item, None
+    store_payloads(archive.files, payloads.vault, conversation.id, caught.payloads, now)
+    return replace(item, message=caught.message), caught.notes
+
+
+def _find_payloads(
+    archive: Archive, conversation: Conversation, new: Sequence[NewMessage], payloads: PayloadPolicy
+) -> dict[int, Intercepted]:
+    """The messages that hold payloads, by their place in the batch."""
+
+    def tool_of(call_id: str) -> str | None:
+        for item in reversed(new):
+            for call in item.message.tool_calls:
+                if call.id == call_id:
+                    return call.name
+        stored = archive.files.call(conversation.id, call_id)
+        return None if stored is None else stored.tool
+
+    found: dict[int, Intercepted] = {}
+    for n, item in enumerate(new):
+        one = intercept(
+            item.message,
+            threshold_tokens=payloads.threshold_tokens,
+            conversation_id=conversation.id,
+            decode=formats.decode,
+            tool_of=tool_of,
+        )
+        if one is not None:
+            found[n] = one
+    return found
+
+
+def write_versions(
+    archive: Archive,
+    conversation: Conversation,
+    plan: IngestPlan,
+    new: Iterable[tuple[int, NewMessage]],
+    payloads: PayloadPolicy | None,
+    now: datetime,
+) -> int:
+    """Write the other words of `new`, by row, and keep those of `plan.cuts`; returns how many rows have other words.
+
+    Words that are no running session's are only kept, unless they come under the row's own id and are new.
+    """
+    stored = {row.id: row for row in archive.messages.many([id_ for id_, _ in plan.versions])}
+    several = _standing_for_several(plan, stored)
+    revised: list[int] = []
+    before = None
+    for id_, message in new:
+        if stored[id_].message.content == FORGOTTEN and archive.tombstones.rounds():
+            continue  # what it said was forgotten: it takes no words again
+        words = words_digest(message.message)
+        is_lesser = likeness.is_reduction(
+            stored[id_].message, message.message, stands_for_several=message.message.content in several
+        )
+        is_kept = is_lesser or not _is_current(archive, plan, stored[id_], message, words)
+        shown, notes = extract_payloads(archive, conversation, message, payloads, now)
+        if is_kept:
+            archive.versions.keep(id_, shown.message, words, "lesser", now, notes)
+            continue
+        before = archive.context.tokens(conversation.id) if before is None else before
+        if archive.versions.revise(conversation, id_, shown, now, digest=words, notes=notes):
+            revised.append(id_)
+    for id_, event in plan.cuts:
+        archive.versions.keep(id_, event.message, words_digest(event.message), "lesser", now)
+    if revised:
+        archive.summaries.mark_stale(revised, now)
+        after = archive.context.tokens(conversation.id)
+        change = ContextChange("revise", "sync", "revised", (), tuple(revised), None, before or 0, after)
+        archive.context.log(conversation.id, change, now)
+    return len(revised)
+
+
+def join_leaf(archive: Archive, conversation_id: int, ids: Sequence[int], before: int, now: datetime) -> bool:
+    """Put messages into the folded range that another one is inside of, just before it; False when it is in none.
+
+    They become sources of the leaf there, which does not tell of them yet.
+    """
+    leaf = archive.summaries.join(conversation_id, ids, before) if ids else None
+    if leaf is None:
+        return False
+    archive.context.take_out(conversation_id, ids)
+    SurgeryWrites(archive).recount([leaf])
+    archive.summaries.mark_stale(ids, now)
+    return True
+
+
+def _is_current(archive: Archive, plan: IngestPlan, stored: StoredMessage, message: NewMessage, words: bytes) -> bool:
+    """Whether a row takes these words: those of a running session, or new ones under the row's own id."""
+    if plan.is_running:
+        return True
+    if message.entry_id is None or message.entry_id != stored.entry_id:
+        return False
+    return words not in archive.versions.digests([stored.id]).get(stored.id, set())
+
+
+def _standing_for_several(plan: IngestPlan, stored: dict[int, StoredMessage]) -> frozenset[str]:
+    """Texts that are shown in the place of results that differ."""
+    rows: defaultdict[str, set[str]] = defaultdict(set)
+    for id_, event in plan.versions:
+        if _is_result(event) and id_ in stored:
+            rows[event.message.content].add(stored[id_].message.content)
+    return frozenset(text for text, texts in rows.items() if len(texts) > 1)
+
+
+def _is_result(event: Event) -> bool:
+    return bool(event.message.tool_results)
+
+
+@dataclass(frozen=True, slots=True)
+class SystemPrompts:
+    """The rows that a context begins with, those of them that are new, and those that have other words now."""
+
+    ids: tuple[int, ...] = ()
+    appended: Appended = field(default_factory=Appended)
+    changed: tuple[tuple[int, Event], ...] = ()
+
+
+def write_system_prompts(
+    archive: Archive,
+    conversation: Conversation,
+    prompts: Sequence[Event],
+    now: datetime,
+    *,
+    is_first: bool,
+    is_all: bool = False,
+) -> SystemPrompts:
+    """Let the context begin with these prompts; a text that is stored is used again, one that is gone is hidden.
+
+    Without any, those that are there stay, unless these are said to be all.
+    """
+    if not prompts and not is_all:
+        return SystemPrompts()
+    if is_first:
+        appended = archive.messages.append(conversation, [_new_prompt(event, now) for event in prompts], now)
+        return SystemPrompts(appended.ids, appended)
+    there, _ = archive.context.preamble(conversation.id)
+    if [prompt.fingerprint for prompt in there] == [event.fingerprint for event in prompts]:
+        return SystemPrompts(tuple(prompt.message_id for prompt in there))
+    before = archive.context.tokens(conversation.id)
+    ids, appended, changed = _prompt_rows(archive, conversation, prompts, there, now)
+    gone = [prompt.message_id for prompt in there if prompt.message_id not in ids]
+    archive.context.hide(conversation.id, gone, "superseded", now)
+    for id_ in ids:
+        archive.context.unhide(conversation.id, id_)
+    covered = archive.context.covered(conversation.id, ids)
+    archive.context.begin_with(conversation.id, [id_ for id_ in ids if id_ not in covered], now)
+    after = archive.context.tokens(conversation.id)
+    change = ContextChange("hide", "sync", "superseded", tuple(gone), tuple(ids), 0, before, after)
+    archive.context.log(conversation.id, change, now)
+    archive.context.close_gaps(conversation.id)
+    return SystemPrompts(tuple(ids), appended, tuple(changed))
+
+
+def _prompt_rows(
+    archive: Archive, conversation: Conversation, prompts: Sequence[Event], there: Sequence[PreambleItem], now: datetime
+) -> tuple[list[int], Appended, list[tuple[int, Event]]]:
+    """The row of each prompt, stored now when its text is new, and the rows that an id names and whose text is new."""
+    known: defaultdict[bytes, list[int]] = defaultdict(list)
+    for prompt in there:
+        known[prompt.fingerprint].append(prompt.message_id)
+    taken = archive.messages.known_entries(conversation.id, [event.entry_id for event in prompts if event.entry_id])
+    ids: list[int] = []
+    appended = Appended()
+    changed: list[tuple[int, Event]] = []
+    for n, event in enumerate(prompts):
+        if known[event.fingerprint]:
+            ids.append(known[event.fingerprint].pop(0))
+            continue
+        row = taken.get(event.entry_id) if event.entry_id is not None else None
+        if row is not None and row.is_preamble and row.role == event.message.role and row.id not in ids:
+            changed.append((row.id, event))
+            ids.append(row.id)
+            continue
+        id_ = archive.messages.preamble_id(conversation.id, event.identity, event.fingerprint)
+        if id_ is None and (was := _changed_prompt(archive, event, n, there, prompts)) is not None and was not in ids:
+            changed.append((was, event))
+            ids.append(was)
+            continue
+        if id_ is None or id_ in ids:  # a prompt that changed may keep its entry id, which stays where it is
+            unnamed = event if event.entry_id not in taken else replace(event, entry_id=None)
+            one = archive.messages.append(conversation, [_new_prompt(unnamed, now)], now, in_context=False)
+            id_, appended = one.ids[0], appended + one
+        ids.append(id_)
+    return ids, appended, changed
+
+
+def _changed_prompt(
+    archive: Archive, event: Event, place: int, there: Sequence[PreambleItem], prompts: Sequence[Event]
+) -> int | None:
+    """The prompt that stood at this place, if it is gone and this one is alike: it was changed."""
+    if len(there) != len(prompts) or there[place].fingerprint in {prompt.fingerprint for prompt in prompts}:
+        return None
+    before = archive.messages.get(there[place].message_id).message
+    return there[place].message_id if score_likeness(before, event.message) >= ALIKE else None
+
+
+def _new_prompt(event: Event, now: datetime) -> NewMessage:
+    return NewMessage(
+        event.message, event.identity, event.fingerprint, event.created_at or now, event.entry_id, is_preamble=True
+    )
+
+
+#: A heartbeat that works for longer than this has something to say.
+_MOST_MESSAGES = 64
+HEARTBEAT = "heartbeat"
+
+
+def hide_quiet_turns(
+    archive: Archive, conversation: Conversation, new: Sequence[Event], ids: Sequence[int], now: datetime
+) -> None:
+    """Hide the turns that end in one of the new answers and were only asked whether there is anything to do."""
+    for event, id_ in zip(new, ids, strict=True):
+        is_quiet = is_quiet_answer(event.message, conversation.session_key)
+        if is_quiet and (turn := _turn_to(archive, conversation, id_)):
+            hide_as_heartbeat(archive, conversation, turn, now)
+
+
+def hide_heartbeat(archive: Archive, conversation: Conversation, after: int, now: datetime) -> None:
+    """Hide the turn that ends behind the message `after`, which the host calls a heartbeat, unless it says something.
+
+    Its question may have come before, if nothing has answered that yet.
+    """
+    rows = archive.messages.tail(conversation.id, _MOST_MESSAGES)
+    first = next((n for n, row in enumerate(rows) if row.id > after), None)
+    if first is None or rows[-1].role != "assistant" or not _says_nothing(archive, rows[-1]):
+        return
+    start = _last_question(rows)
+    if start is None or any(_ends_turn(archive, row) for row in rows[start:first]):
+        start = first
+    hide_as_heartbeat(archive, conversation, [row.id for row in rows[start:]], now)
+
+
+def _says_nothing(archive: Archive, row: TailRow) -> bool:
+    """Whether an answer is the word for it, or none at all; one that calls a tool is not over."""
+    answer = archive.messages.get(row.id).message
+    if any(isinstance(part, ToolCall) for part in answer.parts):
+        return False
+    return answer.content.strip() in ("", *QUIET_ANSWERS)
+
+
+def _ends_turn(archive: Archive, row: TailRow) -> bool:
+    """Whether a row ends a turn."""
+    return row.role == "assistant" and not any(
+        isinstance(part, ToolCall) for part in archive.messages.get(row.id).message.parts
+    )
+
+
+def hide_quiet_history(archive: Archive, conversation: Conversation, now: datetime) -> None:
+    """Hide the turns of this kind that are in the context still, such as those that another program has stored."""
+    identities = [identity_hash("assistant", answer) for answer in QUIET_ANSWERS]
+    for seq in archive.messages.seqs_in_context(conversation.id, identities):
+        rows = archive.messages.context_run(conversation.id, seq - _MOST_MESSAGES + 1, seq)
+        if turn := _turn_of(archive, conversation, rows):
+            hide_as_heartbeat(archive, conversation, turn, now)
+
+
+def hide_as_heartbeat(archive: Archive, conversation: Conversation, ids: Sequence[int], now: datetime) -> None:
+    """Take messages out of the context as a heartbeat."""
+    before = archive.context.tokens(conversation.id)
+    archive.context.hide(conversation.id, tuple(ids), HEARTBEAT, now)
+    after = archive.context.tokens(conversation.id)
+    archive.context.log(
+        conversation.id, ContextChange("hide", "ingest", HEARTBEAT, tuple(ids), (), None, before, after), now
+    )
+    archive.context.close_gaps(conversation.id)
+
+
+def _turn_to(archive: Archive, conversation: Conversation, answer_id: int) -> list[int]:
+    """The messages from a heartbeat's question to its answer; none when a person asked."""
+    rows = archive.messages.tail(conversation.id, _MOST_MESSAGES)
+    return _turn_of(archive, conversation, [row for row in rows if row.id <= answer_id])
+
+
+def _turn_of(archive: Archive, conversation: Conversation, rows: Sequence[TailRow]) -> list[int]:
+    """The last turn of these rows, if a heartbeat has asked."""
+    start = _last_question(rows)
+    if start is None:
+        return []
+    question = archive.messages.get(rows[start].id).message
+    if not is_quiet_question(question, conversation.session_key):
+        return []
+    return [row.id for row in rows[start:]]
+
+
+def _last_question(rows: Sequence[TailRow]) -> int | None:
+    return next((n for n in reversed(range(len(rows))) if rows[n].role == "user"), None)

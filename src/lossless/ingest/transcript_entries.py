@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from lossless.errors import BadMessage
 from lossless.ingest import events as incoming
-from lossless.ingest.events import Skip, mask_items
+from lossless.ingest.events import Skip, entry_ids_of, mask_items
 from lossless.ingest.plan import IngestPlan, KnownRows, plan_append
 from lossless.ingest.run import (
     append_report,
@@ -23,7 +23,7 @@ from lossless.ingest.run import (
     update_counters,
     write_plan,
 )
-from lossless.ingest.window import IncomingWindow, entry_ids_of, plan_aligned
+from lossless.ingest.window import IncomingWindow, plan_aligned
 from lossless.model.identity import fingerprint
 from lossless.model.records import WindowMark
 from lossless.model.times import row_time
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.ingest.events import Event
-    from lossless.ingest.run import AppendReport
-    from lossless.ingest.write import PayloadPolicy
+    from lossless.ingest.run import AppendReport, PayloadPolicy
     from lossless.model.conversations import Conversation
     from lossless.model.messages import Incoming
     from lossless.model.records import TailRow

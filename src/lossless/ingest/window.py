@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from lossless.ingest import events as incoming
 from lossless.ingest import likeness
+from lossless.ingest.events import entry_ids_of
 from lossless.ingest.match import SURE, overlap
 from lossless.ingest.plan import IngestPlan, KnownRows, StoredRows, plan_append, plan_window, with_own_ids
 from lossless.ingest.synthetic import identify_synthetic, match_referenced_rows
@@ -310,16 +311,6 @@ def _older_start(archive: Archive, conversation_id: int, events: Sequence[Event]
         if best is not None and best[0] == 1:
             break
     return None if best is None else best[1]
-
-
-def entry_ids_of(events: Sequence[Event]) -> list[str]:
-    """The entry ids of a batch."""
-    return [event.entry_id for event in events if event.entry_id is not None]
-
-
-def event_keys_of(events: Sequence[Event]) -> list[str]:
-    """The providers' own ids of a batch."""
-    return [event.message.event_key for event in events if event.message.event_key is not None]
 
 
 #: Marshal's second version has no references, so equal messages give equal bytes. Another Python that

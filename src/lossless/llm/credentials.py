@@ -7,15 +7,17 @@ from __future__ import annotations
 import json
 import os
 import re
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from lossless.errors import ModelAuth
+from lossless.model.paths import replacing
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 #: A token that has less than this left counts as expired.
 _LEEWAY_MS = 60_000
@@ -210,15 +212,10 @@ def _is_left_behind(lock: Path) -> bool:
 
 def _write_json(path: Path, document: object) -> None:
     """Replace the file as a whole, readable by its owner only."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(document, file, indent=2, ensure_ascii=False)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, path)
+        with replacing(path) as new:
+            new.write_text(json.dumps(document, indent=2, ensure_ascii=False), encoding="utf-8")
     except OSError as error:
-        Path(name).unlink(missing_ok=True)
         raise ModelAuth(f"{path.name} cannot be written: {error.strerror}") from error
 
 

@@ -36,8 +36,8 @@ from lossless.llm.credentials import CredentialSources, custom_provider, resolve
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lossless.llm.chain import ModelCandidate
     from lossless.llm.completion import Complete, Prompt, TokenPrice
+    from lossless.settings.model_rules import ModelCandidate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
 
 Api: TypeAlias = Literal["openai-completions", "openai-responses", "anthropic-messages"]
 APIS: tuple[Api, ...] = ("openai-completions", "openai-responses", "anthropic-messages")
-
 #: Addresses of providers that need no base URL in the settings.
 PROVIDER_URLS: dict[str, str] = {
     "anthropic": "https://api.anthropic.com",

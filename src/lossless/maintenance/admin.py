@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from lossless.compaction.debt import CompactionDebt
     from lossless.compaction.run import CompactionReport
     from lossless.compaction.summariser import DescriptionWorker
     from lossless.files.describe import DescribeReport
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from lossless.model.budget import HistoryBudget
     from lossless.model.conversations import Conversation, SessionRef
     from lossless.model.messages import StoredFile
-    from lossless.model.records import TranscriptDecision
+    from lossless.model.records import CompactionDebt, TranscriptDecision
     from lossless.settings.event_log import EventLog
     from lossless.store.archive import Archive
     from lossless.store.conversations import Checkpoint

@@ -22,14 +22,14 @@ from lossless.files import backup
 from lossless.model.paths import create_private_file, fsync_path, make_private_folder
 from lossless.store.archive import Archive
 from lossless.store.bundles import other_programs
-from lossless.store.sqlite import copy_database, open_any_database, replace_database
+from lossless.store.database import copy_database, open_any_database, replace_database
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lossless.files.vault import Vault
     from lossless.model.records import ArchiveCounts
-    from lossless.store.sqlite import SqliteDatabase
+    from lossless.store.database import Database
 
 ROLLING = "rotate-latest"
 _LABEL = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
@@ -222,12 +222,12 @@ def _with_payloads(source: Path, vault: Vault) -> int:
         raise _write_error(vault.root, error) from error
 
 
-def _keep_previous(database: SqliteDatabase, place: Path, now: datetime, vault: Vault | None) -> Path:
+def _keep_previous(database: Database, place: Path, now: datetime, vault: Vault | None) -> Path:
     target = backup_path(str(place), "before-restore", now)
     return make_backup(Archive(database), target, "before-restore", vault=vault).path
 
 
-def _counts(database: SqliteDatabase) -> ArchiveCounts | None:
+def _counts(database: Database) -> ArchiveCounts | None:
     """How much a file holds; None for one that is no archive."""
     try:
         return Archive(database).care.counts()

@@ -21,8 +21,8 @@ from lossless.maintenance.surgery import merge
 from lossless.model.records import IngestHealth
 from lossless.store.maintenance.integrity import DoctorReads, IndexProbe
 from lossless.store.maintenance.surgery import COUNT_RULES
+from lossless.store.messages import PASSAGE_BASE
 from lossless.store.migrate import SCHEMA_VERSION, missing_tables
-from lossless.store.search.index import PASSAGE_BASE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,11 +31,10 @@ if TYPE_CHECKING:
     from lossless.compaction.summariser import Summariser
     from lossless.files.vault import OrphanFile, Vault
     from lossless.store.archive import Archive
-    from lossless.store.maintenance.digests import RowDigests
     from lossless.store.maintenance.integrity import BrokenRow, VerifyReads
+    from lossless.store.rows import RowDigests
 
 Severity: TypeAlias = Literal["problem", "warning", "note"]
-
 #: So many ids of a finding are named.
 MAX_NAMED_IDS = 20
 
@@ -65,14 +64,10 @@ _REINDEX_ALL = "lcm doctor reindex --all --apply"
 _ANEW = "nothing that was said is in it, and the next run writes it anew"
 #: Words are gone or changed, and nobody can say what they were: a copy can.
 _RESTORE = "lcm backups, then lcm restore BACKUP (lcm verify names every row)"
-
-
 #: Rules of `lcm verify` about what has a finding of its own here.
 _REPORTED_ELSEWHERE = frozenset(
     {"summaries.sources", "message_index.rows", "summary_index.rows", "focus_brief_sources.rows"}
 )
-
-
 #: What helps against rows that break a rule, by table; where nothing is named, words may be concerned.
 _REMEDIES = {
     **dict.fromkeys(("context_items", "ingest_state", "summaries", "summary_messages", "summary_parents"), _REBUILD),
@@ -226,7 +221,6 @@ def _rows(symptoms: DoctorReads, checks: VerifyReads) -> Iterator[DoctorFinding]
 
 
 MODEL_SECONDS = 10.0
-
 _TEST = Prompt("Answer with one word.", "Say: ready", max_tokens=512, temperature=0.0, purpose="test", reasoning="low")
 
 

@@ -26,7 +26,7 @@ from lossless.compaction.summariser import Summariser
 from lossless.errors import BadInput, LosslessError, NotFound
 from lossless.files.vault import open_vault
 from lossless.ingest import sessions
-from lossless.ingest.write import PayloadPolicy
+from lossless.ingest.run import PayloadPolicy
 from lossless.model.conversations import Conversation, SessionRef, as_session, matches_any
 from lossless.model.messages import ModelIdentity
 from lossless.recall.scan import make_redactor

@@ -22,7 +22,7 @@ from lossless.files.intercept import restore_message
 from lossless.files.media_types import storage_extension
 from lossless.files.vault import OrphanFile, Vault, payload_reader
 from lossless.ingest.events import mask_message
-from lossless.ingest.write import PayloadPolicy, extract_payloads
+from lossless.ingest.run import PayloadPolicy, extract_payloads
 from lossless.maintenance import backup as backups
 from lossless.maintenance.surgery.rewriting import summary_source
 from lossless.model.identity import file_id, file_ids_in, fingerprint, identity_hash, words_digest
@@ -40,11 +40,12 @@ from lossless.model.records import ContextChange
 from lossless.model.summaries import EXTRACTIVE_MODEL
 from lossless.model.tokens import estimate_tokens
 from lossless.store.archive import Archive
-from lossless.store.maintenance.deletion import EVERYWHERE, ConversationRemover, DatabaseScan, TextRemover
+from lossless.store.database import drop_wal
+from lossless.store.maintenance.deletion import ConversationRemover, DatabaseScan, TextRemover
 from lossless.store.maintenance.surgery import SurgeryWrites
 from lossless.store.messages import NewMessage
 from lossless.store.rows import storable_json
-from lossless.store.sqlite import drop_wal
+from lossless.store.state import EVERYWHERE
 from lossless.store.versions import StoredWording
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     from lossless.model.masking import CutText
     from lossless.model.messages import Json, Message, StoredFile, StoredMessage
     from lossless.model.summaries import Summary
-    from lossless.store.maintenance.deletion import ForgetRound
+    from lossless.store.state import ForgetRound
     from lossless.store.versions import Version
 
 #: A whole message: its fingerprint, and the conversation in which it is forgotten.
@@ -269,7 +270,7 @@ class _Forgetting:
     def found(self) -> Iterator[_AffectedMessage]:
         """Every message that loses words, or one of its versions does."""
         for ids in self._store.pages(_PAGE):
-            recipes = self._archive.files.recipes(ids)
+            recipes = self._archive.context.recipes(ids)
             versions = self._archive.versions.many(ids)
             for stored in self._archive.messages.many(ids):
                 one = self._look(stored, recipes.get(stored.id), versions.get(stored.id, ()))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from lossless.compaction.debt import OPERATOR_IGNORED
+from lossless.compaction.run import OPERATOR_IGNORED
 from lossless.errors import ArchiveCorrupt, BadInput, Stale
 from lossless.files.vault import locate_payload
 from lossless.maintenance.surgery.common import make_backup_copy, require_unchanged
@@ -23,11 +23,11 @@ from lossless.maintenance.surgery.rewriting import (
     subtree_by_subtree,
     summary_in_conversation,
 )
+from lossless.store.files import payload_digest
 from lossless.store.maintenance.deletion import ConversationRemover
-from lossless.store.maintenance.digests import payload_digest
 from lossless.store.maintenance.integrity import DoctorReads, IndexProbe
 from lossless.store.maintenance.surgery import Rebuilder
-from lossless.store.search.index import indexed_text
+from lossless.store.messages import indexed_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -114,8 +114,8 @@ def _preflight(archive: Archive, work: RewritePlan, budget: int) -> Iterable[str
     if work.input_tokens > MAX_BUDGET_SHARE * budget:
         yield f"{work.input_tokens} tokens to read are more than {MAX_BUDGET_SHARE:.0%} of the budget of {budget}"
     debt = archive.debts.get(work.conversation_id)
-    if debt and (debt["pending"] or debt["running"]):
-        yield f"a sweep of conversation {work.conversation_id} is {'running' if debt['running'] else 'pending'}"
+    if debt and (debt.pending or debt.running):
+        yield f"a sweep of conversation {work.conversation_id} is {'running' if debt.running else 'pending'}"
 
 
 #: Rows in one transaction.

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from lossless import formats
 from lossless.errors import LosslessError
-from lossless.ingest import host_filters
+from lossless.ingest import events as host_filters
 from lossless.ingest.events import mask_items, mask_records
 from lossless.ingest.sessions import PROGRAM_NAMES, imported_from, kind_by_folder
 from lossless.ingest.transcripts import openclaw, pi

@@ -21,8 +21,8 @@ from lossless.files.references import (
     tool_reference,
 )
 from lossless.files.vault import store_payloads
+from lossless.store.files import LargeFileRows
 from lossless.store.maintenance.deletion import ConversationRemover
-from lossless.store.messages import LargeFileRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from lossless.maintenance.rotate import RecordedMessage
     from lossless.model.messages import Json, JsonObject
     from lossless.store.archive import Archive
+    from lossless.store.files import CallRow, LargeOutput
     from lossless.store.maintenance.deletion import CollectableOutput
-    from lossless.store.messages import CallRow, LargeOutput
 
 #: Messages a transaction: others may write in between.
 _BATCH = 50

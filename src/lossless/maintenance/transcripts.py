@@ -167,7 +167,7 @@ class HostTranscripts:
 
     def _without_heartbeats(self, report: TranscriptReport) -> TranscriptReport:
         """After a whole reading, hide old heartbeats where that is wanted."""
-        from lossless.ingest.host_filters import hide_quiet_history
+        from lossless.ingest.run import hide_quiet_history
 
         if self._parts.settings.prune_heartbeat_ok and report.conversation_id is not None:
             with self._parts.archive.writing():
@@ -182,10 +182,10 @@ class HostTranscripts:
 
     def hide_heartbeat(self, conversation_id: int, after: int) -> None:
         """Take a turn that the host calls a heartbeat out of the context, if it had nothing to say."""
-        from lossless.ingest import host_filters
+        from lossless.ingest.run import hide_heartbeat
 
         with self._parts.archive.writing():
-            host_filters.hide_heartbeat(
+            hide_heartbeat(
                 self._parts.archive, self._parts.archive.conversations.get(conversation_id), after, self._parts.clock()
             )
 

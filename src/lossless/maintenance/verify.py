@@ -16,8 +16,8 @@ from lossless.model.messages import ToolResult
 from lossless.store import migrate
 from lossless.store.maintenance.deletion import TextRemover
 from lossless.store.maintenance.integrity import IndexProbe, WordTotals
+from lossless.store.messages import index_digest, indexed_text
 from lossless.store.rows import storable_text
-from lossless.store.search.index import index_digest, indexed_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -212,7 +212,7 @@ def _check_messages(
         stored = {message.id: message for message in archive.messages.many([derived.message_id for derived in page])}
     except ArchiveCorrupt:
         yield from _unreadable(archive, page, stored)
-    recipes = archive.files.recipes(list(stored))
+    recipes = archive.context.recipes(list(stored))
     for derived in page:
         message = stored.get(derived.message_id)
         if message is not None and derived.message_id in recipes:

@@ -1,6 +1,7 @@
-"""JSON text as JavaScript writes it, so that hashes and token counts agree with the reference.
+"""JSON that a message may hold, and JSON text as JavaScript writes it, so that hashes and token counts agree with the
+reference.
 
-Compact, non-ASCII as it is, numbers as doubles (`1.0` is `1`, integers beyond 2^53 lose digits),
+That text is compact, non-ASCII as it is, numbers as doubles (`1.0` is `1`, integers beyond 2^53 lose digits),
 a lone surrogate as `\\udxxx`. Keys keep the order they have.
 """
 
@@ -10,10 +11,107 @@ import json
 import re
 from decimal import Decimal
 from json.encoder import encode_basestring
-from typing import TYPE_CHECKING, Any
+from math import isfinite
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from lossless.errors import BadMessage
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lossless.model.messages import Json
+
+#: A foreign message, or one of its blocks.
+RawObject: TypeAlias = dict[str, Any]
+#: Deeper messages are refused: every JSON reader that they may meet has a limit.
+MAX_JSON_DEPTH = 100
+#: Longer integers cannot even be printed.
+_HIGHEST = 10**4000
+_LOWEST = -_HIGHEST
+_LITERALS = frozenset((bool, type(None)))
+
+
+def check_json(body: object) -> RawObject:
+    """`body` itself, when it is an object of JSON values only; else BadMessage with the path."""
+    if not isinstance(body, dict):
+        hint = "; pass its model_dump()" if hasattr(body, "model_dump") else ""
+        raise BadMessage(f"a message is an object (a dict), not {type(body).__name__}{hint}")
+    level: list[Any] = [body]
+    for _ in range(MAX_JSON_DEPTH):
+        below: list[Any] = []
+        for container in level:
+            _check_values(container, below, body)
+        if not below:
+            return body
+        level = below
+    raise BadMessage(f"nested deeper than {MAX_JSON_DEPTH} levels")
+
+
+def _check_values(container: Any, below: list[Any], body: RawObject) -> None:
+    """Look at the values of one object or list; those that hold others go `below`."""
+    values = container
+    if isinstance(container, dict):
+        for key in container:
+            if type(key) is not str:
+                raise _wrong(body)
+        values = container.values()
+    for value in values:
+        kind = type(value)
+        if kind is str or (kind is int and _LOWEST < value < _HIGHEST):
+            continue
+        if kind is dict or kind is list:
+            below.append(value)
+        elif kind not in _LITERALS and not _is_json(value, below):
+            raise _wrong(body)
+
+
+def _is_json(value: Any, below: list[Any]) -> bool:
+    """Whether JSON can hold a number, or a value of a derived class."""
+    if isinstance(value, int):
+        return bool(_LOWEST < value < _HIGHEST)
+    if isinstance(value, float):
+        return isfinite(value)
+    if isinstance(value, (dict, list)):
+        below.append(value)
+        return True
+    return isinstance(value, str)
+
+
+def _wrong(body: RawObject) -> BadMessage:
+    for path, reason in _wrong_values(body, ""):
+        return BadMessage(reason, field=path)
+    return BadMessage("holds a value that JSON cannot hold")
+
+
+def _wrong_values(value: Any, path: str, depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Each value inside `value` that JSON cannot hold: its path and what is wrong with it."""
+    if depth > MAX_JSON_DEPTH:
+        return
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if type(key) is str:
+                yield from _wrong_values(item, f"{path}.{key}" if path else key, depth + 1)
+            else:
+                yield path, f"keys must be strings, not {type(key).__name__}"
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _wrong_values(item, f"{path}[{index}]", depth + 1)
+    elif isinstance(value, float) and not isfinite(value):
+        yield path, f"{value} is not a JSON number"
+    elif isinstance(value, int) and not _LOWEST < value < _HIGHEST:
+        yield path, "too many digits"
+    elif not isinstance(value, str | int | float | None):
+        yield path, f"{type(value).__name__} is not a JSON value"
+
+
+JSON_SPACE = " \t\n\r"
+_JSON_START = frozenset(JSON_SPACE + "{[")
+
+
+def is_not_json(text: str) -> bool:
+    """Whether a string is surely no JSON object or list, from its first character."""
+    return text[:1] not in _JSON_START
+
 
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _LONE = re.compile("[\ud800-\udfff]")

@@ -144,12 +144,28 @@ class Message:
         return {"role": self.role, "content": self.content}
 
     @property
+    def is_text_only(self) -> bool:
+        """Whether the original is a string or a list of plain text blocks: what most formats share."""
+        if not self.parts and self.body is None:
+            return True
+        if not all(isinstance(part, Text) for part in self.parts):
+            return False
+        content = self.original.get("content")
+        if isinstance(content, str):
+            return True
+        return isinstance(content, list) and bool(content) and all(map(_is_text_block, content))
+
+    @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
         return tuple([part for part in self.parts if isinstance(part, ToolCall)]) if self.parts else ()
 
     @property
     def tool_results(self) -> tuple[ToolResult, ...]:
         return tuple([part for part in self.parts if isinstance(part, ToolResult)]) if self.parts else ()
+
+
+def _is_text_block(block: object) -> bool:
+    return isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,16 @@
-"""Paths as people write them, files and folders that only their owner can read, and flushing them to disk."""
+"""Paths as people write them, files and folders that only their owner can read, and files that are replaced
+as a whole and flushed to disk.
+"""
 
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def expand_path(path: str | os.PathLike[str]) -> Path:
@@ -44,6 +51,25 @@ def payload_folder(archive: str | os.PathLike[str]) -> Path:
     """
     path = Path(archive)
     return path.parent / f"{path.stem if path.suffix == '.db' else path.name}-files"
+
+
+@contextmanager
+def replacing(path: Path, mode: int = 0o600) -> Iterator[Path]:
+    """Yields an empty private file beside `path`, which takes its place, whole and durable, when the block ends.
+
+    An error in the block leaves `path` as it was, and nothing beside it.
+    """
+    beside = path.with_name(f".{path.name}.{os.urandom(6).hex()}.tmp")
+    try:
+        create_private_file(beside)
+        yield beside
+        fsync_path(beside)
+        os.chmod(beside, mode)
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+    if os.name == "posix":
+        fsync_path(path.parent)
 
 
 def fsync_path(path: Path) -> None:

@@ -333,3 +333,34 @@ class TokensSaved:
     conversation_id: int
     folds: int
     tokens: int
+
+
+ThresholdSource: TypeAlias = Literal["global", "override"]
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionDebt:
+    """What a conversation owes, and how paying it went so far."""
+
+    conversation_id: int
+    pending: bool = False
+    requested_at: datetime | None = None
+    reason: str | None = None
+    running: bool = False
+    last_started_at: datetime | None = None
+    last_finished_at: datetime | None = None
+    last_failure_summary: str | None = None
+    token_budget: int | None = None
+    current_token_count: int | None = None
+    projected_token_count: int | None = None
+    raw_tokens_outside_tail: int | None = None
+    context_threshold: float | None = None
+    context_threshold_source: ThresholdSource | None = None
+    context_fresh_tail_count: int | None = None
+    context_leaf_chunk_tokens: int | None = None
+    retry_attempts: int = 0
+    next_attempt_after: datetime | None = None
+    resolution_reason: str | None = None
+    resolved_at: datetime | None = None
+    maintenance_revision: int = 0
+    updated_at: datetime | None = None

@@ -258,7 +258,7 @@ def holds_payload(window: Iterable[Raw], threshold: int) -> bool:
 def restore_payloads(engine: Engine, stored: StoredMessage) -> Message | None:
     """A message with its payloads put back; None when it has none, or a file is gone."""
     archive = engine.archive
-    recipe = archive.files.recipes([stored.id]).get(stored.id)
+    recipe = archive.context.recipes([stored.id]).get(stored.id)
     if recipe is None or engine.vault is None:
         return None
     try:

@@ -33,13 +33,12 @@ if TYPE_CHECKING:
     from lossless.model.summaries import Summary
     from lossless.recall.scope import Scope
     from lossless.store.archive import Archive
-    from lossless.store.summaries import LineageNode
+    from lossless.store.graph import LineageNode
     from lossless.store.versions import Version
 
 #: How many ids or parts are listed before they are only counted.
 _MOST_LISTED, _MOST_LINES, _MOST_SUMMARY_CHARS = 64, 40, 8_000
 _VERSION_CHARS = 400
-
 BudgetSource: TypeAlias = Literal["request", "delegated_grant_remaining", "config_default"]
 
 
@@ -389,7 +388,6 @@ _SNIFFED = 4096
 _LARGEST = 1 << 50
 #: The share of bytes that are no UTF-8 from which on a file is no text.
 _BINARY_SHARE = 0.12
-
 #: Bytes of an opened file: from an offset on, at most so many.
 ReadAt: TypeAlias = Callable[[int, int], bytes]
 

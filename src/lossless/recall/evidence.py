@@ -14,7 +14,7 @@ from lossless.recall.query import find_times, narrowest_time
 from lossless.recall.rank import ECHO_LIMIT, ELLIPSIS, RankTimeSpan, best_window
 from lossless.recall.scope import GrepRequest
 from lossless.recall.search import MAX_PATTERN_CHARS, grep
-from lossless.store.search.find import SearchScope
+from lossless.store.search import SearchScope
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lossless.recall.results import SearchResult
     from lossless.recall.scope import Grep, Scope
     from lossless.store.archive import Archive
-    from lossless.store.search.find import MessageText
+    from lossless.store.search import MessageText
 
 #: Words that make a time relative to the day on which they were said.
 _RELATIVE = re.compile(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from lossless.recall.scope import Scope
     from lossless.store.archive import Archive
-    from lossless.store.summaries import LineageNode
+    from lossless.store.graph import LineageNode
 
 
 @dataclass(frozen=True, slots=True)

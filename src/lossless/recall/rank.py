@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from lossless.model.search_text import PASSAGE_CHARS_DENSE, passages
 from lossless.model.tokens import estimate_tokens
 from lossless.recall.query import TermFinder, TermMatch, candidate_expressions, parse_query
-from lossless.store.search.find import MessageText, index_new_rows, is_behind, is_stale, newest_first, reindex_stale
+from lossless.store.search import MessageText, index_new_rows, is_behind, is_stale, newest_first, reindex_stale
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -21,12 +21,11 @@ if TYPE_CHECKING:
     from lossless.recall.query import Query
     from lossless.recall.scope import SearchIn
     from lossless.store.archive import Archive
-    from lossless.store.search.find import AnyText, SearchScope
+    from lossless.store.search import AnyText, SearchScope
 
 RankOrder = Literal["relevance", "recency", "hybrid"]
 #: Where a message stands: conversation and seq.
 SeqPlace: TypeAlias = tuple[int, int]
-
 #: What a term counts that stands one, two, three messages (or passages) away.
 NEIGHBOUR_SHARES = (0.5, 0.3, 0.1)
 #: Texts of more tokens than this borrow less, in proportion.

@@ -19,7 +19,7 @@ import regex  # type: ignore[import-untyped]
 
 from lossless.errors import BadPattern
 from lossless.model.masking import MASK_PREFIX, mask_for, mask_secrets
-from lossless.store.search.find import is_behind, newest_first
+from lossless.store.search import is_behind, newest_first
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lossless.recall.scope import SearchIn
     from lossless.settings import Settings
     from lossless.store.archive import Archive
-    from lossless.store.search.find import AnyText, SearchScope, SearchTexts
+    from lossless.store.search import AnyText, SearchScope, SearchTexts
 
 #: The part of the time that one text may take.
 TEXT_TIME_SHARE = 0.2

@@ -31,7 +31,7 @@ from lossless.recall.results import (
 )
 from lossless.recall.scope import GrepMode, SearchIn, SortOrder
 from lossless.store.rows import storable_text
-from lossless.store.search.find import (
+from lossless.store.search import (
     FEW_MATCHES,
     MAX_UNREAD,
     WRITE_ERRORS,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from lossless.recall.scan import Regex, ScanMatch, ScanPattern, ScanResult
     from lossless.recall.scope import GrepRequest, Scope
     from lossless.store.archive import Archive
-    from lossless.store.search.find import FullTextSearch
+    from lossless.store.search import FullTextSearch
     from lossless.store.versions import Version
 
 #: Up to so many messages with a word in it are read to see whether they hold the letters around it, too.

@@ -1,4 +1,8 @@
-"""JSON5 text: parsing it, and changing values in it so that comments, order, quotes and indentation stay."""
+"""JSON5 text: parsing it, and changing values in it so that comments, order, quotes and indentation stay.
+
+Written here and not taken from a library: of those in Python only json-five keeps comments, it reads a file of 24 kB
+in half a second, and hooks read the host's file at every start; a new member would still need its spaces made by hand.
+"""
 
 from __future__ import annotations
 

@@ -35,14 +35,18 @@ class EnvValue(NamedTuple):
 
 
 class ValueKind(ABC):
-    """The allowed values of a setting. `word` names them on the settings page."""
+    """The allowed values of a setting. `word` names them on the settings page, `json_type` in the schema; `sentence`
+    is what a person may write.
+    """
 
     __slots__ = ()
     word = "value"
+    json_type = "string"
+    sentence = ""
 
     def allowed(self) -> str:
         """What a person may write, as the end of the sentence "allowed is …"."""
-        return self.word
+        return self.sentence
 
     @abstractmethod
     def check(self, value: object) -> object:
@@ -60,22 +64,20 @@ class ValueKind(ABC):
         """The value as a config file holds it."""
         return value
 
-    @abstractmethod
     def schema(self) -> dict[str, object]:
         """The value as JSON Schema describes it."""
+        return {"type": self.json_type}
 
 
 class Flag(ValueKind):
     """True or false. An environment variable is `default` unless it is literally the other word."""
 
     __slots__ = ("default",)
-    word = "boolean"
+    word = json_type = "boolean"
+    sentence = "true or false"
 
     def __init__(self, default: bool) -> None:
         self.default = default
-
-    def allowed(self) -> str:
-        return "true or false"
 
     def check(self, value: object) -> bool:
         if isinstance(value, bool):
@@ -91,28 +93,42 @@ class Flag(ValueKind):
         odd = text not in ("true", "false")
         return EnvValue(value, f"counts as {str(value).lower()}; write true or false" if odd else "")
 
-    def schema(self) -> dict[str, object]:
-        return {"type": "boolean"}
-
 
 ON, OFF = Flag(True), Flag(False)
 
 
-class WholeNumber(ValueKind):
+class _BoundedNumber(ValueKind):
+    """A number from `low` on, up to `high` where there is one."""
+
+    __slots__ = ("high", "low")
+    noun, form = "a number", "g"
+    low: float
+    high: float | None
+
+    def allowed(self) -> str:
+        low = format(self.low, self.form)
+        if self.high is None:
+            return f"{self.noun} of at least {low}"
+        return f"{self.noun} from {low} to {format(self.high, self.form)}"
+
+    def schema(self) -> dict[str, object]:
+        bounds = {"minimum": self.low} if self.high is None else {"minimum": self.low, "maximum": self.high}
+        return {"type": self.json_type, **bounds}
+
+
+class WholeNumber(_BoundedNumber):
     """A whole number within bounds; `outside` says what an environment value out of them does."""
 
-    __slots__ = ("high", "low", "outside")
-    word = "integer"
+    __slots__ = ("outside",)
+    word = json_type = "integer"
+    noun, form = "a whole number", "d"
+    low: int
+    high: int | None
 
     def __init__(
         self, low: int, high: int | None = None, outside: Literal["refuse", "ignore", "clamp"] = "refuse"
     ) -> None:
         self.low, self.high, self.outside = low, high, outside
-
-    def allowed(self) -> str:
-        if self.high is None:
-            return f"a whole number of at least {self.low}"
-        return f"a whole number from {self.low} to {self.high}"
 
     def check(self, value: object) -> int:
         if isinstance(value, int) and not isinstance(value, bool):
@@ -142,24 +158,15 @@ class WholeNumber(ValueKind):
             return EnvValue(within, f"counts as {within}; allowed is {self.allowed()}")
         return EnvValue(self.check(number), note)
 
-    def schema(self) -> dict[str, object]:
-        bounds = {"minimum": self.low} if self.high is None else {"minimum": self.low, "maximum": self.high}
-        return {"type": "integer", **bounds}
 
-
-class Number(ValueKind):
+class Number(_BoundedNumber):
     """A finite number within bounds."""
 
-    __slots__ = ("high", "low")
-    word = "number"
+    __slots__ = ()
+    word = json_type = "number"
 
     def __init__(self, low: float, high: float | None = None) -> None:
         self.low, self.high = low, high
-
-    def allowed(self) -> str:
-        if self.high is None:
-            return f"a number of at least {self.low:g}"
-        return f"a number from {self.low:g} to {self.high:g}"
 
     def check(self, value: object) -> float:
         number = None if isinstance(value, str) else as_number(value)
@@ -176,22 +183,16 @@ class Number(ValueKind):
             return _no_number(text, self.allowed())
         return EnvValue(self.check(float(found[1])), _prefix_note(text, found[1]))
 
-    def schema(self) -> dict[str, object]:
-        bounds = {"minimum": self.low} if self.high is None else {"minimum": self.low, "maximum": self.high}
-        return {"type": "number", **bounds}
-
 
 class FreeText(ValueKind):
     """Any text. With `blank_counts`, a blank environment variable means "empty", not "not set"."""
 
     __slots__ = ("blank_counts",)
     word = "string"
+    sentence = "a text that UTF-8 can carry"
 
     def __init__(self, *, blank_counts: bool = False) -> None:
         self.blank_counts = blank_counts
-
-    def allowed(self) -> str:
-        return "a text that UTF-8 can carry"
 
     def check(self, value: object) -> str:
         if isinstance(value, str) and _is_utf8(value):
@@ -205,21 +206,16 @@ class FreeText(ValueKind):
         value = self.check(text).strip()
         return EnvValue(value if value or self.blank_counts else UNSET)
 
-    def schema(self) -> dict[str, object]:
-        return {"type": "string"}
-
 
 class PathValue(ValueKind):
     """A file, a folder or the address of a database. `~` stands for the home folder."""
 
     __slots__ = ("blank_counts",)
     word = "path"
+    sentence = "a path"
 
     def __init__(self, *, blank_counts: bool = False) -> None:
         self.blank_counts = blank_counts
-
-    def allowed(self) -> str:
-        return "a path"
 
     def check(self, value: object) -> str:
         if isinstance(value, str) and value.strip() and "\0" not in value:
@@ -235,9 +231,6 @@ class PathValue(ValueKind):
         if not text.strip():
             return EnvValue(None if self.blank_counts else UNSET)
         return EnvValue(self.check(text).strip())
-
-    def schema(self) -> dict[str, object]:
-        return {"type": "string"}
 
 
 class OneOf(ValueKind):
@@ -272,9 +265,7 @@ class TextList(ValueKind):
 
     __slots__ = ()
     word = "list of strings"
-
-    def allowed(self) -> str:
-        return "a list of texts"
+    sentence = "a list of texts"
 
     def check(self, value: object) -> tuple[str, ...]:
         if not isinstance(value, (list, tuple)):
@@ -307,9 +298,7 @@ class TimeZoneName(ValueKind):
 
     __slots__ = ()
     word = "time zone"
-
-    def allowed(self) -> str:
-        return "an IANA time zone such as Europe/Berlin"
+    sentence = "an IANA time zone such as Europe/Berlin"
 
     def check(self, value: object) -> str:
         if isinstance(value, str) and is_time_zone(value):
@@ -326,9 +315,6 @@ class TimeZoneName(ValueKind):
         if not name or is_time_zone(name):
             return EnvValue(name or UNSET)
         return EnvValue(UNSET, f"is ignored; allowed is {self.allowed()}")
-
-    def schema(self) -> dict[str, object]:
-        return {"type": "string"}
 
 
 def as_number(value: object) -> int | float | None:

@@ -1,11 +1,18 @@
-"""Settings for particular models: threshold overrides by model, context size or session; fallback routes; prices."""
+"""Settings for particular models: which are asked and in which order, threshold overrides by model, context size or
+session, fallback routes, prices.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from lossless.errors import BadSetting
 from lossless.settings.kinds import UNSET, EnvValue, FreeText, InvalidValue, Number, ValueKind, WholeNumber
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +101,7 @@ class OverrideList(ValueKind):
 
     __slots__ = ()
     word = "list of rules"
-
-    def allowed(self) -> str:
-        return "a list of rules {name?, match {…}, contextThreshold, freshTailCount?, leafChunkTokens?}"
+    sentence = "a list of rules {name?, match {…}, contextThreshold, freshTailCount?, leafChunkTokens?}"
 
     def check(self, value: object) -> tuple[ContextThresholdOverride, ...]:
         if not isinstance(value, (list, tuple)):
@@ -137,9 +142,7 @@ class RouteList(ValueKind):
 
     __slots__ = ()
     word = "list of models"
-
-    def allowed(self) -> str:
-        return "a list of {provider, model}; in the environment provider/model,provider/model"
+    sentence = "a list of {provider, model}; in the environment provider/model,provider/model"
 
     def check(self, value: object) -> tuple[Route, ...]:
         if not isinstance(value, (list, tuple)):
@@ -269,12 +272,10 @@ class PriceTable(ValueKind):
 
     __slots__ = ()
     word = "prices by model"
-
-    def allowed(self) -> str:
-        return (
-            '{"provider/model": {"input": 3, "output": 15, "cacheRead"?: 0.3, "cacheWrite"?: 3.75}} '
-            "in US dollars for a million tokens"
-        )
+    sentence = (
+        '{"provider/model": {"input": 3, "output": 15, "cacheRead"?: 0.3, "cacheWrite"?: 3.75}} '
+        "in US dollars for a million tokens"
+    )
 
     def check(self, value: object) -> tuple[ModelPrice, ...]:
         if not isinstance(value, (list, tuple)):
@@ -338,3 +339,91 @@ def _price(name: object, written: object) -> ModelPrice:
 def _price_json(price: ModelPrice) -> dict[str, object]:
     values = {key: getattr(price, attribute) for key, (attribute, _) in _FIELDS.items()}
     return {key: value for key, value in values.items() if value is not None}
+
+
+CandidateSource: TypeAlias = Literal["environment", "settings", "host-compaction", "host", "session", "fallback"]
+_CONFIGURED: frozenset[CandidateSource] = frozenset({"environment", "settings", "fallback"})
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCandidate:
+    """A model that may be asked, and who named it."""
+
+    provider: str
+    model: str
+    source: CandidateSource = "settings"
+
+    @property
+    def name(self) -> str:
+        return f"{self.provider}/{self.model}"
+
+    @property
+    def is_configured(self) -> bool:
+        """Whether the user named it for this; only the host may ask its own or a session's model."""
+        return self.source in _CONFIGURED
+
+
+@dataclass(frozen=True, slots=True)
+class ModelChoices:
+    """What settings, host and session say about the model; an empty text says nothing.
+
+    A model may be written `provider/model`; that provider wins over the separate one.
+    """
+
+    env_model: str = ""
+    env_provider: str = ""
+    summary_model: str = ""
+    summary_provider: str = ""
+    #: The host's `agents.defaults.compaction.model` and `agents.defaults.model`.
+    host_compaction_model: str = ""
+    host_model: str = ""
+    #: The model that the session runs on.
+    session_model: str = ""
+    session_provider: str = ""
+    fallbacks: tuple[tuple[str, str], ...] = ()
+
+
+def candidate_order(choices: ModelChoices) -> tuple[ModelCandidate, ...]:
+    """The models to ask, each once, first the ones that were named for it.
+
+    Nothing named gives an empty order: a key that happens to lie in the environment names nothing. Raises
+    `BadSetting` for a configured model without a provider.
+    """
+    unique: dict[tuple[str, str], ModelCandidate] = {}
+    for candidate in _in_order(choices):
+        unique.setdefault((candidate.provider, candidate.model), candidate)
+    return tuple(unique.values())
+
+
+def configured_candidates(candidates: tuple[ModelCandidate, ...]) -> tuple[ModelCandidate, ...]:
+    """Those that we may call ourselves: the user named them."""
+    return tuple(candidate for candidate in candidates if candidate.is_configured)
+
+
+def _in_order(choices: ModelChoices) -> Iterator[ModelCandidate]:
+    env_provider = choices.env_provider or choices.summary_provider
+    yield from _candidate(choices.env_model, env_provider, "environment", "LCM_SUMMARY_MODEL")
+    provider = choices.summary_provider or choices.env_provider
+    yield from _candidate(choices.summary_model, provider, "settings", "summaryModel")
+    yield from _candidate(choices.host_compaction_model, "", "host-compaction")
+    yield from _candidate(choices.host_model, "", "host")
+    session_provider = choices.session_provider
+    yield from _candidate(choices.session_model, session_provider, "session", split=not session_provider.strip())
+    for provider, model in choices.fallbacks:
+        yield from _candidate(model, provider, "fallback", "fallbackProviders", split=not provider.strip())
+
+
+def _candidate(
+    model: str, provider: str, source: CandidateSource, setting: str = "", *, split: bool = True
+) -> Iterator[ModelCandidate]:
+    model, provider = model.strip(), provider.strip()
+    if not model:
+        return
+    if split and "/" in model:
+        prefix, _, rest = model.partition("/")
+        if prefix.strip() and rest.strip():
+            provider, model = prefix.strip(), rest.strip()
+    if provider:
+        yield ModelCandidate(provider.lower(), model, source)
+    elif setting:
+        raise BadSetting(setting, model, source, "provider/model, or a model with its provider set beside it")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lossless.errors import BadSetting
+from lossless.model.paths import replacing
 from lossless.settings.kinds import UNSET
 from lossless.settings.load import (
     HOST_CONFIG_BLOCKS,
@@ -226,25 +227,13 @@ def _edit_json(path: Path, text: str, config: ConfigText, name: str, value: obje
 
 def _replace(path: Path, old: bytes | None, new: bytes, now: datetime | None) -> Path | None:
     """Put the new bytes in the file's place, with the old ones beside it."""
-    import tempfile
-
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(new)
-                file.flush()
-                os.fsync(file.fileno())
-            if old is not None:
-                os.chmod(temporary, path.stat().st_mode & 0o7777)
+        with replacing(path, 0o600 if old is None else path.stat().st_mode & 0o7777) as beside:
+            beside.write_bytes(new)
             if _old_bytes(path) != old:
                 raise unusable_config(path, "the file must not change while it is being written")
             backup = _backup(path, old, now)
-            os.replace(temporary, path)
-        finally:
-            Path(temporary).unlink(missing_ok=True)
-        _sync_folder(path.parent)
     except OSError as error:
         raise unusable_config(path, f"the file must be writable ({error})") from error
     return backup
@@ -262,12 +251,3 @@ def _backup(path: Path, old: bytes | None, now: datetime | None) -> Path | None:
         file.flush()
         os.fsync(file.fileno())
     return backup
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

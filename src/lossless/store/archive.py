@@ -1,31 +1,34 @@
-"""The archive: one door to everything that is kept."""
+"""The archive: one door to everything that is kept, and to what lossless-claw did to the file in the meantime."""
 
 from __future__ import annotations
 
+import json
 import os
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from lossless import errors
 from lossless.model.paths import expand_path, make_private_folder
+from lossless.model.records import ContextChange
+from lossless.model.times import parse_time
 from lossless.settings.setting import mask_passwords
 from lossless.store import migrate
-from lossless.store.context import ClearedContexts, ContextItems
+from lossless.store.context import ContextItems, Summaries
 from lossless.store.conversations import ConversationHistories, Conversations, Pins, TranscriptRecords
-from lossless.store.maintenance.deletion import Tombstones
-from lossless.store.maintenance.digests import RowDigests, digest_triggers
+from lossless.store.database import Database, load_queries
+from lossless.store.files import LargeFileRows
+from lossless.store.graph import SummaryLineage
 from lossless.store.maintenance.integrity import VerifyReads
-from lossless.store.messages import LargeFileRows, Messages
-from lossless.store.search.find import WRITE_ERRORS, FullTextSearch
-from lossless.store.search.index import MARK_STEP, SearchIndex
-from lossless.store.sqlite import SqliteDatabase
-from lossless.store.state import Grants, Guards, IngestMemory, PendingCompactions
-from lossless.store.summaries import Summaries, SummaryLineage
+from lossless.store.messages import MARK_STEP, Messages, SearchIndex
+from lossless.store.rows import RowDigests, digest_triggers
+from lossless.store.search import WRITE_ERRORS, FullTextSearch
+from lossless.store.state import Grants, Guards, IngestMemory, PendingCompactions, Tombstones
 from lossless.store.versions import Versions
 from lossless.store.views import ArchiveStatistics, Listings, RecordDetails
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
     from types import TracebackType
@@ -43,7 +46,7 @@ class Archive:
     transaction: all of it is durable when the block ends, or none of it happened.
     """
 
-    def __init__(self, database: SqliteDatabase) -> None:
+    def __init__(self, database: Database) -> None:
         self.database = database
         self.index = SearchIndex(database)
         self.conversations = Conversations(database)
@@ -76,7 +79,7 @@ class Archive:
         """Open an archive, creating or upgrading it; read-only opening leaves the file's bytes as they are."""
         name = str(path)
         _check_place(name, read_only=read_only)
-        database = SqliteDatabase(name, read_only=read_only, busy_timeout_ms=busy_timeout_ms)
+        database = Database(name, read_only=read_only, busy_timeout_ms=busy_timeout_ms)
         try:
             if read_only:
                 if not migrate.check_is_archive(database):
@@ -192,3 +195,70 @@ def _why(folder: Path, error: OSError) -> str:
     what = "be used" if os.path.lexists(folder) else "be made"
     advice = "mend it, or name another place with databasePath, LCM_DATABASE_PATH or --db"
     return f"its folder {str(folder)!r} cannot {what} ({error.strerror}); {advice}"
+
+
+_CLEARED_QUERIES, _REBUILDING = load_queries("cleared"), load_queries("rebuilding")
+CLAW_ACTOR = "lossless-claw"
+
+
+class ClearedContexts:
+    """Tells a context that lossless-claw has cleared from one that has lost its places."""
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive, self._db = archive, archive.database
+
+    def explains(self, conversation_id: int, unreachable: Sequence[int]) -> bool:
+        """Whether these messages, which nothing leads to, have left by `/new`.
+
+        Then nothing that was said before the last of them stands in the context, and lossless-claw says that it has
+        cleared it since: by a time that is no older than they are. lossless-claw 1.0 has no such time.
+        """
+        place = {"conversation_id": conversation_id, "ids": json.dumps(list(unreachable))}
+        if self._db.row(_CLEARED_QUERIES["standing_before"], place) is not None:
+            return False
+        at = self._stamp(conversation_id)
+        if at is None:
+            return self._db.row(_CLEARED_QUERIES["has_pending"]) is not None
+        return self._db.row(_CLEARED_QUERIES["said_later"], {"ids": place["ids"], "at": at}) is None
+
+    def unrecorded(self) -> list[int]:
+        """Conversations that lossless-claw has cleared since we last wrote about it."""
+        return self._db.column(_CLEARED_QUERIES["stamped"])
+
+    def written_in(self, message_ids: Sequence[int], summary_ids: Sequence[str]) -> list[int]:
+        """The conversations that some rows belong to; an id that is no text is nobody's."""
+        names = [id_ for id_ in summary_ids if isinstance(id_, str)]
+        values = {"message_ids": json.dumps(list(message_ids)), "summary_ids": json.dumps(names)}
+        return self._db.column(_CLEARED_QUERIES["written_in"], values)
+
+    def record(self, conversation_ids: Iterable[int]) -> int:
+        """Hide what has left these contexts by `/new`; returns how many items. Opens a transaction where needed."""
+        done = 0
+        for id_ in conversation_ids:
+            unreachable = self._archive.checks.unreachable(id_)
+            if not unreachable and self._stamp(id_) is None:
+                continue
+            with self._archive.writing():
+                unreachable = self._archive.checks.unreachable(id_)
+                if not unreachable or self.explains(id_, unreachable):
+                    done += self._hide(id_)
+        return done
+
+    def _hide(self, conversation_id: int) -> int:
+        """Hide summaries first, as what is below them is covered then."""
+        archive, place = self._archive, {"conversation_id": conversation_id}
+        at = self._stamp(conversation_id)
+        now = datetime.now(UTC) if at is None else parse_time(at)
+        after = archive.context.tokens(conversation_id)
+        summaries: list[int | str] = self._db.column(_REBUILDING["lost_summaries"], place)
+        archive.context.hide(conversation_id, summaries, "new", now)
+        messages = archive.checks.unreachable(conversation_id)
+        archive.context.hide(conversation_id, messages, "new", now)
+        gone = (*summaries, *messages)
+        archive.context.close_gaps(conversation_id)
+        archive.context.log(conversation_id, ContextChange("new", CLAW_ACTOR, None, gone, (), 0, after, after), now)
+        return len(gone)
+
+    def _stamp(self, conversation_id: int) -> str | None:
+        row = self._db.row(_CLEARED_QUERIES["stamp"], {"conversation_id": conversation_id})
+        return None if row is None else str(row[0])

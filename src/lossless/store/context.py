@@ -1,5 +1,5 @@
-"""The context on disk: the ordered items that the model sees, a log of every change, and what lossless-claw cleared
-with `/new`.
+"""The context on disk: the ordered items that the model sees, the summaries among them with their sources, and a log
+of every change.
 """
 
 from __future__ import annotations
@@ -8,23 +8,47 @@ import json
 import sys
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal
 
-from lossless.errors import Stale
+from lossless.errors import ArchiveCorrupt, NotFound, Stale
 from lossless.model.budget import budget_tokens, message_budget_tokens
 from lossless.model.context import ContextItem, MessageItem, SummaryItem, budget_sum, token_sum
+from lossless.model.messages import Role
 from lossless.model.records import ContextChange, TokensSaved
-from lossless.model.times import parse_time, row_time, state_time
-from lossless.store.database import load_queries
-from lossless.store.rows import MessageSketch, PartRow, column_count, column_text, sketch_message, time_or_none
+from lossless.model.summaries import Summary
+from lossless.model.times import row_time, state_time
+from lossless.store.database import (
+    by_ids,
+    column_count,
+    column_text,
+    column_texts,
+    column_time,
+    load_queries,
+    time_or_epoch,
+)
+from lossless.store.rows import RESTORE_ADVICE, MessageSketch, PartRow, sketch_message
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Sequence
+    from datetime import datetime
 
-    from lossless.model.messages import Role
-    from lossless.store.archive import Archive
+    from lossless.model.messages import Json, Role
+    from lossless.model.summaries import NewSummary
     from lossless.store.database import Database, Row
+    from lossless.store.messages import SearchIndex
+
+
+def summary_from_row(row: Row, source_ids: tuple[str, ...] = ()) -> Summary:
+    """A summary from `summaries.sql`'s columns."""
+    id_, conversation_id, depth, content, tokens, earliest, latest, *counts, created, files, model = row
+    if not isinstance(content, str):
+        raise ArchiveCorrupt(f"summary {id_} cannot be read back: its content is no text; {RESTORE_ADVICE}")
+    return Summary(
+        id_, conversation_id, column_count(depth), content, column_count(tokens), column_time(earliest),
+        column_time(latest), *map(column_count, counts), time_or_epoch(created), column_texts(files), model, source_ids,
+    )  # fmt: skip
+
 
 _CONTEXT_QUERIES = load_queries("context")
 _INGEST = load_queries("ingest")
@@ -187,7 +211,7 @@ class ContextItems:
 
     def _items(self, rows: Sequence[Row]) -> list[ContextItem]:
         """Rows as items; estimates that older versions did not store are worked out, newest first, so many a read."""
-        items = [_item(row) for row in rows]
+        items = [context_item(row) for row in rows]
         lacking = [item for item, row in zip(items, rows, strict=True) if row[_BUDGET] is None]
         if not lacking:
             return items
@@ -224,8 +248,7 @@ class ContextItems:
 
     def budget_tokens(self, conversation_id: int) -> int:
         """The tokens of all items together by the estimate for budgets; the stored count where there is none yet."""
-        row = self._db.row(_CONTEXT_QUERIES["budget_tokens"], {"conversation_id": conversation_id})
-        return row[0] if row else 0
+        return self._db.count(_CONTEXT_QUERIES["budget_tokens"], {"conversation_id": conversation_id})
 
     def longer_than(self, conversation_id: int, tokens: int) -> list[tuple[Role, int]]:
         """Role and size, by the estimate for budgets, of each message in the context that is longer than that."""
@@ -236,7 +259,7 @@ class ContextItems:
         """Messages by id, their originals not yet rebuilt; unknown ids are left out."""
         if not message_ids:
             return {}
-        ids = {"ids": json.dumps(list(message_ids))}
+        ids = by_ids(message_ids)
         parts: defaultdict[int, list[PartRow]] = defaultdict(list)
         for row in self._db.rows(_CONTEXT_QUERIES["parts"], ids):
             parts[row[0]].append(PartRow(*row[1:]))
@@ -245,10 +268,21 @@ class ContextItems:
             for row in self._db.rows(_CONTEXT_QUERIES["sketches"], ids)
         }
 
+    def recipes(self, message_ids: Sequence[int]) -> dict[int, Json]:
+        """How the originals of intercepted messages are made again, by message id."""
+        found: dict[int, Json] = {}
+        for message_id, metadata in self._db.rows(_CONTEXT_QUERIES["notes"], by_ids(message_ids)):
+            try:
+                recipe = json.loads(metadata).get("restore")
+            except ValueError:  # damaged, as its digest tells
+                continue
+            if recipe is not None:
+                found.setdefault(message_id, recipe)
+        return found
+
     def tokens(self, conversation_id: int) -> int:
         """The tokens of all items together."""
-        row = self._db.row(_CONTEXT_QUERIES["tokens"], {"conversation_id": conversation_id})
-        return row[0] if row else 0
+        return self._db.count(_CONTEXT_QUERIES["tokens"], {"conversation_id": conversation_id})
 
     def counts(self, conversation_id: int) -> tuple[int, int]:
         """How many items a context has, and how many of them are summaries."""
@@ -272,12 +306,7 @@ class ContextItems:
         )
         self._db.run(
             _CONTEXT_QUERIES["put_summary"],
-            {
-                "conversation_id": conversation_id,
-                "ordinal": first,
-                "summary_id": summary_id,
-                "now": row_time(now),
-            },
+            {"conversation_id": conversation_id, "ordinal": first, "summary_id": summary_id, "now": row_time(now)},
         )
         self._forget_tokens(conversation_id)
         self._keep_estimates()
@@ -348,7 +377,7 @@ class ContextItems:
     def covered(self, conversation_id: int, message_ids: Sequence[int]) -> frozenset[int]:
         """Those of some messages that are below a summary in the context."""
         place = {"conversation_id": conversation_id, "items": json.dumps(list(message_ids))}
-        return frozenset(row[0] for row in self._db.rows(_CONTEXT_QUERIES["covered"], place))
+        return frozenset(self._db.column(_CONTEXT_QUERIES["covered"], place))
 
     def above(self, conversation_id: int, message_ids: Collection[int]) -> tuple[int, str] | None:
         """The first summary in the context that is above any of some messages: its ordinal and its id."""
@@ -360,12 +389,7 @@ class ContextItems:
         """Set a message at a free ordinal."""
         self._db.run(
             _CONTEXT_QUERIES["put_message"],
-            {
-                "conversation_id": conversation_id,
-                "ordinal": ordinal,
-                "message_id": message_id,
-                "now": row_time(now),
-            },
+            {"conversation_id": conversation_id, "ordinal": ordinal, "message_id": message_id, "now": row_time(now)},
         )
 
     def preamble(self, conversation_id: int) -> tuple[list[PreambleItem], int | None]:
@@ -423,13 +447,12 @@ class ContextItems:
         self._db.run(_CONTEXT_QUERIES["unhide"], {"conversation_id": conversation_id, "item": item})
 
     def next_ordinal(self, conversation_id: int) -> int:
-        row = self._db.row(_CONTEXT_QUERIES["next_ordinal"], {"conversation_id": conversation_id})
-        return row[0] if row else 0
+        return self._db.count(_CONTEXT_QUERIES["next_ordinal"], {"conversation_id": conversation_id})
 
     def last_fold_at(self, conversation_id: int) -> datetime | None:
         """When something was folded last."""
         row = self._db.row(_CONTEXT_QUERIES["last_fold"], {"conversation_id": conversation_id})
-        return None if row is None else time_or_none(row[0])
+        return None if row is None else column_time(row[0])
 
     def log(self, conversation_id: int, change: ContextChange, now: datetime) -> None:
         """Write one line about a change, in the transaction of the change."""
@@ -456,7 +479,7 @@ class ContextItems:
     def saved(self, since: datetime, conversation_id: int | None = None) -> list[TokensSaved]:
         """What folds since a moment save, by the model that wrote their summaries and by conversation."""
         place = {"since": state_time(since), "conversation_id": conversation_id}
-        return [TokensSaved(*row) for row in self._db.rows(_CONTEXT_QUERIES["saved"], place)]
+        return self._db.records(TokensSaved, _CONTEXT_QUERIES["saved"], place)
 
     def call_ids(self, conversation_id: int) -> dict[int, frozenset[str]]:
         """The tool call ids of each message in the context that has some."""
@@ -466,7 +489,8 @@ class ContextItems:
         return {message_id: frozenset(ids) for message_id, ids in found.items()}
 
 
-def _item(row: Row) -> ContextItem:
+def context_item(row: Sequence[Any]) -> ContextItem:
+    """An item from its columns: ordinal, message, summary, role, tokens, seq, depth, estimate for budgets."""
     ordinal, message_id, summary_id, role, tokens, seq, depth, budget = row
     known = budget if isinstance(budget, int) else -1
     if summary_id is not None:
@@ -474,68 +498,197 @@ def _item(row: Row) -> ContextItem:
     return MessageItem(ordinal, message_id, role or "user", column_count(tokens), column_count(seq), known)
 
 
-_CLEARED_QUERIES, _REBUILDING = load_queries("cleared"), load_queries("rebuilding")
-CLAW_ACTOR = "lossless-claw"
+_SUMMARY_QUERIES = load_queries("summaries")
 
 
-class ClearedContexts:
-    """Tells a context that lossless-claw has cleared from one that has lost its places."""
+@dataclass(frozen=True, slots=True)
+class SourceChange:
+    """What a stale summary does not know of a message: it has other words, it left the context, or it joined."""
 
-    def __init__(self, archive: Archive) -> None:
-        self._archive, self._db = archive, archive.database
+    message_id: int
+    kind: Literal["revised", "removed", "added"]
+    content: str
 
-    def explains(self, conversation_id: int, unreachable: Sequence[int]) -> bool:
-        """Whether these messages, which nothing leads to, have left by `/new`.
 
-        Then nothing that was said before the last of them stands in the context, and lossless-claw says that it has
-        cleared it since: by a time that is no older than they are. lossless-claw 1.0 has no such time.
+@dataclass(frozen=True, slots=True)
+class ChangeMark:
+    """The newest version of a message, and the newest change of a context."""
+
+    version: int
+    change: int
+
+
+class Summaries:
+    """Reads summaries and their sources; writes new ones."""
+
+    def __init__(self, database: Database, index: SearchIndex) -> None:
+        self._db, self._index = database, index
+        self._has_pending: bool | None = None
+
+    def insert(self, conversation_id: int, sources: Sequence[ContextItem], new: NewSummary, now: datetime) -> None:
+        """Store a summary with links to its sources and the spans and counts that follow from them."""
+        message_ids = [item.message_id for item in sources if isinstance(item, MessageItem)]
+        summary_ids = [item.summary_id for item in sources if isinstance(item, SummaryItem)]
+        spans = self._leaf_spans(message_ids) if message_ids else self._condensed_spans(summary_ids)
+        self._db.run(
+            _SUMMARY_QUERIES["insert"],
+            {
+                "id": new.id, "conversation_id": conversation_id, "kind": "leaf" if new.depth == 0 else "condensed",
+                "depth": new.depth, "content": new.content, "tokens": new.tokens, "created": row_time(now),
+                "files": json.dumps(new.file_ids, separators=(",", ":")), "model": new.model, **spans,
+            },
+        )  # fmt: skip
+        if message_ids:
+            self._db.run_many(_SUMMARY_QUERIES["link_message"], [(new.id, id_, n) for n, id_ in enumerate(message_ids)])
+        else:
+            self._db.run_many(_SUMMARY_QUERIES["link_source"], [(new.id, id_, n) for n, id_ in enumerate(summary_ids)])
+        self._index.put_summary(new.id, new.content)
+        self._index.put_upstream_summary(new.id, new.content)
+
+    def _leaf_spans(self, message_ids: list[int]) -> dict[str, object]:
+        row = self._db.row(_SUMMARY_QUERIES["span_of_messages"], by_ids(message_ids))
+        assert row is not None
+        if row[3] != len(message_ids):
+            raise Stale("a message of this summary is gone")
+        return {
+            "earliest": row[4], "latest": row[5], "descendants": 0, "descendant_tokens": 0,
+            "source_tokens": row[2] or 0,
+        }  # fmt: skip
+
+    def _condensed_spans(self, summary_ids: list[str]) -> dict[str, object]:
+        row = self._db.row(_SUMMARY_QUERIES["span_of_summaries"], by_ids(summary_ids))
+        assert row is not None
+        if row[5] != len(summary_ids):
+            raise Stale("a source of this summary is gone")
+        return {
+            "earliest": row[0], "latest": row[1], "descendants": row[2], "descendant_tokens": row[3],
+            "source_tokens": row[4],
+        }  # fmt: skip
+
+    def mark_pending_stale(self, conversation_id: int, first: int, last: int) -> None:
+        """Tell a live upstream that its half-made summaries over these ordinals no longer fit."""
+        if self._has_pending is None:
+            self._has_pending = self._db.row(_SUMMARY_QUERIES["has_pending"]) is not None
+        if self._has_pending:
+            values = {"conversation_id": conversation_id, "first": first, "last": last}
+            self._db.run(_SUMMARY_QUERIES["mark_pending_stale"], values)
+            self._db.run(_SUMMARY_QUERIES["mark_pending_nodes_stale"], {"conversation_id": conversation_id})
+
+    def get(self, summary_id: str) -> Summary:
+        """One summary, or `NotFound`."""
+        found = self.many([summary_id])
+        if not found:
+            raise NotFound("summary", summary_id)
+        return found[0]
+
+    def many(self, summary_ids: Sequence[str]) -> list[Summary]:
+        """Summaries by id with the ids of their sources, in the order asked for; unknown ids are left out."""
+        if not summary_ids:
+            return []
+        ids = by_ids(summary_ids)
+        sources: defaultdict[str, list[str]] = defaultdict(list)
+        for summary_id, source_id in self._db.rows(_SUMMARY_QUERIES["sources_of"], ids):
+            sources[summary_id].append(source_id)
+        found = {
+            row[0]: summary_from_row(row, tuple(sources[row[0]]))
+            for row in self._db.rows(_SUMMARY_QUERIES["by_ids"], ids)
+        }
+        return [found[id_] for id_ in summary_ids if id_ in found]
+
+    def message_ids(self, summary_id: str) -> list[int]:
+        """The messages that a leaf was made of, in order."""
+        return self._db.column(_SUMMARY_QUERIES["messages_of"], {"id": summary_id})
+
+    def prepared(self, conversation_id: int, message_ids: Sequence[int]) -> Summary | None:
+        """The leaf that was written ahead for exactly these messages and has no place yet, if there is one."""
+        place = {"conversation_id": conversation_id, "first": message_ids[0]}
+        for (id_,) in self._db.rows(_SUMMARY_QUERIES["prepared"], place):
+            if self.message_ids(id_) == list(message_ids):
+                return self.get(id_)
+        return None
+
+    def used_in(self, summary_id: str) -> list[str]:
+        """The summaries that were made of this one."""
+        return self._db.column(_SUMMARY_QUERIES["used_in"], {"id": summary_id})
+
+    def mark_stale(self, message_ids: Sequence[int], now: datetime) -> tuple[str, ...]:
+        """Note that these messages were revised below every summary that covers them; returns those summaries."""
+        values = {"ids": json.dumps(list(message_ids)), "at": row_time(now)}
+        found = self._db.rows(_SUMMARY_QUERIES["above"], values)
+        self._db.run(_SUMMARY_QUERIES["mark_stale"], values)
+        return tuple(row[0] for row in found)
+
+    def stale(self, conversation_id: int) -> dict[str, tuple[int, ...]]:
+        """The summaries of a conversation that are stale, and the messages that were revised below each."""
+        found: dict[str, tuple[int, ...]] = {}
+        for summary_id, message_id in self._db.rows(_SUMMARY_QUERIES["stale"], {"conversation_id": conversation_id}):
+            found[summary_id] = (*found.get(summary_id, ()), message_id)
+        return found
+
+    def clear_stale(self, summary_ids: Sequence[str], since: int | None = None) -> None:
+        """Note that these summaries, sources first, were written anew and say what their messages say.
+
+        What their sources do not say yet stays noted, and so does what was revised after the version `since`.
         """
-        place = {"conversation_id": conversation_id, "ids": json.dumps(list(unreachable))}
-        if self._db.row(_CLEARED_QUERIES["standing_before"], place) is not None:
-            return False
-        at = self._stamp(conversation_id)
-        if at is None:
-            return self._db.row(_CLEARED_QUERIES["has_pending"]) is not None
-        return self._db.row(_CLEARED_QUERIES["said_later"], {"ids": place["ids"], "at": at}) is None
+        last = 2**62 if since is None else since
+        self._db.run_many(_SUMMARY_QUERIES["clear_stale"], [{"id": id_, "since": last} for id_ in summary_ids])
 
-    def unrecorded(self) -> list[int]:
-        """Conversations that lossless-claw has cleared since we last wrote about it."""
-        return [row[0] for row in self._db.rows(_CLEARED_QUERIES["stamped"])]
+    def changes_below(self, summary_ids: Sequence[str]) -> dict[str, tuple[SourceChange, ...]]:
+        """What changed below those of these summaries that are stale, in the order in which it was said."""
+        found: dict[str, tuple[SourceChange, ...]] = {}
+        for summary_id, *change in self._db.rows(_SUMMARY_QUERIES["changes_below"], by_ids(summary_ids)):
+            found[summary_id] = (*found.get(summary_id, ()), SourceChange(*change))
+        return found
 
-    def written_in(self, message_ids: Sequence[int], summary_ids: Sequence[str]) -> list[int]:
-        """The conversations that some rows belong to; an id that is no text is nobody's."""
-        names = [id_ for id_ in summary_ids if isinstance(id_, str)]
-        values = {"message_ids": json.dumps(list(message_ids)), "summary_ids": json.dumps(names)}
-        return [row[0] for row in self._db.rows(_CLEARED_QUERIES["written_in"], values)]
+    def moment(self) -> ChangeMark:
+        """Where the archive stands: what changes later is found by it."""
+        return ChangeMark(*(self._db.row(_SUMMARY_QUERIES["moment"]) or (0, 0)))
 
-    def record(self, conversation_ids: Iterable[int]) -> int:
-        """Hide what has left these contexts by `/new`; returns how many items. Opens a transaction where needed."""
-        done = 0
-        for id_ in conversation_ids:
-            unreachable = self._archive.checks.unreachable(id_)
-            if not unreachable and self._stamp(id_) is None:
-                continue
-            with self._archive.writing():
-                unreachable = self._archive.checks.unreachable(id_)
-                if not unreachable or self.explains(id_, unreachable):
-                    done += self._hide(id_)
-        return done
+    def mark_new(self, new_id: str, sources: Sequence[ContextItem], since: ChangeMark | None, now: datetime) -> None:
+        """Note what a summary that was just written cannot know: what its sources do not say, and what changed since.
 
-    def _hide(self, conversation_id: int) -> int:
-        """Hide summaries first, as what is below them is covered then."""
-        archive, place = self._archive, {"conversation_id": conversation_id}
-        at = self._stamp(conversation_id)
-        now = datetime.now(UTC) if at is None else parse_time(at)
-        after = archive.context.tokens(conversation_id)
-        summaries: list[int | str] = [row[0] for row in self._db.rows(_REBUILDING["lost_summaries"], place)]
-        archive.context.hide(conversation_id, summaries, "new", now)
-        messages = archive.checks.unreachable(conversation_id)
-        archive.context.hide(conversation_id, messages, "new", now)
-        gone = (*summaries, *messages)
-        archive.context.close_gaps(conversation_id)
-        archive.context.log(conversation_id, ContextChange("new", CLAW_ACTOR, None, gone, (), 0, after, after), now)
-        return len(gone)
+        `since` is the moment at which its sources were read.
+        """
+        if names := [item.summary_id for item in sources if isinstance(item, SummaryItem)]:
+            self._db.run(_SUMMARY_QUERIES["carry_stale"], {"id": new_id, "at": row_time(now), "ids": json.dumps(names)})
+        if since is None:
+            return
+        values = {"id": new_id, "version": since.version, "change": since.change, "at": row_time(now)}
+        if self._db.row(_SUMMARY_QUERIES["has_changed_since"], values):
+            self._db.run(_SUMMARY_QUERIES["mark_since"], values)
 
-    def _stamp(self, conversation_id: int) -> str | None:
-        row = self._db.row(_CLEARED_QUERIES["stamp"], {"conversation_id": conversation_id})
-        return None if row is None else str(row[0])
+    def mark_older(self, summary_id: str, log_id: int, now: datetime) -> None:
+        """Note what changed below a summary that has again the text that it had before a change of the context."""
+        values = {"id": summary_id, "log_id": log_id}
+        since = (self._db.row(_SUMMARY_QUERIES["written_at"], values) or (None,))[0]
+        values = {"id": summary_id, "since": since, "at": row_time(now)}
+        self._db.run(_SUMMARY_QUERIES["mark_changed_since"], values)
+
+    def join(self, conversation_id: int, message_ids: Sequence[int], before: int) -> str | None:
+        """Make messages sources of the leaf that covers another one, just before that; which leaf.
+
+        None, and nothing changes, when no summary of the context covers it, or one begins with it.
+        """
+        place = {"conversation_id": conversation_id, "message_id": before}
+        found = self._db.row(_SUMMARY_QUERIES["leaf_in_context"], place)
+        if found is None or self._db.row(_SUMMARY_QUERIES["first_below"], {"id": found[2]}) == (before,):
+            return None
+        leaf, ordinal = str(found[0]), int(found[1])
+        self._db.run(_SUMMARY_QUERIES["make_room"], {"id": leaf, "ordinal": ordinal, "by": len(message_ids)})
+        self._db.run_many(
+            _SUMMARY_QUERIES["link_message"], [(leaf, id_, ordinal + n) for n, id_ in enumerate(message_ids)]
+        )
+        return leaf
+
+    def former_texts(self, summary_id: str) -> frozenset[str]:
+        """What a summary said before it was written anew."""
+        return frozenset(self._db.column(_SUMMARY_QUERIES["former_texts"], {"id": summary_id}))
+
+    def leaves_over(self, message_ids: Sequence[int]) -> set[str]:
+        """All leaves over some messages, those that were prepared and have no place yet among them."""
+        return {row[1] for row in self._db.rows(_SUMMARY_QUERIES["covering"], by_ids(message_ids))}
+
+    def covering(self, message_ids: Sequence[int]) -> dict[int, str]:
+        """The leaf over each message, where there is one."""
+        found = self._db.rows(_SUMMARY_QUERIES["covering"], by_ids(message_ids))
+        return {row[0]: row[1] for row in found}

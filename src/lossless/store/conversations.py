@@ -1,5 +1,7 @@
-"""Conversations on disk, and what belongs to one: pins, focus briefs, how far its transcripts were read, and what
-earlier conversations hold of them.
+"""Rows ⇄ values.
+
+Upstream columns and metadata keys are translated here and nowhere else; the residual of a foreign message is what
+its columns do not hold; columns of other programs never make a read fail.
 """
 
 from __future__ import annotations
@@ -7,42 +9,47 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from lossless.errors import NotFound
-from lossless.model.conversations import Session
+from lossless.model.conversations import Conversation, Session
 from lossless.model.identity import fingerprint
 from lossless.model.messages import GENERATED_ID_PREFIX
 from lossless.model.records import QuarantinedConversation, StoredBrief, TranscriptDecision
 from lossless.model.times import parse_time, row_time
-from lossless.store import rows
-from lossless.store.database import load_queries
-from lossless.store.rows import column_text, time_or_epoch, time_or_none
+from lossless.store.database import TableAccess, by_ids, column_time, load_queries, time_or_epoch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from lossless.model.conversations import Conversation
     from lossless.model.messages import Json, JsonObject
     from lossless.store.database import Database, Params, Row
     from lossless.store.messages import Messages
 
+
+def conversation_from_row(row: Row) -> Conversation:
+    """A conversation from `conversations.sql`'s columns."""
+    id_, session_id, key, active, created, updated, archived, cause, title, bootstrapped = row
+    return Conversation(
+        id_, session_id, key, bool(active), time_or_epoch(created), time_or_epoch(updated), column_time(archived),
+        cause, title, column_time(bootstrapped),
+    )  # fmt: skip
+
+
 _CONVERSATION_QUERIES = load_queries("conversations")
 
 
-class Conversations:
+class Conversations(TableAccess):
     """Looks conversations up, creates them, archives them."""
-
-    def __init__(self, database: Database) -> None:
-        self._db = database
 
     def _one(self, query: str, params: Params) -> Conversation | None:
         row = self._db.row(_CONVERSATION_QUERIES[query], params)
-        return None if row is None else rows.conversation_from_row(row)
+        return None if row is None else conversation_from_row(row)
 
     def get(self, conversation_id: int) -> Conversation:
         """One conversation, or `NotFound`."""
@@ -107,7 +114,7 @@ class Conversations:
             query, params = "family_by_key", {"key": session.key}
         else:
             query, params = "family_by_session", {"session_id": session.id or ""}
-        members = [rows.conversation_from_row(row) for row in self._db.rows(_CONVERSATION_QUERIES[query], params)]
+        members = [conversation_from_row(row) for row in self._db.rows(_CONVERSATION_QUERIES[query], params)]
         if members:
             return members
         found = self.find(session)
@@ -126,14 +133,12 @@ class Conversations:
     def quarantined_of(self, conversation: Conversation) -> list[Conversation]:
         """What is quarantined beside a conversation, or was refused; the newest first."""
         values = {"session_id": conversation.session_id, "key": conversation.session_key}
-        return [
-            rows.conversation_from_row(row) for row in self._db.rows(_CONVERSATION_QUERIES["quarantined_of"], values)
-        ]
+        return [conversation_from_row(row) for row in self._db.rows(_CONVERSATION_QUERIES["quarantined_of"], values)]
 
     def quarantined(self) -> list[QuarantinedConversation]:
         """All that is quarantined, or was refused."""
         return [
-            QuarantinedConversation(id_, Session(key=key, id=run), decision, time_or_none(at), count, beside)
+            QuarantinedConversation(id_, Session(key=key, id=run), decision, column_time(at), count, beside)
             for id_, key, run, decision, at, count, beside in self._db.rows(_CONVERSATION_QUERIES["quarantined"])
         ]
 
@@ -151,7 +156,7 @@ class Conversations:
         """Conversations of the same session that were closed for a cause, the last one first."""
         values = {"key": conversation.session_key, "session_id": conversation.session_id}
         found = self._db.rows(_CONVERSATION_QUERIES["closed_for"], values | {"cause": cause, "limit": limit})
-        return [rows.conversation_from_row(row) for row in found]
+        return [conversation_from_row(row) for row in found]
 
     def reopen(self, conversation_id: int, now: datetime) -> None:
         """Let a closed conversation go on; the one of its session that is active has to be closed before."""
@@ -182,32 +187,12 @@ class PinRow:
     at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class ActiveBrief:
-    """The active focus brief of a conversation."""
-
-    id: str
-    prompt: str
-    content: str
-    tokens: int
-    target_tokens: int
-    created_at: datetime | None
-    covered_latest_at: datetime | None
-    covered_message_seq: int | None
-
-
-class Pins:
+class Pins(TableAccess):
     """Reads and writes what is shown beside the context."""
-
-    def __init__(self, database: Database) -> None:
-        self._db = database
 
     def pins(self, conversation_id: int) -> list[PinRow]:
         """The pins of a conversation, oldest first."""
-        found = self._db.rows(_PIN_QUERIES["pins"], {"conversation_id": conversation_id})
-        return [
-            PinRow(id_, message_id, column_text(content), time_or_none(at)) for id_, message_id, content, at in found
-        ]
+        return self._db.records(PinRow, _PIN_QUERIES["pins"], {"conversation_id": conversation_id})
 
     def pin(
         self, conversation_id: int, now: datetime, *, text: str | None = None, message_id: int | None = None
@@ -223,22 +208,9 @@ class Pins:
         if not self._db.changes():
             raise NotFound("pin", pin_id)
 
-    def active_brief(self, conversation_id: int) -> ActiveBrief | None:
+    def active_brief(self, conversation_id: int) -> StoredBrief | None:
         """The focus brief that covers older summaries, if one is active."""
-        row = self._db.row(_PIN_QUERIES["active_brief"], {"conversation_id": conversation_id})
-        if row is None:
-            return None
-        id_, prompt, content, tokens, target, created, latest, seq = row
-        return ActiveBrief(
-            column_text(id_),
-            column_text(prompt),
-            column_text(content),
-            tokens,
-            target,
-            time_or_epoch(created),
-            time_or_none(latest),
-            seq,
-        )
+        return self._db.record(StoredBrief, _PIN_QUERIES["active_brief"], {"conversation_id": conversation_id})
 
     def newest_seqs(self, conversation_id: int) -> dict[str, int]:
         """The newest message below each summary of the context; reads the whole graph below it."""
@@ -247,27 +219,24 @@ class Pins:
     def newcomers(self, conversation_id: int, brief_id: str) -> frozenset[str]:
         """Summaries of the context that surgery brought before all that a brief was written from."""
         place = {"conversation_id": conversation_id, "brief_id": brief_id}
-        return frozenset(row[0] for row in self._db.rows(_PIN_QUERIES["newcomers"], place))
+        return frozenset(self._db.column(_PIN_QUERIES["newcomers"], place))
 
     def files(self, file_ids: Sequence[str]) -> dict[str, tuple[int, str]]:
         """Size and exploration summary of stored files."""
-        found = self._db.rows(_PIN_QUERIES["files"], {"ids": json.dumps(list(file_ids))})
+        found = self._db.rows(_PIN_QUERIES["files"], by_ids(file_ids))
         return {file_id: (size or 0, summary or "") for file_id, size, summary in found}
 
 
 _BRIEF_QUERIES = load_queries("briefs")
 
 
-class BriefRows:
+class BriefRows(TableAccess):
     """Reads and writes of focus briefs; what writes needs a transaction."""
-
-    def __init__(self, database: Database) -> None:
-        self._db = database
 
     def newest(self, conversation_id: int, limit: int = 1) -> list[StoredBrief]:
         """The briefs of a conversation, newest first."""
-        found = self._db.rows(_BRIEF_QUERIES["newest"], {"conversation_id": conversation_id, "limit": limit})
-        return [_brief(row) for row in found]
+        values = {"conversation_id": conversation_id, "limit": limit}
+        return self._db.records(StoredBrief, _BRIEF_QUERIES["newest"], values)
 
     def sources(self, brief_id: str) -> dict[str, tuple[str, ...]]:
         """The summaries behind a brief by their role."""
@@ -282,26 +251,8 @@ class BriefRows:
         """Write a brief; an active one supersedes those before it."""
         at = row_time(now)
         latest = None if brief.covered_latest_at is None else row_time(brief.covered_latest_at)
-        self._db.run(
-            _BRIEF_QUERIES["insert"],
-            {
-                "id": brief.id,
-                "conversation_id": conversation.id,
-                "session_key": conversation.session_key,
-                "prompt": brief.prompt,
-                "content": brief.content,
-                "status": brief.status,
-                "tokens": brief.tokens,
-                "target": brief.target_tokens,
-                "latest": latest,
-                "seq": brief.covered_message_seq,
-                "hash": brief.context_hash,
-                "run": brief.id,
-                "raw": brief.raw,
-                "error": brief.error,
-                "now": at,
-            },
-        )
+        values = asdict(brief) | {"session_key": conversation.session_key, "latest": latest, "run": brief.id, "now": at}
+        self._db.run(_BRIEF_QUERIES["insert"], values | {"conversation_id": conversation.id})
         rows = [(brief.id, id_, n, role, at) for role, ids in sources.items() for n, id_ in enumerate(ids)]
         if rows:
             self._db.run_many(_BRIEF_QUERIES["add_source"], rows)
@@ -325,8 +276,7 @@ class BriefRows:
 
     def last_seq(self, conversation_id: int) -> int:
         """The seq of the newest message, for a brief to remember."""
-        row = self._db.row(_BRIEF_QUERIES["last_seq"], {"conversation_id": conversation_id})
-        return row[0] if row else 0
+        return self._db.count(_BRIEF_QUERIES["last_seq"], {"conversation_id": conversation_id})
 
 
 def _last_seq(brief: StoredBrief) -> int:
@@ -337,25 +287,6 @@ def _last_seq(brief: StoredBrief) -> int:
         found = {}
     last = found.get("lastSeq") if isinstance(found, dict) else None
     return last if isinstance(last, int) else brief.covered_message_seq or 0
-
-
-def _brief(row: Row) -> StoredBrief:
-    id_, conversation_id, prompt, content, status, tokens, target, latest, seq, hash_, error, created, raw = row
-    return StoredBrief(
-        id_,
-        conversation_id,
-        prompt,
-        content,
-        status,
-        tokens,
-        target,
-        time_or_none(latest),
-        seq,
-        hash_,
-        error,
-        time_or_none(created),
-        raw,
-    )
 
 
 _TRANSCRIPT_QUERIES = load_queries("transcripts")
@@ -386,11 +317,8 @@ class Checkpoint:
     kind: str | None = None
 
 
-class TranscriptRecords:
+class TranscriptRecords(TableAccess):
     """Reads and writes what is remembered of hosts' transcripts."""
-
-    def __init__(self, database: Database) -> None:
-        self._db = database
 
     def checkpoint(self, conversation_id: int) -> Checkpoint | None:
         row = self._db.row(_TRANSCRIPT_QUERIES["checkpoint"], {"conversation_id": conversation_id})
@@ -400,32 +328,11 @@ class TranscriptRecords:
 
     def set_checkpoint(self, conversation_id: int, point: Checkpoint, now: datetime) -> None:
         """Remember how far a transcript is stored; belongs into the transaction that stores it."""
-        values = {
-            "conversation_id": conversation_id,
-            "path": point.path,
-            "size": point.size,
-            "mtime_ms": point.mtime_ms,
-            "offset": point.offset,
-            "header_id": point.header_id,
-            "entry_id": point.entry_id,
-            "entry_hash": point.entry_hash,
-        }
+        values = asdict(point) | {"conversation_id": conversation_id, "lines": point.lines or 0, "now": row_time(now)}
         self._db.run(_TRANSCRIPT_QUERIES["advance"], values)
         if not self._db.changes():
-            self._db.run(_TRANSCRIPT_QUERIES["set_checkpoint"], {**values, "now": row_time(now)})
-        self._db.run(
-            _TRANSCRIPT_QUERIES["set_state"],
-            {
-                "conversation_id": conversation_id,
-                "lane": point.lane,
-                "offset": point.offset,
-                "lines": point.lines or 0,
-                "front": point.front,
-                "tail": point.tail,
-                "cursor": point.cursor,
-                "kind": point.kind,
-            },
-        )
+            self._db.run(_TRANSCRIPT_QUERIES["set_checkpoint"], values)
+        self._db.run(_TRANSCRIPT_QUERIES["set_state"], values)
 
     def set_fork(self, conversation_id: int, count: int) -> None:
         """Note that only the newest part of a fork's history is kept here, of so many messages."""
@@ -446,29 +353,11 @@ class TranscriptRecords:
         return [(id_, path, size) for id_, path, size in self._db.rows(_TRANSCRIPT_QUERIES["tracked"])]
 
     def decide(
-        self,
-        conversation_id: int,
-        point: Checkpoint,
-        decision: str,
-        reason: str,
-        messages: int,
-        now: datetime,
+        self, conversation_id: int, point: Checkpoint, decision: str, reason: str, messages: int, now: datetime
     ) -> None:
         """Record a decision about a transcript."""
-        self._db.run(
-            _TRANSCRIPT_QUERIES["add_epoch"],
-            {
-                "conversation_id": conversation_id,
-                "path": point.path,
-                "header_id": point.header_id,
-                "size": point.size,
-                "mtime_ms": point.mtime_ms,
-                "decision": decision,
-                "reason": reason,
-                "messages": messages,
-                "now": row_time(now),
-            },
-        )
+        values = asdict(point) | {"conversation_id": conversation_id, "decision": decision, "reason": reason}
+        self._db.run(_TRANSCRIPT_QUERIES["add_epoch"], values | {"messages": messages, "now": row_time(now)})
 
     def settle(self, epoch: TranscriptDecision, decision: str, reason: str, now: datetime) -> None:
         """Record what a person decided about a transcript that was held back."""
@@ -476,14 +365,13 @@ class TranscriptRecords:
         self.decide(epoch.conversation_id, point, decision, reason, epoch.messages, now)
 
     def last_decision(self, conversation_id: int, path: str) -> TranscriptDecision | None:
-        row = self._db.row(_TRANSCRIPT_QUERIES["last_epoch"], {"conversation_id": conversation_id, "path": path})
-        return None if row is None else _decision(row)
+        place = {"conversation_id": conversation_id, "path": path}
+        return self._db.record(TranscriptDecision, _TRANSCRIPT_QUERIES["last_epoch"], place)
 
     def decisions(self, conversation_id: int | None = None) -> list[TranscriptDecision]:
         """All decisions, oldest first."""
-        return [
-            _decision(row) for row in self._db.rows(_TRANSCRIPT_QUERIES["epochs"], {"conversation_id": conversation_id})
-        ]
+        place = {"conversation_id": conversation_id}
+        return self._db.records(TranscriptDecision, _TRANSCRIPT_QUERIES["epochs"], place)
 
     def held(self) -> list[TranscriptDecision]:
         """Transcripts that wait for a person."""
@@ -494,7 +382,7 @@ class TranscriptRecords:
         return self._decided("refused")
 
     def _decided(self, decision: str) -> list[TranscriptDecision]:
-        return [_decision(row) for row in self._db.rows(_TRANSCRIPT_QUERIES["decided"], {"decision": decision})]
+        return self._db.records(TranscriptDecision, _TRANSCRIPT_QUERIES["decided"], {"decision": decision})
 
     def keep_records(self, conversation_id: int, records: Iterable[tuple[str | None, str, JsonObject]]) -> None:
         """Keep records that are no messages (id, kind, record); one that is kept already is kept once."""
@@ -517,10 +405,6 @@ def pack_record(record: Json) -> tuple[bytes, str]:
     """A record as it is stored, and the key of one that has no id."""
     text = json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
     return zlib.compress(text, 6), GENERATED_ID_PREFIX + blake2b(text, digest_size=16).hexdigest()
-
-
-def _decision(row: Row) -> TranscriptDecision:
-    return replace(TranscriptDecision(*row), at=time_or_none(row[9]))
 
 
 _HISTORY_QUERIES = load_queries("histories")

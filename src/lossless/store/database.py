@@ -1,71 +1,41 @@
-"""The protocol between the archive and a database, the named queries of `queries/*.sql`, and the range of
-conversations that a query reads.
+"""The SQLite database behind the archive: connections by thread, one writer a process, the named queries of
+`queries/*.sql`, columns as values, copies of live databases, and read-only queries of the archive's owner.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import sys
+import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from urllib.parse import unquote
+from weakref import WeakSet, WeakValueDictionary
+
+import apsw
+
+from lossless import errors
+from lossless.errors import ArchiveError, ArchiveFull, BadInput
+from lossless.model.paths import create_private_file, expand_path
+from lossless.model.times import parse_time
 
 if TYPE_CHECKING:
-    from collections.abc import ItemsView
+    from collections.abc import Callable, ItemsView, Iterable, Iterator
     from contextlib import AbstractContextManager
+
+    from _typeshed import DataclassInstance
 
 Row: TypeAlias = tuple[Any, ...]
 Params: TypeAlias = Mapping[str, object] | Sequence[object]
-
-
-class Database(Protocol):
-    """Runs statements and keeps transactions.
-
-    `transaction` writes all or nothing and is durable when it returns; nested ones join the outer.
-    `snapshot` makes several reads see one state. Errors of the engine arrive as `ArchiveError`s.
-    """
-
-    path: str
-    read_only: bool
-
-    def rows(self, sql: str, params: Params = ()) -> list[Row]:
-        """All rows of a query."""
-        ...
-
-    def row(self, sql: str, params: Params = ()) -> Row | None:
-        """The first row of a query, or None."""
-        ...
-
-    def run(self, sql: str, params: Params = ()) -> None:
-        """Run a statement whose rows do not matter."""
-        ...
-
-    def run_many(self, sql: str, params: Iterable[Params]) -> None:
-        """Run a statement once per set of parameters."""
-        ...
-
-    def changes(self) -> int:
-        """How many rows the last statement of this thread changed."""
-        ...
-
-    def last_id(self) -> int:
-        """The integer key of the row that this thread inserted last."""
-        ...
-
-    def transaction(self, *, exclusive: bool = False) -> AbstractContextManager[None]:
-        """Write several statements as one."""
-        ...
-
-    def snapshot(self) -> AbstractContextManager[None]:
-        """Read several statements as one."""
-        ...
-
-    def reconnect(self) -> None:
-        """Open this thread's connection anew, with the temporary tables that it begins with."""
-        ...
-
-    def close(self) -> None:
-        """Let go of the file in every thread."""
-        ...
 
 
 class Queries:
@@ -105,6 +75,15 @@ def load_schema(file: str) -> str:
     return files(__package__).joinpath("schema", f"{file}.sql").read_text(encoding="utf-8")
 
 
+def by_ids(ids: Iterable[object]) -> dict[str, object]:
+    """The ids that a query takes as one parameter, a JSON list.
+
+    >>> by_ids([3, 4])
+    {'ids': '[3, 4]'}
+    """
+    return {"ids": json.dumps(list(ids), default=column_text)}
+
+
 def conversation_range(conversation_id: int | None) -> dict[str, object]:
     """The first and the last number of the conversations that are meant; None means all.
 
@@ -116,3 +95,684 @@ def conversation_range(conversation_id: int | None) -> dict[str, object]:
     if conversation_id is None:
         return {"first": -(2**63), "last": 2**63 - 1}
     return {"first": conversation_id, "last": conversation_id}
+
+
+D = TypeVar("D", bound="DataclassInstance")
+
+
+def column_text(raw: object) -> str:
+    """A text; bytes that are no UTF-8 are marked."""
+    return raw.decode("utf-8", "replace") if isinstance(raw, bytes) else "" if raw is None else str(raw)
+
+
+def column_time(raw: object) -> datetime | None:
+    """A time; None for what is none, which `lcm verify` names."""
+    try:
+        return None if raw is None or raw == "" else parse_time(column_text(raw))
+    except (ValueError, OverflowError):
+        return None
+
+
+def column_texts(raw: object) -> tuple[str, ...]:
+    """The texts of a list, or of the JSON of one; none for anything else."""
+    if not isinstance(raw, tuple):
+        try:
+            raw = json.loads(column_text(raw))
+        except (ValueError, RecursionError):
+            return ()
+    return tuple(item for item in raw if isinstance(item, str)) if isinstance(raw, list | tuple) else ()
+
+
+def _maybe_text(raw: object) -> str | None:
+    return None if raw is None else column_text(raw)
+
+
+_NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "str": column_text,
+    "str | None": _maybe_text,
+    "bool": bool,
+    "datetime": lambda raw: column_time(raw) or _NO_TIME,
+    "datetime | None": column_time,
+    "tuple[str, ...]": column_texts,
+}
+
+
+def record_from_row(kind: type[D], row: Sequence[object]) -> D:
+    """A value whose fields are the columns of a row, in order; each is read as its type says."""
+    columns = zip(fields(kind), row, strict=True)
+    return kind(*[_READERS[field.type](raw) if field.type in _READERS else raw for field, raw in columns])
+
+
+def column_count(value: object) -> int:
+    """A count from a column; what is none counts nothing, and `lcm verify` names it."""
+    return value if isinstance(value, int) else 0
+
+
+def time_or_epoch(text: str) -> datetime:
+    """A time that a row must have; the first second of 1970 for what is none, which `lcm verify` names."""
+    return column_time(text) or _NO_TIME
+
+
+_REASON = (
+    "archive {!r}: it is open in this process, and Python's sqlite3 is a second SQLite library, which would take away "
+    'the locks that protect it; use engine.sql("SELECT …"), or close the engine first, or look from another process'
+)
+
+
+def guard_sqlite3(open_paths: Callable[[], Iterable[str]]) -> None:
+    """Refuse `sqlite3.connect` for these paths, from now on. A hook stays, so this is called once in a process."""
+
+    def hook(event: str, arguments: tuple[object, ...]) -> None:
+        if event == "sqlite3.connect" and arguments and (path := _same_file(arguments[0], open_paths())) is not None:
+            raise errors.ArchiveDenied(_REASON.format(path))
+
+    sys.addaudithook(hook)
+
+
+def _same_file(database: object, paths: Iterable[str]) -> str | None:
+    """The path among them that is the file that is about to be opened, by whatever name."""
+    try:
+        name = os.fsdecode(database)  # type: ignore[arg-type]
+    except TypeError:
+        return None
+    wanted = {identity for spelling in _spellings(name) if (identity := _file_identity(spelling)) is not None}
+    return next((path for path in paths if _file_identity(path) in wanted), None) if wanted else None
+
+
+def _spellings(name: str) -> Iterator[str]:
+    """What a name can mean to SQLite: a path, or a URI with one.
+
+    >>> list(_spellings("file:///a/b%20c.db?mode=ro"))
+    ['file:///a/b%20c.db?mode=ro', '/a/b c.db']
+    """
+    yield name
+    if name[:5] == "file:":
+        path = name[5:].partition("#")[0].partition("?")[0]
+        if path.startswith("//"):
+            path = path[2:][path[2:].find("/") :]
+        yield unquote(path)
+
+
+def _file_identity(path: str) -> tuple[int, int] | None:
+    with suppress(OSError, ValueError):
+        found = os.stat(path)
+        return found.st_dev, found.st_ino
+    return None
+
+
+BUSY_TIMEOUT_MS = 30_000
+_PRAGMAS = (
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA cache_size = -65536",
+    "PRAGMA temp_store = MEMORY",
+)
+_REFUSALS: tuple[tuple[type[apsw.Error], type[errors.ArchiveError], str], ...] = (
+    (apsw.BusyError, errors.ArchiveLocked, "another process holds it; try again, or stop that process"),
+    (apsw.LockedError, errors.ArchiveLocked, "another connection holds it; try again"),
+    (apsw.FullError, errors.ArchiveFull, "the disk is full; nothing was written; free some room and repeat"),
+    (apsw.CorruptError, errors.ArchiveCorrupt, "the file is damaged; restore a backup (`lcm verify` says more)"),
+    (apsw.NotADBError, errors.NotAnArchive, "it is not a SQLite database"),
+    (
+        apsw.CantOpenError,
+        errors.ArchiveDenied,
+        "it cannot be opened; check that its folder exists and that you may write there",
+    ),
+    (apsw.PermissionsError, errors.ArchiveDenied, "no permission to read or write it"),
+    (apsw.ReadOnlyError, errors.ArchiveDenied, "it is read-only; nothing was written"),
+    (apsw.AuthError, errors.ArchiveDenied, "the database refused the statement"),
+)
+_WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
+#: A search table is made of rows that are still there: nothing has to be restored.
+_INDEX_ADVICE = "its search index is damaged, its rows are not; make the index anew with `lcm doctor reindex --apply`"
+
+
+def _is_of_index(error: apsw.Error) -> bool:
+    """Whether it is a search table that is damaged; nothing else refuses a row without naming the rule."""
+    if isinstance(error, apsw.CorruptError):
+        return bool(getattr(error, "extendedresult", 0) == apsw.SQLITE_CORRUPT_VTAB)
+    return isinstance(error, apsw.ConstraintError) and str(error) == "constraint failed"
+
+
+class _WriteLock:
+    """Lets one thread of this process write a file at a time; others wait outside SQLite."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+
+
+_write_locks: WeakValueDictionary[str, _WriteLock] = WeakValueDictionary()
+_write_locks_guard = threading.Lock()
+
+
+def _write_lock(path: str) -> _WriteLock:
+    with _write_locks_guard:
+        lock = _write_locks.get(path)
+        if lock is None:
+            lock = _write_locks[path] = _WriteLock()
+        return lock
+
+
+def refused(error: apsw.Error, path: str) -> errors.ArchiveError:
+    """The driver's error in our words."""
+    if _is_of_index(error):
+        return errors.ArchiveCorrupt(f"archive {path!r}: {_INDEX_ADVICE}")
+    for driver, ours, advice in _REFUSALS:
+        if isinstance(error, driver):
+            return ours(f"archive {path!r}: {advice}")
+    return errors.ArchiveError(f"archive {path!r}: {error}")
+
+
+@dataclass(slots=True, weakref_slot=True, eq=False)
+class _Handle:
+    """A connection and the process that opened it; None once it was closed on behalf of its thread."""
+
+    connection: apsw.Connection | None
+    pid: int
+    #: Whether a transaction or a snapshot of ours is under way.
+    is_open: bool = False
+
+
+class _Thread(threading.local):
+    """What one thread holds. It ends with the thread, and the connection with it."""
+
+    handle: _Handle | None = None
+
+
+class Database:
+    """One SQLite file. Threads get connections of their own; a fork gets new ones; memory has one for all."""
+
+    def __init__(self, path: str, *, read_only: bool = False, busy_timeout_ms: int = BUSY_TIMEOUT_MS) -> None:
+        self.path = path if path == ":memory:" else str(expand_path(path).absolute())
+        self.read_only = read_only
+        self.busy_timeout_ms = busy_timeout_ms
+        self._is_memory = path == ":memory:"
+        self._local = _Thread()
+        self._shared: _Handle | None = None
+        self._handles: WeakSet[_Handle] = WeakSet()
+        self._handles_guard = threading.Lock()
+        self._closed = False
+        #: The process that has used it last; a fork that never does holds no lock of it.
+        self._pid = 0
+        #: Run on each new connection, e.g. to stand in for tables that a read-only file lacks.
+        self.prepare: list[str] = []
+        #: Whether text that is no UTF-8 is refused, not read as far as it can be.
+        self.is_strict = False
+        #: Run at the end of each transaction, inside it.
+        self.before_commit: Callable[[], None] | None = None
+        self._set_locks()
+        if not self._is_memory:
+            _keep_second_library_out()
+        self.connection()
+        _databases.add(self)
+
+    def _set_locks(self) -> None:
+        """One writer a file; what lies in memory has one connection, which is used in turns."""
+        self._writer = _WriteLock() if self._is_memory else _write_lock(self.path)
+        self._turns: AbstractContextManager[object] = self._writer.lock if self._is_memory else nullcontext()
+
+    def connection(self) -> apsw.Connection:
+        """This thread's connection, opened when needed."""
+        return self._open()[1]
+
+    def _open(self) -> tuple[_Handle, apsw.Connection]:
+        if self._closed:
+            raise errors.ArchiveError(f"archive {self.path!r}: it was closed")
+        handle = self._shared if self._is_memory else self._local.handle
+        if handle is not None and handle.connection is not None and (self._is_memory or handle.pid == os.getpid()):
+            return handle, handle.connection
+        connection = self._connect()
+        handle = _Handle(connection, os.getpid())
+        with self._handles_guard:
+            self._handles.add(handle)
+        if self._is_memory:
+            self._shared = handle
+        else:
+            self._local.handle = handle
+        return handle, connection
+
+    def _connect(self) -> apsw.Connection:
+        self._pid = os.getpid()
+        flags = apsw.SQLITE_OPEN_READONLY if self.read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+        try:
+            connection = self._open_file(flags)
+            connection.set_busy_timeout(self.busy_timeout_ms)
+            # Without this a query over a table with partial indexes is prepared anew for every binding.
+            connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+            for pragma in _PRAGMAS:
+                connection.execute(pragma)
+            for statement in self.prepare:
+                connection.execute(statement)
+            if self.read_only:
+                connection.execute("PRAGMA query_only = ON")
+        except apsw.Error as error:
+            raise refused(error, self.path) from error
+        return connection
+
+    def _open_file(self, flags: int) -> apsw.Connection:
+        """The file; one to be read in a folder where nothing can be made beside it is taken as it lies."""
+        if flags & apsw.SQLITE_OPEN_CREATE and not self._is_memory:
+            with suppress(OSError):  # it is there, or SQLite says what is wrong; the log beside it gets the same mode
+                create_private_file(self.path)
+        connection = apsw.Connection(self.path, flags=flags, statementcachesize=256)
+        if self.read_only and not self._is_memory:
+            try:
+                connection.execute("PRAGMA schema_version").fetchall()
+            except (apsw.CantOpenError, apsw.ReadOnlyError):
+                if Path(f"{self.path}-wal").exists():
+                    raise
+                connection.close()
+                place = f"{Path(self.path).as_uri()}?immutable=1"
+                connection = apsw.Connection(place, flags=flags | apsw.SQLITE_OPEN_URI, statementcachesize=256)
+        return connection
+
+    @contextmanager
+    def aside(self) -> Iterator[apsw.Connection]:
+        """A connection for a single query, which may be given rules of its own; what lies in memory has only one."""
+        if self._is_memory:
+            with self._writer.lock:
+                yield self.connection()
+            return
+        try:
+            connection = self._open_file(apsw.SQLITE_OPEN_READONLY)
+            connection.set_busy_timeout(self.busy_timeout_ms)
+        except apsw.Error as error:
+            raise refused(error, self.path) from error
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether this process has the file open."""
+        return not self._closed and not self._is_memory and self._pid == os.getpid()
+
+    def use_wal(self) -> None:
+        """Turn the write-ahead log on; the file itself remembers it, so nobody else's may be asked."""
+        self.rows("PRAGMA journal_mode = WAL")
+
+    def reconnect(self) -> None:
+        """Open this thread's connection anew, so that `prepare` takes effect."""
+        if self._is_memory:
+            for statement in self.prepare:
+                self.connection().execute(statement)
+        else:
+            self._local.handle = None
+            self.connection()
+
+    def _execute(self, sql: str, params: Params = ()) -> apsw.Cursor:
+        try:
+            return self.connection().execute(sql, params or None)
+        except apsw.ConnectionClosedError:  # another thread has just forked the process
+            return self.connection().execute(sql, params or None)
+
+    def rows(self, sql: str, params: Params = ()) -> list[Row]:
+        try:
+            with self._turns:
+                return self._execute(sql, params).fetchall()
+        except UnicodeDecodeError:
+            return list(self._lenient(sql, params))
+        except apsw.Error as error:
+            raise refused(error, self.path) from error
+
+    def row(self, sql: str, params: Params = ()) -> Row | None:
+        try:
+            with self._turns:
+                return self._execute(sql, params).fetchone()
+        except UnicodeDecodeError:
+            return next(self._lenient(sql, params), None)
+        except apsw.Error as error:
+            raise refused(error, self.path) from error
+
+    def column(self, sql: str, params: Params = ()) -> list[Any]:
+        """The first column of all rows."""
+        return [row[0] for row in self.rows(sql, params)]
+
+    def count(self, sql: str, params: Params = ()) -> int:
+        """The number in the first column of the first row; 0 where there is no row."""
+        row = self.row(sql, params)
+        return row[0] if row else 0
+
+    def records(self, kind: type[D], sql: str, params: Params = ()) -> list[D]:
+        """All rows as values of a kind; see `record_from_row`."""
+        return [record_from_row(kind, row) for row in self.rows(sql, params)]
+
+    def record(self, kind: type[D], sql: str, params: Params = ()) -> D | None:
+        """The first row as a value, or None."""
+        row = self.row(sql, params)
+        return None if row is None else record_from_row(kind, row)
+
+    def stream(self, sql: str, params: Params = ()) -> Iterator[Row]:
+        """The rows of a query one by one, for scans that must not fill the memory."""
+        try:
+            with self._turns:
+                given = 0
+                for row in self._execute(sql, params):
+                    yield row
+                    given += 1
+        except UnicodeDecodeError:
+            yield from islice(self._lenient(sql, params), given, None)
+        except apsw.Error as error:
+            raise refused(error, self.path) from error
+
+    def _lenient(self, sql: str, params: Params) -> Iterator[Row]:
+        """The rows of a query of which a text is no UTF-8: what is wrong in it is U+FFFD, as digests will tell."""
+        if self.is_strict:
+            raise errors.ArchiveCorrupt(f"archive {self.path!r} holds text that is not valid UTF-8")
+        from apsw.ext import query_info
+
+        try:
+            with self._turns:
+                names = [f"c{n}" for n in range(len(query_info(self.connection(), sql, params or None).description))]
+                columns = ", ".join(
+                    f"iif(typeof({c}) = 'text', CAST({c} AS BLOB), {c}), typeof({c}) = 'text'" for c in names
+                )
+                inner = sql.rstrip().rstrip(";")
+                whole = f"WITH lenient ({', '.join(names)}) AS ({inner}\n) SELECT {columns} FROM lenient"
+                for row in self._execute(whole, params):
+                    pairs = zip(row[::2], row[1::2], strict=True)
+                    yield tuple(raw.decode("utf-8", "replace") if is_text else raw for raw, is_text in pairs)
+        except apsw.SQLError as error:  # a statement that is no query
+            raise errors.ArchiveCorrupt(f"archive {self.path!r}: it holds text that is no UTF-8") from error
+        except apsw.Error as error:
+            raise refused(error, self.path) from error
+
+    def run(self, sql: str, params: Params = ()) -> None:
+        try:
+            with self._alone(sql):
+                self._execute(sql, params)
+        except apsw.Error as error:
+            raise refused(error, self.path) from error
+
+    def run_many(self, sql: str, params: Iterable[Params]) -> None:
+        try:
+            with self._alone(sql):
+                self.connection().executemany(sql, params)
+        except apsw.Error as error:
+            raise refused(error, self.path) from error
+
+    def _alone(self, sql: str) -> AbstractContextManager[object]:
+        """What a statement runs in: one that writes rows outside of a transaction is a transaction of its own."""
+        is_alone = self.before_commit is not None and not self.connection().in_transaction
+        return self.transaction() if is_alone and sql.startswith(_WRITES) else self._turns
+
+    def changes(self) -> int:
+        return self.connection().changes()
+
+    def last_id(self) -> int:
+        return self.connection().last_insert_rowid()
+
+    def transaction(self, *, exclusive: bool = False) -> AbstractContextManager[None]:
+        if self.read_only:
+            raise errors.ArchiveDenied(f"archive {self.path!r}: it was opened read-only")
+        return self._scope("BEGIN EXCLUSIVE" if exclusive else "BEGIN IMMEDIATE", self._writer.lock)
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        return self._scope("BEGIN", self._turns)
+
+    @contextmanager
+    def _scope(self, begin: str, lock: AbstractContextManager[object]) -> Iterator[None]:
+        """BEGIN … COMMIT, rolled back as a whole when anything raises on the way; an inner one joins the outer."""
+        with lock:
+            handle, connection = self._open()
+            if handle.is_open and connection.in_transaction:
+                yield
+                return
+            try:
+                _roll_back(connection)  # an interrupt may have kept the last one from ending
+                handle.is_open = True
+                connection.execute(begin)
+                yield
+                if self.before_commit and begin != "BEGIN":
+                    self.before_commit()
+                connection.execute("COMMIT")
+            except BaseException as error:
+                _roll_back(connection)
+                if isinstance(error, apsw.Error):
+                    raise refused(error, self.path) from error
+                raise
+            finally:
+                handle.is_open = False
+
+    def close(self) -> None:
+        with self._writer.lock:  # a transaction that is under way ends first
+            self._closed = True
+            self.let_go()
+        self._local.handle = self._shared = None
+
+    def let_go(self) -> list[_Handle]:
+        """Close the connections of all threads; returns those that are in the middle of something."""
+        with self._handles_guard:
+            return [handle for handle in self._handles if not _close(handle)]
+
+    def start_anew(self) -> None:
+        """Forget what a forked child has from its parent: its threads, its connections, its locks."""
+        self._handles, self._handles_guard = WeakSet(), threading.Lock()
+        self._local = _Thread()
+        self._set_locks()
+
+    def backup_to(self, target: str) -> None:
+        """Copy the live database into a new file through SQLite's own backup."""
+        with suppress(OSError):
+            create_private_file(target)
+        destination = apsw.Connection(target)
+        try:
+            with destination.backup("main", self.connection(), "main") as copy:
+                copy.step(-1)
+        except apsw.Error as error:
+            raise refused(error, target) from error
+        finally:
+            destination.close()
+
+
+class TableAccess:
+    """Reads and writes some tables of one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+
+def _close(handle: _Handle) -> bool:
+    """Close a connection that nobody is using; False when somebody is."""
+    connection, handle.connection = handle.connection, None
+    if connection is None:
+        return True
+    try:
+        if not connection.in_transaction and connection.txn_state("main") == apsw.SQLITE_TXN_NONE:
+            connection.close()
+            return True
+    except apsw.ThreadingViolationError:
+        pass
+    handle.connection = connection
+    return False
+
+
+def _roll_back(connection: Any) -> None:
+    """Undo the open transaction, unless a full disk has undone it already."""
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
+
+
+# --- forks ----------------------------------------------------------------------------------------
+# SQLite keeps the locks of a file per process and in memory. A child would inherit the memory but not the
+# locks, and its writes would be lost once the parent closes the file: so no connection is open in a fork.
+
+_databases: WeakSet[Database] = WeakSet()
+
+
+@cache
+def _keep_second_library_out() -> None:
+    guard_sqlite3(lambda: [database.path for database in list(_databases) if database.is_in_use])
+
+
+#: Busy during a fork. The parent goes on with them; the child must not even close them.
+_left_open: list[_Handle] = []
+
+
+def _before_fork() -> None:
+    for database in list(_databases):
+        if database.path != ":memory:":
+            _left_open.extend(database.let_go())
+
+
+def _after_fork_in_child() -> None:
+    global _write_locks_guard
+    _write_locks_guard = threading.Lock()
+    _write_locks.clear()
+    for database in list(_databases):
+        database.start_anew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_left_open.clear, after_in_child=_after_fork_in_child)
+
+
+#: Pages between two reports of progress.
+_STEP = 4096
+
+
+def open_any_database(path: str, busy_timeout_ms: int) -> Database:
+    """A database that SQLite can read, whatever it holds, as it is; `NotAnArchive` for what is none."""
+    database = Database(path, busy_timeout_ms=busy_timeout_ms)
+    try:
+        database.row("PRAGMA schema_version")
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def copy_database(
+    database: Database, target: str, progress: Callable[[int], None] | None = None, *, name: str | None = None
+) -> None:
+    """Copy one state of a live database into `target`, which becomes a file that needs no log beside it.
+
+    Others may write meanwhile. `progress` hears how many more bytes were copied. What goes wrong with the copy is
+    told of `name`, where that is not yet the name of the file.
+    """
+    shown = name or target
+    try:
+        copy = apsw.Connection(target)
+    except apsw.Error as error:
+        raise _no_copy(error, shown) from error
+    try:
+        with database.snapshot():
+            size = database.row("PRAGMA page_size") or (0,)
+            database.row("SELECT count(*) FROM sqlite_master")
+            try:
+                _copy(copy, database.connection(), size[0], progress)
+            except apsw.Error as error:
+                raise _no_copy(error, shown) from error
+        copy.execute("PRAGMA journal_mode = DELETE").fetchall()
+    except apsw.Error as error:
+        raise _no_copy(error, shown) from error
+    finally:
+        copy.close()
+
+
+def drop_wal(database: Database) -> None:
+    """Make a file one that needs no log beside it."""
+    database.row("PRAGMA journal_mode = DELETE")
+
+
+def _no_copy(error: apsw.Error, target: str) -> ArchiveError:
+    """Why a copy could not be written, in our words."""
+    if isinstance(error, apsw.FullError):
+        return ArchiveFull(f"no copy can be made at {target!r}: the disk is full; free some room and repeat")
+    if isinstance(error, apsw.IOError):
+        return ArchiveError(
+            f"no copy can be made at {target!r}: it could not be written; "
+            "is there room for it, and may a file be that large?"
+        )
+    return refused(error, target)
+
+
+def replace_database(database: Database, source: str, progress: Callable[[int], None] | None = None) -> None:
+    """Make a database equal to the one in `source`, in one transaction: all of it or nothing.
+
+    The caller holds the file (`adopt.alone`).
+    """
+    original = apsw.Connection(source, flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        size = int(str(original.pragma("page_size")))
+        _copy(database.connection(), original, size, progress)
+    except apsw.Error as error:
+        raise refused(error, database.path) from error
+    finally:
+        original.close()
+
+
+def _copy(
+    target: apsw.Connection, source: apsw.Connection, page_size: int, progress: Callable[[int], None] | None
+) -> None:
+    with target.backup("main", source, "main") as copy:
+        left: int | None = None
+        while not copy.done:
+            copy.step(_STEP)
+            if progress:
+                done = copy.page_count if left is None else left
+                progress((done - copy.remaining) * page_size)
+            left = copy.remaining
+
+
+#: Virtual-machine steps between two looks at the clock.
+_STEPS = 10_000
+#: The longest text or blob that a query may make, in bytes.
+_MAX_BYTES = 256 << 20
+_READS = frozenset((apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_RECURSIVE))
+_SELECT_PRAGMAS = frozenset(("table_info", "table_xinfo", "table_list", "index_list", "index_info", "data_version"))
+
+
+def run_owner_query(database: Database, query: str, params: Params, limit: int, seconds: float) -> list[dict[str, Any]]:
+    """The rows of a query; `BadInput` for one that writes, is wrong, takes too long or has too many rows."""
+    if limit < 1 or seconds <= 0:
+        raise BadInput("limit must be 1 or more, and seconds more than 0")
+    until = time.monotonic() + seconds
+    with database.aside() as connection:
+        longest = connection.limit(apsw.SQLITE_LIMIT_LENGTH, _MAX_BYTES)
+        connection.authorizer = _authorize_read
+        connection.set_progress_handler(lambda: time.monotonic() > until, _STEPS)
+        try:
+            cursor = connection.execute(query, params or None)
+            rows: list[dict[str, Any]] = []
+            names: list[str] = []
+            for row in cursor:
+                if len(rows) == limit:
+                    raise BadInput(f"the query has more than {limit:,} rows: narrow it, or pass a higher limit")
+                names = names or _names(cursor)
+                rows.append(dict(zip(names, row, strict=True)))
+            return rows
+        except apsw.InterruptError:
+            raise BadInput(f"the query took longer than {seconds:g} s: narrow it, or pass more seconds") from None
+        except (apsw.AuthError, apsw.ReadOnlyError) as error:
+            raise BadInput("the query may only read; it is no plain SELECT") from error
+        except (apsw.SQLError, apsw.BindingsError, apsw.TooBigError) as error:
+            raise BadInput(f"the query cannot be run: {error}") from error
+        except apsw.Error as error:
+            raise refused(error, database.path) from error
+        finally:
+            connection.authorizer = None
+            connection.set_progress_handler(None)
+            connection.limit(apsw.SQLITE_LIMIT_LENGTH, longest)
+
+
+def _authorize_read(
+    operation: int, name: str | None, _second: str | None, _base: str | None, _inside: str | None
+) -> int:
+    is_allowed = operation in _READS
+    if operation == apsw.SQLITE_PRAGMA:
+        is_allowed = name in _SELECT_PRAGMAS
+    elif operation == apsw.SQLITE_FUNCTION:
+        is_allowed = _second != "load_extension"
+    return apsw.SQLITE_OK if is_allowed else apsw.SQLITE_DENY
+
+
+def _names(cursor: apsw.Cursor) -> list[str]:
+    """The names of the columns; of equal ones the later get a number."""
+    names: list[str] = []
+    for name, *_ in cursor.get_description():
+        count = sum(known == name or known.startswith(f"{name}:") for known in names)
+        names.append(f"{name}:{count}" if count else name)
+    return names

@@ -1,34 +1,297 @@
-"""Messages on disk, stored once and rebuilt exactly, and the rows of large payloads that left them."""
+"""Messages on disk: stored once with their entries in the search index, and rebuilt exactly."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from datetime import datetime
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
 
 from lossless.errors import NotFound
-from lossless.model.budget import message_budget_tokens
-from lossless.model.identity import file_ids_in, fingerprint
-from lossless.model.messages import GENERATED_ID_PREFIX, StoredFile, without_words_digest
-from lossless.model.records import Page, PageStart, TailRow
-from lossless.model.times import from_epoch, parse_time, row_time, state_time
-from lossless.store import rows
-from lossless.store.database import Database, conversation_range, load_queries
-from lossless.store.maintenance.digests import RowDigests, message_digest
-from lossless.store.rows import PackedMessage, PartRow, column_text, decompress_residual, storable_json
-from lossless.store.search.find import SearchScope
-from lossless.store.search.index import index_digest, indexed_text
+from lossless.model.budget import budget_tokens, message_budget_tokens
+from lossless.model.conversations import Conversation
+from lossless.model.identity import fingerprint
+from lossless.model.messages import GENERATED_ID_PREFIX, Message, StoredMessage, ToolCall, without_words_digest
+from lossless.model.records import TailRow
+from lossless.model.search_text import INDEX_VERSION, extra_tokens, index_text_of, passages
+from lossless.model.times import row_time
+from lossless.store.database import Database, by_ids, column_text, load_queries, load_schema, time_or_epoch
+from lossless.store.migrate import split_script
+from lossless.store.rows import (
+    PackedMessage,
+    PartRow,
+    message_digest,
+    pack_message,
+    part_values,
+    storable_text,
+    unpack_message,
+    unreadable_message,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from lossless.model.conversations import Conversation
-    from lossless.model.messages import Json, Message, Role, StoredMessage
-    from lossless.store.database import Params, Row
-    from lossless.store.search.index import SearchIndex
+    from lossless.model.messages import Message
+    from lossless.store.database import Database, Row
+
+_INDEX_QUERIES = load_queries("index")
+_MIGRATE_QUERIES = load_queries("migrate")
+#: Index rows of passages beyond the first live above this; below it a row has its message's id.
+PASSAGE_BASE = 1 << 40
+_CAUGHT_UP = "indexed_through"
+#: The mark up to which all rows are known to be indexed moves on in steps of this.
+MARK_STEP = 1000
+_INDEX_BATCH = 500
+_ROWS_A_STATEMENT = 500
+_SALT = str(INDEX_VERSION).encode()
+
+
+def index_digest(text: str) -> bytes:
+    """Eight bytes that change when the indexed text, or the way it is indexed, changes."""
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8, key=_SALT).digest()
+
+
+def indexed_text(content: str, message: Message) -> str:
+    """The text of a stored message that search looks at."""
+    return storable_text(index_text_of(content, [part.input for part in message.parts if isinstance(part, ToolCall)]))
+
+
+def index_pieces(text: str) -> list[tuple[int, str]]:
+    """The index rows of a text: where each begins, and what it holds. A blank text has none."""
+    spans = passages(text)
+    return [(0, text)] if len(spans) == 1 else [(start, text[start:end]) for start, end in spans]
+
+
+class SearchIndex:
+    """Keeps our full-text tables, and upstream's where a file has them, in step with the base rows."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        self._upstream: frozenset[str] | None = None
+
+    @property
+    def upstream(self) -> frozenset[str]:
+        """Upstream's search tables in this file; a live upstream may read them."""
+        if self._upstream is None:
+            self._upstream = frozenset(self._db.column(_INDEX_QUERIES["upstream_tables"]))
+        return self._upstream
+
+    def add_messages(self, first: int, texts: Sequence[str], contents: Sequence[str]) -> None:
+        """Index messages that were just stored under consecutive ids."""
+        self.add_texts((first + n, text) for n, text in enumerate(texts))
+        if first // MARK_STEP != (first + len(texts)) // MARK_STEP:
+            self.mark_if_caught_up(first - 1)
+        if "messages_fts" in self.upstream:
+            self.add_upstream((first + n, content) for n, content in enumerate(contents))
+
+    def add_texts(self, texts: Iterable[tuple[int, str]]) -> None:
+        """Index texts that are not indexed yet, each under its message's id."""
+        heads: list[tuple[int, str, str]] = []
+        rest: list[tuple[int, int, str]] = []
+        for message_id, text in texts:
+            if pieces := index_pieces(text):
+                heads.append((message_id, pieces[0][1], extra_tokens(pieces[0][1])))
+                rest.extend((message_id, start, body) for start, body in pieces[1:])
+        self._insert(heads)
+        if rest:
+            self._add_passages(rest)
+
+    def _add_passages(self, rest: list[tuple[int, int, str]]) -> None:
+        row = self._db.row(_INDEX_QUERIES["next_passage"])
+        first: int = row[0] if row else 1
+        self._db.run_many(
+            _INDEX_QUERIES["add_passage"],
+            [(first + n, message_id, start, len(text)) for n, (message_id, start, text) in enumerate(rest)],
+        )
+        self._insert([(PASSAGE_BASE + first + n, text, extra_tokens(text)) for n, (_, _, text) in enumerate(rest)])
+
+    def _insert(self, rows: list[tuple[int, str, str]]) -> None:
+        """Write index rows, many to a statement: FTS5 writes out a segment whenever a statement begins."""
+        for start in range(0, len(rows), _ROWS_A_STATEMENT):
+            some = rows[start : start + _ROWS_A_STATEMENT]
+            sql = _INDEX_QUERIES["add_messages"] + ", (?, ?, ?)" * (len(some) - 1)
+            self._db.run(sql, [value for row in some for value in row])
+
+    def add_upstream(self, contents: Iterable[tuple[int, str]]) -> None:
+        """Upstream indexes content as it is, references to files as header and exploration summary."""
+        indexed = [(id_, index_text_of(content)) for id_, content in contents]
+        self._db.run_many(_INDEX_QUERIES["upstream_message"], [row for row in indexed if row[1].strip()])
+
+    def replace_upstream(self, message_id: int, content: str) -> None:
+        """Write the words of a message into upstream's search table anew, where the file has it."""
+        if "messages_fts" in self.upstream:
+            self._db.run(_INDEX_QUERIES["upstream_drop_message"], {"message_id": message_id})
+            self.add_upstream([(message_id, content)])
+
+    def drop_message(self, message_id: int) -> None:
+        """Take a message out of our index."""
+        for (passage_id,) in self._db.rows(_INDEX_QUERIES["passages_of"], {"message_id": message_id}):
+            self._db.run(_INDEX_QUERIES["drop_row"], {"rowid": PASSAGE_BASE + passage_id})
+        self._db.run(_INDEX_QUERIES["drop_passages"], {"message_id": message_id})
+        self._db.run(_INDEX_QUERIES["drop_row"], {"rowid": message_id})
+
+    def reindex_message(self, message_id: int, content: str, message: Message) -> None:
+        """Index a row anew, or for the first time when another program wrote it."""
+        self.drop_message(message_id)
+        text = indexed_text(content, message)
+        self.add_texts([(message_id, text)])
+        values: dict[str, Any] = {
+            "message_id": message_id,
+            "fingerprint": fingerprint(message),
+            "digest": index_digest(text),
+            "budget_tokens": message_budget_tokens(message),
+        }
+        self._db.run(_INDEX_QUERIES["set_extras"], values)
+
+    def lost(self, after: int, *, passages: bool = False, limit: int = _INDEX_BATCH) -> list[int]:
+        """The next messages behind `after` that have lost their row in the index, or the row of a further passage."""
+        place: dict[str, Any] = {"after": after, "limit": limit}
+        place |= {"base": PASSAGE_BASE} if passages else {"blank": index_digest("")}
+        return [
+            row[0] for row in self._db.rows(_INDEX_QUERIES["lost_passages" if passages else "lost_messages"], place)
+        ]
+
+    def refill(self, texts: Sequence[tuple[int, str]]) -> None:
+        """Put back the index rows of messages, in place of what is left of them; needs a transaction."""
+        for message_id, _ in texts:
+            self.drop_message(message_id)
+        self.add_texts(texts)
+
+    @property
+    def has_stray_passages(self) -> bool:
+        """Whether it holds passages of which nobody knows whose they are."""
+        return self._db.row(_INDEX_QUERIES["stray_passages"], {"base": PASSAGE_BASE}) is not None
+
+    def drop_gone(self, limit: int = _INDEX_BATCH) -> int:
+        """Take out rows whose message is gone, at most so many; returns how many. Needs a transaction."""
+        gone = self._db.rows(_INDEX_QUERIES["gone_rows"], {"base": PASSAGE_BASE, "limit": limit})
+        self._db.run_many(_INDEX_QUERIES["drop_row"], [{"rowid": row[0]} for row in gone])
+        return len(gone)
+
+    def drop_gone_summaries(self, limit: int = _INDEX_BATCH) -> int:
+        """Take out rows whose summary is gone, at most so many; returns how many. Needs a transaction."""
+        gone = self._db.rows(_INDEX_QUERIES["gone_summary_rows"], {"limit": limit})
+        self._db.run_many(_INDEX_QUERIES["drop_summary_row"], [{"rowid": row[0]} for row in gone])
+        return len(gone)
+
+    def empty(self) -> None:
+        """Make our full-text tables anew, without a row; needs a transaction."""
+        for query in ("drop_message_index", "drop_summary_index", "drop_version_index", "drop_all_passages"):
+            self._db.run(_INDEX_QUERIES[query])
+        for statement in split_script(load_schema("additions")):
+            if statement.startswith("CREATE VIRTUAL TABLE "):
+                self._db.run(statement)
+
+    def put_summary(self, summary_id: str, content: str) -> None:
+        """Index a summary, anew when it is there already."""
+        known = self._db.row(_INDEX_QUERIES["summary_entry"], {"summary_id": summary_id})
+        if known:
+            self._db.run(_INDEX_QUERIES["drop_summary_row"], {"rowid": known[0]})
+        values = {"summary_id": summary_id, "digest": index_digest(content), "budget_tokens": budget_tokens(content)}
+        row = self._db.row(_INDEX_QUERIES["add_summary_extras"], values)
+        assert row is not None
+        self._db.run(_INDEX_QUERIES["add_summary"], (row[0], content, extra_tokens(content)))
+        self._db.run(_INDEX_QUERIES["forget_context_tokens"], {"summary_id": summary_id})
+
+    def put_upstream_summary(self, summary_id: str, content: str, *, replace: bool = False) -> None:
+        """Write a summary into upstream's search tables, where the file has them."""
+        values = {"summary_id": summary_id, "content": content}
+        for table, suffix in (("summaries_fts", ""), ("summaries_fts_cjk", "_cjk")):
+            if table in self.upstream:
+                if replace:
+                    self._db.run(_INDEX_QUERIES[f"upstream_drop_summary{suffix}"], {"summary_id": summary_id})
+                self._db.run(_INDEX_QUERIES[f"upstream_summary{suffix}"], values)
+
+    def count_upstream_lost(self) -> int:
+        """How many messages and summaries upstream's search tables lack, where the file has them."""
+        messages = sum(len(some) for some in self._upstream_lost_messages(_INDEX_BATCH))
+        return messages + sum(len(self._upstream_lost_summaries(suffix, -1)) for suffix in self._suffixes)
+
+    def emptied_upstream(self) -> tuple[str, ...]:
+        """Those of upstream's search tables that find nothing although there is something: all their rows are gone."""
+        lacks = {"messages_fts": any(self._upstream_lost_messages(_INDEX_BATCH))}
+        lacks |= {f"summaries_fts{suffix}": bool(self._upstream_lost_summaries(suffix, 1)) for suffix in self._suffixes}
+        return tuple(
+            table for table, is_so in lacks.items() if is_so and not self._db.rows(_INDEX_QUERIES[f"{table}_any"])
+        )
+
+    def refill_upstream(self, limit: int = _INDEX_BATCH) -> int:
+        """Put into upstream's search tables what they lack, about so much; returns how much. Needs a transaction."""
+        lost = next(self._upstream_lost_messages(limit), [])
+        self.add_upstream(lost)
+        filled = len(lost)
+        for suffix in self._suffixes:
+            summaries = self._upstream_lost_summaries(suffix, limit)
+            rows = [{"summary_id": id_, "content": content} for id_, content in summaries]
+            self._db.run_many(_INDEX_QUERIES[f"upstream_summary{suffix}"], rows)
+            filled += len(rows)
+        return filled
+
+    def renew_upstream(self) -> bool:
+        """Make those of upstream's search tables anew, empty, that are damaged; whether any was. In a transaction."""
+        is_renewed = False
+        for table in sorted(self.upstream):
+            if any(text != "ok" for (text,) in self._db.rows(_INDEX_QUERIES[f"{table}_integrity"])):
+                definition = self._db.row(_INDEX_QUERIES["table_definition"], {"name": table})
+                assert definition is not None
+                self._db.run(_INDEX_QUERIES[f"drop_{table}"])
+                self._db.run(definition[0])
+                is_renewed = True
+        return is_renewed
+
+    @property
+    def _suffixes(self) -> list[str]:
+        tables = (("summaries_fts", ""), ("summaries_fts_cjk", "_cjk"))
+        return [suffix for table, suffix in tables if table in self.upstream]
+
+    def _upstream_lost_messages(self, limit: int) -> Iterator[list[tuple[int, str]]]:
+        """Messages that upstream's search table lacks, in pages; those without words are none of them."""
+        after = 0
+        while "messages_fts" in self.upstream:
+            found = self._db.rows(_INDEX_QUERIES["upstream_lost_messages"], {"after": after, "limit": limit})
+            if not found:
+                return
+            if lost := [(id_, content) for id_, content in found if index_text_of(content).strip()]:
+                yield lost
+            after = found[-1][0]
+
+    def _upstream_lost_summaries(self, suffix: str, limit: int) -> list[tuple[str, str]]:
+        found = self._db.rows(_INDEX_QUERIES[f"upstream_lost_summaries{suffix}"], {"limit": limit})
+        return [(row[0], row[1]) for row in found]
+
+    def unindexed(self, limit: int = _INDEX_BATCH) -> tuple[list[int], list[tuple[str, str]]]:
+        """Rows that another program wrote and that are not indexed yet: message ids, and summaries with their text."""
+        mark = self._db.row(_MIGRATE_QUERIES["state"], {"name": _CAUGHT_UP})
+        after = mark[0] if mark else 0
+        messages = self._db.rows(_INDEX_QUERIES["unindexed_messages"], {"after": after, "limit": limit})
+        summaries = self._db.rows(_INDEX_QUERIES["unindexed_summaries"], {"limit": limit})
+        return [row[0] for row in messages], [(row[0], column_text(row[1])) for row in summaries]
+
+    def mark_if_caught_up(self, through: int) -> None:
+        """Remember that all messages up to one are indexed, if they are; needs a transaction."""
+        mark = self._db.row(_MIGRATE_QUERIES["state"], {"name": _CAUGHT_UP})
+        after = mark[0] if mark else 0
+        if after < through and not self._db.row(_INDEX_QUERIES["gap"], {"after": after, "through": through}):
+            self.mark_caught_up(through)
+
+    def unmark(self) -> None:
+        """Forget up to which message all are indexed, so that all are looked at; needs a transaction."""
+        self.mark_caught_up(0)
+
+    def mark_caught_up(self, through: int) -> None:
+        """Remember up to which message all are indexed."""
+        self._db.run(_MIGRATE_QUERIES["set_state"], {"name": _CAUGHT_UP, "value": through})
+
+
+def stored_message_from_row(row: Row, message: Message) -> StoredMessage:
+    """A stored message from `messages.sql`'s columns and its rebuilt value."""
+    id_, conversation_id, seq, created, entry_id, file_id, sender = row
+    return StoredMessage(id_, conversation_id, seq, message, time_or_epoch(created), entry_id, file_id, sender)
+
 
 _MESSAGE_QUERIES = load_queries("messages")
 _INSERT, _INSERT_EXTRAS = _MESSAGE_QUERIES["insert"], _MESSAGE_QUERIES["insert_extras"]
@@ -83,10 +346,10 @@ class Messages:
         places = self._db.row(_NEXT_PLACES, {"conversation_id": conversation.id})
         assert places is not None
         first, seq, ordinal = places
-        packed = [rows.pack_message(item.message) for item in new]
+        packed = [pack_message(item.message) for item in new]
         texts = [indexed_text(pack.content, item.message) for item, pack in zip(new, packed, strict=True)]
         at = row_time(now)
-        parts = [rows.part_values(first + n, pack.parts) for n, pack in enumerate(packed)]
+        parts = [part_values(first + n, pack.parts) for n, pack in enumerate(packed)]
         estimates = [message_budget_tokens(item.message) for item in new]
         self._db.run_many(
             _INSERT,
@@ -132,7 +395,7 @@ class Messages:
         if not results:
             return frozenset()
         place = {"conversation_id": conversation_id, "results": json.dumps(list(results.items()))}
-        return frozenset(row[0] for row in self._db.rows(_MESSAGE_QUERIES["called_after"], place))
+        return frozenset(self._db.column(_MESSAGE_QUERIES["called_after"], place))
 
     def _known(self, query: str, conversation_id: int, ids: Sequence[str]) -> dict[str, TailRow]:
         if not ids:
@@ -165,7 +428,7 @@ class Messages:
 
     def newest_users(self, conversation_ids: Iterable[int]) -> dict[int, int]:
         """The newest user message of each conversation that has one."""
-        found = self._db.rows(_MESSAGE_QUERIES["newest_users"], {"ids": json.dumps(list(conversation_ids))})
+        found = self._db.rows(_MESSAGE_QUERIES["newest_users"], by_ids(conversation_ids))
         return {conversation_id: id_ for conversation_id, id_ in found if id_ is not None}
 
     def tail(self, conversation_id: int, limit: int) -> list[TailRow]:
@@ -175,9 +438,7 @@ class Messages:
 
     def entry_ids(self, message_ids: Sequence[int]) -> dict[int, str]:
         """The entry ids of those of some messages that have one."""
-        found = (
-            self._db.rows(_MESSAGE_QUERIES["entry_ids"], {"ids": json.dumps(list(message_ids))}) if message_ids else []
-        )
+        found = self._db.rows(_MESSAGE_QUERIES["entry_ids"], by_ids(message_ids)) if message_ids else []
         return dict(found)
 
     def tail_rows(self, conversation_id: int, message_ids: Sequence[int]) -> list[TailRow]:
@@ -188,8 +449,7 @@ class Messages:
 
     def visible(self, conversation_id: int, limit: int) -> int:
         """How many messages were said and not left on a branch; at most `limit`."""
-        row = self._db.row(_MESSAGE_QUERIES["visible"], {"conversation_id": conversation_id, "limit": limit})
-        return row[0] if row else 0
+        return self._db.count(_MESSAGE_QUERIES["visible"], {"conversation_id": conversation_id, "limit": limit})
 
     def run_from(self, conversation_id: int, seq: int) -> list[TailRow]:
         """All visible messages from a place on, oldest first."""
@@ -213,17 +473,17 @@ class Messages:
     def seqs_of_identity(self, conversation_id: int, identity: str, limit: int) -> list[int]:
         """Where messages with this identity stand, newest first, hidden ones too."""
         place = {"conversation_id": conversation_id, "identity": identity, "limit": limit}
-        return [row[0] for row in self._db.rows(_MESSAGE_QUERIES["seqs_of_identity"], place)]
+        return self._db.column(_MESSAGE_QUERIES["seqs_of_identity"], place)
 
     def referring(self, conversation_id: int, first: int, limit: int) -> list[int]:
         """The messages from a seq on whose words may refer to a file, newest first."""
         place = {"conversation_id": conversation_id, "first": first, "limit": limit}
-        return [row[0] for row in self._db.rows(_MESSAGE_QUERIES["referring"], place)]
+        return self._db.column(_MESSAGE_QUERIES["referring"], place)
 
     def seqs_in_context(self, conversation_id: int, identities: Sequence[str]) -> list[int]:
         """Where messages with these identities stand that are in the context as they are, oldest first."""
         place = {"conversation_id": conversation_id, "identities": json.dumps(list(identities))}
-        return [row[0] for row in self._db.rows(_MESSAGE_QUERIES["seqs_in_context"], place)]
+        return self._db.column(_MESSAGE_QUERIES["seqs_in_context"], place)
 
     def context_run(self, conversation_id: int, first: int, last: int) -> list[TailRow]:
         """The messages from one seq to another that are in the context as they are."""
@@ -260,7 +520,7 @@ class Messages:
         """
         if not message_ids:
             return []
-        ids = {"ids": json.dumps(list(message_ids))}
+        ids = by_ids(message_ids)
         parts: defaultdict[int, list[PartRow]] = defaultdict(list)
         for message_id, ordinal, type_, text, call_id, name, input_, output, metadata in self._db.rows(
             _MESSAGE_QUERIES["parts_by_ids"], ids
@@ -271,16 +531,16 @@ class Messages:
             role, content, tokens, event_key, format_, skeleton = row[7:]
             body = skeleton if exact else None
             try:
-                message = rows.unpack_message(role, content, tokens, parts[row[0]], body, format_, event_key)
-                found[row[0]] = rows.stored_message_from_row(row[:7], message)
+                message = unpack_message(role, content, tokens, parts[row[0]], body, format_, event_key)
+                found[row[0]] = stored_message_from_row(row[:7], message)
             except ValueError as error:
-                raise rows.unreadable_message(row[0], error) from error
+                raise unreadable_message(row[0], error) from error
         return [found[id_] for id_ in message_ids if id_ in found]
 
     def in_order(self, conversation_id: int, after_seq: int = 0, limit: int = 500) -> list[StoredMessage]:
         """A page of a conversation, oldest first."""
         place = {"conversation_id": conversation_id, "after": after_seq, "limit": limit}
-        return self.many([row[0] for row in self._db.rows(_MESSAGE_QUERIES["ids_in_order"], place)])
+        return self.many(self._db.column(_MESSAGE_QUERIES["ids_in_order"], place))
 
 
 def _whole(item: NewMessage, pack: PackedMessage, parts: Sequence[tuple[object, ...]], estimate: int) -> bytes:
@@ -296,226 +556,3 @@ def _whole(item: NewMessage, pack: PackedMessage, parts: Sequence[tuple[object, 
 
 def _id(row: Row | None) -> int | None:
     return None if row is None else row[0]
-
-
-_FILE_QUERIES = load_queries("files")
-#: How far back a call is looked for from its answer.
-_CALL_DISTANCE = 200
-#: A part with this mark has its text in `messages.content`.
-_IN_CONTENT = "topLevelReasoningOnly"
-
-
-class StreamingDatabase(Database, Protocol):
-    """A database that also gives the rows of a query one by one."""
-
-    def stream(self, sql: str, params: Params = ()) -> Iterator[Row]:
-        """The rows of a query, never all of them in memory."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class LargeOutput:
-    """A large answer of a tool whose text lies in its message only."""
-
-    message_id: int
-    conversation_id: int
-    byte_size: int
-    head: str
-    seq: int
-    tool: str | None
-    call_id: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class CallRow:
-    """A stored call of a tool."""
-
-    tool: str | None
-    input: str | None
-
-
-class LargeFileRows:
-    """Reads and writes of `large_files`, and of the marks that messages carry for them."""
-
-    def __init__(self, database: StreamingDatabase) -> None:
-        self._db = database
-
-    # --- rows ---------------------------------------------------------------------------------------
-
-    def add(self, files: Sequence[StoredFile]) -> None:
-        """Write rows; one that is there stays as it is."""
-        self._db.run_many(_FILE_QUERIES["insert"], [_values(file) for file in files])
-
-    def get(self, file_id: str) -> StoredFile:
-        """One file, or `NotFound`."""
-        found = self.many([file_id])
-        if file_id not in found:
-            raise NotFound("file", file_id)
-        return found[file_id]
-
-    def many(self, file_ids: Iterable[str]) -> dict[str, StoredFile]:
-        """Files by id; unknown ids are left out."""
-        found = self._db.rows(_FILE_QUERIES["by_ids"], {"ids": json.dumps(list(file_ids))})
-        return {row[0]: _file(row) for row in found}
-
-    def listed(self, where: SearchScope | None = None, file_ids: Sequence[str] = ()) -> list[StoredFile]:
-        """Files of a scope, newest first; only some when ids are given."""
-        return self._newest(where or SearchScope(), -1, None, file_ids)
-
-    def page(self, where: SearchScope, limit: int, start: PageStart | None = None) -> Page[StoredFile]:
-        """Some files of a scope, newest first, behind a place."""
-        found = self._newest(where, limit + 1, start)
-        rows = tuple(found[:limit])
-        more = len(found) > limit
-        return Page(rows, PageStart(state_time(rows[-1].created_at), rows[-1].id) if more else None)
-
-    def _newest(
-        self, where: SearchScope, limit: int, start: PageStart | None, file_ids: Sequence[str] = ()
-    ) -> list[StoredFile]:
-        values = where.values | {
-            "ids": json.dumps(list(file_ids)) if file_ids else None,
-            "from_at": None if start is None else round(parse_time(start.at).timestamp() * 1000),
-            "from_id": None if start is None else start.id,
-            "limit": limit,
-        }
-        ids = [row[0] for row in self._db.rows(_FILE_QUERIES["newest"], values)]
-        found = self.many(ids)
-        return [found[id_] for id_ in ids]
-
-    def totals(self, where: SearchScope) -> tuple[int, int]:
-        """How many files a scope has, and their bytes."""
-        row = self._db.row(_FILE_QUERIES["totals"], where.values)
-        return (row[0], row[1]) if row else (0, 0)
-
-    def ids(self) -> frozenset[str]:
-        """The ids of all rows."""
-        return frozenset(row[0] for row in self._db.rows(_FILE_QUERIES["ids"]))
-
-    def remove(self, file_ids: Iterable[str]) -> None:
-        """Delete rows; on a person's command only."""
-        self._db.run_many(_FILE_QUERIES["delete"], [{"id": id_} for id_ in file_ids])
-
-    # --- what is said about them ----------------------------------------------------------------------
-
-    def plain(self, limit: int, conversation_id: int | None = None, but: Iterable[str] = ()) -> list[StoredFile]:
-        """Files of prose that no model has described yet, oldest first."""
-        values = conversation_range(conversation_id) | {"limit": limit, "but": json.dumps(list(but))}
-        ids = [row[0] for row in self._db.rows(_FILE_QUERIES["plain"], values)]
-        found = self.many(ids)
-        return [found[id_] for id_ in ids]
-
-    def count_plain(self, conversation_id: int | None = None) -> int:
-        """How many files of prose no model has described yet."""
-        row = self._db.row(_FILE_QUERIES["count_plain"], conversation_range(conversation_id))
-        return row[0] if row else 0
-
-    def set_summary(self, file: StoredFile, summary: str) -> bool:
-        """Say something better about a file; False when its summary is another one by now. Needs a transaction."""
-        values = {"id": file.id, "known": file.exploration_summary, "summary": summary}
-        self._db.run(_FILE_QUERIES["set_summary"], values)
-        return self._db.changes() > 0
-
-    # --- who refers to them ---------------------------------------------------------------------------
-
-    def referenced_ids(self) -> frozenset[str]:
-        """Every file id that a message, a part, a summary, a pin or a brief names; reads all of them."""
-        found: set[str] = set()
-        for (said,) in self._db.stream(_FILE_QUERIES["mentions"]):
-            found.update(file_ids_in(said if isinstance(said, str) else ""))
-        for (body,) in self._db.stream(_FILE_QUERIES["version_bodies"]):
-            with suppress(ValueError):
-                found.update(file_ids_in(decompress_residual(body)))
-        return frozenset(found)
-
-    def orphans(self) -> list[StoredFile]:
-        """Files with a row that nothing refers to."""
-        referenced = self.referenced_ids()
-        return [file for file in self.listed() if file.id not in referenced]
-
-    # --- what messages remember -----------------------------------------------------------------------
-
-    def note(self, message_id: int, role: Role, notes: Mapping[int, Mapping[str, Json]]) -> None:
-        """Add to the metadata of a message's parts, by ordinal; a message without part rows gets one for it."""
-        rows: dict[int, str | None] = dict(self._db.rows(_FILE_QUERIES["part_metadata"], {"message_id": message_id}))
-        if not rows:
-            together: dict[str, Any] = {"originalRole": "toolResult" if role == "tool" else role, _IN_CONTENT: True}
-            for more in notes.values():
-                together |= more
-            row = {"part_id": f"{message_id}.0", "message_id": message_id, "metadata": storable_json(together)}
-            self._db.run(_FILE_QUERIES["add_part"], row)
-            RowDigests(self._db).note_message(message_id)
-            return
-        for ordinal, more in notes.items():
-            at = ordinal if ordinal in rows else min(rows)
-            metadata = json.loads(rows[at] or "{}") | dict(more)
-            rows[at] = storable_json(metadata)
-            place = {"message_id": message_id, "ordinal": at, "metadata": rows[at]}
-            self._db.run(_FILE_QUERIES["set_part_metadata"], place)
-
-    def recipes(self, message_ids: Sequence[int]) -> dict[int, Json]:
-        """How the originals of intercepted messages are made again, by message id."""
-        found: dict[int, Json] = {}
-        for message_id, metadata in self._db.rows(_FILE_QUERIES["notes"], {"ids": json.dumps(list(message_ids))}):
-            try:
-                recipe = json.loads(metadata).get("restore")
-            except ValueError:  # damaged, as its digest tells
-                continue
-            if recipe is not None:
-                found.setdefault(message_id, recipe)
-        return found
-
-    def text_of(self, file: StoredFile) -> str | None:
-        """The text of the message whose payload a file holds, when there is such a message."""
-        row = self._db.row(_FILE_QUERIES["text_of"], {"id": file.id, "conversation_id": file.conversation_id})
-        return None if row is None else column_text(row[0])
-
-    def call(self, conversation_id: int, call_id: str, before_seq: int | None = None) -> CallRow | None:
-        """The newest call with this id among the messages shortly before a place, or before the end."""
-        if before_seq is None:
-            row = self._db.row(_FILE_QUERIES["newest_seq"], {"conversation_id": conversation_id})
-            before_seq = (row[0] if row else 0) + 1
-        place = {"conversation_id": conversation_id, "call_id": call_id, "seq": before_seq}
-        found = self._db.row(_FILE_QUERIES["tool_of_call"], place | {"from_seq": before_seq - _CALL_DISTANCE})
-        return None if found is None else CallRow(found[0], _input_text(found[1]))
-
-    # --- stubs ----------------------------------------------------------------------------------------
-
-    def large_outputs(self, least_bytes: int, conversation_id: int | None = None) -> list[LargeOutput]:
-        """Answers of tools of at least so many bytes that lie in no file yet, oldest first."""
-        values = {"least": least_bytes, "conversation_id": conversation_id}
-        return [LargeOutput(*row) for row in self._db.rows(_FILE_QUERIES["large_tool_outputs"], values)]
-
-    def set_stub(self, message_id: int, file_id: str) -> None:
-        """Say that a message's text also lies in a file; its text stays."""
-        self._db.run(_FILE_QUERIES["set_stub"], {"message_id": message_id, "file_id": file_id})
-
-    def stubs(self, conversation_id: int | None = None) -> dict[int, str]:
-        """The messages whose text also lies in a file, with the file's id."""
-        return dict(self._db.rows(_FILE_QUERIES["stubs"], {"conversation_id": conversation_id}))
-
-    def clear_stubs(self, message_ids: Iterable[int]) -> None:
-        """Take these marks away again."""
-        self._db.run_many(_FILE_QUERIES["clear_stub"], [{"message_id": id_} for id_ in message_ids])
-
-
-def _input_text(tool_input: str | None) -> str | None:
-    """An input as the model wrote it: JSON text that was stored as a string is that text."""
-    try:
-        value = json.loads(tool_input or "null")
-    except ValueError:
-        return tool_input
-    return value if isinstance(value, str) else tool_input
-
-
-def _values(file: StoredFile) -> dict[str, object]:
-    return {
-        "id": file.id, "conversation_id": file.conversation_id, "name": file.name, "mime": file.mime,
-        "size": file.byte_size, "lines": file.line_count, "place": file.storage_uri,
-        "summary": file.exploration_summary, "created_at": row_time(file.created_at),
-    }  # fmt: skip
-
-
-def _file(row: Row) -> StoredFile:
-    id_, conversation_id, name, mime, size, lines, place, summary, at = row
-    name, mime, summary = (None if raw is None else column_text(raw) for raw in (name, mime, summary))
-    return StoredFile(id_, conversation_id, name, mime, size, lines, column_text(place), summary, from_epoch(at / 1000))

@@ -14,17 +14,15 @@ import apsw
 from lossless import errors
 from lossless.model.identity import identity_hash
 from lossless.store.database import load_queries, load_schema
-from lossless.store.maintenance.digests import COMPLETE_KEY
+from lossless.store.rows import COMPLETE_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from lossless.store.database import Database
-    from lossless.store.sqlite import SqliteDatabase
 
 #: Counts up when `schema/additions.sql` changes in a way that older versions cannot write.
 SCHEMA_VERSION = 1
-
 #: One-time steps that upstream records; a step or version beyond these means tables we do not know.
 KNOWN_STEPS = {
     "backfillSummaryDepths": 1,
@@ -32,10 +30,8 @@ KNOWN_STEPS = {
     "backfillToolCallColumns": 1,
     "repairOpenClawMetadataIdentityState": 2,
 }
-
 #: Seconds between two tries at a file that another process is making.
 _PAUSE = 0.01
-
 _QUERIES = load_queries("migrate")
 
 
@@ -225,7 +221,7 @@ def check_is_archive(database: Database) -> bool:
     return False
 
 
-def migrate(database: SqliteDatabase) -> None:
+def migrate(database: Database) -> None:
     """Bring a file to the current shape under an exclusive lock, all or nothing; twice is a no-op.
 
     Raises `SchemaUnknown` for a file that a newer program has changed in ways that we do not know. While another
@@ -241,7 +237,7 @@ def migrate(database: SqliteDatabase) -> None:
             time.sleep(_PAUSE)
 
 
-def _migrate(database: SqliteDatabase) -> None:
+def _migrate(database: Database) -> None:
     is_new = not check_is_archive(database)
     _refuse_damaged(database)
     _refuse_unknown(database, read_schema(database))
@@ -300,7 +296,7 @@ def _lacking(database: Database) -> dict[str, list[Column]]:
     return lacking
 
 
-def _is_current(database: SqliteDatabase) -> bool:
+def _is_current(database: Database) -> bool:
     tables = {name for name, _ in database.rows(_QUERIES["tables"])}
     expected = _expected()
     if not (added_tables() | set(expected.columns)) <= tables:
@@ -318,14 +314,14 @@ def _is_current(database: SqliteDatabase) -> bool:
     )
 
 
-def _refuse_unknown(database: SqliteDatabase, shape: FileSchema) -> None:
+def _refuse_unknown(database: Database, shape: FileSchema) -> None:
     if reason := why_refused(database, shape):
         raise errors.SchemaUnknown(
             f"archive {database.path!r}: {reason}; it can be read (open it read-only) but not written"
         )
 
 
-def _refuse_damaged(database: SqliteDatabase) -> None:
+def _refuse_damaged(database: Database) -> None:
     if found := damage(database):
         table, detail = found[0]
         raise errors.ArchiveCorrupt(
@@ -334,7 +330,7 @@ def _refuse_damaged(database: SqliteDatabase) -> None:
         )
 
 
-def _create(database: SqliteDatabase, script: str) -> None:
+def _create(database: Database, script: str) -> None:
     for statement in split_script(script):
         database.run(statement)
 
@@ -345,7 +341,7 @@ def split_script(script: str) -> list[str]:
     return [statement.strip() for statement in bare.split(";") if statement.strip()]
 
 
-def _add_columns(database: SqliteDatabase, shape: FileSchema) -> None:
+def _add_columns(database: Database, shape: FileSchema) -> None:
     for table, there in shape.columns.items():
         for column in _expected().columns[table].values():
             if column.name not in there:
@@ -354,7 +350,7 @@ def _add_columns(database: SqliteDatabase, shape: FileSchema) -> None:
                     database.run(f'UPDATE "{table}" SET "{column.name}" = {column.default}')
 
 
-def _backfill(database: SqliteDatabase) -> None:
+def _backfill(database: Database) -> None:
     """Fill what rows of older shapes lack; each step once per file, recorded where upstream records it."""
     done: dict[str, int] = dict(database.rows(_QUERIES["steps"]))
     _fill_identities(database, "without_identity")
@@ -374,7 +370,7 @@ def _backfill(database: SqliteDatabase) -> None:
         database.run(_QUERIES["record_step"], {"step": step, "version": version})
 
 
-def _fill_identities(database: SqliteDatabase, query: str) -> None:
+def _fill_identities(database: Database, query: str) -> None:
     after = 0
     while rows := database.rows(_QUERIES[query], {"after": after}):
         database.run_many(
@@ -384,7 +380,7 @@ def _fill_identities(database: SqliteDatabase, query: str) -> None:
         after = rows[-1][0]
 
 
-def temporary_views(database: SqliteDatabase) -> list[str]:
+def temporary_views(database: Database) -> list[str]:
     """Temporary tables and views that let a file of an older shape be read without touching it."""
     shape, expected = read_schema(database), _expected()
     tables = {name for name, _ in database.rows(_QUERIES["tables"])}

@@ -1,20 +1,21 @@
-"""Rows ⇄ values.
+"""How rows are written and read back: a message as columns and what they do not hold of its original, and the digests
+that show a change which no program of ours made.
 
-Upstream columns and metadata keys are translated here and nowhere else; the residual of a foreign message is what
-its columns do not hold; columns of other programs never make a read fail.
+Upstream columns and metadata keys are translated here and nowhere else.
 """
 
 from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import dataclass, field, fields, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from hashlib import blake2b
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, cast
 
 from lossless.errors import ArchiveCorrupt
-from lossless.model.conversations import Conversation
 from lossless.model.messages import (
     UNNAMED,
     File,
@@ -24,75 +25,20 @@ from lossless.model.messages import (
     Part,
     Reasoning,
     Role,
-    StoredMessage,
     Text,
     ToolCall,
     ToolResult,
 )
-from lossless.model.summaries import Summary
-from lossless.model.times import parse_time
+from lossless.store.database import by_ids, column_count, load_queries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from _typeshed import DataclassInstance
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from lossless.model.messages import Json
-    from lossless.store.database import Row
-
-D = TypeVar("D", bound="DataclassInstance")
-
-
-def column_text(raw: object) -> str:
-    """A text; bytes that are no UTF-8 are marked."""
-    return raw.decode("utf-8", "replace") if isinstance(raw, bytes) else "" if raw is None else str(raw)
-
-
-def column_time(raw: object) -> datetime | None:
-    """A time, None for what is none."""
-    try:
-        return parse_time(column_text(raw))
-    except (ValueError, OverflowError):
-        return None
-
-
-def column_texts(raw: object) -> tuple[str, ...]:
-    """The texts of a list, or of the JSON of one; none for anything else."""
-    if not isinstance(raw, tuple):
-        try:
-            raw = json.loads(column_text(raw))
-        except (ValueError, RecursionError):
-            return ()
-    return tuple(item for item in raw if isinstance(item, str)) if isinstance(raw, list | tuple) else ()
-
-
-def _maybe_text(raw: object) -> str | None:
-    return None if raw is None else column_text(raw)
-
-
-_READERS: dict[str, Callable[[Any], Any]] = {
-    "str": column_text,
-    "str | None": _maybe_text,
-    "bool": bool,
-    "datetime | None": column_time,
-    "tuple[str, ...]": column_texts,
-}
-
-
-def record_from_row(kind: type[D], row: Sequence[object]) -> D:
-    """A value whose fields are the columns of a row, in order; each is read as its type says."""
-    columns = zip(fields(kind), row, strict=True)
-    return kind(*[_READERS[field.type](raw) if field.type in _READERS else raw for field, raw in columns])
-
-
-def column_count(value: object) -> int:
-    """A count from a column; what is none counts nothing, and `lcm verify` names it."""
-    return value if isinstance(value, int) else 0
-
+    from lossless.store.database import Database, Row
 
 #: Shorter texts stay in the skeleton: a reference would not be smaller.
 _SHORT = 16
-
 #: What skeletons are made of, most frequent last. Part of the file format: it never changes; a better one
 #: would get another first byte.
 _COMMON = (
@@ -224,13 +170,10 @@ def restore_original(skeleton: str, kept: StoredColumns) -> dict[str, Any]:
     return body
 
 
-_NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
 #: What to do about damage.
 RESTORE_ADVICE = "restore a backup (`lcm backups` lists them)"
-
 #: A part with this mark has its text in `messages.content`; upstream reads it from there, too.
 _IN_CONTENT = "topLevelReasoningOnly"
-
 _RAW_TYPES = {
     "anthropic": ("thinking", "tool_use", "tool_result"),
     "openai-responses": ("reasoning", "function_call", "function_call_output"),
@@ -417,10 +360,7 @@ def unpack_part(row: PartRow, metadata: dict[str, Any], content: str) -> Part:
     is_result = kind in _RESULT_TYPES or (is_told and kind not in _CALL_TYPES)
     if is_result and row.part_type in ("text", "tool"):
         return ToolResult(
-            row.tool_call_id,
-            row.tool_name,
-            _result_text(row, metadata, content),
-            metadata.get("isError") is True,
+            row.tool_call_id, row.tool_name, _result_text(row, metadata, content), metadata.get("isError") is True
         )
     if row.part_type == "tool":
         return ToolCall(row.tool_call_id, row.tool_name or UNNAMED, _json(row.tool_input))
@@ -565,71 +505,291 @@ def _identity(metadata: dict[str, Any]) -> ModelIdentity | None:
     return ModelIdentity(provider, api, model, response if isinstance(response, str) else None)
 
 
-def conversation_from_row(row: Row) -> Conversation:
-    """A conversation from `conversations.sql`'s columns."""
-    id_, session_id, key, active, created, updated, archived, cause, title, bootstrapped = row
-    return Conversation(
-        id_,
-        session_id,
-        key,
-        bool(active),
-        time_or_epoch(created),
-        time_or_epoch(updated),
-        time_or_none(archived),
-        cause,
-        title,
-        time_or_none(bootstrapped),
+_DIGEST_QUERIES = load_queries("row_digests")
+_DIGEST_PAGE = 500
+#: Bytes of each half of `message_extras.digest`: that of the indexed text, then that of all that is rebuilt.
+DIGEST_BYTES = 8
+#: The state that says that all rows of our own tables have digests.
+COMPLETE_KEY = "row_digests"
+#: Where the digests of the bytes of payloads are kept.
+PAYLOADS_KEY = "payloads"
+_MESSAGES_NAME = "messages"
+
+
+@dataclass(frozen=True, slots=True)
+class DigestedTable:
+    """A table whose rows have digests; rows of one key have one together."""
+
+    table: str
+    key: tuple[str, ...]
+    #: Whether no other program writes it: a row without a digest was not written by us.
+    is_ours: bool
+    #: Columns that a program may change at any time.
+    free: tuple[str, ...] = ()
+    #: If anything, only these columns.
+    only: tuple[str, ...] = ()
+
+    def columns(self, database: Database) -> tuple[str, ...]:
+        found = [str(row[0]) for row in database.rows(_DIGEST_QUERIES["columns"], {"table": self.table})]
+        return tuple(name for name in found if (name in self.only if self.only else name not in self.free))
+
+    def key_of(self, row: str) -> str:
+        return f"json_array({', '.join(f'{row}.{name}' for name in self.key)})"
+
+
+#: lossless-claw moves rows to another conversation, and supersedes briefs.
+_BRIEF_STATE = (
+    "conversation_id", "session_key", "status", "updated_at", "superseded_at", "covered_message_seq", "raw_result_json",
+)  # fmt: skip
+DIGESTED_TABLES = {
+    one.table: one
+    for one in (
+        DigestedTable("conversations", ("conversation_id",), False, only=("conversation_id", "created_at")),
+        DigestedTable("summaries", ("summary_id",), False, free=("conversation_id",)),
+        DigestedTable("large_files", ("file_id",), False, free=("conversation_id",)),
+        DigestedTable("focus_briefs", ("brief_id",), False, free=_BRIEF_STATE),
+        DigestedTable("focus_brief_sources", ("brief_id", "summary_id", "role"), False),
+        DigestedTable("pins", ("pin_id",), True),
+        DigestedTable("hidden_items", ("conversation_id", "item"), True),
+        DigestedTable("context_log", ("log_id",), True),
+        DigestedTable("former_summaries", ("log_id", "summary_id"), True),
+        DigestedTable("transcript_records", ("conversation_id", "record_key"), True),
+        DigestedTable("message_versions", ("message_id",), True),
+        DigestedTable("stale_summaries", ("summary_id", "message_id"), True),
+        DigestedTable("fork_sources", ("conversation_id", "source_id"), True),
+        DigestedTable("pruned_histories", ("number",), True),
+        DigestedTable("tombstones", ("round",), True),
+    )
+}
+#: Columns whose change makes the digest of a message another.
+_OF_MESSAGES = {
+    "messages": (
+        "role", "content", "token_count", "identity_hash", "openclaw_sender_metadata", "created_at", "large_content",
+    ),
+    "message_extras": ("fingerprint", "preamble", "format", "skeleton", "budget_tokens"),
+}  # fmt: skip
+DIGESTED_PART_COLUMNS = (
+    "part_id", "session_id", "part_type", "ordinal", "text_content", "tool_call_id", "tool_name", "tool_input",
+    "tool_output", "metadata",
+)  # fmt: skip
+_SOURCE_TABLES = ("summary_messages", "summary_parents")
+
+
+def _hex(value: object) -> str:
+    if isinstance(value, bytes):
+        return f"x{value.hex()}"
+    raise TypeError(f"{type(value).__name__} is in no column")
+
+
+_encode = json.JSONEncoder(default=_hex, separators=(",", ":")).encode
+
+
+def digest_of(values: object) -> bytes:
+    """Eight bytes that change when any of these values does."""
+    return blake2b(_encode(values).encode(), digest_size=DIGEST_BYTES).digest()
+
+
+def message_digest(row: Sequence[object], parts: Sequence[Sequence[object]]) -> bytes:
+    """The digest of a message: role, content, tokens, identity, sender, time, file, fingerprint, whether it is a
+    preamble, format, skeleton, estimate for budgets; and of each part the columns of `DIGESTED_PART_COLUMNS`, with
+    others only where they are filled.
+    """
+    return digest_of([row, parts])
+
+
+def digest_triggers() -> Iterator[str]:
+    """What a connection of ours needs to note which rows are written."""
+    # A row may be noted more than once: in a trigger, what the outer statement says about conflicts wins.
+    yield "CREATE TEMP TABLE undigested (note_id INTEGER PRIMARY KEY, name TEXT, row_key TEXT)"
+    for one in DIGESTED_TABLES.values():
+        changed = f" OF {', '.join(one.only)}" if one.only else ""
+        yield _trigger(one.table, "INSERT", one.table, one.key_of("new"))
+        yield _trigger(one.table, f"UPDATE{changed}", one.table, one.key_of("old"), one.key_of("new"))
+        yield _trigger(one.table, "DELETE", one.table, one.key_of("old"))
+    for table in _SOURCE_TABLES:
+        for verb, row in (("INSERT", "new"), ("UPDATE", "new"), ("DELETE", "old")):
+            yield _trigger(table, verb, "summaries", f"json_array({row}.summary_id)")
+    for verb in ("INSERT", "UPDATE OF digest, budget_tokens"):
+        yield _trigger("summary_extras", verb, "summaries", "json_array(new.summary_id)")
+    for table, columns in _OF_MESSAGES.items():
+        yield _trigger(table, f"UPDATE OF {', '.join(columns)}", _MESSAGES_NAME, "new.message_id")
+    for verb, row in (("UPDATE", "new"), ("DELETE", "old")):
+        yield _trigger("message_parts", verb, _MESSAGES_NAME, f"{row}.message_id")
+    for verb in ("INSERT", "UPDATE OF digest"):
+        yield _trigger(
+            "message_extras", verb, _MESSAGES_NAME, "new.message_id", when=f"length(new.digest) = {DIGEST_BYTES}"
+        )
+
+
+def _trigger(table: str, verb: str, name: str, *keys: str, when: str = "") -> str:
+    notes = " ".join(f"INSERT INTO undigested (name, row_key) VALUES ('{name}', {key});" for key in keys)
+    label = f"note_{table}_{verb.partition(' ')[0]}_{'when' if when else 'all'}".lower()
+    return (
+        f"CREATE TEMP TRIGGER {label} AFTER {verb} ON main.{table}{f' WHEN {when}' if when else ''} BEGIN {notes} END"
     )
 
 
-def summary_from_row(row: Row, source_ids: tuple[str, ...] = ()) -> Summary:
-    """A summary from `summaries.sql`'s columns."""
-    (
-        id_,
-        conversation_id,
-        depth,
-        content,
-        tokens,
-        earliest,
-        latest,
-        count,
-        below,
-        source,
-        created,
-        files,
-        model,
-    ) = row
-    if not isinstance(content, str):
-        raise ArchiveCorrupt(f"summary {id_} cannot be read back: its content is no text; {RESTORE_ADVICE}")
-    return Summary(
-        id_,
-        conversation_id,
-        column_count(depth),
-        content,
-        column_count(tokens),
-        time_or_none(earliest),
-        time_or_none(latest),
-        column_count(count),
-        column_count(below),
-        column_count(source),
-        time_or_epoch(created),
-        column_texts(files),
-        model,
-        source_ids,
+class RowDigests:
+    """Writes and checks the digests of rows."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        self._columns: dict[str, tuple[str, ...]] = {}
+
+    # --- writing ---
+
+    def settle(self) -> None:
+        """Give digests to all rows that were written in this transaction."""
+        while found := self._db.rows(_DIGEST_QUERIES["undigested"], {"limit": _DIGEST_PAGE}):
+            keys: dict[str, list[str]] = {}
+            for name, key in dict.fromkeys(row[1:] for row in found):
+                keys.setdefault(name, []).append(key)
+            for name, some in keys.items():
+                if name == _MESSAGES_NAME:
+                    self._put_messages([int(key) for key in some])
+                else:
+                    self._put(DIGESTED_TABLES[name], some)
+            self._db.run(_DIGEST_QUERIES["digested"], {"last": found[-1][0]})
+
+    def note_message(self, message_id: int) -> None:
+        """Note that a part was added to a message that has a digest."""
+        self._db.run(_DIGEST_QUERIES["note"], {"name": _MESSAGES_NAME, "key": str(message_id)})
+
+    def forget_note(self, name: str, key: str) -> None:
+        """Leave the digest of a row as it is, though the row was written in this transaction."""
+        self._db.run(_DIGEST_QUERIES["forget_note"], {"name": name, "key": key})
+
+    def put_payloads(self, digests: Mapping[str, bytes]) -> None:
+        """Remember what the bytes of files are, by file id; needs a transaction."""
+        self._write(PAYLOADS_KEY, digests.items())
+
+    def fill(self) -> int:
+        """Give digests to all rows that have none; returns how many. Needs a transaction."""
+        done = 0
+        while ids := [
+            row[0]
+            for row in self._db.rows(_DIGEST_QUERIES["messages_without"], {"limit": _DIGEST_PAGE, "half": DIGEST_BYTES})
+        ]:
+            self._put_messages(ids)
+            done += len(ids)
+        for one in DIGESTED_TABLES.values():
+            known = {row[0] for row in self._db.rows(_DIGEST_QUERIES["known"], {"name": one.table})}
+            lacking = [key for key, _ in self._digests(one) if key not in known]
+            self._put(one, lacking)
+            done += len(lacking)
+        self._db.run(_DIGEST_QUERIES["set_complete"], {"name": COMPLETE_KEY})
+        return done
+
+    def _put_messages(self, ids: Sequence[int]) -> None:
+        found = [
+            (known[:DIGEST_BYTES] + digest, id_) for id_, known, digest in self._messages(ids) if known is not None
+        ]
+        self._db.run_many(_DIGEST_QUERIES["set_message"], found)
+
+    def _put(self, one: DigestedTable, keys: Sequence[str]) -> None:
+        found = dict(self._digests(one, keys))
+        self._write(one.table, list(found.items()))
+        gone = [{"name": one.table, "key": key} for key in keys if key not in found]
+        self._db.run_many(_DIGEST_QUERIES["drop"], gone)
+
+    def _write(self, name: str, digests: Iterable[tuple[str, bytes]]) -> None:
+        self._db.run_many(_DIGEST_QUERIES["put"], [(name, key, digest) for key, digest in digests])
+
+    # --- reading ---
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every row of our own tables has a digest, because the archive was new, or they were filled in."""
+        row = self._db.row(_DIGEST_QUERIES["complete"], {"name": COMPLETE_KEY})
+        return row is not None and row[0] == 1
+
+    def count_lacking(self) -> int:
+        """How many messages have a digest of their indexed text only, as older versions wrote it."""
+        return self._db.count(_DIGEST_QUERIES["count_lacking"], {"half": DIGEST_BYTES})
+
+    def changed_messages(self) -> Iterator[int]:
+        """Messages of which something is not as it was written."""
+        after = 0
+        while ids := [
+            row[0]
+            for row in self._db.rows(
+                _DIGEST_QUERIES["page"], {"after": after, "limit": _DIGEST_PAGE, "half": DIGEST_BYTES}
+            )
+        ]:
+            for id_, known, digest in self._messages(ids):
+                if known is not None and known[DIGEST_BYTES:] != digest:
+                    yield id_
+            after = ids[-1]
+
+    def changed_rows(self, tables: Collection[str] = DIGESTED_TABLES) -> Iterator[tuple[str, str, str]]:
+        """Rows of other tables that are not as they were written: table, key, what is wrong."""
+        is_complete = self.is_complete
+        for one in (DIGESTED_TABLES[name] for name in tables):
+            known: dict[str, bytes] = dict(self._db.rows(_DIGEST_QUERIES["all_known"], {"name": one.table}))
+            for key, digest in self._digests(one):
+                written = known.pop(key, None)
+                if written is None and one.is_ours and is_complete:
+                    yield one.table, key, "no program of ours has written it"
+                elif written is not None and written != digest:
+                    yield one.table, key, "it is not as it was written"
+            if one.table != "summaries":  # lossless-claw's tools dissolve summaries, and reachability tells of the rest
+                yield from ((one.table, key, "it is gone") for key in known)
+
+    def payloads(self) -> tuple[dict[str, bytes], frozenset[str]]:
+        """The digests of the bytes of files, by file id, and the keys of the rows that we have written."""
+        ours = frozenset(self._db.column(_DIGEST_QUERIES["known"], {"name": "large_files"}))
+        return dict(self._db.rows(_DIGEST_QUERIES["all_known"], {"name": PAYLOADS_KEY})), ours
+
+    def _messages(self, ids: Sequence[int]) -> Iterator[tuple[int, bytes | None, bytes]]:
+        """Messages with the digest that they have and the one that they should have."""
+        wanted = by_ids(ids)
+        parts: dict[int, list[list[object]]] = {}
+        for row in self._db.rows(_DIGEST_QUERIES["parts"], wanted):
+            parts.setdefault(row[0], []).append(_part(row[1:]))
+        for row in self._db.rows(_DIGEST_QUERIES["messages"], wanted):
+            yield row[0], row[1], message_digest(row[2:], parts.get(row[0], ()))
+
+    def _digests(self, one: DigestedTable, keys: Sequence[str] | None = None) -> Iterator[tuple[str, bytes]]:
+        """Rows of a table, all of them or some: their keys and the digests that they should have."""
+        if one.table not in self._columns:
+            self._columns[one.table] = one.columns(self._db)
+        names = self._columns[one.table]
+        columns = ", ".join(f't."{name}"' for name in names)
+        sql = f"SELECT {_safe_key(one)}, {columns} FROM {one.table} t"
+        order = f"ORDER BY {', '.join(f't.{name}' for name in (*one.key, names[0]))}"
+        if keys is None:
+            found = self._db.rows(f"{sql} {order}")
+        else:
+            where = f"{sql} WHERE {_where(one)} {order}"
+            found = [row for key in keys for row in self._db.rows(where, json.loads(key))]
+        sources = self._sources([row[0] for row in found]) if one.table == "summaries" else {}
+        for key, rows in groupby(found, key=itemgetter(0)):
+            values = [{n: value for n, value in zip(names, row[1:], strict=True) if value is not None} for row in rows]
+            yield key, digest_of([*values, *sources.get(key, ())])
+
+    def _sources(self, keys: Sequence[str]) -> Mapping[str, list[Row]]:
+        """What summaries were made of, in order, and their estimates for budgets."""
+        found: dict[str, list[Row]] = {}
+        wanted = {"keys": json.dumps(list(keys))}
+        for key, *source in self._db.rows(_DIGEST_QUERIES["sources"], wanted):
+            found.setdefault(key, []).append(tuple(source))
+        return found
+
+
+def _safe_key(one: DigestedTable) -> str:
+    """The key of a row as the triggers write it; of bytes, which JSON has none of, as hex."""
+    parts = ", ".join(f"iif(typeof(t.{name}) = 'blob', hex(t.{name}), t.{name})" for name in one.key)
+    return f"json_array({parts})"
+
+
+def _where(one: DigestedTable) -> str:
+    return " AND ".join(f"t.{name} IS ?" for name in one.key)
+
+
+def _part(row: Sequence[Any]) -> list[object]:
+    """A part for a digest: what we write, and what else is filled."""
+    written, more = (
+        list(row[: len(DIGESTED_PART_COLUMNS)]),
+        [value for value in row[len(DIGESTED_PART_COLUMNS) :] if value is not None],
     )
-
-
-def stored_message_from_row(row: Row, message: Message) -> StoredMessage:
-    """A stored message from `messages.sql`'s columns and its rebuilt value."""
-    id_, conversation_id, seq, created, entry_id, file_id, sender = row
-    return StoredMessage(id_, conversation_id, seq, message, time_or_epoch(created), entry_id, file_id, sender)
-
-
-def time_or_none(text: str | None) -> datetime | None:
-    """A time from a column; None for what is none, which `lcm verify` names."""
-    return column_time(text) if text else None
-
-
-def time_or_epoch(text: str) -> datetime:
-    """A time that a row must have; the first second of 1970 for what is none, which `lcm verify` names."""
-    return column_time(text) or _NO_TIME
+    return [*written, more] if more else written

@@ -1,5 +1,5 @@
 """State kept between calls: ingest counters and windows, pending compaction, cache telemetry, leases, spend,
-breakers, and recall grants.
+breakers, recall grants, and what is left of forgotten texts.
 """
 
 from __future__ import annotations
@@ -7,8 +7,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from hashlib import blake2b
@@ -18,21 +19,21 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from lossless.model.budget import BudgetMemory, HistoryBudget
-from lossless.model.records import ModelSpend, WindowMark
+from lossless.model.masking import MarkCutter, PhraseMark, PhraseMarker
+from lossless.model.records import CompactionDebt, ModelSpend, WindowMark
 from lossless.model.times import row_time, state_time
-from lossless.store.database import load_queries
-from lossless.store.rows import time_or_epoch, time_or_none
+from lossless.store.database import Database, TableAccess, column_time, load_queries, time_or_epoch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Sequence
     from decimal import Decimal
 
     from lossless.model.conversations import Conversation
+    from lossless.model.masking import CutText
     from lossless.store.database import Database, Params
 
 _INGEST_QUERIES = load_queries("ingest")
 _PRINT = 8
-
 #: Bits of `IngestState.producers`.
 WITHOUT_IDS, WITH_IDS = 1, 2
 
@@ -99,7 +100,7 @@ class IngestMemory:
             return IngestState()
         seen, stored, replayed, skipped, ambiguous, last, blocked_at, reason, *more = row
         return IngestState(
-            seen, stored, replayed, skipped, ambiguous, time_or_none(last), time_or_none(blocked_at), reason, *more
+            seen, stored, replayed, skipped, ambiguous, column_time(last), column_time(blocked_at), reason, *more
         )
 
     def producers(self, conversation_id: int) -> int:
@@ -158,13 +159,7 @@ class IngestMemory:
         return self._advancements() and self._db.row(_INGEST_QUERIES["known_advancement"], place) is not None
 
     def remember_key(
-        self,
-        conversation: Conversation,
-        key: str,
-        entries: list[str],
-        count: int,
-        payload_hash: str,
-        now: datetime,
+        self, conversation: Conversation, key: str, entries: list[str], count: int, payload_hash: str, now: datetime
     ) -> None:
         """Record a batch's key; where upstream's table of turn advancements is there, in it as well."""
         values = {"conversation_id": conversation.id, "key": key, "count": count, "now": row_time(now)}
@@ -250,15 +245,6 @@ def _unpacked(data: bytes, length: int) -> tuple[int, ...] | None:
 _PENDING_QUERIES = load_queries("debts")
 #: A sweep that was started longer ago is dead, whoever started it.
 MAX_SWEEP_TIME = timedelta(minutes=10)
-_COLUMNS = (
-    "pending", "requested_at", "reason", "running", "last_started_at", "last_finished_at", "last_failure_summary",
-    "token_budget", "current_token_count", "projected_token_count", "raw_tokens_outside_tail", "context_threshold",
-    "context_threshold_source", "context_fresh_tail_count", "context_leaf_chunk_tokens", "retry_attempts",
-    "next_attempt_after", "resolution_reason", "resolved_at", "maintenance_revision", "updated_at",
-)  # fmt: skip
-_TIMES = {
-    "requested_at", "last_started_at", "last_finished_at", "next_attempt_after", "resolved_at", "updated_at",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,31 +265,22 @@ class CacheObservation:
         return "hot" if self.cache_read > 0 else "cold" if self.cache_write > 0 else "unknown"
 
 
-class PendingCompactions:
-    """Reads and writes debts by their columns; what they mean is `compaction.debt`'s business."""
+class PendingCompactions(TableAccess):
+    """Reads and writes what conversations owe; what it means is `compaction.run`'s business."""
 
-    def __init__(self, database: Database) -> None:
-        self._db = database
+    def get(self, conversation_id: int) -> CompactionDebt | None:
+        """What a conversation owes; None when it never owed anything."""
+        return self._db.record(CompactionDebt, _PENDING_QUERIES["get"], {"conversation_id": conversation_id})
 
-    def get(self, conversation_id: int) -> dict[str, Any] | None:
-        """A debt by its columns, times as times; None when there never was one."""
-        row = self._db.row(_PENDING_QUERIES["get"], {"conversation_id": conversation_id})
-        if row is None:
-            return None
-        values = dict(zip(_COLUMNS, row, strict=True))
-        values |= {name: time_or_none(values[name]) for name in _TIMES}
-        return values | {"pending": bool(values["pending"]), "running": bool(values["running"])}
-
-    def put(self, conversation_id: int, values: Mapping[str, Any]) -> None:
-        """Write a debt."""
-        row = {name: _plain(values[name]) for name in _COLUMNS}
-        self._db.run(_PENDING_QUERIES["put"], row | {"conversation_id": conversation_id})
+    def put(self, debt: CompactionDebt) -> None:
+        """Write what a conversation owes."""
+        self._db.run(_PENDING_QUERIES["put"], {name: _plain(value) for name, value in asdict(debt).items()})
 
     def pending(self, *, archived: bool = False, now: datetime | None = None) -> list[int]:
         """Conversations that owe a sweep, the longest waiting first; one that another program left half done, too."""
         days = MAX_SWEEP_TIME / timedelta(days=1)
         values = {"all": archived, "now": state_time(now or datetime.now(UTC)), "longest_days": days}
-        return [row[0] for row in self._db.rows(_PENDING_QUERIES["pending"], values)]
+        return self._db.column(_PENDING_QUERIES["pending"], values)
 
     def observe(self, conversation_id: int, seen: CacheObservation, tokens: int, now: datetime) -> None:
         """Record what a provider reported; for people to see, never to decide by."""
@@ -375,11 +352,8 @@ class LedgerRow:
     result: str
 
 
-class Guards:
+class Guards(TableAccess):
     """Reads and writes of what keeps model calls within bounds."""
-
-    def __init__(self, database: Database) -> None:
-        self._db = database
 
     def take_lease(self, name: str, owner: str, now: datetime, length: timedelta) -> bool:
         """Become or stay the owner of a lease; False when another one holds it and is alive. Needs a transaction."""
@@ -405,11 +379,7 @@ class Guards:
 
     def ledger(self, scope: str, since: datetime) -> list[LedgerRow]:
         """The lines of a scope since a moment, oldest first."""
-        found = self._db.rows(_GUARD_QUERIES["ledger"], {"scope": scope, "since": state_time(since)})
-        return [
-            LedgerRow(id_, scope_, kind, _parse_moment(at), time_or_none(until), time_or_none(window), result)
-            for id_, scope_, kind, at, until, window, result in found
-        ]
+        return self._db.records(LedgerRow, _GUARD_QUERIES["ledger"], {"scope": scope, "since": state_time(since)})
 
     def add_entry(
         self,
@@ -458,7 +428,7 @@ class Guards:
     def breaker(self, key: str) -> tuple[int, datetime | None]:
         """How often in a row a model refused us, and until when it is not asked."""
         row = self._db.row(_GUARD_QUERIES["breaker"], {"key": key})
-        return (0, None) if row is None else (row[0], time_or_none(row[1]))
+        return (0, None) if row is None else (row[0], column_time(row[1]))
 
     def set_breaker(self, key: str, failures: int, open_until: datetime | None, now: datetime) -> None:
         values = {"key": key, "failures": failures, "open_until": _format_moment(open_until), "now": state_time(now)}
@@ -482,7 +452,7 @@ class Guards:
 
     def active_histories(self) -> list[int]:
         """The active conversations that had a budget, the one whose budget changed last first."""
-        return [row[0] for row in self._db.rows(_GUARD_QUERIES["active_histories"])]
+        return self._db.column(_GUARD_QUERIES["active_histories"])
 
     def newest_histories(self, limit: int) -> list[tuple[int, HistoryBudget]]:
         """The budgets that changed last, by conversation."""
@@ -505,12 +475,6 @@ class Guards:
     def remember_stubborn(self, conversation_id: int, chunk: str, kind: str, now: datetime) -> None:
         values = {"conversation_id": conversation_id, "chunk": chunk, "kind": kind, "now": state_time(now)}
         self._db.run(_GUARD_QUERIES["remember_stubborn"], values)
-
-
-def _parse_moment(text: str) -> datetime:
-    moment = time_or_none(text)
-    assert moment is not None
-    return moment
 
 
 def _format_moment(moment: datetime | None) -> str | None:
@@ -545,11 +509,8 @@ class Grant:
         return max(0, self.token_cap - self.tokens_used)
 
 
-class Grants:
+class Grants(TableAccess):
     """Reads and writes of grants; every write needs a transaction."""
-
-    def __init__(self, database: Database) -> None:
-        self._db = database
 
     def issue(self, grant: Grant) -> None:
         """Store a new grant."""
@@ -575,7 +536,7 @@ class Grants:
         id_, issuer, holder, conversations, summaries, cap, used, depth, created, expires, revoked = row
         return Grant(
             id_, issuer, holder, tuple(json.loads(conversations)), tuple(json.loads(summaries)), cap, used, depth,
-            time_or_epoch(created), time_or_epoch(expires), time_or_none(revoked),
+            time_or_epoch(created), time_or_epoch(expires), column_time(revoked),
         )  # fmt: skip
 
     def charge(self, grant_id: str, tokens: int, now: datetime) -> bool:
@@ -605,3 +566,91 @@ class Grants:
     def remember(self, name: str, value: str) -> None:
         """Keep a word across restarts."""
         self._db.run(_GRANT_QUERIES["remember"], {"name": name, "value": value})
+
+
+_TOMBSTONE_QUERIES = load_queries("tombstones")
+_KEY_BYTES = 32
+#: The scope of a whole message that is forgotten in every conversation.
+EVERYWHERE = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetRound:
+    """One or several rounds of forgetting: phrases that are cut out, or whole messages that are emptied."""
+
+    cut: CutText | None = None
+    #: Keyed digests of fingerprints, each with the conversation in which it is forgotten.
+    whole: frozenset[tuple[bytes, int]] = field(default=frozenset())
+
+
+class Tombstones:
+    """Reads and writes what is left of forgotten texts. Where nothing was forgotten, asking costs one small query."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        self._read: tuple[tuple[int, int], tuple[ForgetRound, ...], PhraseMarker] | None = None
+
+    def rounds(self) -> tuple[ForgetRound, ...]:
+        """What was forgotten, in the order in which it was; empty where nothing was."""
+        newest, count = self._db.row(_TOMBSTONE_QUERIES["newest"]) or (None, 0)
+        if not count:
+            return ()
+        if self._read is None or self._read[0] != (newest, count):
+            self._read = ((newest, count), *self._parsed())
+        return self._read[1]
+
+    def digest(self, fingerprint: bytes) -> bytes:
+        """What a whole message is known by."""
+        return (self._read[2] if self._read else self.marker()).digest(fingerprint)
+
+    def marker(self) -> PhraseMarker:
+        """What makes marks with this archive's key; the key is made when it is needed first."""
+        row = self._db.row(_TOMBSTONE_QUERIES["key"])
+        if row is None:
+            self._db.run(_TOMBSTONE_QUERIES["set_key"], {"key": secrets.token_bytes(_KEY_BYTES)})
+            row = self._db.row(_TOMBSTONE_QUERIES["key"])
+        assert row is not None
+        return PhraseMarker(row[0])
+
+    def add(self, phrases: Sequence[Iterable[str]], whole: Iterable[tuple[bytes, int]] = ()) -> None:
+        """Remember phrases, each in all its forms and in a round of its own, and whole messages by their fingerprints.
+
+        Needs a transaction.
+        """
+        marker = self.marker()
+        round_ = (self._db.row(_TOMBSTONE_QUERIES["newest"]) or (0,))[0] or 0
+        rows: list[tuple[int, bytes, int | None, int | None, int]] = []
+        for texts in phrases:
+            round_ += 1
+            marks = [marker.mark(text) for text in texts]
+            rows += [(round_, mark.digest, mark.length, mark.roll, EVERYWHERE) for mark in marks]
+        rows += [(round_ + 1, marker.digest(print_), None, None, where) for print_, where in whole]
+        self._db.run_many(_TOMBSTONE_QUERIES["add"], rows)
+
+    def _parsed(self) -> tuple[tuple[ForgetRound, ...], PhraseMarker]:
+        marker = self.marker()
+        found: list[ForgetRound] = []
+        phrases: list[list[PhraseMark]] = []
+        whole: set[tuple[bytes, int]] = set()
+        last = 0
+
+        def settle() -> None:
+            if phrases:
+                found.append(ForgetRound(cut=MarkCutter(marker, list(phrases))))
+            if whole:
+                found.append(ForgetRound(whole=frozenset(whole)))
+            phrases.clear()
+            whole.clear()
+
+        for round_, digest, length, roll, where in self._db.rows(_TOMBSTONE_QUERIES["all"]):
+            if (length is None) == bool(phrases) or (length is not None) == bool(whole):
+                settle()
+            if length is None:
+                whole.add((digest, where))
+            elif round_ == last and phrases:
+                phrases[-1].append(PhraseMark(length, roll, digest))
+            else:
+                phrases.append([PhraseMark(length, roll, digest)])
+            last = round_
+        settle()
+        return tuple(found), marker

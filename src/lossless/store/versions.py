@@ -13,11 +13,20 @@ from lossless.errors import ArchiveCorrupt, NotFound
 from lossless.model.budget import message_budget_tokens
 from lossless.model.identity import words_digest
 from lossless.model.search_text import extra_tokens
-from lossless.store import rows
 from lossless.store.bundles import VERSION_COLUMNS
-from lossless.store.database import load_queries
-from lossless.store.rows import PartRow, compress_residual, decompress_residual, storable_json
-from lossless.store.search.index import index_digest, index_pieces, indexed_text
+from lossless.store.database import by_ids, load_queries
+from lossless.store.messages import index_digest, index_pieces, indexed_text
+from lossless.store.rows import (
+    RESTORE_ADVICE,
+    PartRow,
+    compress_residual,
+    decompress_residual,
+    pack_message,
+    part_values,
+    storable_json,
+    unpack_message,
+    with_notes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,9 +34,8 @@ if TYPE_CHECKING:
     from lossless.model.conversations import Conversation
     from lossless.model.messages import Json, Message, Role
     from lossless.store.database import Database, Row
-    from lossless.store.messages import NewMessage
-    from lossless.store.search.find import FullTextSearch, SearchScope
-    from lossless.store.search.index import SearchIndex
+    from lossless.store.messages import NewMessage, SearchIndex
+    from lossless.store.search import FullTextSearch, SearchScope
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +52,14 @@ class StoredWording:
     @classmethod
     def of(cls, message: Message, notes: Mapping[int, Mapping[str, Json]] | None = None) -> StoredWording:
         """The columns of a message, with what is noted about the payloads that have left it."""
-        packed = rows.pack_message(message)
-        parts = rows.with_notes(packed.parts, message.role, notes) if notes else packed.parts
+        packed = pack_message(message)
+        parts = with_notes(packed.parts, message.role, notes) if notes else packed.parts
         format_ = None if message.format == "plain" else message.format
         return cls(packed.content, parts, packed.skeleton, format_, message.event_key, message.tokens)
 
     def message(self, role: Role) -> Message:
         """The message; ValueError when it cannot be rebuilt."""
-        return rows.unpack_message(
+        return unpack_message(
             role, self.content, self.tokens, self.parts, self.skeleton, self.format, self.event_key
         )  # fmt: skip
 
@@ -126,10 +134,8 @@ def _content(message: Message) -> Json:
 
 _QUERIES = load_queries("versions")
 _INSERT_PART = load_queries("messages")["insert_part"]
-
 _BATCH = 500
 _ROW = ("version_id", "message_id", "digest", "lesser", "length", "base_id", "tokens", "at", "body")
-
 #: `earlier`: it was the row's current words; `lesser`: a host's reduction, which never was.
 VersionKind = Literal["earlier", "lesser"]
 
@@ -369,7 +375,7 @@ class Versions:
         }  # fmt: skip
         self._db.run(_QUERIES["set_extras"], extras)
         self._db.run(_QUERIES["drop_parts"], {"message_id": message_id})
-        self._db.run_many(_INSERT_PART, rows.part_values(message_id, fresh.parts))
+        self._db.run_many(_INSERT_PART, part_values(message_id, fresh.parts))
         self._index.refill([(message_id, text)])
         self._index.replace_upstream(message_id, fresh.content)
         for said in self._search.texts.messages([message_id]):
@@ -400,7 +406,7 @@ class Versions:
     def each(self, batch: int = _BATCH) -> Iterator[Version | ArchiveCorrupt]:
         """Every version of the archive; in place of one that cannot be read back, the reason."""
         after = 0
-        while ids := [row[0] for row in self._db.rows(_QUERIES["messages"], {"after": after, "limit": batch})]:
+        while ids := self._db.column(_QUERIES["messages"], {"after": after, "limit": batch}):
             found: defaultdict[int, list[VersionRow]] = defaultdict(list)
             for row in self._rows(ids):
                 found[row.message_id].append(row)
@@ -417,7 +423,7 @@ class Versions:
     def digests(self, message_ids: Sequence[int]) -> dict[int, set[bytes]]:
         """The digests of the versions of some messages; those without any are left out."""
         found: dict[int, set[bytes]] = {}
-        for message_id, digest in self._db.rows(_QUERIES["digests"], {"ids": json.dumps(list(message_ids))}):
+        for message_id, digest in self._db.rows(_QUERIES["digests"], by_ids(message_ids)):
             found.setdefault(message_id, set()).add(digest)
         return found
 
@@ -428,20 +434,19 @@ class Versions:
 
     def count(self, conversation_id: int | None = None) -> int:
         """How many versions a conversation has, or the archive."""
-        row = self._db.row(_QUERIES["count"], {"conversation_id": conversation_id})
-        return row[0] if row else 0
+        return self._db.count(_QUERIES["count"], {"conversation_id": conversation_id})
 
     # --- searching ------------------------------------------------------------------------------------
 
     def having(self, match: str, where: SearchScope, limit: int) -> list[int]:
         """Messages of a scope of which a version matches, best first."""
         values = where.values | {"match": match, "limit": limit}
-        return list(dict.fromkeys(row[0] for row in self._db.rows(_QUERIES["having"], values)))
+        return list(dict.fromkeys(self._db.column(_QUERIES["having"], values)))
 
     def newest(self, where: SearchScope, below: int | None = None, limit: int = _BATCH) -> list[int]:
         """Messages of a scope that have versions with texts of their own, newest first, below an id."""
         values = where.values | {"below": below, "limit": limit}
-        return [row[0] for row in self._db.rows(_QUERIES["newest"], values)]
+        return self._db.column(_QUERIES["newest"], values)
 
     @property
     def any(self) -> bool:
@@ -510,7 +515,7 @@ class Versions:
         return len({digest for digest, *_ in copy.wordings(role, datetime.now(UTC))} - known)
 
     def _rows(self, message_ids: Sequence[int]) -> list[VersionRow]:
-        return [VersionRow(*row) for row in self._db.rows(_QUERIES["of"], {"ids": json.dumps(list(message_ids))})]
+        return [VersionRow(*row) for row in self._db.rows(_QUERIES["of"], by_ids(message_ids))]
 
     def _current(self, message_id: int) -> tuple[Role, StoredWording]:
         row: Row | None = self._db.row(_QUERIES["wording"], {"message_id": message_id})
@@ -552,5 +557,5 @@ def _version(row: VersionRow, by_id: Mapping[int, VersionRow], role: Role, curre
 
 def unreadable_version(version_id: int, message_id: int, error: ValueError) -> ArchiveCorrupt:
     return ArchiveCorrupt(
-        f"version {version_id} of message {message_id} cannot be read back: {error}; {rows.RESTORE_ADVICE}"
+        f"version {version_id} of message {message_id} cannot be read back: {error}; {RESTORE_ADVICE}"
     )

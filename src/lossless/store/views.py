@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from lossless.model.context import ContextItem, MessageItem, SummaryItem, fresh_tail_start, newest_user_index
+from lossless.model.context import ContextItem, MessageItem, fresh_tail_start, newest_user_index
 from lossless.model.records import (
     ArchiveCounts,
     ConversationRow,
@@ -21,8 +21,16 @@ from lossless.model.records import (
     TimeRange,
 )
 from lossless.model.times import state_time
-from lossless.store.database import conversation_range, load_queries
-from lossless.store.rows import column_text, column_time, record_from_row
+from lossless.store.context import context_item
+from lossless.store.database import (
+    TableAccess,
+    by_ids,
+    column_text,
+    column_time,
+    conversation_range,
+    load_queries,
+    record_from_row,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,10 +38,9 @@ if TYPE_CHECKING:
 
     from _typeshed import DataclassInstance
 
-    from lossless.store.database import Database, Row
+    from lossless.store.database import Row
 
 _STATISTICS_QUERIES = load_queries("care")
-
 #: Which tables and indexes belong to which row of the size report.
 _SIZE_GROUPS = {
     "messages": ("messages", "message_extras", "message_parts", "message_versions"),
@@ -62,11 +69,8 @@ class ArchiveTotals:
     undated: int = 0
 
 
-class ArchiveStatistics:
+class ArchiveStatistics(TableAccess):
     """Counts, liveness and sizes."""
-
-    def __init__(self, database: Database) -> None:
-        self._db = database
 
     def counts(self) -> ArchiveCounts:
         row = self._db.row(_STATISTICS_QUERIES["counts"])
@@ -147,11 +151,8 @@ _ALL: dict[str, object] = {"first": -(2**63), "last": b""}
 _WHOLE = 2**31 - 1
 
 
-class Listings:
+class Listings(TableAccess):
     """Pages of rows, rows by id, and fresh tails; never writes."""
-
-    def __init__(self, database: Database) -> None:
-        self._db = database
 
     # --- conversations ----------------------------------------------------------------------------------
 
@@ -173,7 +174,7 @@ class Listings:
     def _conversations(self, changed: Sequence[Row]) -> list[ConversationRow]:
         ids = [id_ for id_, _ in changed]
         said, summed_up, context = (self._counts(name, ids) for name in ("said", "summed_up", "in_context"))
-        rows = {row[0]: row for row in self._db.rows(_LIST_QUERIES["conversations"], {"ids": json.dumps(ids)})}
+        rows = {row[0]: row for row in self._db.rows(_LIST_QUERIES["conversations"], by_ids(ids))}
         return [
             record_from_row(
                 ConversationRow,
@@ -190,7 +191,7 @@ class Listings:
         ]
 
     def _counts(self, query: str, ids: Sequence[int]) -> dict[int, Row]:
-        return {row[0]: row[1:] for row in self._db.rows(_LIST_QUERIES[query], {"ids": json.dumps(ids)})}
+        return {row[0]: row[1:] for row in self._db.rows(_LIST_QUERIES[query], by_ids(ids))}
 
     def message_totals(self, conversation_id: int) -> tuple[int, int]:
         """How many messages a conversation has, and their tokens."""
@@ -226,7 +227,7 @@ class Listings:
             "from_id": start.id if start else None,
             "limit": limit + 1,
         }
-        ids = [row[0] for row in self._db.rows(_LIST_QUERIES["message_page"], values)]
+        ids = self._db.column(_LIST_QUERIES["message_page"], values)
         rows = self.messages_by_id(ids[:limit], whole=whole)
         if len(ids) <= limit:
             return Page(tuple(rows), None)
@@ -249,7 +250,7 @@ class Listings:
     def tool_calls(self, conversation_id: int, tools: Sequence[str], limit: int) -> list[int]:
         """The messages with the newest calls of some tools, and those that answer them, in order."""
         values = {"conversation_id": conversation_id, "tools": json.dumps(tools), "limit": limit}
-        return [row[0] for row in self._db.rows(_LIST_QUERIES["tool_calls"], values)]
+        return self._db.column(_LIST_QUERIES["tool_calls"], values)
 
     # --- fresh tails ------------------------------------------------------------------------------------
 
@@ -277,7 +278,7 @@ class Listings:
         """The last items of some contexts, in order."""
         items: defaultdict[int, list[ContextItem]] = defaultdict(list)
         for id_, *item in self._db.rows(_LIST_QUERIES["newest_items"], {"ids": json.dumps(ids), "count": count}):
-            items[id_].append(_item(item))
+            items[id_].append(context_item(item))
         for some in items.values():
             some.reverse()
         return items
@@ -330,15 +331,7 @@ def _wanted(ids: Sequence[int | str], *, whole: bool) -> dict[str, object]:
     return {"ids": json.dumps(ids), "bytes": _WHOLE if whole else 4 * _BEGINNING}
 
 
-def _item(row: Sequence[Any]) -> ContextItem:
-    ordinal, message_id, summary_id, role, tokens, seq, depth, budget = row
-    if summary_id is not None:
-        return SummaryItem(ordinal, summary_id, depth or 0, tokens, budget)
-    return MessageItem(ordinal, message_id, role or "user", tokens, seq or 0, budget)
-
-
 _DETAIL_QUERIES = load_queries("details")
-
 D = TypeVar("D", bound="DataclassInstance")
 
 
@@ -465,11 +458,8 @@ class MessageStatus:
     hidden_cause: str | None = None
 
 
-class RecordDetails:
+class RecordDetails(TableAccess):
     """Reads about one conversation, message or summary; never writes."""
-
-    def __init__(self, database: Database) -> None:
-        self._db = database
 
     def conversation(self, conversation_id: int) -> ConversationDetails:
         """What else is recorded about a conversation."""
@@ -487,12 +477,10 @@ class RecordDetails:
         )
 
     def _one(self, kind: type[D], query: str, conversation_id: int) -> D | None:
-        row = self._db.row(_DETAIL_QUERIES[query], {"conversation_id": conversation_id})
-        return None if row is None else record_from_row(kind, row)
+        return self._db.record(kind, _DETAIL_QUERIES[query], {"conversation_id": conversation_id})
 
     def _count(self, query: str, conversation_id: int) -> int:
-        row = self._db.row(_DETAIL_QUERIES[query], {"conversation_id": conversation_id})
-        return row[0] if row else 0
+        return self._db.count(_DETAIL_QUERIES[query], {"conversation_id": conversation_id})
 
     def context_count(self, conversation_id: int) -> int:
         """How many items a context has."""
@@ -500,10 +488,7 @@ class RecordDetails:
 
     def depths(self, conversation_id: int | None = None) -> list[DepthSizes]:
         """The summaries of one conversation, or of all, by depth."""
-        return [
-            record_from_row(DepthSizes, row)
-            for row in self._db.rows(_DETAIL_QUERIES["depths"], conversation_range(conversation_id))
-        ]
+        return self._db.records(DepthSizes, _DETAIL_QUERIES["depths"], conversation_range(conversation_id))
 
     def standing(self, message_id: int) -> MessageStatus:
         """Where a message is now."""
@@ -512,12 +497,12 @@ class RecordDetails:
 
     def sources(self, summary_id: str) -> list[str]:
         """The summaries that a summary was made of, in order; of its own conversation only."""
-        return [row[0] for row in self._db.rows(_DETAIL_QUERIES["sources"], {"id": summary_id})]
+        return self._db.column(_DETAIL_QUERIES["sources"], {"id": summary_id})
 
     def used_in(self, summary_id: str) -> list[str]:
         """The summaries that were made of a summary; of its own conversation only."""
-        return [row[0] for row in self._db.rows(_DETAIL_QUERIES["used_in"], {"id": summary_id})]
+        return self._db.column(_DETAIL_QUERIES["used_in"], {"id": summary_id})
 
     def source_messages(self, summary_id: str) -> list[int]:
         """The messages that a leaf was made of, in order; of its own conversation only."""
-        return [row[0] for row in self._db.rows(_DETAIL_QUERIES["source_messages"], {"id": summary_id})]
+        return self._db.column(_DETAIL_QUERIES["source_messages"], {"id": summary_id})

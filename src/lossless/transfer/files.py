@@ -20,7 +20,7 @@ from lossless.files.vault import Vault
 from lossless.model.messages import StoredFile
 from lossless.model.paths import create_private_file, expand_path, make_private_folder
 from lossless.model.times import parse_time
-from lossless.store.maintenance.digests import payload_digest
+from lossless.store.files import payload_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

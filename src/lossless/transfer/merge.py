@@ -24,7 +24,7 @@ from lossless.store.archive import Archive
 from lossless.store.bundles import BundleReader
 from lossless.store.bundles.writer import BundleWriter, message_copy
 from lossless.store.context import item_id
-from lossless.store.maintenance.deletion import EVERYWHERE, ForgetRound
+from lossless.store.state import EVERYWHERE, ForgetRound
 from lossless.transfer.files import PayloadCopier
 from lossless.transfer.merge_plan import (
     LOST_REASON,

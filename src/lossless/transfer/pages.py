@@ -84,7 +84,7 @@ def original_messages(archive: Archive, vault: Vault | None, conversation_id: in
     """Each message as it came, with its id and time around it, as `lcm append` reads it."""
     for stored in iter_messages(archive, conversation_id):
         message = stored.message
-        recipe = archive.files.recipes([stored.id]).get(stored.id)
+        recipe = archive.context.recipes([stored.id]).get(stored.id)
         if recipe is not None and vault is not None:
             try:
                 message = restore_message(message, recipe, payload_reader(archive.files, vault), formats.decode)

@@ -26,7 +26,7 @@ from lossless.ingest.transcripts.records import BOM, file_state
 from lossless.model.conversations import Session
 from lossless.settings import Settings
 from lossless.store.archive import Archive
-from lossless.store.sqlite import copy_database
+from lossless.store.database import copy_database
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -6,16 +6,15 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from lossless import __version__
+from lossless.compaction.summariser import compaction_scope
 from lossless.errors import BadInput
 from lossless.hosts.openclaw.bridge import session_param, text_param, transcript_file
-from lossless.llm.guard import compaction_scope
 
 if TYPE_CHECKING:
-    from lossless.compaction.debt import CompactionDebt
     from lossless.hosts.openclaw.bridge import Bridge
     from lossless.hosts.openclaw.rpc import PluginCall
     from lossless.model.conversations import Session
-    from lossless.model.records import ConversationRow
+    from lossless.model.records import CompactionDebt, ConversationRow
 
 #: What helps when the model could not be asked.
 MODEL_HELP = "see that OpenClaw's model answers, or name another one in summaryModel; nothing is lost meanwhile"

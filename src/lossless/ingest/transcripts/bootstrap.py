@@ -68,9 +68,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.ingest.events import Event
+    from lossless.ingest.run import PayloadPolicy
     from lossless.ingest.transcripts.entries import BadLine, RecordPosition, TranscriptEntry
     from lossless.ingest.transcripts.following import TranscriptSource
-    from lossless.ingest.write import PayloadPolicy
     from lossless.model.conversations import Session
     from lossless.store.archive import Archive
 

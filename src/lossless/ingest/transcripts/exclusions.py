@@ -11,6 +11,7 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 from lossless.ingest import transcript_entries as ingest
+from lossless.ingest.events import entry_ids_of
 from lossless.ingest.likeness import is_reduction
 from lossless.ingest.plan import IngestPlan
 from lossless.ingest.run import write_plan
@@ -23,7 +24,6 @@ from lossless.ingest.transcripts.entries import (
     incoming_messages,
     message_entries,
 )
-from lossless.ingest.window import entry_ids_of
 from lossless.model.context import MessageItem
 from lossless.model.messages import GENERATED_ID_PREFIX
 from lossless.model.records import ContextChange
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
+    from lossless.ingest.run import PayloadPolicy
     from lossless.ingest.transcripts.entries import TranscriptEntry
     from lossless.ingest.transcripts.following import TranscriptReading
-    from lossless.ingest.write import PayloadPolicy
     from lossless.model.conversations import Conversation
     from lossless.store.archive import Archive
     from lossless.store.conversations import ConversationHistory, StoredRef

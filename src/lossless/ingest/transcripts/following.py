@@ -37,10 +37,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from lossless.ingest.run import AppendReport
+    from lossless.ingest.run import AppendReport, PayloadPolicy
     from lossless.ingest.transcripts.entries import FileState, RecordPosition, TranscriptHeader
     from lossless.ingest.transcripts.exclusions import Exclusions
-    from lossless.ingest.write import PayloadPolicy
     from lossless.model.conversations import Conversation
     from lossless.model.records import TranscriptDecision
     from lossless.store.archive import Archive
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
 ReadExtent = Literal["nothing", "appended", "whole"]
 Change = Literal["first", "same", "new path", "shrunk", "new header"]
 Verdict = Literal["continued", "fresh", "small", "held"]
-
 #: A transcript that has nothing in common with a conversation is taken over up to this many messages, or a fifth
 #: of what is stored.
 _FLOOD_FLOOR, _FLOOD_SHARE = 50, 5

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from lossless.compaction.prompts import condensed_target, leaf_target, render_prompt
 from lossless.compaction.source_text import (
     DIRECTIVE_MARKER,
     FALLBACK_MARKER,
@@ -25,7 +24,7 @@ from lossless.compaction.source_text import (
     source_message,
     source_summary,
 )
-from lossless.compaction.summarise import SummarySource, summarise
+from lossless.compaction.summarise import SummarySource, condensed_target, leaf_target, render_prompt, summarise
 from lossless.compaction.summariser import lease, lease_length, lease_name
 from lossless.errors import BadInput, GuardOpen, ModelAuth, ModelDenied, ModelError, NotFound, Stale
 from lossless.maintenance.surgery.common import OperationReport, make_backup_copy, one_line, text_diff
@@ -39,8 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from lossless.compaction.prompts import SummaryPrompt
-    from lossless.compaction.summarise import AskForSummary, WrittenSummary
+    from lossless.compaction.summarise import AskForSummary, SummaryPrompt, WrittenSummary
     from lossless.compaction.summariser import Summariser
     from lossless.llm.completion import Complete, Completion, Prompt
     from lossless.maintenance.surgery.common import BackupMaker
@@ -117,12 +115,10 @@ def _find_conflict(
 
 
 BrokenMarker: TypeAlias = Literal["old", "fallback", "new", "emergency", "empty"]
-
 EMERGENCY_MODEL = "emergency-fallback"
 EMERGENCY_TEXT = "[Truncated for context management]"
 _NEW_WITHIN = 40
 _FALLBACK_WITHIN = 80
-
 #: What each kind means, for people.
 MARKER_MEANINGS: dict[BrokenMarker, str] = {
     "old": "it begins with the fallback mark of older versions",
@@ -206,12 +202,10 @@ def already_written(archive: Archive, conversation_id: int, rule: str) -> frozen
 
 
 RewriteAction: TypeAlias = Literal["rewrite", "repair"]
-
 #: A model is asked for a summary, for a shorter one if need be, and each time once more when its answer is cut off.
 _CALLS_EACH = 4
 #: After so many failures in a row a model counts as down.
 _FAILURES = 3
-
 NOT_SMALLER = "no text came out that is smaller than its sources"
 STILL_BROKEN = "the new text is a fallback, too"
 UNCHANGED = "the new text is the old one"

@@ -10,14 +10,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.model.identity import identity_hash
-from lossless.store.database import load_queries
-from lossless.store.rows import column_text
+from lossless.store.database import by_ids, column_text, load_queries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
     from lossless.store.database import Database
-    from lossless.store.sqlite import SqliteDatabase
 
 #: Larger counts than this make no sense, and their sums would not fit.
 _MOST = 1 << 40
@@ -116,11 +114,9 @@ def _number(value: Any) -> int:
 RowValues: TypeAlias = dict[str, Any]
 #: A message's number in its file; early files of others have texts there.
 MessageId: TypeAlias = int | str
-
 _QUERIES = load_queries("bundles")
 _MIGRATE = load_queries("migrate")
 _PAGE = 1000
-
 MESSAGE_COLUMNS = (
     "message_id", "seq", "role", "content", "token_count", "identity_hash", "openclaw_sender_metadata",
     "transcript_entry_id", "created_at", "large_content", "stable_event_key",
@@ -232,7 +228,7 @@ class Bundle:
 class BundleReader:
     """Reads conversations whole from an open database."""
 
-    def __init__(self, database: SqliteDatabase) -> None:
+    def __init__(self, database: Database) -> None:
         self._db = database
         columns = {str(row[0]) for row in database.rows("SELECT name FROM pragma_table_info('message_parts', 'main')")}
         self._part_columns = columns or set(PART_COLUMNS)
@@ -318,7 +314,7 @@ class BundleReader:
     def _versions(self, ids: list[MessageId]) -> dict[MessageId, list[RowValues]]:
         found: defaultdict[MessageId, list[RowValues]] = defaultdict(list)
         columns = ("message_id", *VERSION_COLUMNS)
-        for row in self._db.rows(_QUERIES["versions"], {"ids": json.dumps(ids)}):
+        for row in self._db.rows(_QUERIES["versions"], by_ids(ids)):
             values = dict(zip(columns, row, strict=True))
             found[values.pop("message_id")].append(values)
         return found
@@ -332,7 +328,7 @@ class BundleReader:
             f"SELECT {', '.join(columns)} FROM message_parts WHERE message_id IN (SELECT value FROM json_each(:ids))"
             f" ORDER BY message_id, {'ordinal' if 'ordinal' in columns else 'rowid'}"
         )
-        for row in self._db.rows(sql, {"ids": json.dumps(ids)}):
+        for row in self._db.rows(sql, by_ids(ids)):
             found_ = zip(columns, map(fit_value, columns, row), strict=True)
             part = {name: value for name, value in found_ if value is not None}
             siblings = found[part.pop("message_id")]

@@ -35,9 +35,7 @@ from lossless.store.bundles import (
     stale_rows,
 )
 from lossless.store.bundles.writer import reserve_conversation_ids
-from lossless.store.database import load_queries, load_schema
-from lossless.store.rows import column_text
-from lossless.store.sqlite import SqliteDatabase
+from lossless.store.database import Database, by_ids, column_text, load_queries, load_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -45,7 +43,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lossless.store.bundles import Bundle, RowValues
-    from lossless.store.database import Database
 
 _TABLES = load_queries("migrate")["tables"]
 CLAW_TABLES = ("conversations", "messages", "summaries", "summary_messages", "summary_parents")
@@ -87,7 +84,7 @@ def _file(path: str | Path) -> Path:
 
 
 def _check_tables(place: Path, wanted: tuple[str, ...], whose: str) -> None:
-    database = SqliteDatabase(str(place), read_only=True)
+    database = Database(str(place), read_only=True)
     try:
         there = {row[0] for row in database.rows(_TABLES)}
     finally:
@@ -163,7 +160,7 @@ class ClawFile:
     """A lossless-claw database that is being written; with `ours`, our tables keep what its own have no room for."""
 
     def __init__(self, path: Path, *, ours: bool = True) -> None:
-        self._db, self._ours = SqliteDatabase(str(path)), ours
+        self._db, self._ours = Database(str(path)), ours
 
     def __enter__(self) -> ClawFile:
         return self
@@ -265,7 +262,6 @@ def _indexed(content: str) -> str:
 
 
 _REMNIC_QUERIES = load_queries("remnic")
-
 REMNIC_SCHEMA_VERSION = "2"
 _BOUNDARY = "import_boundary:"
 _PAGE = 1000
@@ -294,7 +290,7 @@ class RemnicFile:
         except OSError as error:
             raise ArchiveDenied(f"{str(place.parent)!r} cannot be used: {error.strerror}") from error
         memory = read_only and not is_there
-        self._db = SqliteDatabase(":memory:" if memory else str(place), read_only=read_only and is_there)
+        self._db = Database(":memory:" if memory else str(place), read_only=read_only and is_there)
         if memory:
             self.create(beside=True)
 
@@ -347,14 +343,14 @@ class RemnicFile:
         """Summaries by id: their session, and the one above them."""
         if not self.has("lcm_summary_nodes"):
             return {}
-        found = self._db.rows(_REMNIC_QUERIES["nodes_there"], {"ids": json.dumps(list(ids))})
+        found = self._db.rows(_REMNIC_QUERIES["nodes_there"], by_ids(ids))
         return {id_: (session, parent) for id_, session, parent in found}
 
     def parts_there(self, message_ids: Iterable[int]) -> set[tuple[int, int]]:
         """Which parts messages have: message and ordinal."""
         if not self.has("lcm_message_parts"):
             return set()
-        return set(self._db.rows(_REMNIC_QUERIES["parts_there"], {"ids": json.dumps(list(message_ids))}))
+        return set(self._db.rows(_REMNIC_QUERIES["parts_there"], by_ids(message_ids)))
 
     def next_message(self) -> int:
         """The id of the next message."""
@@ -427,7 +423,7 @@ class RemnicFile:
         names = ("ordinal", "kind", "payload", "tool_name", "file_path", "created_at")
         for start in range(0, len(ids), _PAGE):
             some = ids[start : start + _PAGE]
-            values = {"ids": json.dumps(some)}
+            values = by_ids(some)
             contents = {
                 id_: column_text(content) for id_, content in self._db.rows(_REMNIC_QUERIES["contents"], values)
             }
@@ -453,7 +449,7 @@ class RemnicFile:
     def _links(self, query: str, table: str, ids: list[str]) -> dict[str, list[Any]]:
         found: defaultdict[str, list[Any]] = defaultdict(list)
         if self.has(table):
-            for id_, linked in self._db.rows(_REMNIC_QUERIES[query], {"ids": json.dumps(ids)}):
+            for id_, linked in self._db.rows(_REMNIC_QUERIES[query], by_ids(ids)):
                 found[id_].append(linked)
         return dict(found)
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from lossless.model.budget import message_budget_tokens
 from lossless.model.identity import fingerprint, part_id
-from lossless.store import rows
 from lossless.store.bundles import (
     BRIEF_SOURCE_COLUMNS,
     CONTEXT_COLUMNS,
@@ -22,9 +21,9 @@ from lossless.store.bundles import (
     own_columns,
     stale_rows,
 )
-from lossless.store.database import load_queries
-from lossless.store.rows import PartRow
-from lossless.store.search.index import index_digest, indexed_text
+from lossless.store.database import by_ids, load_queries
+from lossless.store.messages import index_digest, indexed_text
+from lossless.store.rows import PartRow, unpack_message
 from lossless.store.versions import MessageCopy, StoredWording
 
 if TYPE_CHECKING:
@@ -67,17 +66,17 @@ class BundleWriter:
             return False
         if self._db.row(_QUERIES["conversation_there"], {"conversation_id": conversation_id}):
             return False
-        (count,) = self._db.row(_QUERIES["taken_messages"], {"ids": json.dumps(message_ids)}) or (0,)
+        (count,) = self._db.row(_QUERIES["taken_messages"], by_ids(message_ids)) or (0,)
         return bool(count == 0)
 
     def taken(self, what: str, ids: Iterable[str]) -> dict[str, int]:
         """Which `summaries`, `files` or `briefs` are there, and in which conversation."""
-        return dict(self._db.rows(_QUERIES[f"taken_{what}"], {"ids": json.dumps(list(ids))}))
+        return dict(self._db.rows(_QUERIES[f"taken_{what}"], by_ids(ids)))
 
     def numbers(self, table: str, given: Sequence[Any]) -> list[int]:
         """The numbers that new rows of `pins` or `context_log` get: their own when all are free, else the next ones."""
         if all(type(number) is int and number > 0 for number in given) and len(set(given)) == len(given):
-            (count,) = self._db.row(_QUERIES[f"taken_{table}"], {"ids": json.dumps(given)}) or (0,)
+            (count,) = self._db.row(_QUERIES[f"taken_{table}"], by_ids(given)) or (0,)
             if not count:
                 return list(given)
         row = self._db.row(_QUERIES["next_number"], {"table": table})
@@ -264,7 +263,7 @@ def message_copy(message: RowValues, *, is_other: bool) -> MessageCopy:
 
 def _read(message: RowValues) -> Message:
     """The message that the columns say; its original is not needed here."""
-    return rows.unpack_message(
+    return unpack_message(
         message["role"], message["content"], message["token_count"], _part_rows(message), None, message["format"],
         message["stable_event_key"],
     )  # fmt: skip

@@ -1,5 +1,5 @@
-"""Removing for good: deleting conversations, cutting texts out of every table, tombstones that keep them out, and
-the scan that proves they are gone.
+"""Removing for good: deleting conversations, cutting texts out of every table, and the scan that proves that they are
+gone.
 """
 
 from __future__ import annotations
@@ -8,119 +8,28 @@ import json
 import re
 import secrets
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import apsw
 
 from lossless.errors import ArchiveError, ArchiveFull, ArchiveLocked
 from lossless.model.conversations import Session
-from lossless.model.masking import FORGOTTEN, MarkCutter, PhraseMark, PhraseMarker
+from lossless.model.masking import FORGOTTEN
 from lossless.model.messages import FORGOTTEN_WORDS_DIGEST, GENERATED_ID_PREFIX, without_words_digest
 from lossless.model.records import WindowMark
 from lossless.model.times import state_time
 from lossless.store.conversations import ConversationHistories, pack_record
-from lossless.store.database import load_queries
-from lossless.store.rows import column_text, column_time, decompress_residual
-from lossless.store.search.index import PASSAGE_BASE
-from lossless.store.sqlite import SqliteDatabase, refused
+from lossless.store.database import Database, TableAccess, by_ids, column_text, column_time, load_queries, refused
+from lossless.store.messages import PASSAGE_BASE
+from lossless.store.rows import decompress_residual
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from lossless.model.masking import CutText
     from lossless.model.messages import Json
     from lossless.store.archive import Archive
-    from lossless.store.database import Database
-
-_TOMBSTONE_QUERIES = load_queries("tombstones")
-_KEY_BYTES = 32
-#: The scope of a whole message that is forgotten in every conversation.
-EVERYWHERE = 0
-
-
-@dataclass(frozen=True, slots=True)
-class ForgetRound:
-    """One or several rounds of forgetting: phrases that are cut out, or whole messages that are emptied."""
-
-    cut: CutText | None = None
-    #: Keyed digests of fingerprints, each with the conversation in which it is forgotten.
-    whole: frozenset[tuple[bytes, int]] = field(default=frozenset())
-
-
-class Tombstones:
-    """Reads and writes what is left of forgotten texts. Where nothing was forgotten, asking costs one small query."""
-
-    def __init__(self, database: Database) -> None:
-        self._db = database
-        self._read: tuple[tuple[int, int], tuple[ForgetRound, ...], PhraseMarker] | None = None
-
-    def rounds(self) -> tuple[ForgetRound, ...]:
-        """What was forgotten, in the order in which it was; empty where nothing was."""
-        newest, count = self._db.row(_TOMBSTONE_QUERIES["newest"]) or (None, 0)
-        if not count:
-            return ()
-        if self._read is None or self._read[0] != (newest, count):
-            self._read = ((newest, count), *self._parsed())
-        return self._read[1]
-
-    def digest(self, fingerprint: bytes) -> bytes:
-        """What a whole message is known by."""
-        return (self._read[2] if self._read else self.marker()).digest(fingerprint)
-
-    def marker(self) -> PhraseMarker:
-        """What makes marks with this archive's key; the key is made when it is needed first."""
-        row = self._db.row(_TOMBSTONE_QUERIES["key"])
-        if row is None:
-            self._db.run(_TOMBSTONE_QUERIES["set_key"], {"key": secrets.token_bytes(_KEY_BYTES)})
-            row = self._db.row(_TOMBSTONE_QUERIES["key"])
-        assert row is not None
-        return PhraseMarker(row[0])
-
-    def add(self, phrases: Sequence[Iterable[str]], whole: Iterable[tuple[bytes, int]] = ()) -> None:
-        """Remember phrases, each in all its forms and in a round of its own, and whole messages by their fingerprints.
-
-        Needs a transaction.
-        """
-        marker = self.marker()
-        round_ = (self._db.row(_TOMBSTONE_QUERIES["newest"]) or (0,))[0] or 0
-        rows: list[tuple[int, bytes, int | None, int | None, int]] = []
-        for texts in phrases:
-            round_ += 1
-            marks = [marker.mark(text) for text in texts]
-            rows += [(round_, mark.digest, mark.length, mark.roll, EVERYWHERE) for mark in marks]
-        rows += [(round_ + 1, marker.digest(print_), None, None, where) for print_, where in whole]
-        self._db.run_many(_TOMBSTONE_QUERIES["add"], rows)
-
-    def _parsed(self) -> tuple[tuple[ForgetRound, ...], PhraseMarker]:
-        marker = self.marker()
-        found: list[ForgetRound] = []
-        phrases: list[list[PhraseMark]] = []
-        whole: set[tuple[bytes, int]] = set()
-        last = 0
-
-        def settle() -> None:
-            if phrases:
-                found.append(ForgetRound(cut=MarkCutter(marker, list(phrases))))
-            if whole:
-                found.append(ForgetRound(whole=frozenset(whole)))
-            phrases.clear()
-            whole.clear()
-
-        for round_, digest, length, roll, where in self._db.rows(_TOMBSTONE_QUERIES["all"]):
-            if (length is None) == bool(phrases) or (length is not None) == bool(whole):
-                settle()
-            if length is None:
-                whole.add((digest, where))
-            elif round_ == last and phrases:
-                phrases[-1].append(PhraseMark(length, roll, digest))
-            else:
-                phrases.append([PhraseMark(length, roll, digest)])
-            last = round_
-        settle()
-        return tuple(found), marker
-
 
 _RETENTION_QUERIES = load_queries("retention")
 #: Rows of these outlive a conversation, without its number.
@@ -179,11 +88,8 @@ class CollectableOutput:
     file_id: str
 
 
-class ConversationRemover:
+class ConversationRemover(TableAccess):
     """Reads what conversations take, and deletes them."""
-
-    def __init__(self, database: Database) -> None:
-        self._db = database
 
     def held(self) -> list[ConversationSize]:
         """All conversations, the one that was silent longest first."""
@@ -214,7 +120,7 @@ class ConversationRemover:
 
     def files(self, conversation_ids: Sequence[int]) -> list[PayloadLocation]:
         """The stored files of some conversations."""
-        found = self._db.rows(_RETENTION_QUERIES["files"], {"ids": json.dumps(list(conversation_ids))})
+        found = self._db.rows(_RETENTION_QUERIES["files"], by_ids(conversation_ids))
         return [PayloadLocation(*row) for row in found]
 
     def delete(self, conversation_ids: Sequence[int], now: datetime) -> None:
@@ -223,7 +129,7 @@ class ConversationRemover:
         What stays are digests of their messages, so that no transcript brings them back by itself.
         """
         ConversationHistories(self._db).bury(conversation_ids, now)
-        ids = {"ids": json.dumps(list(conversation_ids))}
+        ids = by_ids(conversation_ids)
         lent = [(n, *place) for n, place in enumerate(self._db.rows(_RETENTION_QUERIES["unindexed_references"]))]
         for n, table, column in lent:
             self._db.run(f'CREATE INDEX "lossless_prune_{n}" ON "{table}" ("{column}")')
@@ -247,9 +153,9 @@ class ConversationRemover:
         return [*links, *((table, "conversation_id", None) for table in own)]
 
     def _tables(self, column: str) -> list[str]:
-        return [row[0] for row in self._db.rows(_RETENTION_QUERIES["tables_with"], {"column": column})]
+        return self._db.column(_RETENTION_QUERIES["tables_with"], {"column": column})
 
-    def _unindex(self, ids: dict[str, str]) -> None:
+    def _unindex(self, ids: dict[str, object]) -> None:
         self._db.run(_RETENTION_QUERIES["unindex_passages"], ids | {"base": PASSAGE_BASE})
         self._db.run(_RETENTION_QUERIES["unindex_messages"], ids)
         self._db.run(_RETENTION_QUERIES["unindex_versions"], ids)
@@ -359,18 +265,15 @@ class TextRemover:
 
     @property
     def message_count(self) -> int:
-        row = self._db.row(_FORGETTING_QUERIES["count"])
-        return row[0] if row else 0
+        return self._db.count(_FORGETTING_QUERIES["count"])
 
     def of_conversations(self, ids: Sequence[int]) -> list[int]:
         """The messages of some conversations."""
-        return [
-            row[0] for row in self._db.rows(_FORGETTING_QUERIES["of_conversations"], {"ids": json.dumps(list(ids))})
-        ]
+        return self._db.column(_FORGETTING_QUERIES["of_conversations"], by_ids(ids))
 
     def fingerprints(self, message_ids: Sequence[int]) -> list[tuple[int, int, bytes]]:
         """Messages with their conversations and fingerprints."""
-        found = self._db.rows(_FORGETTING_QUERIES["fingerprints"], {"ids": json.dumps(list(message_ids))})
+        found = self._db.rows(_FORGETTING_QUERIES["fingerprints"], by_ids(message_ids))
         return [(id_, conversation_id, print_) for id_, conversation_id, print_ in found]
 
     def alike(self, prints: Iterable[bytes]) -> list[tuple[int, int, bytes]]:
@@ -381,7 +284,7 @@ class TextRemover:
 
     def summary_ids(self) -> list[str]:
         """All summaries, shallow ones first."""
-        return [row[0] for row in self._db.rows(_FORGETTING_QUERIES["summaries"])]
+        return self._db.column(_FORGETTING_QUERIES["summaries"])
 
     # --- texts beside them ----------------------------------------------------------------------------
 
@@ -427,14 +330,12 @@ class TextRemover:
 
     def empty_beside(self, conversation_ids: Sequence[int], summary_ids: Sequence[str], *, titles: bool) -> None:
         """Take away what was made of forgotten messages: briefs, summaries that undoing would bring back, titles."""
-        ids = {"ids": json.dumps(list(conversation_ids))}
+        ids = by_ids(conversation_ids)
         self._db.run(_FORGETTING_QUERIES["empty_briefs"], ids | {"mark": FORGOTTEN})
         if titles:
             self._db.run(_FORGETTING_QUERIES["empty_titles"], ids | {"mark": FORGOTTEN})
             self._db.run(_FORGETTING_QUERIES["drop_records"], ids)
-        for log_id, summary_id, state in self._db.rows(
-            _FORGETTING_QUERIES["former"], {"ids": json.dumps(list(summary_ids))}
-        ):
+        for log_id, summary_id, state in self._db.rows(_FORGETTING_QUERIES["former"], by_ids(summary_ids)):
             kept = json.loads(state)
             kept["row"]["content"] = FORGOTTEN
             values = {"log_id": log_id, "summary_id": summary_id, "state": json.dumps(kept, separators=(",", ":"))}
@@ -455,7 +356,7 @@ class TextRemover:
                     pieces[n] = bytes(_PRINT)
             fresh = WindowMark(mark.first_id, mark.last_id, mark.length, b"".join(pieces), mark.rows)
             self._archive.ingest.set_window(id_, fresh, now)
-        ids = {"ids": json.dumps(list(conversation_ids))}
+        ids = by_ids(conversation_ids)
         has_advancements = self._db.row(_FORGETTING_QUERIES["has_advancements"]) is not None
         names = ["drop_second_keys", "forget_key_digests", "forget_entry_hashes", "forget_context_tokens"]
         for name in [*names, *(["forget_advancements"] if has_advancements else [])]:
@@ -535,7 +436,7 @@ class DatabaseScan:
     """Reads a whole database file."""
 
     def __init__(self, path: str) -> None:
-        self._db = SqliteDatabase(path, read_only=True)
+        self._db = Database(path, read_only=True)
 
     def __enter__(self) -> DatabaseScan:
         return self
@@ -546,7 +447,7 @@ class DatabaseScan:
     def values(self) -> Iterator[tuple[str, str | bytes]]:
         """All texts and bytes with their places; what is compressed comes once more as text."""
         for (table,) in self._db.rows(_TABLES["every_table"]):
-            names = [row[0] for row in self._db.rows(_TABLES["columns"], {"table": table})]
+            names = self._db.column(_TABLES["columns"], {"table": table})
             for count, row in enumerate(self._db.stream(f'SELECT * FROM "{table}"'), 1):
                 for name, value in zip(names, row, strict=False):
                     if isinstance(value, str | bytes):

@@ -20,17 +20,16 @@ from lossless.model.identity import file_id
 from lossless.model.search_text import extra_tokens, index_text_of
 from lossless.model.times import state_time
 from lossless.store import migrate
-from lossless.store.database import load_queries, load_schema
-from lossless.store.maintenance.digests import RowDigests, payload_digest
+from lossless.store.database import TableAccess, by_ids, column_text, column_time, load_queries, load_schema
+from lossless.store.files import payload_digest
+from lossless.store.messages import PASSAGE_BASE, SearchIndex, index_digest, index_pieces
 from lossless.store.migrate import split_script
-from lossless.store.rows import column_text, column_time, record_from_row
-from lossless.store.search.index import PASSAGE_BASE, SearchIndex, index_digest, index_pieces
+from lossless.store.rows import RowDigests
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
     from datetime import datetime, timedelta
 
-    from lossless.store.database import Database
 
 _PROBE_QUERIES = load_queries("findable")
 #: Rows of each table that a quick look searches for, evenly spread, by so many words each.
@@ -40,11 +39,8 @@ _WORDS = 6
 _WORD = re.compile(r"(?<![A-Za-z0-9\x80-\U0010ffff])[A-Za-z]{4,24}(?![A-Za-z0-9\x80-\U0010ffff])")
 
 
-class IndexProbe:
+class IndexProbe(TableAccess):
     """Looks at our full-text tables; never writes."""
-
-    def __init__(self, database: Database) -> None:
-        self._db = database
 
     def damaged(self) -> tuple[str, ...]:
         """Our full-text tables that are damaged, or that do not find what they hold; quick, as it takes samples."""
@@ -159,11 +155,8 @@ class ScratchIndex:
         return [(row[0], row[1]) for row in found]
 
 
-class StoredIndexTotals:
+class StoredIndexTotals(TableAccess):
     """Reads the totals of an index that is stored."""
-
-    def __init__(self, database: Database) -> None:
-        self._db = database
 
     def of(self, table: str) -> WordTotals:
         found = WordTotals()
@@ -267,11 +260,8 @@ class StoredPayload:
         return any(file_id(number, data) == self.id for number in numbers)
 
 
-class VerifyReads:
+class VerifyReads(TableAccess):
     """Finds offenders; never writes."""
-
-    def __init__(self, database: Database) -> None:
-        self._db = database
 
     def integrity(self) -> Iterator[BrokenRow]:
         """What SQLite itself says about the file and its references."""
@@ -340,7 +330,7 @@ class VerifyReads:
     def _rewritten_in(self) -> frozenset[int]:
         """Conversations whose summaries lossless-claw has given another text, and so another size."""
         ids = {"ids": json.dumps(sorted(self.rewritten()))}
-        return frozenset(row[0] for row in self._db.rows(_VERIFY_QUERIES["conversations_of"], ids))
+        return frozenset(self._db.column(_VERIFY_QUERIES["conversations_of"], ids))
 
     def upstream_lost(self) -> int:
         """How many rows lossless-claw's own search tables lack."""
@@ -440,15 +430,15 @@ class VerifyReads:
         return [(row[0], row[1]) for row in self._db.rows(_VERIFY_QUERIES["not_smaller"])]
 
     def conversation_ids(self) -> list[int]:
-        return [row[0] for row in self._db.rows(_VERIFY_QUERIES["conversation_ids"])]
+        return self._db.column(_VERIFY_QUERIES["conversation_ids"])
 
     def unreachable(self, conversation_id: int) -> list[int]:
         """Messages that are neither in the context, nor below it, nor hidden with a cause."""
-        return [row[0] for row in self._db.rows(_VERIFY_QUERIES["unreachable"], {"conversation_id": conversation_id})]
+        return self._db.column(_VERIFY_QUERIES["unreachable"], {"conversation_id": conversation_id})
 
     def covered_twice(self, conversation_id: int) -> list[int]:
         """Messages that the context holds more than once."""
-        return [row[0] for row in self._db.rows(_VERIFY_QUERIES["covered_twice"], {"conversation_id": conversation_id})]
+        return self._db.column(_VERIFY_QUERIES["covered_twice"], {"conversation_id": conversation_id})
 
     def file_places(self) -> list[StoredPayload]:
         """Each stored payload: where its bytes should lie, and what is known of them."""
@@ -560,22 +550,16 @@ class DuplicateMessages:
     first_id: int
 
 
-class DoctorReads:
+class DoctorReads(TableAccess):
     """Reads for the doctor, and the one write that closes a debt."""
-
-    def __init__(self, database: Database) -> None:
-        self._db = database
 
     def suspects(self, conversation_id: int | None = None) -> list[SuspectSummary]:
         """Summaries that may be broken, shallow ones first."""
-        found = self._db.rows(_DOCTOR_QUERIES["suspects"], {"conversation_id": conversation_id})
-        return [
-            SuspectSummary(id_, owner, column_text(content), column_text(model)) for id_, owner, content, model in found
-        ]
+        return self._db.records(SuspectSummary, _DOCTOR_QUERIES["suspects"], {"conversation_id": conversation_id})
 
     def context_order(self, conversation_id: int) -> list[str]:
         """The summaries in a context, in order."""
-        return [row[0] for row in self._db.rows(_DOCTOR_QUERIES["context_order"], {"conversation_id": conversation_id})]
+        return self._db.column(_DOCTOR_QUERIES["context_order"], {"conversation_id": conversation_id})
 
     def index_drift(self) -> IndexDrift:
         """Where our search index and the rows disagree; texts of messages are not read again."""
@@ -599,16 +583,16 @@ class DoctorReads:
 
     def is_folded(self, summary_ids: list[str]) -> bool:
         """Whether the log says what all of some summaries were made of."""
-        row = self._db.row(_DOCTOR_QUERIES["folded"], {"ids": json.dumps(summary_ids)})
+        row = self._db.row(_DOCTOR_QUERIES["folded"], by_ids(summary_ids))
         return row is not None and row[0] == len(summary_ids)
 
     def hanging(self) -> list[DanglingItem]:
         """Places of contexts that lead to nothing."""
-        return [DanglingItem(*row) for row in self._db.rows(_DOCTOR_QUERIES["hanging"])]
+        return self._db.records(DanglingItem, _DOCTOR_QUERIES["hanging"])
 
     def uncovered(self) -> list[UncoveredMessages]:
         """Conversations with messages that are neither in the context, nor below a summary in it, nor hidden."""
-        return [UncoveredMessages(*row) for row in self._db.rows(_DOCTOR_QUERIES["uncovered"])]
+        return self._db.records(UncoveredMessages, _DOCTOR_QUERIES["uncovered"])
 
     def cycle(self) -> list[str]:
         """Summaries that are, through their sources, made of themselves; none in a sound archive."""
@@ -631,10 +615,7 @@ class DoctorReads:
 
     def debts(self, now: datetime) -> list[PendingCompactionRow]:
         """Sweeps that are pending or said to run, those of closed conversations first."""
-        return [
-            record_from_row(PendingCompactionRow, row)
-            for row in self._db.rows(_DOCTOR_QUERIES["debts"], {"now": state_time(now)})
-        ]
+        return self._db.records(PendingCompactionRow, _DOCTOR_QUERIES["debts"], {"now": state_time(now)})
 
     def close_debt(self, conversation_id: int, revision: int, reason: str, now: datetime) -> bool:
         """Close a pending debt that nobody changed since it was seen; needs a transaction."""
@@ -644,7 +625,7 @@ class DoctorReads:
 
     def duplicates(self) -> list[DuplicateMessages]:
         """Conversations with rows that older engines stored twice."""
-        return [DuplicateMessages(*row) for row in self._db.rows(_DOCTOR_QUERIES["duplicates"])]
+        return self._db.records(DuplicateMessages, _DOCTOR_QUERIES["duplicates"])
 
     def open_breakers(self, now: datetime) -> list[tuple[str, int, datetime | None]]:
         """Models that are not asked for now: key, failures, until when."""
@@ -668,7 +649,7 @@ class DoctorReads:
     def matching(self, filter_id: str, now: datetime, silence: timedelta) -> list[int]:
         """The conversations that a filter of `doctor clean` means; those that are open only after a silence."""
         moments = {"now": state_time(now), "silent_since": state_time(now - silence)}
-        return [row[0] for row in self._db.rows(_DOCTOR_QUERIES[filter_id], moments)]
+        return self._db.column(_DOCTOR_QUERIES[filter_id], moments)
 
     def broken_references(self) -> list[tuple[str, str]]:
         """Rows that refer to rows which are not there: table, and the table referred to."""

@@ -13,9 +13,8 @@ from lossless.model.identity import file_ids_in
 from lossless.model.records import ContextChange
 from lossless.model.search_text import index_text_of
 from lossless.model.times import row_time, state_time
-from lossless.store.database import load_queries
-from lossless.store.rows import time_or_epoch
-from lossless.store.search.find import TrigramIndex
+from lossless.store.database import by_ids, load_queries, time_or_epoch
+from lossless.store.search import TrigramIndex
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -81,8 +80,9 @@ class SurgeryWrites:
 
     def entry_at(self, conversation_id: int, at: datetime) -> int:
         """The id of the newest change up to a moment; 0 when there was none."""
-        row = self._db.row(_SURGERY_QUERIES["entry_before"], {"conversation_id": conversation_id, "at": state_time(at)})
-        return row[0] if row else 0
+        return self._db.count(
+            _SURGERY_QUERIES["entry_before"], {"conversation_id": conversation_id, "at": state_time(at)}
+        )
 
     def log(
         self, conversation_id: int, change: ContextChange, now: datetime, former: Sequence[FormerSummary] = ()
@@ -145,11 +145,11 @@ class SurgeryWrites:
 
     def above(self, summary_ids: Iterable[str]) -> list[str]:
         """Summaries with all that was made of them, shallow ones first."""
-        return [row[0] for row in self._db.rows(_SURGERY_QUERIES["above"], {"ids": json.dumps(list(summary_ids))})]
+        return self._db.column(_SURGERY_QUERIES["above"], by_ids(summary_ids))
 
     def below(self, summary_ids: Iterable[str]) -> list[str]:
         """Summaries with all that they were made of, shallow ones first, then by time."""
-        return [row[0] for row in self._db.rows(_SURGERY_QUERIES["below"], {"ids": json.dumps(list(summary_ids))})]
+        return self._db.column(_SURGERY_QUERIES["below"], by_ids(summary_ids))
 
     def all_of(self, conversation_id: int) -> list[str]:
         """Every summary of a conversation, shallow ones first, then by time."""
@@ -159,16 +159,15 @@ class SurgeryWrites:
 
     def before(self, summary_id: str, limit: int) -> list[str]:
         """The summaries of the same depth just before one, oldest first."""
-        return [row[0] for row in self._db.rows(_SURGERY_QUERIES["before"], {"id": summary_id, "limit": limit})][::-1]
+        return self._db.column(_SURGERY_QUERIES["before"], {"id": summary_id, "limit": limit})[::-1]
 
     def source_tokens(self, summary_id: str) -> int:
         """What the sources of a summary weigh in a context."""
-        row = self._db.row(_SURGERY_QUERIES["source_tokens"], {"id": summary_id})
-        return row[0] if row else 0
+        return self._db.count(_SURGERY_QUERIES["source_tokens"], {"id": summary_id})
 
     def uses(self, summary_id: str) -> tuple[str, ...]:
         """Who needs a summary: `context`, `hidden`, `brief`, or ids of summaries made of it."""
-        return tuple(row[0] for row in self._db.rows(_SURGERY_QUERIES["uses"], {"id": summary_id}))
+        return tuple(self._db.column(_SURGERY_QUERIES["uses"], {"id": summary_id}))
 
     def purge(self, summary_id: str) -> FormerSummary:
         """Delete a summary that nobody needs; returns what it was. Its sources stay."""
@@ -239,7 +238,6 @@ def _from_json(text: str) -> FormerSummary:
 
 
 _MERGE_QUERIES = load_queries("moving")
-
 #: Why a merged conversation owes a sweep.
 MERGE_REASON = "doctor-rollover-split-repair"
 _THINGS = ("summaries", "files", "briefs", "pins")
@@ -280,15 +278,14 @@ class ConversationMerger:
         found: dict[str, Any] = {"id": conversation_id, "offset": offset, "last": self.last_seq(conversation_id)}
         found["context"] = [[ordinal, item] for ordinal, item in self._db.rows(_MERGE_QUERIES["context"], place)]
         for thing in ("summaries", "files", "pins", "hidden"):
-            found[thing] = [row[0] for row in self._db.rows(_MERGE_QUERIES[f"{thing}_of"], place)]
+            found[thing] = self._db.column(_MERGE_QUERIES[f"{thing}_of"], place)
         keys = self._db.rows(_MERGE_QUERIES["records_of"], place | {"others": json.dumps(list(others))})
         found["records"] = [row[0] for row in keys]
         found["briefs"] = [[id_, status] for id_, status in self._db.rows(_MERGE_QUERIES["briefs_of"], place)]
         return found
 
     def last_seq(self, conversation_id: int) -> int:
-        row = self._db.row(_MERGE_QUERIES["last_seq"], {"conversation_id": conversation_id})
-        return row[0] if row else 0
+        return self._db.count(_MERGE_QUERIES["last_seq"], {"conversation_id": conversation_id})
 
     def clear_ids(self, source_id: int, other_ids: Sequence[int]) -> list[list[Any]]:
         """Take the host's ids from messages where others have the same; returns what they were."""
@@ -365,7 +362,6 @@ class ConversationMerger:
 
 
 _COPY_QUERIES = load_queries("moving")
-
 _PAGE = 500
 
 
@@ -382,7 +378,7 @@ class SummaryCopier:
     def files_of(self, message_ids: Sequence[int]) -> dict[int, tuple[str, ...]]:
         """The files that messages carry: payloads that left them, or copies of their text."""
         found: dict[int, tuple[str, ...]] = {}
-        for id_, text in self._db.rows(_COPY_QUERIES["files_of_messages"], {"ids": json.dumps(list(message_ids))}):
+        for id_, text in self._db.rows(_COPY_QUERIES["files_of_messages"], by_ids(message_ids)):
             found[id_] = tuple(dict.fromkeys((*found.get(id_, ()), *file_ids_in(text))))
         return found
 
@@ -494,7 +490,6 @@ class RowOwners:
 
 
 _REBUILD_QUERIES = load_queries("rebuilding")
-
 #: Rules of `verify.sql` about numbers that follow from the sources of a summary.
 COUNT_RULES = (
     "summaries.leaf_counts",
@@ -526,7 +521,7 @@ class Rebuilder:
 
     def without_sources(self) -> list[str]:
         """Summaries that have lost their sources, and of which the log says what they were made of."""
-        return [row[0] for row in self._db.rows(_REBUILD_QUERIES["without_sources"])]
+        return self._db.column(_REBUILD_QUERIES["without_sources"])
 
     def miscounted(self) -> list[str]:
         """Summaries whose counts or times are not those of their sources."""
@@ -534,7 +529,7 @@ class Rebuilder:
 
     def counters(self) -> list[int]:
         """Conversations whose counters do not add up."""
-        return [row[0] for row in self._db.rows(_REBUILD_QUERIES["wrong_counters"])]
+        return self._db.column(_REBUILD_QUERIES["wrong_counters"])
 
     # --- making it again; each needs a transaction ---
 

@@ -4,8 +4,8 @@
 INSERT INTO focus_briefs (brief_id, conversation_id, session_key, prompt, content, status, token_count, target_tokens,
                           covered_latest_at, covered_message_seq, source_context_hash, generator_run_id, raw_result_json, error,
                           created_at, updated_at)
-VALUES (:id, :conversation_id, :session_key, :prompt, :content, :status, :tokens, :target, :latest, :seq, :hash, :run, :raw,
-        :error, :now, :now);
+VALUES (:id, :conversation_id, :session_key, :prompt, :content, :status, :tokens, :target_tokens, :latest,
+        :covered_message_seq, :context_hash, :run, :raw, :error, :now, :now);
 
 -- name: add_source
 INSERT OR IGNORE INTO focus_brief_sources (brief_id, summary_id, ordinal, role, created_at) VALUES (?, ?, ?, ?, ?);

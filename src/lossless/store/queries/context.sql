@@ -245,3 +245,8 @@ SELECT message_id, ordinal, part_type, text_content, tool_call_id, tool_name, to
 
 -- name: last_fold
 SELECT max(at) FROM context_log WHERE conversation_id = :conversation_id AND action = 'fold';
+
+-- name: notes
+SELECT message_id, metadata FROM message_parts
+ WHERE message_id IN (SELECT value FROM json_each(:ids)) AND instr(coalesce(metadata, ''), '"restore":') > 0
+ ORDER BY message_id, ordinal;

@@ -1,7 +1,7 @@
 -- Deferred sweeps: one coalesced row per conversation. Upstream's table, upstream's columns.
 
 -- name: get
-SELECT pending, requested_at, reason, running, last_started_at, last_finished_at, last_failure_summary, token_budget,
+SELECT conversation_id, pending, requested_at, reason, running, last_started_at, last_finished_at, last_failure_summary, token_budget,
        current_token_count, projected_token_count, raw_tokens_outside_tail, context_threshold, context_threshold_source,
        context_fresh_tail_count, context_leaf_chunk_tokens, retry_attempts, next_attempt_after, resolution_reason,
        resolved_at, maintenance_revision, updated_at

@@ -11,7 +11,8 @@ INSERT INTO pins (conversation_id, message_id, content, at) VALUES (:conversatio
 DELETE FROM pins WHERE conversation_id = :conversation_id AND pin_id = :pin_id;
 
 -- name: active_brief
-SELECT brief_id, prompt, content, token_count, target_tokens, created_at, covered_latest_at, covered_message_seq
+SELECT brief_id, conversation_id, prompt, content, status, token_count, target_tokens, covered_latest_at, covered_message_seq,
+       source_context_hash, error, created_at, raw_result_json
   FROM focus_briefs WHERE conversation_id = :conversation_id AND status = 'active' AND content <> ''
  ORDER BY created_at DESC, brief_id LIMIT 1;
 

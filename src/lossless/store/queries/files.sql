@@ -69,11 +69,6 @@ SELECT content FROM focus_briefs WHERE instr(content, 'file_') > 0;
 -- name: version_bodies
 SELECT body FROM message_versions WHERE body IS NOT NULL;
 
--- name: notes
-SELECT message_id, metadata FROM message_parts
- WHERE message_id IN (SELECT value FROM json_each(:ids)) AND instr(coalesce(metadata, ''), '"restore":') > 0
- ORDER BY message_id, ordinal;
-
 -- name: part_metadata
 SELECT ordinal, metadata FROM message_parts WHERE message_id = :message_id;
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lossless.store.search.find import SearchScope
+from lossless.store.search import SearchScope
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.dialogs import DetailDialog
 from lossless.tui.screens.page import TableScreen

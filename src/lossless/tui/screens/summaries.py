@@ -11,7 +11,7 @@ from rich.text import Text
 from textual.binding import Binding
 from textual.widgets import Tree
 
-from lossless.store.summaries import SummaryOutline
+from lossless.store.graph import SummaryOutline
 from lossless.tui import actions, reads
 from lossless.tui.screens.dialogs import TextDialog
 from lossless.tui.screens.surgery import SurgeryScreen

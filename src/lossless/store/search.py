@@ -13,23 +13,22 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from lossless.errors import ArchiveDenied, ArchiveFull, ArchiveLocked
+from lossless.errors import ArchiveDenied, ArchiveFull, ArchiveLocked, LosslessError
 from lossless.model.messages import ToolCall
 from lossless.model.records import SearchPlace, TextKind
 from lossless.model.search_text import index_text_of
-from lossless.store.database import load_queries
+from lossless.store.database import Database, TableAccess, by_ids, column_text, load_queries
+from lossless.store.messages import PASSAGE_BASE, index_digest
 from lossless.store.rows import PartRow, storable_text, unpack_part
-from lossless.store.search.index import PASSAGE_BASE, index_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lossless.model.messages import Json
     from lossless.store.archive import Archive
-    from lossless.store.database import Database, Row
+    from lossless.store.database import Row
 
-_TEXT_QUERIES = load_queries("search")
-
+_SEARCH_QUERIES = load_queries("search")
 _BATCH = 500
 #: Above every summary's id.
 _LAST_ID = "\U0010ffff"
@@ -132,35 +131,35 @@ class SearchTexts:
         calls = self._calls(wanted)
         return [
             MessageText(
-                id_, conversation_id, seq, role, at, tokens, searchable_text(content), calls.get(id_, ()), known, sender
+                id_, conversation_id, seq, role, at, tokens, column_text(content), calls.get(id_, ()), known, sender
             )
             for id_, conversation_id, seq, role, at, tokens, content, known, sender in self._db.rows(
-                _TEXT_QUERIES["texts"], wanted
+                _SEARCH_QUERIES["texts"], wanted
             )
         ]
 
     def _calls(self, wanted: dict[str, Any]) -> dict[int, tuple[str, ...]]:
         """What messages called tools with, as JSON."""
         calls: dict[int, tuple[str, ...]] = {}
-        for id_, raw, metadata in self._db.rows(_TEXT_QUERIES["calls"], wanted):
+        for id_, raw, metadata in self._db.rows(_SEARCH_QUERIES["calls"], wanted):
             if _is_call(metadata):
-                calls[id_] = (*calls.get(id_, ()), searchable_text(raw))
+                calls[id_] = (*calls.get(id_, ()), column_text(raw))
         return calls
 
     def bodies(self, ids: Sequence[int]) -> list[tuple[int, str]]:
         """Messages in this order, each with its content and the texts it called tools with as one text."""
-        wanted = {"ids": json.dumps(ids)}
+        wanted = by_ids(ids)
         calls = {id_: "\n".join(_strings(some)) for id_, some in self._calls(wanted).items()}
-        found = ((id_, searchable_text(raw)) for id_, raw in self._db.rows(_TEXT_QUERIES["contents"], wanted))
+        found = ((id_, column_text(raw)) for id_, raw in self._db.rows(_SEARCH_QUERIES["contents"], wanted))
         return [(id_, f"{text}\n{calls[id_]}" if id_ in calls else text) for id_, text in found]
 
     def summaries(self, ids: Iterable[str]) -> list[SummaryText]:
         """Summaries by id, in the order asked for; unknown ids are left out."""
         order = [id_ for id_ in ids if isinstance(id_, str)]
         found = {
-            id_: SummaryText(id_, conversation_id, depth, at, tokens, searchable_text(content), known)
+            id_: SummaryText(id_, conversation_id, depth, at, tokens, column_text(content), known)
             for id_, conversation_id, depth, at, tokens, content, known in self._db.rows(
-                _TEXT_QUERIES["summary_texts"], {"ids": json.dumps(order)}
+                _SEARCH_QUERIES["summary_texts"], by_ids(order)
             )
         }
         return [found[id_] for id_ in order if id_ in found]
@@ -169,9 +168,9 @@ class SearchTexts:
 
     def is_ordered(self) -> bool:
         """Whether messages that were stored later were said later; what was seen before is not read again."""
-        newest = self._db.row(_TEXT_QUERIES["sizes"])
+        newest = self._db.row(_SEARCH_QUERIES["sizes"])
         if self._is_ordered and newest and newest[0] > self._through:
-            if self._db.row(_TEXT_QUERIES["disorder"], {"after": self._through}) is not None:
+            if self._db.row(_SEARCH_QUERIES["disorder"], {"after": self._through}) is not None:
                 self._is_ordered = False
             self._through = newest[0]
         return self._is_ordered
@@ -181,8 +180,8 @@ class SearchTexts:
         values = where.values | message_start(start)
         if not where.has_times and (start is None or start.what == "message") and self.is_ordered():
             values["below"] = start.id if start else None
-            return sorted((row[0] for row in self._db.rows(_TEXT_QUERIES["all_ids"], values)), reverse=True)
-        return [row[0] for row in self._db.rows(_TEXT_QUERIES["all_by_time"], values)]
+            return sorted((self._db.column(_SEARCH_QUERIES["all_ids"], values)), reverse=True)
+        return self._db.column(_SEARCH_QUERIES["all_by_time"], values)
 
     def read(self, ids: Sequence[int]) -> Iterator[MessageText]:
         """Messages in this order."""
@@ -193,14 +192,12 @@ class SearchTexts:
         """Of these messages those that can hold a text, in their order. `ignore_case`: the text is lower-case ASCII."""
         piece = max(_PLAIN_JSON.findall(text), key=len, default="")
         values = {"ids": json.dumps(ids), "text": text, "piece": piece, "ignore_case": ignore_case}
-        found = {row[0] for row in self._db.rows(_TEXT_QUERIES["holding"], values)}
+        found = {row[0] for row in self._db.rows(_SEARCH_QUERIES["holding"], values)}
         return [id_ for id_ in ids if id_ in found]
 
     def all_summaries(self, where: SearchScope, start: SearchPlace | None = None) -> Iterator[SummaryText]:
         """All summaries of a scope behind a place."""
-        ids = iter(
-            [row[0] for row in self._db.rows(_TEXT_QUERIES["all_summaries"], where.values | summary_start(start))]
-        )
+        ids = iter(self._db.column(_SEARCH_QUERIES["all_summaries"], where.values | summary_start(start)))
         while batch := list(islice(ids, _BATCH)):
             yield from self.summaries(batch)
 
@@ -219,11 +216,6 @@ def newest_first(place: SearchPlace) -> tuple[int, TextKind, tuple[int, ...]]:
 def is_stale(text: AnyText) -> bool:
     """Whether a text was changed since it was indexed."""
     return text.digest is not None and index_digest(text.indexed) != text.digest[:8]
-
-
-def searchable_text(raw: Any) -> str:
-    """A column that holds text, whatever another program wrote there."""
-    return raw.decode("utf-8", "replace") if isinstance(raw, bytes) else "" if raw is None else str(raw)
 
 
 def message_start(start: SearchPlace | None) -> dict[str, Any]:
@@ -278,11 +270,8 @@ _TRIGRAM_BATCH = 200
 _MOST_PIECES = 24
 
 
-class TrigramIndex:
+class TrigramIndex(TableAccess):
     """Narrows a search for letters down to the messages that can hold them."""
-
-    def __init__(self, database: Database) -> None:
-        self._db = database
 
     @property
     def is_there(self) -> bool:
@@ -322,7 +311,7 @@ class TrigramIndex:
 
     def next_ids(self, limit: int = _TRIGRAM_BATCH) -> list[int]:
         """The oldest messages that are not in the index."""
-        return [row[0] for row in self._db.rows(_TRIGRAM_QUERIES["next"], {"after": self.through, "limit": limit})]
+        return self._db.column(_TRIGRAM_QUERIES["next"], {"after": self.through, "limit": limit})
 
     def create(self) -> None:
         """Make the empty index; needs a transaction."""
@@ -346,8 +335,6 @@ def build_trigram_index(archive: Archive, seconds: float) -> bool:
         if time.monotonic() > end:
             return False
 
-
-_SEARCH_QUERIES = load_queries("search")
 
 #: Up to so many matches are counted and put in order exactly.
 FEW_MATCHES = 3000
@@ -425,7 +412,7 @@ class FullTextSearch:
 
     def unread(self, where: SearchScope) -> list[int]:
         """Messages of the scope that are not indexed, the last stored first; not more than a search can look at."""
-        return [row[0] for row in self._db.rows(_SEARCH_QUERIES["unread"], where.values | {"limit": MAX_UNREAD})]
+        return self._db.column(_SEARCH_QUERIES["unread"], where.values | {"limit": MAX_UNREAD})
 
     def unread_summaries(self, where: SearchScope) -> list[str]:
         """Summaries of the scope that are not indexed."""
@@ -461,12 +448,12 @@ class FullTextSearch:
 
     def having(self, match: str) -> list[int]:
         """All messages that match, in no order."""
-        return [row[0] for row in self._db.rows(_SEARCH_QUERIES["having"], {"match": match, "base": PASSAGE_BASE})]
+        return self._db.column(_SEARCH_QUERIES["having"], {"match": match, "base": PASSAGE_BASE})
 
     def echoes(self, message_ids: Iterable[int]) -> frozenset[int]:
         """Those that only ask our recall tools, or are their answers: they repeat what was said elsewhere."""
         asked = {"ids": json.dumps(list(message_ids)), "back": _CALL_BEFORE}
-        return frozenset(row[0] for row in self._db.rows(_SEARCH_QUERIES["echoes"], asked))
+        return frozenset(self._db.column(_SEARCH_QUERIES["echoes"], asked))
 
     def newest(
         self, match: str, where: SearchScope, limit: int, start: SearchPlace | None = None
@@ -512,3 +499,36 @@ def index_new_rows(archive: Archive) -> bool:
     with suppress(*WRITE_ERRORS):
         return archive.catch_up(limit=_CATCH_UP) < _CATCH_UP
     return False
+
+
+#: How long another process may hold the file before nothing is found.
+_BUSY_MS = 20
+#: So many of the newest matches in the whole archive are looked at: one with more of them is no name.
+_AMONG = 2_000
+
+
+def find_mentions(
+    path: str, conversation_id: int, names: Sequence[str], *, through: int, most: int
+) -> dict[str, tuple[int, ...]]:
+    """The messages of people and models that have each name in them, newest first, by the index: up to a message,
+    and at most so many. Nothing of an archive that cannot be read.
+    """
+    query = load_queries("search")["spoken_of"]
+    common = {"conversation_id": conversation_id, "through": through, "limit": most}
+    common |= {"among": _AMONG, "base": PASSAGE_BASE}
+    try:
+        database = Database(path, read_only=True, busy_timeout_ms=_BUSY_MS)
+    except LosslessError:
+        return {}
+    found: dict[str, tuple[int, ...]] = {}
+    try:
+        for name in names:
+            if any(character.isalnum() for character in name):
+                match = f'body: "{name.replace(chr(34), " ").replace(chr(0), " ")}"'
+                rows = database.rows(query, common | {"match": match, "name": name})
+                found[name] = tuple(row[0] for row in rows)
+    except LosslessError:
+        return {}
+    finally:
+        database.close()
+    return found

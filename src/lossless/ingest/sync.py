@@ -1,0 +1,400 @@
+"""Store what a host's window adds, by the cheapest way that is certain; one with nothing in common with its
+conversation is quarantined. A session that is shown in two tabs gets a conversation for each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from lossless.ingest import events as incoming
+from lossless.ingest import likeness
+from lossless.ingest.events import mask_items
+from lossless.ingest.run import (
+    AppendReport,
+    _check_names,
+    _remember_key,
+    append_report,
+    drop_delivery_notes,
+    update_counters,
+    write_plan,
+    write_system_prompts,
+)
+from lossless.ingest.window import (
+    IncomingWindow,
+    common_prefix,
+    count_system_head,
+    hide_unshown,
+    is_cut_short,
+    moved_overlap,
+    plan_aligned,
+    plan_grown,
+    plan_rest,
+    possible_repeats,
+    read_window,
+    window_prints,
+)
+from lossless.model.messages import Incoming, MessageLike
+from lossless.model.records import WindowMark
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+    from datetime import datetime, tzinfo
+
+    from lossless.ingest.plan import IngestPlan
+    from lossless.ingest.run import PayloadPolicy
+    from lossless.model.conversations import Conversation, Session
+    from lossless.store.archive import Archive
+
+#: Why a conversation is closed that another tab of its session stands before.
+TAB = "tab"
+#: So many tabs are looked at, those that were closed last.
+_TABS = 16
+#: So many messages of a branch are looked at.
+_SOON = 256
+
+
+def choose_tab(
+    archive: Archive,
+    session: Session,
+    conversation: Conversation,
+    seen: SeenWindow,
+    read: Callable[[Conversation], SeenWindow],
+    now: datetime,
+) -> tuple[Conversation, SeenWindow]:
+    """The conversation that a window belongs to which does not go on from the active one, and the window against it.
+
+    It becomes the active one. `read` lays the window over another conversation.
+    """
+    if session.is_cron or not _goes_elsewhere(seen.plan):
+        return conversation, seen
+    best = conversation, seen
+    for other in archive.conversations.closed_for(conversation, TAB, _TABS):
+        there = read(other)
+        if there.plan.cause != "disjoint" and _count_abandoned(there.plan) < _count_abandoned(best[1].plan):
+            best = other, there
+    if best[0] is conversation and _is_second_return(archive, conversation, seen.plan):
+        archive.conversations.archive(conversation.id, TAB, now)
+        beside = archive.conversations.open(session, now)
+        return beside, read(beside)
+    if best[0] is not conversation:
+        archive.conversations.archive(conversation.id, TAB, now)
+        archive.conversations.reopen(best[0].id, now)
+        best = archive.conversations.get(best[0].id), best[1]
+    return best
+
+
+def _goes_elsewhere(plan: IngestPlan) -> bool:
+    return bool(plan.abandoned) or plan.cause == "disjoint"
+
+
+def _count_abandoned(plan: IngestPlan) -> int:
+    """How much of what a conversation shows a window does not go on from."""
+    return len(plan.abandoned) + len(plan.revived) if plan.cause != "disjoint" else 1 << 30
+
+
+def _is_second_return(archive: Archive, conversation: Conversation, plan: IngestPlan) -> bool:
+    """Whether a host returns to a branch, and leaves one for it that it had returned to before.
+
+    Somebody has said something on both: an answer that is written again and again is no tab.
+    """
+    if not plan.revived or not plan.abandoned:
+        return False
+    if not archive.context.has_returned(conversation.id, left=plan.abandoned, back=plan.revived):
+        return False
+    return all(_has_user(archive, ids) for ids in (plan.revived, plan.abandoned))
+
+
+def _has_user(archive: Archive, message_ids: Collection[int]) -> bool:
+    """Whether a user speaks soon after the branches part."""
+    return any(row.message.role == "user" for row in archive.messages.many(sorted(message_ids)[:_SOON]))
+
+
+#: So much of a window may differ from the last one for the rest of it to be compared with that alone.
+_MAX_REST = 256
+#: Bytes for each message of a window.
+_PRINT = 8
+#: A window that has nothing in common with the archive is stored up to this many messages, or a fifth of what is there.
+_FLOOD_FLOOR, _FLOOD_SHARE = 50, 5
+
+
+@dataclass(frozen=True, slots=True)
+class SeenWindow:
+    """A window against the archive: what of it is new, and what is remembered of it."""
+
+    window: IncomingWindow
+    plan: IngestPlan
+    before: WindowMark | None
+    prints: bytes
+    #: The rows of the messages before those of `window`, which were known without being read.
+    rows: tuple[int, ...] = ()
+    #: Whether all of the window was laid over the rows.
+    is_laid_over: bool = False
+    #: Whether the last window began with system prompts, and this one with what followed them.
+    has_lost_prompts: bool = False
+
+
+def sync(
+    archive: Archive,
+    session: Session,
+    items: Sequence[MessageLike],
+    *,
+    key: str | None,
+    now: datetime,
+    timezone: tzinfo | None = None,
+    payloads: PayloadPolicy | None = None,
+    whole: bool = False,
+) -> AppendReport:
+    """Store what the host's current window adds to the archive; replaying any window changes nothing.
+
+    One that is `whole` is all of the conversation: what it does not show any more leaves the context.
+    """
+    _check_names(session, key)
+    with archive.writing():
+        conversation = archive.conversations.open(session, now)
+        if key is not None and archive.ingest.has_key(conversation.id, key):
+            return AppendReport(conversation.id, replayed=len(items))
+        items = mask_items(archive, conversation.id, items)
+        read = partial(_read_window, archive, items=items, timezone=timezone, whole=whole)
+        conversation, seen = choose_tab(archive, session, conversation, read(conversation), read, now)
+        apart = _choose_quarantine(archive, conversation, read, seen.plan, now)
+        if apart is None:
+            report = _store_window(archive, conversation, seen, items, payloads, now, whole=whole)
+        else:
+            report = _store_window(archive, apart.conversation, apart.seen, items, payloads, now, whole=whole)
+            report = replace(report, conversation_id=conversation.id, conversation=conversation, cause="disjoint")
+            report = replace(report, blocked=apart.reason, quarantine_id=apart.conversation.id)
+        _remember_key(archive, conversation, key, seen.window.events, now)
+    return report
+
+
+def _store_window(
+    archive: Archive,
+    conversation: Conversation,
+    seen: SeenWindow,
+    items: Sequence[MessageLike],
+    payloads: PayloadPolicy | None,
+    now: datetime,
+    *,
+    whole: bool,
+) -> AppendReport:
+    """Store what a window adds to a conversation, as it was read against it."""
+    window, plan = seen.window, seen.plan
+    is_first = seen.before is None and archive.messages.newest_id(conversation.id) is None
+    is_all = whole and seen.is_laid_over
+    prompts = write_system_prompts(
+        archive, conversation, window.preamble, now, is_first=is_first, is_all=is_all or seen.has_lost_prompts
+    )
+    plan = replace(plan, versions=(*plan.versions, *prompts.changed)) if prompts.changed else plan
+    if is_all:
+        plan = hide_unshown(archive, conversation, window, plan, now)
+    said, revised = write_plan(archive, conversation, plan, payloads, now)
+    appended = prompts.appended + said
+    remember_window(archive, conversation.id, replace(seen, plan=plan), len(items), (prompts.ids, said.ids), now)
+    update_counters(archive, conversation, plan, window, appended, now, fits=True, revised=revised)
+    replayed = len(items) - len(appended.ids) - len(window.skips)
+    return append_report(conversation, plan, window.skips, appended.ids, replayed, revised)
+
+
+def _read_window(
+    archive: Archive,
+    conversation: Conversation,
+    *,
+    items: Sequence[MessageLike],
+    timezone: tzinfo | None,
+    whole: bool,
+) -> SeenWindow:
+    """A window against the archive, by the cheapest way that is certain.
+
+    One that begins with the last one has grown, and the rest of it is new. One that begins with the end of the last
+    one has moved on. Of one that begins as the last one did only the rest is compared. Any other is laid over the rows.
+    """
+    mark, prints = archive.ingest.window(conversation.id), window_prints(items)
+    reader = _WindowReader(archive, conversation, items, prints, timezone)
+    if mark is None or (whole and not prints.startswith(mark.chain) and is_cut_short(prints, mark.chain)):
+        return reader.laid_over(mark)
+    is_newest = mark.last_id == archive.messages.newest_said_id(conversation.id)
+    if is_newest and prints.startswith(mark.chain):
+        return reader.grown(mark)
+    return reader.moved_on(mark, is_newest=is_newest) or (not whole and reader.rest(mark)) or reader.laid_over(mark)
+
+
+class _WindowReader:
+    """Reads one window in one of four ways."""
+
+    def __init__(
+        self,
+        archive: Archive,
+        conversation: Conversation,
+        items: Sequence[MessageLike],
+        prints: bytes,
+        timezone: tzinfo | None,
+    ) -> None:
+        self._archive, self._conversation, self._items = archive, conversation, items
+        self._prints, self._timezone = prints, timezone
+        self._head = count_system_head(items)
+
+    def grown(self, mark: WindowMark) -> SeenWindow:
+        """All of the last window, and then what is new."""
+        window = self._window(mark.length)
+        plan = plan_grown(self._archive, self._conversation.id, window.events)
+        if not window.size and not self._has_ids():
+            plan = replace(plan, ambiguous=possible_repeats(self._prints[_PRINT * self._head :]))
+        rows = mark.rows if mark.rows is not None else (0,) * mark.length
+        return SeenWindow(window, plan, mark, self._prints, rows)
+
+    def moved_on(self, mark: WindowMark, *, is_newest: bool) -> SeenWindow | None:
+        """The end of the last window, behind the same prompts, and then what is new."""
+        start = _PRINT * self._head
+        if not is_newest or mark.rows is None or _prompts(mark) != self._head:
+            return None
+        if mark.chain[:start] != self._prints[:start]:
+            return None
+        size, open_ = moved_overlap(self._prints[start:], mark.chain[start:])
+        rows = mark.rows[mark.length - size :]
+        if not size or min(rows) <= 0:
+            return None
+        window = self._window(self._head + size)
+        plan = plan_grown(self._archive, self._conversation.id, window.events)
+        if not self._has_ids():
+            plan = replace(plan, ambiguous=open_)
+        return SeenWindow(window, plan, mark, self._prints, mark.rows[: self._head] + rows)
+
+    def rest(self, mark: WindowMark) -> SeenWindow | None:
+        """What follows the common beginning, compared with what followed it in the last window and was stored since."""
+        if mark.rows is None:
+            return None
+        before = _prompts(mark)
+        same = common_prefix(self._prints[_PRINT * self._head :], mark.chain[_PRINT * before :])
+        start, last = self._head + same, before + same
+        if not same or max(len(self._items) - start, mark.length - last) > _MAX_REST:
+            return None
+        window = self._with_prompts(self._window(start))
+        followed = list(dict.fromkeys(row for row in mark.rows[last - 1 :] if row > 0))
+        known = frozenset(mark.rows)
+        newer = [
+            row
+            for row in self._archive.messages.tail(self._conversation.id, _MAX_REST)
+            if row.id > (mark.last_id or 0) and row.id not in known
+        ]
+        rows = [*self._archive.messages.tail_rows(self._conversation.id, followed), *newer]
+        if not rows or rows[0].id != mark.rows[last - 1]:  # what it follows has left the context meanwhile
+            return None
+        plan = plan_rest(self._archive, self._conversation.id, window.events, rows, mark)
+        if not window.events and not self._has_ids() and self._ends_short():
+            plan = replace(plan, ambiguous=1)  # an old window again, or an answer that was asked for again in a word
+        has_lost = not self._head and min(mark.rows) < 0
+        rows_before = (0,) * self._head + mark.rows[before:last]
+        return SeenWindow(window, plan, mark, self._prints, rows_before, has_lost_prompts=has_lost)
+
+    def laid_over(self, mark: WindowMark | None) -> SeenWindow:
+        """All of it, laid over the rows."""
+        window = read_window(self._archive, self._conversation.id, self._items, self._timezone)
+        window = self._without_copies(window, follows=False)
+        plan = plan_aligned(self._archive, self._conversation.id, window.events, mark)
+        return SeenWindow(window, plan, mark, self._prints, is_laid_over=True)
+
+    def _has_ids(self) -> bool:
+        """Whether the host names its messages, so that a repeat is never in doubt."""
+        return any(isinstance(item, Incoming) and item.entry_id is not None for item in self._items)
+
+    def _ends_short(self) -> bool:
+        events, _ = incoming.read_events(self._items[-1:])
+        return bool(events) and likeness.is_short(events[0].message)
+
+    def _window(self, start: int) -> IncomingWindow:
+        """The window from a message on."""
+        rest = read_window(self._archive, self._conversation.id, self._items[start:], self._timezone, max(1, start))
+        return self._without_copies(rest, follows=True)
+
+    def _with_prompts(self, rest: IncomingWindow) -> IncomingWindow:
+        """The rest of a window, and the system prompts that it begins with."""
+        head = read_window(self._archive, self._conversation.id, self._items[: self._head], self._timezone)
+        return replace(rest, preamble=head.preamble, skips=(*head.skips, *rest.skips), size=rest.size + head.size)
+
+    def _without_copies(self, window: IncomingWindow, *, follows: bool) -> IncomingWindow:
+        skips = list(window.skips)
+        events = drop_delivery_notes(self._archive, self._conversation, window.events, skips, follows=follows)
+        return replace(window, events=tuple(events), skips=tuple(skips)) if len(skips) > len(window.skips) else window
+
+
+def _prompts(mark: WindowMark) -> int:
+    """How many messages the last window began with that have no place in the order of what was said."""
+    return next((n for n, row in enumerate(mark.rows or ()) if row > 0), mark.length)
+
+
+def remember_window(
+    archive: Archive,
+    conversation_id: int,
+    seen: SeenWindow,
+    length: int,
+    ids: tuple[Sequence[int], Sequence[int]],
+    now: datetime,
+) -> None:
+    """Note what a window showed; an old one shown again does not replace a newer one.
+
+    `ids` are the rows of its prompts, which are noted as negative numbers, and its new rows.
+    """
+    prompts, fresh = ids[0], iter(ids[1])
+    rows = [*seen.rows, *[0] * (length - len(seen.rows))]
+    for event, id_ in zip(seen.window.preamble, prompts, strict=False):
+        rows[event.index] = -id_
+    for event, place in zip(seen.window.events, seen.plan.places or [None] * len(seen.plan.new), strict=True):
+        rows[event.index] = next(fresh) if place is None else place
+    said = [row for row in rows if row > 0]
+    if not said:
+        return
+    before, plan, last = seen.before, seen.plan, max(said)
+    older = before is not None and before.last_id is not None and last < before.last_id
+    if before is not None and last == before.last_id and len(seen.prints) < len(before.chain):
+        older = before.chain.endswith(seen.prints)  # the end of it alone
+    if older and not (plan.revived or plan.new or plan.abandoned or plan.versions or plan.hidden):
+        return
+    archive.ingest.set_window(conversation_id, WindowMark(said[0], last, length, seen.prints, tuple(rows)), now)
+
+
+def _flood_cap(archive: Archive, conversation: Conversation, plan: IngestPlan) -> int | None:
+    """The cap that a disjoint window exceeds, or None."""
+    tail = archive.messages.tail(conversation.id, 1)
+    cap = max(_FLOOD_FLOOR, (tail[-1].seq if tail else 0) // _FLOOD_SHARE)
+    return cap if len(plan.new) > cap else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Quarantine:
+    """A conversation beside a session's active one, a window against it, and why it goes there."""
+
+    conversation: Conversation
+    seen: SeenWindow
+    reason: str
+
+
+def _choose_quarantine(
+    archive: Archive,
+    conversation: Conversation,
+    read: Callable[[Conversation], SeenWindow],
+    plan: IngestPlan,
+    now: datetime,
+) -> _Quarantine | None:
+    """Where a window goes that has nothing in common with its conversation: to what is quarantined and has.
+
+    One that is over the cap is quarantined itself; None for one that is stored where it belongs.
+    """
+    if plan.cause != "disjoint":
+        return None
+    for other in archive.conversations.quarantined_of(conversation):
+        seen = read(other)
+        if seen.plan.cause != "disjoint":
+            was = "somebody refused" if other.archive_cause == "refused" else "is quarantined"
+            return _Quarantine(other, seen, f"the window goes on with what {was}, in conversation {other.id}")
+    cap = _flood_cap(archive, conversation, plan)
+    if cap is None:
+        return None
+    made = archive.conversations.quarantine(conversation, now)
+    reason = (
+        f"a window of {len(plan.new)} messages has nothing in common with conversation {conversation.id}, and more "
+        f"than {cap} at once are not taken over: they are quarantined in conversation {made.id}, until "
+        f"`lcm quarantine accept {made.id}` or `lcm quarantine refuse {made.id}`"
+    )
+    return _Quarantine(made, read(made), reason)

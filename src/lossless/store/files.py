@@ -1,0 +1,228 @@
+"""The rows of large payloads that left their messages, and the marks that messages carry for them."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from lossless.errors import NotFound
+from lossless.model.identity import file_ids_in
+from lossless.model.messages import Role, StoredFile
+from lossless.model.records import Page, PageStart
+from lossless.model.times import from_epoch, parse_time, row_time, state_time
+from lossless.store.database import TableAccess, by_ids, column_text, conversation_range, load_queries
+from lossless.store.rows import DIGEST_BYTES, RowDigests, decompress_residual, storable_json
+from lossless.store.search import SearchScope
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from lossless.model.messages import Json, Role
+    from lossless.store.database import Row
+
+
+def payload_digest(data: bytes) -> bytes:
+    """Eight bytes for the bytes of a file."""
+    return blake2b(data, digest_size=DIGEST_BYTES).digest()
+
+
+_FILE_QUERIES = load_queries("files")
+#: How far back a call is looked for from its answer.
+_CALL_DISTANCE = 200
+#: A part with this mark has its text in `messages.content`.
+_IN_CONTENT = "topLevelReasoningOnly"
+
+
+@dataclass(frozen=True, slots=True)
+class LargeOutput:
+    """A large answer of a tool whose text lies in its message only."""
+
+    message_id: int
+    conversation_id: int
+    byte_size: int
+    head: str
+    seq: int
+    tool: str | None
+    call_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CallRow:
+    """A stored call of a tool."""
+
+    tool: str | None
+    input: str | None
+
+
+class LargeFileRows(TableAccess):
+    """Reads and writes of `large_files`, and of the marks that messages carry for them."""
+
+    # --- rows ---------------------------------------------------------------------------------------
+
+    def add(self, files: Sequence[StoredFile]) -> None:
+        """Write rows; one that is there stays as it is."""
+        self._db.run_many(_FILE_QUERIES["insert"], [_values(file) for file in files])
+
+    def get(self, file_id: str) -> StoredFile:
+        """One file, or `NotFound`."""
+        found = self.many([file_id])
+        if file_id not in found:
+            raise NotFound("file", file_id)
+        return found[file_id]
+
+    def many(self, file_ids: Iterable[str]) -> dict[str, StoredFile]:
+        """Files by id; unknown ids are left out."""
+        found = self._db.rows(_FILE_QUERIES["by_ids"], by_ids(file_ids))
+        return {row[0]: _file(row) for row in found}
+
+    def listed(self, where: SearchScope | None = None, file_ids: Sequence[str] = ()) -> list[StoredFile]:
+        """Files of a scope, newest first; only some when ids are given."""
+        return self._newest(where or SearchScope(), -1, None, file_ids)
+
+    def page(self, where: SearchScope, limit: int, start: PageStart | None = None) -> Page[StoredFile]:
+        """Some files of a scope, newest first, behind a place."""
+        found = self._newest(where, limit + 1, start)
+        rows = tuple(found[:limit])
+        more = len(found) > limit
+        return Page(rows, PageStart(state_time(rows[-1].created_at), rows[-1].id) if more else None)
+
+    def _newest(
+        self, where: SearchScope, limit: int, start: PageStart | None, file_ids: Sequence[str] = ()
+    ) -> list[StoredFile]:
+        values = where.values | {
+            "ids": json.dumps(list(file_ids)) if file_ids else None,
+            "from_at": None if start is None else round(parse_time(start.at).timestamp() * 1000),
+            "from_id": None if start is None else start.id,
+            "limit": limit,
+        }
+        ids = self._db.column(_FILE_QUERIES["newest"], values)
+        found = self.many(ids)
+        return [found[id_] for id_ in ids]
+
+    def totals(self, where: SearchScope) -> tuple[int, int]:
+        """How many files a scope has, and their bytes."""
+        row = self._db.row(_FILE_QUERIES["totals"], where.values)
+        return (row[0], row[1]) if row else (0, 0)
+
+    def ids(self) -> frozenset[str]:
+        """The ids of all rows."""
+        return frozenset(self._db.column(_FILE_QUERIES["ids"]))
+
+    def remove(self, file_ids: Iterable[str]) -> None:
+        """Delete rows; on a person's command only."""
+        self._db.run_many(_FILE_QUERIES["delete"], [{"id": id_} for id_ in file_ids])
+
+    # --- what is said about them ----------------------------------------------------------------------
+
+    def plain(self, limit: int, conversation_id: int | None = None, but: Iterable[str] = ()) -> list[StoredFile]:
+        """Files of prose that no model has described yet, oldest first."""
+        values = conversation_range(conversation_id) | {"limit": limit, "but": json.dumps(list(but))}
+        ids = self._db.column(_FILE_QUERIES["plain"], values)
+        found = self.many(ids)
+        return [found[id_] for id_ in ids]
+
+    def count_plain(self, conversation_id: int | None = None) -> int:
+        """How many files of prose no model has described yet."""
+        return self._db.count(_FILE_QUERIES["count_plain"], conversation_range(conversation_id))
+
+    def set_summary(self, file: StoredFile, summary: str) -> bool:
+        """Say something better about a file; False when its summary is another one by now. Needs a transaction."""
+        values = {"id": file.id, "known": file.exploration_summary, "summary": summary}
+        self._db.run(_FILE_QUERIES["set_summary"], values)
+        return self._db.changes() > 0
+
+    # --- who refers to them ---------------------------------------------------------------------------
+
+    def referenced_ids(self) -> frozenset[str]:
+        """Every file id that a message, a part, a summary, a pin or a brief names; reads all of them."""
+        found: set[str] = set()
+        for (said,) in self._db.stream(_FILE_QUERIES["mentions"]):
+            found.update(file_ids_in(said if isinstance(said, str) else ""))
+        for (body,) in self._db.stream(_FILE_QUERIES["version_bodies"]):
+            with suppress(ValueError):
+                found.update(file_ids_in(decompress_residual(body)))
+        return frozenset(found)
+
+    def orphans(self) -> list[StoredFile]:
+        """Files with a row that nothing refers to."""
+        referenced = self.referenced_ids()
+        return [file for file in self.listed() if file.id not in referenced]
+
+    # --- what messages remember -----------------------------------------------------------------------
+
+    def note(self, message_id: int, role: Role, notes: Mapping[int, Mapping[str, Json]]) -> None:
+        """Add to the metadata of a message's parts, by ordinal; a message without part rows gets one for it."""
+        rows: dict[int, str | None] = dict(self._db.rows(_FILE_QUERIES["part_metadata"], {"message_id": message_id}))
+        if not rows:
+            together: dict[str, Any] = {"originalRole": "toolResult" if role == "tool" else role, _IN_CONTENT: True}
+            for more in notes.values():
+                together |= more
+            row = {"part_id": f"{message_id}.0", "message_id": message_id, "metadata": storable_json(together)}
+            self._db.run(_FILE_QUERIES["add_part"], row)
+            RowDigests(self._db).note_message(message_id)
+            return
+        for ordinal, more in notes.items():
+            at = ordinal if ordinal in rows else min(rows)
+            metadata = json.loads(rows[at] or "{}") | dict(more)
+            rows[at] = storable_json(metadata)
+            place = {"message_id": message_id, "ordinal": at, "metadata": rows[at]}
+            self._db.run(_FILE_QUERIES["set_part_metadata"], place)
+
+    def text_of(self, file: StoredFile) -> str | None:
+        """The text of the message whose payload a file holds, when there is such a message."""
+        row = self._db.row(_FILE_QUERIES["text_of"], {"id": file.id, "conversation_id": file.conversation_id})
+        return None if row is None else column_text(row[0])
+
+    def call(self, conversation_id: int, call_id: str, before_seq: int | None = None) -> CallRow | None:
+        """The newest call with this id among the messages shortly before a place, or before the end."""
+        if before_seq is None:
+            row = self._db.row(_FILE_QUERIES["newest_seq"], {"conversation_id": conversation_id})
+            before_seq = (row[0] if row else 0) + 1
+        place = {"conversation_id": conversation_id, "call_id": call_id, "seq": before_seq}
+        found = self._db.row(_FILE_QUERIES["tool_of_call"], place | {"from_seq": before_seq - _CALL_DISTANCE})
+        return None if found is None else CallRow(found[0], _input_text(found[1]))
+
+    # --- stubs ----------------------------------------------------------------------------------------
+
+    def large_outputs(self, least_bytes: int, conversation_id: int | None = None) -> list[LargeOutput]:
+        """Answers of tools of at least so many bytes that lie in no file yet, oldest first."""
+        values = {"least": least_bytes, "conversation_id": conversation_id}
+        return self._db.records(LargeOutput, _FILE_QUERIES["large_tool_outputs"], values)
+
+    def set_stub(self, message_id: int, file_id: str) -> None:
+        """Say that a message's text also lies in a file; its text stays."""
+        self._db.run(_FILE_QUERIES["set_stub"], {"message_id": message_id, "file_id": file_id})
+
+    def stubs(self, conversation_id: int | None = None) -> dict[int, str]:
+        """The messages whose text also lies in a file, with the file's id."""
+        return dict(self._db.rows(_FILE_QUERIES["stubs"], {"conversation_id": conversation_id}))
+
+    def clear_stubs(self, message_ids: Iterable[int]) -> None:
+        """Take these marks away again."""
+        self._db.run_many(_FILE_QUERIES["clear_stub"], [{"message_id": id_} for id_ in message_ids])
+
+
+def _input_text(tool_input: str | None) -> str | None:
+    """An input as the model wrote it: JSON text that was stored as a string is that text."""
+    try:
+        value = json.loads(tool_input or "null")
+    except ValueError:
+        return tool_input
+    return value if isinstance(value, str) else tool_input
+
+
+def _values(file: StoredFile) -> dict[str, object]:
+    return {
+        "id": file.id, "conversation_id": file.conversation_id, "name": file.name, "mime": file.mime,
+        "size": file.byte_size, "lines": file.line_count, "place": file.storage_uri,
+        "summary": file.exploration_summary, "created_at": row_time(file.created_at),
+    }  # fmt: skip
+
+
+def _file(row: Row) -> StoredFile:
+    id_, conversation_id, name, mime, size, lines, place, summary, at = row
+    name, mime, summary = (None if raw is None else column_text(raw) for raw in (name, mime, summary))
+    return StoredFile(id_, conversation_id, name, mime, size, lines, column_text(place), summary, from_epoch(at / 1000))

@@ -1,0 +1,163 @@
+"""The graph of summaries: what was made of what, what stands beside what, and how contexts changed over time."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from lossless.model.records import DailyCalls, DailyFolds, SummaryShape
+from lossless.model.times import state_time
+from lossless.store.database import TableAccess, by_ids, column_text, column_time, load_queries, time_or_epoch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import datetime
+
+    from lossless.model.summaries import SummaryKind
+    from lossless.store.database import Row
+
+_LINEAGE_QUERIES = load_queries("lineage")
+
+
+class LineageNode(NamedTuple):
+    """A summary as the graph sees it: sizes and span, no text."""
+
+    id: str
+    conversation_id: int
+    depth: int
+    tokens: int
+    descendant_tokens: int
+    source_message_tokens: int
+    descendant_count: int
+    #: How many summaries it was made of; none for a leaf.
+    source_count: int
+    earliest_at: datetime | None
+    latest_at: datetime | None
+
+    @property
+    def kind(self) -> SummaryKind:
+        return "leaf" if self.depth == 0 else "condensed"
+
+
+class SummaryLineage(TableAccess):
+    """Reads who was made of whom, and what stands beside what."""
+
+    def nodes(self, summary_ids: Iterable[str]) -> dict[str, LineageNode]:
+        """Summaries by id; unknown ids are left out."""
+        return {row[0]: _node(row) for row in self._db.rows(_LINEAGE_QUERIES["nodes"], by_ids(summary_ids))}
+
+    def sources(self, summary_ids: Iterable[str]) -> dict[str, list[LineageNode]]:
+        """The summaries that each of some summaries was made of, in order."""
+        found: defaultdict[str, list[LineageNode]] = defaultdict(list)
+        for row in self._db.rows(_LINEAGE_QUERIES["sources"], by_ids(summary_ids)):
+            found[row[0]].append(_node(row[1:]))
+        return dict(found)
+
+    def leaf_messages(self, summary_ids: Iterable[str]) -> dict[str, list[int]]:
+        """The ids of the messages that each of some leaves was made of, in order."""
+        found: defaultdict[str, list[int]] = defaultdict(list)
+        for summary_id, message_id in self._db.rows(_LINEAGE_QUERIES["leaf_messages"], by_ids(summary_ids)):
+            found[summary_id].append(message_id)
+        return dict(found)
+
+    def is_below(self, summary_id: str, tops: Iterable[str]) -> bool:
+        """Whether a summary is one of `tops`, or was folded into one of them at any depth."""
+        return self._db.row(_LINEAGE_QUERIES["is_below"], by_ids(tops) | {"id": summary_id}) is not None
+
+    def places(self, message_ids: Iterable[int]) -> dict[int, tuple[int, int]]:
+        """Conversation and seq of messages; unknown ids are left out."""
+        found = self._db.rows(_LINEAGE_QUERIES["places"], by_ids(message_ids))
+        return {id_: (conversation_id, seq) for id_, conversation_id, seq in found}
+
+    def before(self, conversation_id: int, seq: int, limit: int = 1) -> list[int]:
+        """Ids of the messages just before a place, oldest first."""
+        return self._run("before", conversation_id, seq, limit)[::-1]
+
+    def after(self, conversation_id: int, seq: int, limit: int = 1) -> list[int]:
+        """Ids of the messages just after a place, oldest first."""
+        return self._run("after", conversation_id, seq, limit)
+
+    def _run(self, query: str, conversation_id: int, seq: int, limit: int) -> list[int]:
+        place = {"conversation_id": conversation_id, "seq": seq, "limit": limit}
+        return self._db.column(_LINEAGE_QUERIES[query], place)
+
+
+def _node(row: Row) -> LineageNode:
+    return LineageNode(
+        row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], column_time(row[8]), column_time(row[9])
+    )
+
+
+_OUTLINE_QUERIES = load_queries("outline")
+_BEGINNING_BYTES = 640
+
+
+@dataclass(frozen=True, slots=True)
+class TopSummaries:
+    """Some summaries that nothing stands over, oldest first; how many there are, and which are in the context."""
+
+    ids: tuple[str, ...]
+    total: int
+    in_context: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ContextSize:
+    """How large a context was before and after a change."""
+
+    at: datetime
+    action: str
+    tokens_before: int
+    tokens_after: int
+
+
+class SummaryOutline(TableAccess):
+    """Reads shapes and histories; never writes."""
+
+    def tops(self, conversation_id: int, limit: int, offset: int = 0) -> TopSummaries:
+        """The summaries that stand in the context, or that nothing was made of; oldest first."""
+        place = {"conversation_id": conversation_id, "limit": limit, "offset": offset}
+        rows = self._db.rows(_OUTLINE_QUERIES["tops"], place)
+        there = frozenset(id_ for id_, ordinal, _ in rows if ordinal is not None)
+        return TopSummaries(tuple(id_ for id_, _, _ in rows), rows[0][2] if rows else 0, there)
+
+    def in_context(self, conversation_id: int, summary_ids: Iterable[str]) -> frozenset[str]:
+        """Which of some summaries stand in the context."""
+        values = {"conversation_id": conversation_id, "ids": json.dumps(list(summary_ids))}
+        return frozenset(self._db.column(_OUTLINE_QUERIES["standing"], values))
+
+    def shapes(self, conversation_id: int) -> list[SummaryShape]:
+        """All summaries of a conversation, shallow ones first, then by time."""
+        return self._db.records(SummaryShape, _OUTLINE_QUERIES["shapes"], {"conversation_id": conversation_id})
+
+    def edges(self, conversation_id: int) -> list[tuple[str, str]]:
+        """Pairs of a summary and one that it was made of, in order."""
+        return [
+            (user, source)
+            for user, source in self._db.rows(_OUTLINE_QUERIES["edges"], {"conversation_id": conversation_id})
+        ]
+
+    def beginnings(self, conversation_id: int) -> dict[str, str]:
+        """The first words of each summary."""
+        values = {"conversation_id": conversation_id, "bytes": _BEGINNING_BYTES}
+        return {id_: column_text(raw) for id_, raw in self._db.rows(_OUTLINE_QUERIES["beginnings"], values)}
+
+    def sizes(self, conversation_id: int, limit: int) -> list[ContextSize]:
+        """How a context's size changed, oldest first; at most the newest `limit` changes."""
+        rows = self._db.rows(_OUTLINE_QUERIES["sizes"], {"conversation_id": conversation_id, "limit": limit})
+        return [ContextSize(time_or_epoch(at), action, before, after) for at, action, before, after in reversed(rows)]
+
+    def calls_by_day(self, since: datetime, conversation_id: int | None = None) -> list[DailyCalls]:
+        """Model calls by day, of one conversation or of all."""
+        values = {"since": state_time(since), "conversation_id": conversation_id}
+        return [
+            DailyCalls(day, calls, read, written, tuple(costs.split(",")) if costs else (), unpriced)
+            for day, calls, read, written, costs, unpriced in self._db.rows(_OUTLINE_QUERIES["calls_by_day"], values)
+        ]
+
+    def folds_by_day(self, since: datetime, conversation_id: int | None = None) -> list[DailyFolds]:
+        """Folds by day, of one conversation or of all."""
+        values = {"since": state_time(since), "conversation_id": conversation_id}
+        return self._db.records(DailyFolds, _OUTLINE_QUERIES["folds_by_day"], values)
