@@ -288,6 +288,8 @@ def pack_message(message: Message) -> PackedMessage:
 
 
 def _part_rows(message: Message, content: str) -> tuple[PartRow, ...]:
+    if not message.parts and message.body is None and message.identity is None:
+        return ()
     head: dict[str, Any] = {"originalRole": _ORIGINAL_ROLES.get(message.role, message.role)}
     identity = message.identity
     first = dict(head)

@@ -92,7 +92,7 @@ def _hex(value: object) -> str:
     raise TypeError(f"{type(value).__name__} is in no column")
 
 
-_encode = json.JSONEncoder(default=_hex, separators=(",", ":")).encode
+_encode = json.JSONEncoder(default=_hex, separators=(",", ":"), check_circular=False).encode
 
 
 def digest_of(values: object) -> bytes:
