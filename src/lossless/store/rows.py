@@ -567,8 +567,9 @@ def _identity(metadata: dict[str, Any]) -> ModelIdentity | None:
     return ModelIdentity(provider, api, model, response if isinstance(response, str) else None)
 
 
+@lru_cache(maxsize=64)
 def conversation_from_row(row: Row) -> Conversation:
-    """A conversation from `conversations.sql`'s columns."""
+    """A conversation from `conversations.sql`'s columns; every call of a session reads its row again."""
     id_, session_id, key, active, created, updated, archived, cause, title, bootstrapped = row
     return Conversation(
         id_,
