@@ -73,19 +73,19 @@ class Conversations:
         A key that resumes under another run takes the new run's id; each run of a cron job gets a
         conversation of its own and the one before is archived. Needs a transaction.
         """
-        found = self.find(session)
+        found, at = self.find(session), row_time(now)
         if found and session.is_cron and session.id and session.id != found.session_id:
             self.archive(found.id, "cron-rotation", now)
             found = None
         if found is None:
             session_id = session.id or str(uuid4())
-            self._db.run(_CONVERSATION_QUERIES["insert"], {"session_id": session_id, "key": session.key, "now": row_time(now)})
+            self._db.run(_CONVERSATION_QUERIES["insert"], {"session_id": session_id, "key": session.key, "now": at})
             return self.get(self._db.last_id())
         if session.id and session.id != found.session_id:
-            self._db.run(_CONVERSATION_QUERIES["rebind"], {"session_id": session.id, "now": row_time(now), "id": found.id})
+            self._db.run(_CONVERSATION_QUERIES["rebind"], {"session_id": session.id, "now": at, "id": found.id})
             return self.get(found.id)
         if session.key and found.session_key is None:
-            self._db.run(_CONVERSATION_QUERIES["adopt_key"], {"key": session.key, "now": row_time(now), "id": found.id})
+            self._db.run(_CONVERSATION_QUERIES["adopt_key"], {"key": session.key, "now": at, "id": found.id})
             return self.get(found.id)
         return found
 
