@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.token_texts import made_up
+from lossless.model import budget
 from lossless.model.budget import PICTURE_TOKENS, budget_tokens, json_budget_tokens, message_budget_tokens
 from lossless.model.messages import File, Json, Message, Text, ToolCall, ToolResult
 from lossless.model.tokens import estimate_tokens
@@ -90,3 +91,37 @@ def test_tool_schemas_are_counted_as_json() -> None:
         "input_schema": {"type": "object", "properties": {"path": {"type": "string"}}},
     }
     assert 20 <= json_budget_tokens(schema) <= 80
+
+
+def _class_of(byte: int) -> str:
+    name = chr(byte)
+    if byte >= 0xC0:
+        return next(script for script, members in budget._FIRST_BYTES.items() if byte in members)
+    if not name.isascii() or byte < 32 or byte == 127:
+        return "n" if name == "\n" else "t" if name in "\t\r\v\f" else "x"
+    if name.isalpha():
+        return "a" if name.islower() else "U"
+    return "d" if name.isdigit() else "s" if name == " " else "p"
+
+
+def _counted_run_by_run(text: str) -> int:
+    """The estimate by its definition: every run is looked for on its own."""
+    raw = text.encode("utf-8", "surrogatepass")
+    classes = "".join(map(_class_of, raw))
+    is_prose = sum(classes.count(name) for name in "pdU") < budget._PROSE_SHARE * len(raw)
+    runs, by_sound = (budget._PROSE, budget._SOUNDS_OF_PROSE) if is_prose else (budget._DENSE, budget._SOUNDS)
+    sounds = "".join("c" if chr(byte) in "bcdfghjklmnpqrstvwxz" else "." for byte in raw)
+    total = 60 * raw.count(b"_")
+    total += sum(weight * classes.count(run) for run, weight in (runs | budget._SCRIPTS).items())
+    total += sum(weight * sounds.count(run) for run, weight in by_sound.items())
+    return min(max(-(-total // 100), -(-len(raw) // 8)), len(raw))
+
+
+@given(st.text(st.characters() | st.sampled_from("abcst AB12\n\t_.,{}é漢😀\ud800"), max_size=60))
+def test_neighbours_that_are_weighed_in_one_pass_weigh_what_they_weigh_one_by_one(text: str) -> None:
+    assert budget_tokens(text) == _counted_run_by_run(text)
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_the_estimate_of_a_long_text_is_that_of_its_runs(kind: str) -> None:
+    assert budget_tokens(TEXTS[kind]) == _counted_run_by_run(TEXTS[kind])

@@ -93,10 +93,15 @@ def compute_history_budget(
 
 
 def history_budget_for(
-    archive: Archive, situation: CompactionRequest, policy: CompactionPolicy, size: int, *, anew: bool = False
+    archive: Archive,
+    situation: CompactionRequest,
+    policy: CompactionPolicy,
+    kept: BudgetMemory | None,
+    size: int,
+    *,
+    anew: bool = False,
 ) -> HistoryBudget:
     """The budget that holds for a context of this size; `anew` for one that is about to be folded whatever its size."""
-    kept = archive.guards.history(situation.conversation.id)
     now = compute_history_budget(archive, situation, policy, kept)
     return choose_budget(None if kept is None or anew else kept.budget, now, size, policy.context_threshold)
 
@@ -436,8 +441,12 @@ class Compactor:
     ) -> HistoryBudget:
         """How much of the window is the conversation's: one number for folding and assembling."""
         id_ = situation.conversation.id
-        size = framed_tokens(self.archive.context_budget(id_), self.archive.context.next_ordinal(id_))  # at most
-        return history_budget_for(self.archive, situation, policy or self.policy(situation), size, anew=anew)
+        kept, size = self.archive.guards.history(id_), framed_tokens(*self._size(id_))
+        return history_budget_for(self.archive, situation, policy or self.policy(situation), kept, size, anew=anew)
+
+    def _size(self, conversation_id: int) -> tuple[int, int]:
+        """The tokens of a context without frames, and how many items it has at most."""
+        return self.archive.context_budget(conversation_id), self.archive.context.next_ordinal(conversation_id)
 
     def evaluate(self, situation: CompactionRequest, policy: CompactionPolicy | None = None) -> CompactionDecision:
         """How full the context is; exact where it matters, counted along where it does not."""
@@ -445,11 +454,15 @@ class Compactor:
         return self._evaluate(situation, policy, self.history(situation, policy))
 
     def _evaluate(
-        self, situation: CompactionRequest, policy: CompactionPolicy, history: HistoryBudget
+        self,
+        situation: CompactionRequest,
+        policy: CompactionPolicy,
+        history: HistoryBudget,
+        size: tuple[int, int] | None = None,
     ) -> CompactionDecision:
         id_, budget = situation.conversation.id, history.tokens
-        stored, threshold = self.archive.context_budget(id_), policy.threshold_tokens(budget)
-        framing = framed_tokens(0, self.archive.context.next_ordinal(id_))  # at most
+        stored, most = size or self._size(id_)
+        framing, threshold = framed_tokens(0, most), policy.threshold_tokens(budget)
         if stored + framing > threshold:
             framing = self._framing(id_)
         if stored + framing > threshold:
@@ -471,18 +484,18 @@ class Compactor:
 
     def after_turn(self, situation: CompactionRequest) -> TurnOutcome:
         """Put a sweep off, or fold at once when the context is at its budget (or inline mode was chosen)."""
-        policy = self.policy(situation)
-        history = self.history(situation, policy)
-        decision = self._evaluate(situation, policy, history)
-        self._keep(situation, history)
+        policy, id_ = self.policy(situation), situation.conversation.id
+        kept, size = self.archive.guards.history(id_), self._size(id_)
+        history = history_budget_for(self.archive, situation, policy, kept, framed_tokens(*size))
+        decision = self._evaluate(situation, policy, history, size)
+        if kept is None or kept.budget != history:
+            self._keep(situation, history)
         who = schedule_sweep(decision, policy)
         if who.payer == "nobody":
             return TurnOutcome(decision, history=history, prepares=self._prepares(decision))
         if who.payer == "background":
             report = self._published(situation, policy, decision, history)
-            owes = report is None or not decision.is_under(
-                report.tokens_after + self._framing(situation.conversation.id)
-            )
+            owes = report is None or not decision.is_under(report.tokens_after + self._framing(id_))
             if owes:
                 self.owe(situation, decision)
             return TurnOutcome(decision, report, owes, history)
@@ -492,12 +505,12 @@ class Compactor:
         job = replace(job, may_ask_model=who.may_ask_model, seconds=seconds, takes_over=is_extracted)
         job = replace(job, is_forced=decision.pressure == "hard")
         report = compact(job, threshold_rounds(decision, policy, time.monotonic()))
-        left = self._shown(situation.conversation.id, history.tokens) + self._framing(situation.conversation.id)
+        left = self._shown(id_, history.tokens) + self._framing(id_)
         owes = not decision.is_under(left) and not report.exhausted
         if owes:
             self.owe(situation, decision)
             if report.stop in FAILED_STOPS:
-                self._settle(situation.conversation.id, report, -1)
+                self._settle(id_, report, -1)
         return TurnOutcome(decision, replace(report, history=history), owes, history)
 
     def _prepares(self, decision: CompactionDecision) -> bool:

@@ -34,10 +34,9 @@ from lossless.ingest.synthetic import is_referenced
 from lossless.ingest.window import (
     IncomingWindow,
 )
-from lossless.model.messages import MessageLike
 from lossless.model.identity import identity_hash, words_digest
 from lossless.model.masking import FORGOTTEN
-from lossless.model.messages import ToolCall
+from lossless.model.messages import MessageLike, ToolCall
 from lossless.model.records import ContextChange, TailRow
 from lossless.store.maintenance.surgery import SurgeryWrites
 from lossless.store.messages import Appended, NewMessage
@@ -52,8 +51,7 @@ if TYPE_CHECKING:
     from lossless.ingest.events import Event
     from lossless.ingest.plan import IngestPlan, IsCopy
     from lossless.model.conversations import Conversation, Session
-from lossless.model.messages import MessageLike
-    from lossless.model.messages import Incoming, Json, JsonObject, Message, StoredMessage
+    from lossless.model.messages import Json, Message, MessageLike, StoredMessage
     from lossless.store.archive import Archive
     from lossless.store.context import PreambleItem
 
@@ -216,6 +214,8 @@ def copy_detector(archive: Archive) -> IsCopy:
 
 
 from lossless.model.messages import MessageLike
+
+
 def _check_names(session: Session, key: str | None) -> None:
     for what, name in (("session key", session.key), ("session id", session.id), ("key", key)):
         if name is not None and not incoming.is_encodable(name):

@@ -90,10 +90,8 @@ class EngineParts:
     ) -> CompactionRequest:
         if budget is not None and (not isinstance(budget, int) or isinstance(budget, bool) or budget <= 0):
             raise BadInput(f"a budget must be a positive number of tokens, not {budget!r}")
-        situation = CompactionRequest(
-            self.conversation(session), budget or self.settings.default_token_budget, observed_tokens
-        )
-        return replace(situation, model=model, window=context_window)
+        tokens = budget or self.settings.default_token_budget
+        return CompactionRequest(self.conversation(session), tokens, observed_tokens, model, context_window)
 
     def learn_usage(self, situation: CompactionRequest, seen: CacheObservation, sent: int | None = None) -> None:
         """Record what the provider reported, and what it says about its tokenizer."""

@@ -27,29 +27,34 @@ _CALL_TOKENS = 12
 #: Text in which fewer of all bytes are capitals, digits and punctuation is prose.
 _PROSE_SHARE = 0.10
 
-_LOWER, _UPPER, _DIGITS = range(97, 123), range(65, 91), range(48, 58)
 _VOWELS = b"aeiouy"
-_CONSONANTS = [byte for byte in _LOWER if byte not in _VOWELS]
-_PUNCTUATION = [byte for byte in range(33, 127) if not chr(byte).isalnum()]
-#: Lower case, capitals, digits, blank, other blanks, line end, punctuation; below, first bytes by script.
+#: Lower case, capitals, digits, blank, other blanks, line end, punctuation, underscore; the first is anything else.
 _CLASSES: Mapping[str, Iterable[int]] = {
-    "a": _LOWER, "U": _UPPER, "d": _DIGITS, "s": b" ", "t": b"\t\r\v\f", "n": b"\n", "p": _PUNCTUATION,
+    "x": (), "a": range(97, 123), "U": range(65, 91), "d": range(48, 58), "s": b" ", "t": b"\t\r\v\f", "n": b"\n",
+    "p": [byte for byte in range(33, 127) if not chr(byte).isalnum()], "_": b"_",
+}  # fmt: skip
+_CODES = {name: code for code, name in enumerate(_CLASSES)}
+#: First bytes of UTF-8 by script.
+_FIRST_BYTES: Mapping[str, Iterable[int]] = {
     "L": range(0xC0, 0xCC), "M": range(0xCC, 0xCE), "G": range(0xCE, 0xD0), "C": range(0xD0, 0xD4),
     "H": range(0xD4, 0xE0), "I": range(0xE0, 0xE2), "S": range(0xE2, 0xE3), "K": range(0xE3, 0xE4),
     "Z": range(0xE4, 0xEA), "Y": range(0xEA, 0xEE), "F": range(0xEE, 0xF0), "E": range(0xF0, 0x100),
 }  # fmt: skip
+_NOT_FIRST = bytes(range(0xC0))
 
 
-def _table(classes: Mapping[str, Iterable[int]]) -> bytes:
-    table = bytearray(b"x" * 256)
-    for name, members in classes.items():
+def _table(classes: Mapping[int, Iterable[int]]) -> bytes:
+    table = bytearray(256)
+    for code, members in classes.items():
         for byte in members:
-            table[byte] = ord(name)
+            table[byte] = code
     return bytes(table)
 
 
-_BY_CLASS = _table(_CLASSES)
-_BY_SOUND = _table({"c": _CONSONANTS})
+_BY_CLASS = _table({_CODES[name]: members for name, members in _CLASSES.items()})
+_BY_SCRIPT = _table({ord(name): members for name, members in _FIRST_BYTES.items()})
+_BY_SOUND = _table({1: [byte for byte in _CLASSES["a"] if byte not in _VOWELS]})
+_TIGHT = bytes(byte for name in "pdU" for byte in _CLASSES[name])
 
 #: Tokens for each run of classes, in hundredths; runs do not overlap.
 _PROSE = {
@@ -72,15 +77,35 @@ _UNDERSCORE = 60
 #: No text has more tokens than bytes; and here, not fewer than one in so many.
 _MOST_BYTES = 8
 
-_Weights = tuple[tuple[bytes, int], ...]
+
+class _Weights:
+    """What is counted in a text of one kind: pairs of neighbours in one pass over all, longer runs one by one."""
+
+    def __init__(self, by_run: Mapping[str, int], by_sound: Mapping[str, int]) -> None:
+        of_pair = {
+            code | following << 4: self._of_pair(by_run, name, other)
+            for name, code in _CODES.items()
+            for other, following in _CODES.items()
+        }
+        #: By the codes of two neighbours: what both weigh, and what the first one weighs alone; up to a byte.
+        self.by_pair = bytes(min(of_pair.get(pair, 0), 255) for pair in range(256))
+        self.weightless = bytes(pair for pair in range(256) if not of_pair.get(pair))
+        self.beyond = [(bytes([pair]), weight - 255) for pair, weight in of_pair.items() if weight > 255]
+        self.runs = [(bytes(_CODES[n] for n in run), weight) for run, weight in by_run.items() if _is_repeated(run)]
+        self.sounds = [(b"\1" * len(run), weight) for run, weight in by_sound.items()]
+
+    @staticmethod
+    def _of_pair(by_run: Mapping[str, int], name: str, other: str) -> int:
+        pair = f"{name}{other}".replace("_", "p")
+        both = 0 if _is_repeated(pair) else by_run.get(pair, 0)
+        return both + by_run.get(pair[0], 0) + (_UNDERSCORE if name == "_" else 0)
 
 
-def _weights(by_run: Mapping[str, int]) -> _Weights:
-    return tuple((run.encode(), weight) for run, weight in by_run.items())
+def _is_repeated(run: str) -> bool:
+    return len(run) > 1 and len(set(run)) == 1
 
 
-_OF_PROSE, _OF_DENSE = (_weights(_PROSE), _weights(_SOUNDS_OF_PROSE)), (_weights(_DENSE), _weights(_SOUNDS))
-_OF_SCRIPTS = _weights(_SCRIPTS)
+_OF_PROSE, _OF_DENSE = _Weights(_PROSE, _SOUNDS_OF_PROSE), _Weights(_DENSE, _SOUNDS)
 
 
 def budget_tokens(text: str) -> int:
@@ -90,18 +115,25 @@ def budget_tokens(text: str) -> int:
     [0, 6, 11, 3]
     """
     raw = text.encode("utf-8", "surrogatepass")
-    if not raw:
+    size = len(raw)
+    if not size:
         return 0
-    classes = raw.translate(_BY_CLASS)
-    tight = classes.count(b"p") + classes.count(b"d") + classes.count(b"U")
-    runs, sounds = _OF_PROSE if tight < _PROSE_SHARE * len(raw) else _OF_DENSE
-    spoken = raw.translate(_BY_SOUND)
-    total = _UNDERSCORE * raw.count(b"_")
-    total += sum([weight * classes.count(run) for run, weight in runs])
-    total += sum([weight * spoken.count(run) for run, weight in sounds])
-    if len(text) < len(raw):
-        total += sum([weight * classes.count(run) for run, weight in _OF_SCRIPTS])
-    return min(max(-(-total // 100), -(-len(raw) // _MOST_BYTES)), len(raw))
+    tight = size - len(raw.translate(None, _TIGHT))
+    weights = _OF_PROSE if tight < _PROSE_SHARE * size else _OF_DENSE
+    classes, sounds = raw.translate(_BY_CLASS), raw.translate(_BY_SOUND)
+    number = int.from_bytes(classes, "little")
+    pairs = (number | number >> 4).to_bytes(size, "little")  # each byte has the code of the next one, too
+    total = sum(pairs.translate(weights.by_pair, weights.weightless))
+    for pair, weight in weights.beyond:
+        total += weight * pairs.count(pair)
+    for run, weight in weights.runs:
+        total += weight * classes.count(run)
+    for run, weight in weights.sounds:
+        total += weight * sounds.count(run)
+    if len(text) < size:
+        scripts = raw.translate(_BY_SCRIPT, _NOT_FIRST)
+        total += sum([_SCRIPTS[chr(script)] * scripts.count(script) for script in set(scripts)])
+    return min(max(-(-total // 100), -(-size // _MOST_BYTES)), size)
 
 
 def json_budget_tokens(value: Json) -> int:

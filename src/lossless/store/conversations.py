@@ -11,6 +11,7 @@ import struct
 import zlib
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -32,8 +33,9 @@ if TYPE_CHECKING:
     from lossless.store.messages import Messages
 
 
+@lru_cache(maxsize=64)
 def conversation_from_row(row: Row) -> Conversation:
-    """A conversation from `conversations.sql`'s columns."""
+    """A conversation from `conversations.sql`'s columns; every call of a session reads its row again."""
     id_, session_id, key, active, created, updated, archived, cause, title, bootstrapped = row
     return Conversation(
         id_, session_id, key, bool(active), time_or_epoch(created), time_or_epoch(updated), column_time(archived),

@@ -314,6 +314,9 @@ class Database:
 
     def connection(self) -> apsw.Connection:
         """This thread's connection, opened when needed."""
+        handle = self._local.handle  # of a file only
+        if handle is not None and handle.connection is not None and handle.pid == os.getpid() and not self._closed:
+            return handle.connection
         return self._open()[1]
 
     def _open(self) -> tuple[_Handle, apsw.Connection]:

@@ -349,20 +349,21 @@ class Messages:
         packed = [pack_message(item.message) for item in new]
         texts = [indexed_text(pack.content, item.message) for item, pack in zip(new, packed, strict=True)]
         at = row_time(now)
+        times = [at if item.created_at is now else row_time(item.created_at) for item in new]
         parts = [part_values(first + n, pack.parts) for n, pack in enumerate(packed)]
         estimates = [message_budget_tokens(item.message) for item in new]
         self._db.run_many(
             _INSERT,
             [
                 (first + n, conversation.id, seq + n, item.message.role, pack.content, item.message.tokens,
-                 item.identity, item.sender, item.entry_id, row_time(item.created_at), item.event_key, item.file_id)
+                 item.identity, item.sender, item.entry_id, times[n], item.event_key, item.file_id)
                 for n, (item, pack) in enumerate(zip(new, packed, strict=True))
             ],
         )  # fmt: skip
         self._db.run_many(
             _INSERT_EXTRAS,
             [
-                (first + n, item.fingerprint, index_digest(text) + _whole(item, pack, parts[n], estimates[n]),
+                (first + n, item.fingerprint, index_digest(text) + _whole(item, pack, parts[n], times[n], estimates[n]),
                  item.entry_id is None, item.is_preamble,
                  None if item.message.format == "plain" else item.message.format, pack.skeleton, estimates[n])
                 for n, (item, pack, text) in enumerate(zip(new, packed, texts, strict=True))
@@ -543,11 +544,11 @@ class Messages:
         return self.many(self._db.column(_MESSAGE_QUERIES["ids_in_order"], place))
 
 
-def _whole(item: NewMessage, pack: PackedMessage, parts: Sequence[tuple[object, ...]], estimate: int) -> bytes:
+def _whole(item: NewMessage, pack: PackedMessage, parts: Sequence[tuple[object, ...]], at: str, estimate: int) -> bytes:
     """The digest of all that is rebuilt of a message, as its rows will hold it."""
     message = item.message
     row = (
-        message.role, pack.content, message.tokens, item.identity, item.sender, row_time(item.created_at), item.file_id,
+        message.role, pack.content, message.tokens, item.identity, item.sender, at, item.file_id,
         item.fingerprint, int(item.is_preamble), None if message.format == "plain" else message.format, pack.skeleton,
         estimate,
     )  # fmt: skip

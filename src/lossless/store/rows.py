@@ -231,6 +231,8 @@ def pack_message(message: Message) -> PackedMessage:
 
 
 def _part_rows(message: Message, content: str) -> tuple[PartRow, ...]:
+    if not message.parts and message.body is None and message.identity is None:
+        return ()
     head: dict[str, Any] = {"originalRole": _ORIGINAL_ROLES.get(message.role, message.role)}
     identity = message.identity
     first = dict(head)
@@ -581,7 +583,7 @@ def _hex(value: object) -> str:
     raise TypeError(f"{type(value).__name__} is in no column")
 
 
-_encode = json.JSONEncoder(default=_hex, separators=(",", ":")).encode
+_encode = json.JSONEncoder(default=_hex, separators=(",", ":"), check_circular=False).encode
 
 
 def digest_of(values: object) -> bytes:
