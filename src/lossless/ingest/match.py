@@ -486,8 +486,8 @@ class _Matcher:
         return is_other and not self.pair.is_lesser(w + 1, s + 1)
 
     def _is_behind_alike(self, w: int, s: int) -> bool:
-        """Whether what stands before both is a word or two as well, or in other words the same."""
-        if w == 0 or s == 0 or self.shown[w - 1].is_short:
+        """Whether what stands before both is a word or two as well, a system prompt, or in other words the same."""
+        if w == 0 or s == 0 or self.shown[w - 1].is_short or self.shown[w - 1].role == "system":
             return True
         return self.pair.may_be(w - 1, s - 1) and self.pair.likeness(w - 1, s - 1) >= ALIKE
 
