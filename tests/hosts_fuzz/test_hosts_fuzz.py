@@ -52,6 +52,7 @@ def test_a_host_loses_and_doubles_nothing(kind: str) -> None:
         ("branches", 4_000_277),
         ("two tabs", 4_000_401),
         ("edits system", 4_000_024),
+        ("head cut", 4_001_330),
     ],
 )
 def test_runs_that_went_wrong_once(kind: str, seed: int) -> None:

@@ -168,7 +168,12 @@ def is_contained(shown: Sequence[Message], row: Message) -> bool:
 
 
 def are_rewritten(pairs: Sequence[tuple[Message, Message]]) -> bool:
-    """Whether messages say what others say in other words, as a translation does: each is about as much longer."""
+    """Whether messages say what others say in other words, as a translation does: each is about as much longer.
+
+    It calls the tools that they call.
+    """
+    if any(bool(stored.tool_calls) != bool(shown.tool_calls) for stored, shown in pairs):
+        return False
     sizes = [(len(stored.content), len(shown.content)) for stored, shown in pairs]
     ratios = [theirs / mine for mine, theirs in sizes if mine > _SHORT_CHARS and theirs > _SHORT_CHARS]
     are_both = all((mine > _SHORT_CHARS) == (theirs > _SHORT_CHARS) or max(mine, theirs) < 40 for mine, theirs in sizes)

@@ -471,9 +471,8 @@ class _Matcher:
         kept: list[tuple[int, int]] = []
         for w, s in pairs:
             is_next = w == 0 or w - 1 in self.rows or (bool(kept) and kept[-1][0] == w - 1)
-            is_there = (is_next or (w - s == offset and self._is_behind_alike(w, s))) and not self._is_behind_left(
-                w, {one for one, _ in kept}
-            )
+            is_there = is_next or (w - s == offset and self._is_behind_alike(w, s))
+            is_there = is_there and not self._is_behind_left(w, {one for one, _ in kept})
             if self._is_edited(w - 1):
                 is_there = is_there and self.rows[w - 1] == s - 1 and not self._has_other_result(w, s)
             if is_there or not self.shown[w].is_short:
