@@ -53,6 +53,7 @@ def test_a_host_loses_and_doubles_nothing(kind: str) -> None:
         ("two tabs", 4_000_401),
         ("edits system", 4_000_024),
         ("head cut", 4_001_330),
+        ("edits and cuts off", 4_001_599),
     ],
 )
 def test_runs_that_went_wrong_once(kind: str, seed: int) -> None:

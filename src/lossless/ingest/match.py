@@ -474,17 +474,20 @@ class _Matcher:
             is_there = is_next or (w - s == offset and self._is_behind_alike(w, s))
             is_there = is_there and not self._is_behind_left(w, {one for one, _ in kept})
             if self._is_edited(w - 1):
-                is_there = is_there and self.rows[w - 1] == s - 1 and not self._has_other_result(w, s)
+                is_there = is_there and self.rows[w - 1] == s - 1
+            if not is_next or self._is_edited(w - 1):
+                is_there = is_there and not self._has_other_result(w, s)
             if is_there or not self.shown[w].is_short:
                 kept.append((w, s))
         return kept
 
     def _has_other_result(self, w: int, s: int) -> bool:
-        """Whether the results of a call follow in both, in other words."""
+        """Whether the results of a call follow in both, in other words, and what stands before it was edited."""
         if w + 1 >= len(self.shown) or s + 1 >= len(self.stored) or self.shown[w + 1].role != "tool":
             return False
         is_other = self.stored[s + 1].role == "tool" and not self._is_equal(w + 1, s + 1)
-        return is_other and not self.pair.is_lesser(w + 1, s + 1)
+        is_framed = w > 0 and s > 0 and self.pair.likeness(w - 1, s - 1) == 1.0
+        return is_other and not is_framed and not self.pair.is_lesser(w + 1, s + 1)
 
     def _is_behind_alike(self, w: int, s: int) -> bool:
         """Whether what stands before both is a word or two as well, a system prompt, or in other words the same."""
