@@ -242,7 +242,7 @@ class HostTranscripts:
         return self._parts.archive.transcripts.held()
 
     def accept(self, conversation: Conversation, path: str) -> TranscriptReport:
-        """Take a transcript over that was held back or refused: what is kept of it becomes a conversation of its session.
+        """Take a transcript over that was held back or refused: where it is kept becomes its session's conversation.
 
         The active one, unless the one beside which it was held back has been closed since.
         """
