@@ -2,8 +2,8 @@
 
 So many changes of rows (UPDATE, DELETE, INSERT on any table, and on payload files), then so many flipped bits of the
 file. Each must be found, or leave prompts, search and export as they were, or be what another program may do
-(`bench/damage_lawful.py`; these are listed at the end). What `lcm verify` does not find, `lcm doctor` must not call
-damage either.
+(`bench/damage_lawful.py`; these are listed at the end); those of payload files must be found. What `lcm verify` does
+not find, `lcm doctor` must not call damage either.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ _CHANGES = {"UPDATE": _update, "DELETE": _delete, "INSERT": _insert}
 
 def change_payload(path: Path, dice: random.Random) -> Change | None:
     """Change or remove a file beside the archive; None when there is none."""
-    files = sorted(file for file in (path.parent / "lcm-files").rglob("*") if file.is_file() and file.stat().st_size)
+    files = sorted(file for file in (path.parent / "lcm-files").glob("*/file_*") if file.stat().st_size)
     if not files:
         return None
     file = dice.choice(files)
@@ -304,6 +304,8 @@ def judge(subject: Subject, change: Change, path: Path) -> Result:
         return Result(subject.name, change, "found", found)
     if alone := _doctor_finds(path):
         return Result(subject.name, change, "missed", alone)
+    if change.table == "payload":
+        return Result(subject.name, change, "missed", "every payload that is gone or has other bytes must be named")
     differing = subject.before.differing(after)
     if not differing:
         return Result(subject.name, change, "unchanged", "")

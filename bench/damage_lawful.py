@@ -41,7 +41,6 @@ LAWFUL: dict[tuple[str, str], str] = {
     },
     ("focus_briefs", "INSERT"): "lossless-claw writes briefs",
     ("focus_brief_sources", "INSERT"): "lossless-claw writes briefs",
-    ("large_files", "conversation_id"): "lossless-claw moves files with what it merges",
     ("large_files", "INSERT"): "lossless-claw stores files",
     ("messages", "transcript_entry_id"): "hosts give messages other ids",
     ("messages", "stable_event_key"): "hosts give messages other ids",

@@ -465,3 +465,35 @@ def test_what_others_write_meanwhile_is_no_damage(path: Path) -> None:
         assert engine.verify(meanwhile).problems == ()
         assert written
         assert problems(engine) == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_damage"),
+    [
+        pytest.param("UPDATE large_files SET conversation_id = 2", True, id="only the file"),
+        pytest.param("UPDATE messages SET conversation_id = 2", False, id="only messages, as others move them"),
+        pytest.param(
+            "UPDATE large_files SET conversation_id = 2; UPDATE messages SET conversation_id = 2", False, id="both"
+        ),
+        pytest.param(
+            "UPDATE large_files SET conversation_id = 2; INSERT INTO messages (conversation_id, seq, role, content,"
+            " token_count, large_content) SELECT 2, 9, role, content, token_count, file_id FROM messages, large_files"
+            " WHERE seq = 1",
+            False,
+            id="one that a fork has, too",
+        ),
+    ],
+)
+def test_a_file_of_another_conversation_than_its_messages_is_found(path: Path, statement: str, is_damage: bool) -> None:
+    with surgery_kit.open_engine(path, large_file_threshold_tokens=1000) as engine:
+        engine.append(surgery_kit.HERE, [{"role": "user", "content": "port = 8443\n" * 1000}])
+        engine.new(surgery_kit.HERE)
+        engine.reset(surgery_kit.HERE)
+    connection = apsw.Connection(str(path))
+    connection.execute(statement)
+    connection.close()
+    with Archive.open(path, read_only=True) as archive:
+        found = [
+            problem for problem in verify_archive(archive).problems if "whose messages do not name it" in str(problem)
+        ]
+    assert [(problem.table, problem.severity) for problem in found] == [("large_files", "error")] * is_damage

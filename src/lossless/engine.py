@@ -173,7 +173,7 @@ class Engine:
 
         A transcript is a path, or the host's entries. What a first import brings stays as it is in its newest
         part; the older part is folded at once, without a model (`fold`). One that has nothing in common with what
-        is stored is held back (`.status == "held"`) until someone accepts it. `after` and `cursor` are a host's
+        is stored is quarantined (`.status == "held"`) until someone accepts it. `after` and `cursor` are a host's
         own marks: entries that go on after the stored mark are new, and a page that leaves a gap is not taken
         (`.status == "failed"`). What was deleted for good comes back only with `again`.
         """

@@ -44,6 +44,16 @@ def test_a_host_loses_and_doubles_nothing(kind: str) -> None:
         ("translates", 1_000_028),
         ("translates", 2_501_750),
         ("translates", 2_502_078),
+        ("two tabs", 3_000_934),
+        ("two tabs", 3_001_098),
+        ("two tabs", 3_001_180),
+        ("reorders", 4_000_027),
+        ("edits and cuts off", 4_000_230),
+        ("branches", 4_000_277),
+        ("two tabs", 4_000_401),
+        ("edits system", 4_000_024),
+        ("head cut", 4_001_330),
+        ("edits and cuts off", 4_001_599),
     ],
 )
 def test_runs_that_went_wrong_once(kind: str, seed: int) -> None:

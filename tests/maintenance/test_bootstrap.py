@@ -224,7 +224,8 @@ def test_a_held_file_can_be_accepted(engine: lossless.Engine, file: TranscriptFi
     conversation = engine.archive.conversations.get(1)
     assert engine.transcripts.accept(conversation, str(other.path)).stored == 200
     assert engine.transcripts.held() == []
-    assert len(contents(engine)) == 202
+    assert len(contents(engine)) == 200
+    assert not engine.archive.conversations.get(1).active
     assert problems(engine) == []
     with pytest.raises(NotFound, match="held back"):
         engine.transcripts.accept(conversation, str(other.path))

@@ -101,18 +101,116 @@ def test_a_followed_file_that_was_refused_goes_on_with_its_own_words(
     assert held(engine) == []
 
 
-def test_what_was_held_before_a_reset_is_accepted_where_it_was_held(
+def test_what_was_held_before_a_reset_is_accepted_beside_what_goes_on(
     engine: lossless.Engine, file: TranscriptFile, tmp_path: Path
 ) -> None:
     engine.bootstrap(SESSION, file.path)
     other = strange(tmp_path / "other.jsonl").path
-    engine.bootstrap(SESSION, other)
+    apart = engine.bootstrap(SESSION, other).quarantine_id
     (before,) = engine.archive.conversations.family(SESSION)
     after = engine.reset(SESSION)
     report = engine.transcripts.accept(before, str(other))
-    assert (report.conversation_id, report.stored) == (before.id, 2 * MANY)
+    assert (report.conversation_id, report.stored) == (apart, 2 * MANY)
     assert engine.archive.messages.newest_id(after.id) is None
-    assert held(engine) == []
+    assert [one.id for one in engine.archive.conversations.family(SESSION) if one.active] == [after.id]
+    assert apart in [one.id for one in engine.archive.conversations.family(SESSION)]
+    assert held(engine) == engine.transcripts.quarantined() == []
+    assert not problems(engine)
+
+
+# --- words that are kept apart ---
+
+
+def stored(engine: lossless.Engine, conversation_id: int | None) -> list[str]:
+    assert conversation_id is not None
+    ids = (row.id for row in engine.archive.messages.run_from(conversation_id, 1))
+    return [engine.archive.messages.get(id_).message.content for id_ in ids]
+
+
+def test_what_is_held_back_is_kept_outside_the_context(
+    engine: lossless.Engine, file: TranscriptFile, tmp_path: Path
+) -> None:
+    engine.bootstrap(SESSION, file.path)
+    before = context(engine)
+    other = strange(tmp_path / "other.jsonl")
+    words = [f"strange {n}" for n in range(2 * MANY)]
+    report = engine.bootstrap(SESSION, other.path)
+    assert (report.status, report.stored) == ("held", 0)
+    assert stored(engine, report.quarantine_id) == words
+    assert engine.grep("strange 17", session=None).hits
+    (waiting,) = engine.transcripts.quarantined()
+    assert (waiting.conversation_id, waiting.decision, waiting.messages) == (report.quarantine_id, "quarantined", 120)
+    other.say_all("it goes on", "and on")
+    assert engine.bootstrap(SESSION, other.path).quarantine_id == report.quarantine_id
+    assert stored(engine, report.quarantine_id) == [*words, "it goes on", "and on"]
+    assert context(engine) == before
+    other.path.unlink()
+    (conversation,) = engine.archive.conversations.family(SESSION)
+    accepted = engine.transcripts.accept(conversation, str(other.path))
+    assert (accepted.conversation_id, accepted.stored) == (report.quarantine_id, 122)
+    assert not problems(engine)
+
+
+@pytest.mark.parametrize("by", ["transcripts", "quarantine", "bootstrap"])
+def test_an_accepted_transcript_goes_on_where_it_is_kept_and_is_stored_once(
+    engine: lossless.Engine, file: TranscriptFile, tmp_path: Path, by: str
+) -> None:
+    engine.bootstrap(SESSION, file.path)
+    other = strange(tmp_path / "other.jsonl")
+    apart = engine.bootstrap(SESSION, other.path).quarantine_id
+    assert apart is not None
+    (conversation,) = engine.archive.conversations.family(SESSION)
+    if by == "transcripts":
+        engine.transcripts.accept(conversation, str(other.path))
+    elif by == "quarantine":
+        engine.transcripts.accept_quarantined(apart)
+    else:
+        engine.bootstrap(SESSION, other.path, accept=True)
+    assert held(engine) == engine.transcripts.quarantined() == []
+    found = engine.archive.conversations.find(SESSION)
+    assert found is not None
+    assert found.id == apart
+    other.say_all("it goes on")
+    report = engine.bootstrap(SESSION, other.path)
+    assert (report.conversation_id, report.status, report.stored) == (apart, "stored", 1)
+    assert stored(engine, apart) == [*(f"strange {n}" for n in range(2 * MANY)), "it goes on"]
+    assert len(stored(engine, conversation.id)) == MANY
+    assert not problems(engine)
+
+
+@pytest.mark.parametrize("by", ["transcripts", "quarantine"])
+def test_a_refused_transcript_stays_out_of_the_context_with_what_it_says_later(
+    engine: lossless.Engine, file: TranscriptFile, tmp_path: Path, by: str
+) -> None:
+    engine.bootstrap(SESSION, file.path)
+    before = context(engine)
+    other = strange(tmp_path / "other.jsonl")
+    apart = engine.bootstrap(SESSION, other.path).quarantine_id
+    assert apart is not None
+    (conversation,) = engine.archive.conversations.family(SESSION)
+    if by == "transcripts":
+        engine.transcripts.refuse(conversation, str(other.path))
+    else:
+        engine.transcripts.refuse_quarantined(apart)
+    assert held(engine) == [one.decision for one in engine.transcripts.quarantined()] == ["refused"]
+    other.say_all("it goes on")
+    report = engine.bootstrap(SESSION, other.path)
+    assert (report.status, report.quarantine_id) == ("refused", apart)
+    assert stored(engine, apart)[-1] == "it goes on"
+    assert context(engine) == before
+    assert not problems(engine)
+
+
+def test_pages_that_have_nothing_in_common_are_kept_apart(engine: lossless.Engine) -> None:
+    engine.bootstrap(SESSION, page(*range(60)))
+    other = [{"entryId": f"z{n}", "message": {"role": "user", "content": f"strange {n}"}} for n in range(120)]
+    report = engine.bootstrap(SESSION, other)
+    assert (report.status, len(stored(engine, report.quarantine_id))) == ("held", 120)
+    assert engine.bootstrap(SESSION, other).quarantine_id == report.quarantine_id
+    assert len(stored(engine, report.quarantine_id)) == 120
+    accepted = engine.bootstrap(SESSION, other, accept=True)
+    assert (accepted.conversation_id, accepted.stored) == (report.quarantine_id, 120)
+    assert held(engine) == engine.transcripts.quarantined() == []
     assert not problems(engine)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import TYPE_CHECKING
 
 import apsw
 import pytest
 
-from bench.damage import Change, Subject, damage, judge, lawful, prepare, summary
+from bench.damage import Change, Subject, change_payload, damage, judge, lawful, prepare, summary
 from bench.damage_archives import Outputs, outputs
 from bench.damage_lawful import LAWFUL, reason
 from lossless.maintenance.verify import verify_archive
@@ -30,6 +31,14 @@ def test_no_damage_is_missed(subjects: list[Subject]) -> None:
     assert not wrong, "\n\n".join(wrong)
     assert summary(results)[-1]["runs"] == 80
     assert sum(one.outcome == "found" for _, one in results) > 20
+
+
+def test_every_payload_that_is_gone_or_has_other_bytes_is_found(subjects: list[Subject]) -> None:
+    for n, subject in enumerate(subjects * 4):
+        path = subject.fresh()
+        change = change_payload(path, Random(n))
+        assert change is not None
+        assert judge(subject, change, path).outcome == "found", change
 
 
 def test_what_is_lawful_names_tables_and_columns_that_there_are(subjects: list[Subject]) -> None:

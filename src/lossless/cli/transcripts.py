@@ -35,7 +35,7 @@ def bootstrap(
     """Store what a transcript has that the archive does not; again with the same one changes nothing.
 
     Only what was appended is read where that is possible. A transcript that has nothing in common with what is
-    stored for the session is held back; `lcm transcripts` shows it.
+    stored for the session is held back: it is kept in a quarantined conversation; `lcm transcripts` shows it.
     """
     session = session_of(session_key, session_id)
     with invocation.engine() as engine:
@@ -66,7 +66,10 @@ def list_transcripts(invocation: Invocation, every: bool = False) -> None:
 @click.argument("number_", metavar="NUMBER", type=id_type)
 @click.pass_obj
 def accept_transcript(invocation: Invocation, number_: int) -> None:
-    """Store a transcript that is held back or was refused. Its NUMBER is in the list."""
+    """Let a transcript that is held back or was refused be its session's conversation. Its NUMBER is in the list.
+
+    It is a closed one where the conversation beside which it was held back has been closed since.
+    """
     with invocation.engine() as engine:
         waiting = [*engine.transcripts.held(), *engine.transcripts.refused()]
         asked = next((epoch for epoch in engine.archive.transcripts.decisions() if epoch.id == number_), None)
@@ -80,7 +83,7 @@ def accept_transcript(invocation: Invocation, number_: int) -> None:
 @click.argument("number_", metavar="NUMBER", type=id_type)
 @click.pass_obj
 def refuse_transcript(invocation: Invocation, number_: int) -> None:
-    """Store nothing of a transcript that is held back, until it is accepted. Its NUMBER is in the list."""
+    """Keep a transcript that is held back out of every prompt, until it is accepted. Its NUMBER is in the list."""
     with invocation.engine() as engine:
         epoch = _held_epoch(engine.transcripts.held(), number_)
         engine.transcripts.refuse(engine.archive.conversations.get(epoch.conversation_id), epoch.path)
@@ -168,7 +171,9 @@ _COLOURS = {"imported": "green", "would-import": "green", "error": "red", "held"
 def print_bootstrap(screen: Screen, data: Data) -> None:
     """What one reading of a transcript did."""
     if data["status"] in ("held", "refused", "excluded", "failed"):
-        screen.line(styled(f"Nothing was stored ({data['status']}): ", "yellow"), data["reason"] or "")
+        apart = data["quarantineId"]
+        done = "Nothing was stored" if apart is None else f"Kept outside the context, in conversation {apart}"
+        screen.line(styled(f"{done} ({data['status']}): ", "yellow"), data["reason"] or "")
         if data["status"] == "held":
             screen.line(styled("`lcm transcripts` lists what is held back; accept or refuse it there.", "dim"))
         return
@@ -223,11 +228,13 @@ def print_transcripts(screen: Screen, data: Data) -> None:
         if item["decision"] == "held":
             screen.line(styled(f"{item['id']}: {item['reason']}", "yellow"))
     if not data["all"]:
-        screen.line(styled("`lcm transcripts accept NO` stores one, `refuse NO` never does.", "dim"))
+        screen.line(
+            styled("`lcm transcripts accept NO` makes one the session's conversation, `refuse NO` hides it.", "dim")
+        )
 
 
 def print_transcript_refused(screen: Screen, data: Data) -> None:
-    screen.line(f"Nothing of {data['path']} will be stored in conversation {data['conversationId']}.")
+    screen.line(f"What {data['path']} says stays out of every prompt of conversation {data['conversationId']}.")
 
 
 def print_quarantine(screen: Screen, data: Data) -> None:

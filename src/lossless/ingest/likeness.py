@@ -19,7 +19,7 @@ from lossless.model.messages import File, Opaque, Reasoning
 from lossless.store.rows import storable_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from lossless.model.messages import Message, ToolCall
 
@@ -39,6 +39,7 @@ _OF_PIECES = 0.8
 _SPREAD = 1.4
 #: Words, and single characters of scripts that put no space between them.
 _WORDS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
+_SPACELESS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _NUMBER = re.compile(r"\d+")
 #: Where a payload of a stored message was put into a file.
 _REFERENCE = re.compile(r"\[LCM (?:File|Tool Output|Raw Payload): file_|LCM file: file_")
@@ -167,7 +168,12 @@ def is_contained(shown: Sequence[Message], row: Message) -> bool:
 
 
 def are_rewritten(pairs: Sequence[tuple[Message, Message]]) -> bool:
-    """Whether messages say what others say in other words, as a translation does: each is about as much longer."""
+    """Whether messages say what others say in other words, as a translation does: each is about as much longer.
+
+    It calls the tools that they call.
+    """
+    if any(bool(stored.tool_calls) != bool(shown.tool_calls) for stored, shown in pairs):
+        return False
     sizes = [(len(stored.content), len(shown.content)) for stored, shown in pairs]
     ratios = [theirs / mine for mine, theirs in sizes if mine > _SHORT_CHARS and theirs > _SHORT_CHARS]
     are_both = all((mine > _SHORT_CHARS) == (theirs > _SHORT_CHARS) or max(mine, theirs) < 40 for mine, theirs in sizes)
@@ -211,7 +217,8 @@ def _text_likeness(mine: str, theirs: str) -> float:
         mine, theirs = _NUMBER.sub("0", mine), _NUMBER.sub("0", theirs)
     words = _WORDS.findall(mine), _WORDS.findall(theirs)
     shared, sizes = _shared(*words), sorted(map(len, words))
-    if not shared or shared < _OF_SHORTER * sizes[0] or shared < _OF_LONGER * sizes[1]:
+    weight, weights = _weigh((Counter(words[0]) & Counter(words[1])).elements()), sorted(map(_weigh, words))
+    if not shared or weight < _OF_SHORTER * weights[0] or weight < _OF_LONGER * weights[1]:
         return 0.4 * shared / max(1, sizes[1])
     if shared == sizes[0] >= _SEVERAL and 2 * shared >= sizes[1]:  # words were taken out, put in or moved
         return 0.9
@@ -224,6 +231,11 @@ def _text_likeness(mine: str, theirs: str) -> float:
 def _shared(first: Sequence[object], second: Sequence[object]) -> int:
     """How many things two sequences have in common, wherever they stand."""
     return sum((Counter(first) & Counter(second)).values())
+
+
+def _weigh(words: Iterable[str]) -> float:
+    """How many words these are; two characters of a script without spaces are about one."""
+    return sum(0.5 if _SPACELESS.match(word) else 1.0 for word in words)
 
 
 def _undecorated(text: str) -> str:

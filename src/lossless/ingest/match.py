@@ -19,7 +19,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 #: From here on two messages are alike.
 ALIKE = 0.5
@@ -123,13 +123,15 @@ def match(
     *,
     last: Collection[int] | None = None,
     follows: bool = False,
+    has_left: Callable[[int], bool] | None = None,
 ) -> MatchResult:
     """Lay what is shown over the stored rows, both oldest first.
 
     `last` are the rows that were shown before this, None when nobody knows. `follows` says that both begin at the
-    same place: what stands before them is equal.
+    same place: what stands before them is equal. `has_left` says whether a shown message equals one that has left
+    the context, and is not among the rows.
     """
-    found = _Matcher(shown, stored, pair, last, follows)
+    found = _Matcher(shown, stored, pair, last, follows, has_left or (lambda _: False))
     found.find_anchors()
     found.fill_gaps()
     found.find_moved()
@@ -186,8 +188,9 @@ class _Matcher:
         pair: MessageComparer,
         last: Collection[int] | None,
         follows: bool,
+        has_left: Callable[[int], bool],
     ) -> None:
-        self.shown, self.stored, self.pair = shown, stored, pair
+        self.shown, self.stored, self.pair, self.has_left = shown, stored, pair, has_left
         self.last = None if last is None else frozenset(last)
         self.follows = follows
         self.rows: dict[int, int] = {n: one.known for n, one in enumerate(shown) if one.known is not None}
@@ -393,8 +396,9 @@ class _Matcher:
             self.fill_gaps()
 
     def _goes_on_otherwise(self, pairs: Sequence[tuple[int, int]]) -> bool:
-        """Whether most messages are not alike: the first one was edited, and its host went on from there."""
-        return 2 * sum(self.pair.likeness(w, s) >= ALIKE for w, s in pairs) <= len(pairs)
+        """Whether most of what was said is not alike: the first message was edited, and its host went on from there."""
+        said = [(w, s) for w, s in pairs if self.shown[w].role != "tool"]
+        return 2 * sum(self.pair.likeness(w, s) >= ALIKE for w, s in said) <= len(said)
 
     def _free(self, first: int, end: int) -> list[int]:
         return [w for w in range(first + 1, end) if w not in self.rows]
@@ -427,8 +431,10 @@ class _Matcher:
         before = next((n for n in range(s - 1, -1, -1) if self.stored[n].role != "system"), None)
         if before is not None and before not in self.taken:
             return False
-        is_edited = w - 1 in self.versions and not self.pair.is_lesser(w - 1, self.rows[w - 1])
-        return w == 0 or (w - 1 in self.rows and not is_edited)
+        return w == 0 or (w - 1 in self.rows and not self._is_edited(w - 1))
+
+    def _is_edited(self, w: int) -> bool:
+        return w in self.versions and not self.pair.is_lesser(w, self.rows[w])
 
     def _equal_in_order(self, shown: list[int], rows: list[int], *, left: bool) -> list[tuple[int, int]]:
         """Equal messages in their order, as many as there are; those next to the anchor win.
@@ -458,14 +464,45 @@ class _Matcher:
     def _without_late_words(self, pairs: list[tuple[int, int]], offset: int) -> list[tuple[int, int]]:
         """Where nothing certain follows, a word or two behind something new are new as well, or have moved.
 
-        Unless they stand as far behind what is certain as they did.
+        Unless they stand as far behind what is certain as they did. Those behind a message that had left the context
+        belong to its branch; and behind an edited one only those hold that its row had behind it, calls with their
+        results.
         """
         kept: list[tuple[int, int]] = []
         for w, s in pairs:
             is_next = w == 0 or w - 1 in self.rows or (bool(kept) and kept[-1][0] == w - 1)
-            if is_next or w - s == offset or not self.shown[w].is_short:
+            is_there = is_next or (w - s == offset and self._is_behind_alike(w, s))
+            is_there = is_there and not self._is_behind_left(w, {one for one, _ in kept})
+            if self._is_edited(w - 1):
+                is_there = is_there and self.rows[w - 1] == s - 1
+            if not is_next or self._is_edited(w - 1):
+                is_there = is_there and not self._has_other_result(w, s)
+            if is_there or not self.shown[w].is_short:
                 kept.append((w, s))
         return kept
+
+    def _has_other_result(self, w: int, s: int) -> bool:
+        """Whether the results of a call follow in both, in other words, and what stands before it was edited."""
+        if w + 1 >= len(self.shown) or s + 1 >= len(self.stored) or self.shown[w + 1].role != "tool":
+            return False
+        is_other = self.stored[s + 1].role == "tool" and not self._is_equal(w + 1, s + 1)
+        is_framed = w > 0 and s > 0 and self.pair.likeness(w - 1, s - 1) == 1.0
+        return is_other and not is_framed and not self.pair.is_lesser(w + 1, s + 1)
+
+    def _is_behind_alike(self, w: int, s: int) -> bool:
+        """Whether what stands before both is a word or two as well, a system prompt, or in other words the same."""
+        if w == 0 or s == 0 or self.shown[w - 1].is_short or self.shown[w - 1].role == "system":
+            return True
+        return self.pair.may_be(w - 1, s - 1) and self.pair.likeness(w - 1, s - 1) >= ALIKE
+
+    def _is_behind_left(self, w: int, found: Collection[int]) -> bool:
+        """Whether the message before it that says more than a word is none of the rows, and had left the context."""
+        for one in range(w - 1, -1, -1):
+            if one in self.rows or one in found:
+                return False
+            if not self.shown[one].is_short:
+                return self.has_left(one)
+        return False
 
     def _common(self, shown: list[int], rows: list[int], *, from_left: bool) -> list[tuple[int, int]]:
         """A longest common subsequence; of equally long ones that which lies nearest to the anchor."""
@@ -542,12 +579,15 @@ class _Matcher:
                 self._pair_all(zip(some, others, strict=True))
 
     def _without_late_alike(self, pairs: list[tuple[int, int]], shown: list[int]) -> list[tuple[int, int]]:
-        """Where nothing certain follows, a message behind new ones is a row only in the same words in another frame."""
+        """Where nothing certain follows, a message behind new ones is a row only in the same words in another frame.
+
+        A word or two are none.
+        """
         kept: list[tuple[int, int]] = []
         before = -1
         for w, s in pairs:
             is_behind_new = any(before < one < w and self.shown[one].role != "system" for one in shown)
-            if not is_behind_new or self.pair.likeness(w, s) == 1.0:
+            if not is_behind_new or (not self.shown[w].is_short and self.pair.likeness(w, s) == 1.0):
                 kept.append((w, s))
                 before = w
         return kept
@@ -607,14 +647,15 @@ class _Matcher:
 
         A system message with the words that it had moves along, wherever it stands now.
         """
-        first = min(self.taken, default=len(self.stored))
+        first, end = min(self.taken, default=len(self.stored)), max(self.rows, default=-1)
         is_piece = not self.taken and self._is_all_of_before()
         for w, one in enumerate(self.shown):
             if w in self.rows or self._is_said_again(w):
                 continue
             places = (n for n, row in enumerate(self.stored) if n not in self.taken and row.mark == one.mark)
             is_system = one.role == "system"
-            since = -1 if is_system or self.follows else first if one.is_short and not is_piece else first - _NEAR
+            is_late = one.is_short and not is_piece and w > end  # it may be new: what is older was left out
+            since = -1 if is_system or self.follows else first if is_late else first - _NEAR
             within = (n for n in places if self._was_shown(n) and n > since and self._has_moved(w, n))
             if (s := next(within, None)) is not None:
                 self._pair(w, s)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from lossless.ingest.likeness import is_short
@@ -239,6 +240,7 @@ def plan_window(
     """
     known = [stored.known(event) for event in events]
     place = {row.id: n for n, row in enumerate(stored.rows)}
+    left = cache(lambda: {row.fingerprint for row in hidden()})
     found = match(
         [
             ShownMessage(
@@ -250,6 +252,7 @@ def plan_window(
         pair,
         last=None if stored.last is None else [n for n, row in enumerate(stored.rows) if row.id in stored.last],
         follows=stored.follows,
+        has_left=lambda n: events[n].fingerprint in left(),
     )
     rows: list[TailRow | None] = [None if n is None else stored.rows[n] for n in found.rows]
     for n, row in enumerate(known):

@@ -6,10 +6,10 @@ import os
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from lossless.errors import LosslessError, NotFound
-from lossless.ingest.transcripts.following import TranscriptReport
+from lossless.ingest.transcripts.following import TranscriptReport, find_quarantine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -53,7 +53,7 @@ class HostTranscripts:
 
         A transcript is a path, or the host's entries. What a first import brings stays as it is in its newest
         part; the older part is folded at once, without a model (`fold`). One that has nothing in common with what
-        is stored is held back (`.status == "held"`) until someone accepts it. `after` and `cursor` are a host's
+        is stored is quarantined (`.status == "held"`) until someone accepts it. `after` and `cursor` are a host's
         own marks: entries that go on after the stored mark are new, and a page that leaves a gap is not taken
         (`.status == "failed"`). What was deleted for good comes back only with `again`.
         """
@@ -61,6 +61,8 @@ class HostTranscripts:
             return TranscriptReport(None, "excluded", reason=reason)
         from lossless.ingest.transcripts import reading
 
+        if accept and (waiting := self._held_for(session, transcript)) is not None:
+            return self.accept(*waiting)
         is_first = fold and self._is_first(session)
         if isinstance(transcript, str | os.PathLike | reading.Transcript):
             report = self._read_file(session, transcript, kind, lane, accept=accept, again=again, progress=progress)
@@ -71,6 +73,22 @@ class HostTranscripts:
         if fold:
             self._fold_after(report, 0 if is_first else _TURN)
         return report
+
+    def _held_for(self, session: Session, transcript: object) -> tuple[Conversation, str] | None:
+        """The conversation and the path under which a transcript that is kept apart waits to be accepted."""
+        from lossless.ingest.transcripts.reading import Transcript
+
+        found = self._parts.archive.conversations.find(session)
+        path = ""
+        if isinstance(transcript, str | os.PathLike):
+            path = str(Path(transcript).absolute())
+        elif isinstance(transcript, Transcript):
+            path = str(transcript.state.path)
+        last = None if found is None else self._parts.archive.transcripts.last_decision(found.id, path)
+        if found is None or last is None or last.decision not in ("held", "refused"):
+            return None
+        apart = find_quarantine(self._parts.archive, found, path, last.header_id)
+        return None if apart is None else (found, path)
 
     def _is_first(self, session: Session) -> bool:
         """Whether nothing was said in a session before a transcript of it was read to its end for the first time."""
@@ -224,20 +242,55 @@ class HostTranscripts:
         return self._parts.archive.transcripts.held()
 
     def accept(self, conversation: Conversation, path: str) -> TranscriptReport:
-        """Take a transcript over that was held back or refused, into the conversation for which it was."""
-        transcripts = self._parts.archive.transcripts
-        self._waiting(conversation, path, [*transcripts.held(), *transcripts.refused()])
+        """Take a transcript over that was held back or refused: where it is kept becomes its session's conversation.
+
+        The active one, unless the one beside which it was held back has been closed since.
+        """
+        archive = self._parts.archive
+        epoch = self._waiting(conversation, path, [*archive.transcripts.held(), *archive.transcripts.refused()])
         if (reason := self._parts.no_writes(conversation)) is not None:
             return TranscriptReport(None, "excluded", reason=reason)
-        report = self._read_file(conversation.session, path, None, None, accept=True, into=conversation)
+        apart = find_quarantine(archive, conversation, path, epoch.header_id)
+        if apart is None:  # it was held back by a version that kept nothing of it
+            report = self._read_file(conversation.session, path, None, None, accept=True, into=conversation)
+        else:
+            report = self._accept_apart(conversation, epoch, apart)
         self._fold_after(report, _TURN)
         return report
 
+    def _accept_apart(
+        self, conversation: Conversation, epoch: TranscriptDecision, apart: Conversation
+    ) -> TranscriptReport:
+        """The same where its words are kept; what was added to the file since comes in, too."""
+        from lossless.ingest.sessions import accept_quarantined
+        from lossless.ingest.transcripts.reading import open_transcript
+
+        archive, now = self._parts.archive, self._parts.clock()
+        with archive.writing():
+            newest = archive.messages.newest_id(apart.id)
+            stored = 0 if newest is None else archive.messages.get(newest).seq
+            archive.transcripts.settle(epoch, "accepted", "someone accepted it", now)
+            if archive.conversations.get(conversation.id).active:
+                accept_quarantined(archive, apart.id, now)
+            else:
+                archive.conversations.accept(apart.id, now, is_closed=True)
+        report = TranscriptReport(apart.id, "stored", stored=stored)
+        if not Path(epoch.path).is_file():
+            return report
+        point = archive.transcripts.checkpoint(apart.id)
+        transcript = open_transcript(Path(epoch.path), None if point is None else point.kind)
+        lane = None if point is None else point.lane
+        added = self._read_file(apart.session, transcript, None, lane, accept=False, into=apart)
+        return replace(report, stored=stored + added.stored)
+
     def refuse(self, conversation: Conversation, path: str) -> None:
-        """Store nothing strange of this transcript, unless it begins with another header or somebody accepts it."""
-        epoch = self._waiting(conversation, path, self._parts.archive.transcripts.held())
-        with self._parts.archive.writing():
-            self._parts.archive.transcripts.settle(epoch, "refused", "someone refused it", self._parts.clock())
+        """Keep this transcript out of every prompt, unless it begins with another header or somebody accepts it."""
+        archive, now = self._parts.archive, self._parts.clock()
+        epoch = self._waiting(conversation, path, archive.transcripts.held())
+        with archive.writing():
+            archive.transcripts.settle(epoch, "refused", "someone refused it", now)
+            if (apart := find_quarantine(archive, conversation, path, epoch.header_id)) is not None:
+                archive.conversations.refuse(apart.id, now)
 
     def refused(self) -> list[TranscriptDecision]:
         """Transcripts that were refused; `accept` takes that back."""
@@ -252,20 +305,34 @@ class HostTranscripts:
     # --- what is quarantined ---
 
     def quarantined(self) -> list[QuarantinedConversation]:
-        """Conversations of windows that had nothing in common with their sessions, and what was decided about each."""
+        """Conversations of what had nothing in common with its session, windows and transcripts, with the decisions."""
         return self._parts.archive.conversations.quarantined()
 
     def accept_quarantined(self, conversation_id: int) -> Conversation:
         """Let a quarantined conversation be its session's active one; the one that was it is closed, and is kept."""
         from lossless.ingest.sessions import accept_quarantined
 
-        return accept_quarantined(self._parts.archive, conversation_id, self._parts.clock())
+        with self._parts.archive.writing():
+            self._settle_for(conversation_id, "accepted")
+            return accept_quarantined(self._parts.archive, conversation_id, self._parts.clock())
 
     def refuse_quarantined(self, conversation_id: int) -> QuarantinedConversation:
         """Keep a quarantined conversation out of every prompt; it stays in the archive."""
         from lossless.ingest.sessions import refuse_quarantined
 
-        return refuse_quarantined(self._parts.archive, conversation_id, self._parts.clock())
+        with self._parts.archive.writing():
+            self._settle_for(conversation_id, "refused")
+            return refuse_quarantined(self._parts.archive, conversation_id, self._parts.clock())
+
+    def _settle_for(self, conversation_id: int, decision: Literal["accepted", "refused"]) -> None:
+        """Record a decision about what is quarantined for the transcript that it was read from, too."""
+        archive = self._parts.archive
+        held = archive.transcripts.held()
+        for epoch in held if decision == "refused" else [*held, *archive.transcripts.refused()]:
+            beside = archive.conversations.get(epoch.conversation_id)
+            apart = find_quarantine(archive, beside, epoch.path, epoch.header_id)
+            if apart is not None and apart.id == conversation_id:
+                archive.transcripts.settle(epoch, decision, f"someone {decision} it", self._parts.clock())
 
     def fold_import(
         self,

@@ -144,9 +144,13 @@ class Conversations(TableAccess):
             for id_, key, run, decision, at, count, beside in self._db.rows(_CONVERSATION_QUERIES["quarantined"])
         ]
 
-    def accept(self, conversation_id: int, now: datetime) -> None:
-        """Let a conversation be the active one of its session; who was it is closed already."""
-        self._db.run(_CONVERSATION_QUERIES["set_active"], {"id": conversation_id, "now": row_time(now)})
+    def accept(self, conversation_id: int, now: datetime, *, is_closed: bool = False) -> None:
+        """Let a conversation be the active one of its session, who was it is closed already; or a closed one of it."""
+        values = {"id": conversation_id, "now": row_time(now)}
+        if is_closed:
+            self._db.run(_CONVERSATION_QUERIES["set_cause"], values | {"cause": "quarantine-accepted"})
+        else:
+            self._db.run(_CONVERSATION_QUERIES["set_active"], values)
 
     def refuse(self, conversation_id: int, now: datetime) -> None:
         """Note that nobody wants what is quarantined; it stays where it is."""

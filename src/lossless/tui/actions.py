@@ -349,4 +349,6 @@ def describe_import(report: TranscriptReport) -> str:
         return f"Done: {plural(report.stored, 'message')} stored in conversation {report.conversation_id}."
     reason = f": {report.reason}" if report.reason else ""
     hint = "\n`lcm transcripts` decides about it." if report.status == "held" else ""
-    return f"Nothing was stored; the file is {report.status}{reason}.{hint}"
+    apart = report.quarantine_id
+    done = "Nothing was stored" if apart is None else f"It is kept outside the context, in conversation {apart}"
+    return f"{done}; the file is {report.status}{reason}.{hint}"

@@ -116,6 +116,7 @@ def bootstrap(asked: BootstrapRequest, transcript: TranscriptSource) -> Transcri
 
 def _bootstrap(asked: BootstrapRequest, transcript: TranscriptSource) -> TranscriptReport:
     archive, state, header_id = asked.archive, transcript.state, transcript.header.id
+    apart: TranscriptReport | None = None
     with archive.reading():
         found = asked.into or archive.conversations.find(asked.session)
         if asked.into is None and found is not None and starts_new_conversation(asked.session, found):
@@ -130,7 +131,9 @@ def _bootstrap(asked: BootstrapRequest, transcript: TranscriptSource) -> Transcr
             settled = following.earlier_verdict(last, state, header_id)
             refused = settled == "refused" and point is not None and point.path == str(state.path)
             if settled in ("held", "refused") and not refused:
-                return TranscriptReport(found.id, settled, how.change, last.reason if last else None)
+                apart = TranscriptReport(found.id, settled, how.change, last.reason if last else None)
+    if apart is not None and found is not None:
+        return _keep_apart(asked, transcript, found, apart)
     if found is None and (pruned := _all_pruned(asked, transcript)):
         reason = f"all its messages ({pruned}) were deleted with `lcm prune`; --again brings them back"
         return TranscriptReport(None, "excluded", how.change, reason, state.size, pruned=pruned)
@@ -152,7 +155,25 @@ def _bootstrap(asked: BootstrapRequest, transcript: TranscriptSource) -> Transcr
         read_first(work, asked.fork_tokens)
     else:
         read_whole(work, accept=asked.accept, refused=refused)
+    if work.report.status in ("held", "refused"):
+        return _keep_apart(asked, transcript, conversation, work.report)
     return work.report
+
+
+def _keep_apart(
+    asked: BootstrapRequest, transcript: TranscriptSource, conversation: Conversation, report: TranscriptReport
+) -> TranscriptReport:
+    """Store a transcript that is not the conversation's in a quarantined one beside it, as far as it is not there."""
+    archive, state = asked.archive, transcript.state
+    start = Checkpoint(str(state.path), 0, 0, 0, transcript.header.id, lane=asked.lane, kind=transcript.kind)
+    beside = following.quarantine(archive, conversation, start, asked.now)
+    point = archive.transcripts.checkpoint(beside.id)
+    if following.plan_reading(point, state, transcript.header.id, asked.lane).reading != "nothing":
+        _bootstrap(replace(asked, into=beside, accept=True), transcript)
+    if report.status == "refused" and beside.archive_cause != "refused":
+        with archive.writing():
+            archive.conversations.refuse(beside.id, asked.now)
+    return replace(report, quarantine_id=beside.id)
 
 
 def _all_pruned(asked: BootstrapRequest, transcript: TranscriptSource) -> int:
@@ -439,7 +460,14 @@ def store_page(
     page = _EntryPage(entries, after, cursor, accept)
     for _ in range(MAX_TRIES):
         try:
-            return _store_page(archive, session, page, now, payloads)
+            with archive.writing():
+                conversation = archive.conversations.open(session, now)
+            report = _store_page(archive, conversation, page, now, payloads)
+            if report.status != "held":
+                return report
+            beside = following.quarantine(archive, conversation, Checkpoint("", 0, 0, 0), now)
+            _store_page(archive, beside, replace(page, after=None, accept=True), now, payloads)
+            return replace(report, quarantine_id=beside.id)
         except CheckpointMoved:
             continue
     raise ArchiveLocked(f"session {session.name!r}: other processes keep storing its entries; try again")
@@ -456,10 +484,8 @@ class _EntryPage:
 
 
 def _store_page(
-    archive: Archive, session: Session, page: _EntryPage, now: datetime, payloads: PayloadPolicy | None
+    archive: Archive, conversation: Conversation, page: _EntryPage, now: datetime, payloads: PayloadPolicy | None
 ) -> TranscriptReport:
-    with archive.writing():
-        conversation = archive.conversations.open(session, now)
     point = archive.transcripts.checkpoint(conversation.id)
     is_empty = archive.messages.newest_id(conversation.id) is None
     goes_on = page.after is not None and point is not None and point.cursor == page.after

@@ -400,11 +400,38 @@ def hold_back(work: TranscriptReading, reason: str, messages: int, *, refused: b
 
 
 def settle_hold(work: TranscriptReading, *, accept: bool) -> None:
-    """What was read ends the time in which its transcript was held back or refused."""
+    """What was read ends the time in which its transcript was held back or refused.
+
+    What it said meanwhile stays out of the context, and waits for nobody.
+    """
     last = work.archive.transcripts.last_decision(work.id, work.point.path)
     if last is not None and last.decision in ("held", "refused"):
         reason = "someone accepted it" if accept else "what is stored is in it again"
-        record_decision(work, "accepted" if accept else "continued", reason, work.report.stored)
+        with work.archive.writing():
+            write_decision(work, "accepted" if accept else "continued", reason, work.report.stored)
+            if (beside := find_quarantine(work.archive, work.conversation, last.path, last.header_id)) is not None:
+                work.archive.conversations.refuse(beside.id, work.now)
+
+
+def find_quarantine(
+    archive: Archive, conversation: Conversation, path: str, header_id: str | None
+) -> Conversation | None:
+    """The quarantined conversation of a transcript that was held back beside a conversation, or refused."""
+    for other in archive.conversations.quarantined_of(conversation):
+        point = archive.transcripts.checkpoint(other.id)
+        if point is not None and (point.path, point.header_id) == (path, header_id):
+            return other
+    return None
+
+
+def quarantine(archive: Archive, conversation: Conversation, start: Checkpoint, now: datetime) -> Conversation:
+    """The same, made when there is none yet: empty, and following the transcript from its beginning."""
+    with archive.writing():
+        found = find_quarantine(archive, conversation, start.path, start.header_id)
+        if found is None:
+            found = archive.conversations.quarantine(conversation, now)
+            archive.transcripts.set_checkpoint(found.id, start, now)
+        return found
 
 
 def newest_generation(archive: Archive, conversation_id: int) -> int:
@@ -535,6 +562,8 @@ class TranscriptReport:
     ambiguous: int = 0
     #: Messages that were left out because they were deleted for good.
     pruned: int = 0
+    #: Where a transcript that is held back or was refused is kept, outside the context.
+    quarantine_id: int | None = None
     #: Records that are no messages.
     opaque: int = 0
     bad_lines: int = 0

@@ -2,8 +2,9 @@
 
 -- name: former
 -- Conversations that were closed before another one began: of its key, or of its run where it has none; oldest first.
+-- What is quarantined is not a part of their history.
 SELECT conversation_id FROM conversations
- WHERE active = 0 AND conversation_id < :id
+ WHERE active = 0 AND conversation_id < :id AND coalesce(archive_cause, '') NOT IN ('quarantined', 'refused')
    AND (session_key = :key OR (:key IS NULL AND session_key IS NULL AND session_id = :run))
  ORDER BY conversation_id;
 

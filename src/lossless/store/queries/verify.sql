@@ -202,6 +202,23 @@ SELECT conversation_id, ordinal, coalesce(seq < message_seq, 0) FROM passed WHER
 SELECT file_id, 'it has no place, or its size is negative' FROM large_files
  WHERE storage_uri = '' OR byte_size < 0 OR julianday(created_at) IS NULL;
 
+-- name: large_files.conversation
+-- A file that lies where another conversation stores: some message there names it, and none of its own.
+WITH moved AS MATERIALIZED (
+    SELECT file_id, conversation_id FROM large_files
+     WHERE instr(replace(storage_uri, '\', '/'), '/' || conversation_id || '/' || file_id) = 0
+), named AS (
+    SELECT f.file_id, f.conversation_id = m.conversation_id AS is_own
+      FROM messages m CROSS JOIN moved f ON f.file_id = m.large_content
+     WHERE m.large_content IS NOT NULL AND EXISTS (SELECT 1 FROM moved)
+    UNION ALL
+    SELECT f.file_id, f.conversation_id = m.conversation_id
+      FROM message_parts p CROSS JOIN moved f ON instr(p.metadata, '"' || f.file_id || '"') > 0 JOIN messages m USING (message_id)
+     WHERE instr(p.metadata, '"file_') > 0 AND EXISTS (SELECT 1 FROM moved)
+)
+SELECT file_id, 'it is said to be of a conversation whose messages do not name it, and those of another do' FROM named
+ GROUP BY file_id HAVING max(is_own) = 0;
+
 -- name: conversation_bootstrap_state.fields
 SELECT conversation_id, 'its offset lies beyond the size, or is negative' FROM conversation_bootstrap_state
  WHERE last_processed_offset > last_seen_size OR last_processed_offset < 0 OR fork_bounded NOT IN (0, 1);
