@@ -25,6 +25,7 @@ from lossless.store.maintenance.digests import payload_digest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lossless.store.archive import Archive
     from lossless.store.bundles import RowValues
     from lossless.transfer.reports import ImportReport
 
@@ -108,6 +109,12 @@ def is_same_file(one: str | Path, other: str | Path) -> bool:
         return os.path.samefile(one, other)
     except OSError:
         return resolve_target(one) == resolve_target(other)
+
+
+def check_not_archive(source: str | Path, place: str | Path, archive: Archive) -> None:
+    """Raises when what is to be imported is the archive that it would come into."""
+    if is_same_file(place, archive.path):
+        raise BadInput(f"source {str(source)!r} is the archive itself")
 
 
 def check_apart(place: str | Path, archive: str | Path) -> None:

@@ -145,7 +145,7 @@ _STATES = (
 
 
 class Merger:
-    """Takes conversations one by one, each in a transaction of its own; with `dry_run` only counts.
+    """Takes conversations one by one, each in a transaction of its own; a dry run only counts.
 
     With `boundaries` each session that gains something gets a line in the log of a context, with equal tokens before
     and after; what comes from archives of ours brings its own log instead.
@@ -155,15 +155,13 @@ class Merger:
         self,
         archive: Archive,
         payloads: PayloadCopier,
-        now: datetime,
+        options: ImportOptions,
         *,
-        dry_run: bool = False,
         boundaries: bool = False,
-        progress: Callable[[int], None] | None = None,
     ) -> None:
-        self._archive, self._payloads, self._now = archive, payloads, now
+        self._archive, self._payloads, self._now = archive, payloads, datetime.now(UTC)
         self._writer = BundleWriter(archive)
-        self._progress = progress or (lambda _: None)
+        self._progress = options.progress or (lambda _: None)
         self._claimed: set[int] = set()
         #: What conversations of the source are here, by the numbers they have there.
         self._came: dict[Any, int] = {}
@@ -174,7 +172,7 @@ class Merger:
         self._bounded: set[str] = set()
         #: Forks and those that they rely on, by the numbers they have there.
         self._forks: list[tuple[Any, Any]] = []
-        self.report = ImportReport(dry_run)
+        self.report = ImportReport(options.dry_run)
 
     def add(self, bundle: Bundle) -> None:
         """One more conversation."""
@@ -552,15 +550,14 @@ def import_redacted(
     bring: Callable[[Archive, Vault, ImportOptions], ImportReport],
 ) -> ImportReport:
     """Import into an archive in memory, mask what must not be kept there, and import that."""
-    now = datetime.now(UTC)
     with TemporaryDirectory(prefix="lossless-") as folder, Archive.open(":memory:") as staged:
         files = Vault(Path(folder))
         first = bring(staged, files, replace(options, dry_run=False, progress=None))
-        left = mask_all(staged, files, redact, now)
+        left = mask_all(staged, files, redact, datetime.now(UTC))
         with staged.reading():
             reader = BundleReader(staged.database)
             payloads = PayloadCopier(vault, (Path(folder),))
-            merger = Merger(archive, payloads, now, dry_run=options.dry_run, progress=options.progress)
+            merger = Merger(archive, payloads, options)
             for conversation in reader.conversations():
                 merger.add(reader.bundle(conversation))
             merger.finish(reader.pruned())

@@ -17,9 +17,8 @@ from lossless.maintenance.surgery import common
 from lossless.maintenance.surgery.common import (
     OperationReport,
     PreviewItem,
-    make_backup_copy,
+    applying,
     preview_items,
-    require_unchanged,
 )
 from lossless.model.context import MessageItem, SummaryItem, token_sum
 from lossless.model.conversations import Session
@@ -129,12 +128,11 @@ def apply_merge(
     archive: Archive, work: MergePlan, now: datetime, backup: BackupMaker, *, reviewed: bool = False
 ) -> OperationReport:
     """Carry a plan out, all or nothing: messages are numbered anew from 1, contexts joined, the sources left empty."""
-    copy = make_backup_copy(backup, "rollover-splits")
     target = work.split.target_id
-    with archive.writing():
+    with applying(archive, now, backup, "rollover-splits") as step:
         planned, work = work, plan_merge(archive, work.split.session_key, reviewed=reviewed)
-        require_unchanged(planned.essence, work.essence)
-        merging, operations = ConversationMerger(archive), SurgeryWrites(archive)
+        step.check(planned.essence, work.essence)
+        merging = ConversationMerger(archive)
         sources = work.split.source_ids
         contexts = [_context(archive, id_) for id_ in sources]
         own = _context(archive, target)
@@ -160,8 +158,7 @@ def apply_merge(
             "merge", "merge", f"from {', '.join(map(str, sources))}", (), added, 0, work.tokens_before,
             work.tokens_after, json.dumps(detail),
         )  # fmt: skip
-        log_id = operations.log(target, change, now)
-    return OperationReport("merge", target, log_id, work.tokens_before, work.tokens_after, (), copy)
+        return step.log(target, change)
 
 
 def undo_merge(archive: Archive, conversation_id: int, entry: LogEntry, now: datetime) -> None:
@@ -297,11 +294,10 @@ def apply_transplant(
     archive: Archive, vault: Vault | None, work: TransplantPlan, now: datetime, backup: BackupMaker
 ) -> OperationReport:
     """Carry a plan out, all or nothing: rows in one transaction, bytes of files before it ends."""
-    copy = make_backup_copy(backup, "transplant")
-    with archive.writing():
+    with applying(archive, now, backup, "transplant") as step:
         wanted = [str(root.id) for root in work.roots]
         planned, work = work, plan_transplant(archive, work.source_id, work.target_id, wanted)
-        require_unchanged(planned.essence, work.essence)
+        step.check(planned.essence, work.essence)
         operations, copying = SurgeryWrites(archive), SummaryCopier(archive)
         names = _copy_files(archive, vault, work, now)
         ConversationMerger(archive).shift(work.target_id, len(work.message_ids))
@@ -324,8 +320,7 @@ def apply_transplant(
             "transplant", "transplant", f"from {work.source_id}", (), roots, head, work.tokens_before,
             work.tokens_after, json.dumps(made),
         )  # fmt: skip
-        log_id = operations.log(work.target_id, change, now)
-    return OperationReport("transplant", work.target_id, log_id, work.tokens_before, work.tokens_after, roots, copy)
+        return step.log(work.target_id, change, roots)
 
 
 def earlier_transplant(archive: Archive, source_id: int, target_id: int) -> tuple[str, ...] | None:
