@@ -80,7 +80,7 @@ class _ArchiveWriter:
 
     @property
     def digest(self) -> str:
-        """Of all that was written before the end."""
+        """SHA-256 of all lines before the last one."""
         return self._digest.hexdigest()
 
 

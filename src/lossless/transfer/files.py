@@ -99,7 +99,7 @@ def writing_folder(target: str | Path, *, overwrite: bool = False) -> Iterator[P
 
 
 def resolve_target(target: str | Path) -> Path:
-    """Where a name leads to, links followed."""
+    """The absolute path of a target, with links resolved."""
     return Path(os.path.realpath(expand_path(target)))
 
 
@@ -149,7 +149,7 @@ def check_written(path: Path, digest: str) -> None:
 
 @contextmanager
 def _refusing(place: Path) -> Iterator[None]:
-    """Errors of the system in our words."""
+    """Raise errors of the operating system as `ArchiveFull` or `ArchiveDenied`."""
     try:
         yield
     except OSError as error:

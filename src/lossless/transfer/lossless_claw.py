@@ -146,7 +146,7 @@ def _message(message: RowValues, but: Collection[str]) -> RowValues:
 
 
 def _plain(row: RowValues, but: Collection[str] = ()) -> RowValues:
-    """A row without the columns that say nothing, and some others."""
+    """A row without columns that are null, and without those in `but`."""
     return {name: value for name, value in row.items() if value is not None and name not in but}
 
 
@@ -217,7 +217,7 @@ def export_lossless_claw(
                 if wanted.progress:
                     wanted.progress(len(bundle.keys))
         _count_again(beside, report)
-        report.warnings += _untold(reader, conversations) if wanted.plain else ()
+        report.warnings += _plain_losses(reader, conversations) if wanted.plain else ()
         with open_claw(beside) as written, written.reading():
             back = BundleReader(written.database)
             for bundle, copy, rows in zip(
@@ -243,8 +243,8 @@ def _put(file: ClawFile, bundle: Bundle, files: list[RowValues]) -> int:
         raise ArchiveCorrupt(f"{name} holds rows that do not fit together; `lcm verify` names them") from error
 
 
-def _untold(reader: BundleReader, conversations: Sequence[RowValues]) -> Iterator[str]:
-    """What lossless-claw's own tables cannot say, and is therefore taken for wrong."""
+def _plain_losses(reader: BundleReader, conversations: Sequence[RowValues]) -> Iterator[str]:
+    """A warning that counts what lossless-claw's own tables have no column for."""
     bundles = [reader.bundle(conversation) for conversation in conversations]
     hidden = sum(len(bundle.tables["hidden_items"]) for bundle in bundles)
     moved = sum(len(reader.moved(conversation["conversation_id"])) for conversation in conversations)

@@ -167,7 +167,7 @@ def _origin(values: dict[str, Any]) -> str | None:
 
 
 def _number(conversation: _RemnicConversation) -> None:
-    """Places and ids: as they were where that is known, behind the last for what Remnic heard."""
+    """Number the messages: as they were where that is known; those that Remnic itself stored follow them."""
     rows = [(id_, fit_row(restore_row(row))) for id_, row in conversation.beside.get("message", ())]
     named = [(id_, row) for id_, row in rows if id_.isascii() and id_.isdigit()]
     kept = {int(id_): row for id_, row in named if row.get("message_id") is not None}

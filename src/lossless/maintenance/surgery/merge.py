@@ -118,9 +118,9 @@ def plan_merge(archive: Archive, session_key: str, *, reviewed: bool = False) ->
             raise BadInput(f"session {session_key!r} needs a look first: {split.review}")
         contexts = [_context(archive, id_) for id_ in split.source_ids]
         before = token_sum(archive.context.items(split.target_id))
-    moved = [item for context in contexts for item in context.rest]
-    counts = tuple(len(context.rest) for context in contexts)
-    superseded = sum(len(context.head) for context in contexts)
+    moved = [item for _, rest in contexts for item in rest]
+    counts = tuple(len(rest) for _, rest in contexts)
+    superseded = sum(len(head) for head, _ in contexts)
     return MergePlan(split, before, before + token_sum(moved), counts, superseded)
 
 
@@ -135,10 +135,11 @@ def apply_merge(
         merging = ConversationMerger(archive)
         sources = work.split.source_ids
         contexts = [_context(archive, id_) for id_ in sources]
-        own = _context(archive, target)
+        own_head, own_rest = _context(archive, target)
         ids = [merging.clear_ids(id_, [target, *sources[n + 1 :]]) for n, id_ in enumerate(sources)]
-        superseded = [item_id(item) for context in contexts for item in context.head]
-        joined = [*own.head, *(item for context in contexts for item in context.rest), *own.rest]
+        superseded = [item_id(item) for head, _ in contexts for item in head]
+        moved = [item for _, rest in contexts for item in rest]
+        joined = [*own_head, *moved, *own_rest]
         offsets = list(accumulate((merging.last_seq(id_) for id_ in sources), initial=0))
         taken = [
             merging.snapshot(id_, offset, [target, *sources[n + 1 :]])
@@ -152,7 +153,7 @@ def apply_merge(
         merging.set_context(target, [(n, item_id(item)) for n, item in enumerate(joined)], now)
         archive.context.hide(target, superseded, "superseded", now)
         merging.owe(target, now)
-        added = tuple(item_id(item) for context in contexts for item in context.rest)
+        added = tuple(item_id(item) for item in moved)
         detail = {"sources": taken, "ids": ids, "superseded": superseded, "shift": offsets[-1]}
         change = ContextChange(
             "merge", "merge", f"from {', '.join(map(str, sources))}", (), added, 0, work.tokens_before,
@@ -198,19 +199,12 @@ def _review(group: Sequence[SplitRow]) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class _SplitContext:
+def _context(archive: Archive, conversation_id: int) -> tuple[list[ContextItem], list[ContextItem]]:
     """A context: the prompts and notices that it begins with, and the rest."""
-
-    head: tuple[ContextItem, ...]
-    rest: tuple[ContextItem, ...]
-
-
-def _context(archive: Archive, conversation_id: int) -> _SplitContext:
     prompts = {prompt.message_id for prompt in archive.context.preamble(conversation_id)[0]}
     items = archive.context.items(conversation_id)
-    head = tuple(item for item in items if item_id(item) in prompts)
-    return _SplitContext(head, tuple(item for item in items if item_id(item) not in prompts))
+    head = [item for item in items if item_id(item) in prompts]
+    return head, [item for item in items if item_id(item) not in prompts]
 
 
 def _move(merging: ConversationMerger, target: int, things: dict[str, Any]) -> None:
