@@ -382,15 +382,15 @@ def _other_kind_outcome(file: Path, kind: str, other: str, *, is_named: bool) ->
 
 
 def _preview(invocation: Invocation, kind: str, files: list[Path], *, again: bool) -> list[ImportOutcome]:
-    from lossless.transfer.transcripts import trial_import
+    from lossless.transfer.transcripts import preview_transcripts
 
+    settings = invocation.loaded.settings
     there = Path(invocation.file_path).exists()
     with (
         invocation.archive() if there else nullcontext() as archive,
-        trial_import(archive, invocation.loaded.settings) as rehearsal,
         _reading(invocation, "Looking at", files) as advance,
     ):
-        return [item for file in files for item in rehearsal.look_at(kind, file, again=again, progress=advance)]
+        return preview_transcripts(archive, settings, kind, files, again=again, progress=advance)
 
 
 def _import(invocation: Invocation, kind: str, files: list[Path], *, fold: bool, again: bool) -> list[ImportOutcome]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from lossless.errors import ArchiveCorrupt, ArchiveDenied, ArchiveError, ArchiveFull, BadInput, NotFound
 from lossless.files.vault import Vault
 from lossless.model.messages import StoredFile
-from lossless.model.paths import create_private_file, expand_path, make_private_folder
+from lossless.model.paths import create_private_file, expand_path, fsync_path, make_private_folder
 from lossless.model.times import parse_time
 from lossless.store.maintenance.digests import payload_digest
 
@@ -55,7 +55,7 @@ def writing_file(
     try:
         with _refusing(place):
             yield beside
-            _flush(beside)
+            fsync_path(beside)
             os.replace(beside, place)
             _flush_names(place.parent)
     except ArchiveError as error:  # whoever reads it knows the name that was asked for
@@ -86,7 +86,7 @@ def writing_folder(target: str | Path, *, overwrite: bool = False) -> Iterator[P
             yield beside
             files = sorted(beside.iterdir())
             for file in files:
-                _flush(file)
+                fsync_path(file)
             if is_new:
                 _flush_names(beside)
                 os.rename(beside, folder)
@@ -157,23 +157,10 @@ def _refusing(place: Path) -> Iterator[None]:
         raise kind(f"{str(place)!r} cannot be written: {error.strerror}; nothing was put there") from error
 
 
-def _flush(file: Path) -> None:
-    """Make sure that a file is on the disk."""
-    handle = os.open(file, os.O_RDWR)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def _flush_names(folder: Path) -> None:
     """Make sure that the names in a folder are on the disk, where the system can promise it."""
     with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        fsync_path(folder)
 
 
 _NAME = re.compile(r"file_[0-9a-f]{16}\.([a-z0-9]{1,10})")

@@ -92,12 +92,12 @@ class Transfer:
         The older part of each new conversation is folded at once, without a model, unless `fold` is off. What was
         deleted for good comes back only with `again`. A dry run tries the import on a copy of the archive.
         """
-        from lossless.transfer.transcripts import import_transcripts, trial_import
+        from lossless.transfer.transcripts import import_transcripts, preview_transcripts
 
-        if not dry_run:
-            return import_transcripts(self._parts, kind, files, fold=fold, again=again, progress=progress)
-        with trial_import(self._parts.archive, self._parts.settings) as trial:
-            return [one for file in files for one in trial.look_at(kind, file, again=again, progress=progress)]
+        parts = self._parts
+        if dry_run:
+            return preview_transcripts(parts.archive, parts.settings, kind, files, again=again, progress=progress)
+        return import_transcripts(parts, kind, files, fold=fold, again=again, progress=progress)
 
     def export_archive(
         self,

@@ -26,7 +26,6 @@ from lossless.ingest.transcripts.records import BOM, file_state
 from lossless.maintenance.engine_parts import EngineParts
 from lossless.maintenance.transcripts import HostTranscripts
 from lossless.model.conversations import Session
-from lossless.settings import Settings
 from lossless.store.archive import Archive
 from lossless.store.sqlite import copy_database
 
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from lossless.ingest.transcripts.entries import FileState
     from lossless.ingest.transcripts.following import TranscriptReport
     from lossless.ingest.transcripts.reading import Transcript
+    from lossless.settings import Settings
 
 TRANSCRIPT_KINDS = ("openclaw", "claude-code", "codex", "pi", "jsonl", "chatgpt")
 #: Kinds in whose files several conversations may stand.
@@ -405,40 +405,52 @@ def _why(error: OSError) -> str:
     return os.strerror(error.errno) if error.errno else type(error).__name__
 
 
-class TrialImport:
-    """Tries one file after the other, each upon what those before it would have stored."""
+def preview_transcripts(
+    archive: Archive | None,
+    settings: Settings,
+    kind: str,
+    files: Iterable[Path],
+    *,
+    again: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> list[ImportOutcome]:
+    """What importing files one after the other would do, tried on a temporary copy of the archive, or on an empty one.
 
-    def __init__(self, parts: EngineParts, archive: Archive | None) -> None:
-        self._parts, self._archive = parts, archive
+    The archive itself is only read.
+    """
+    with _temporary_copy(archive, settings) as parts:
+        found = [
+            outcome
+            for file in files
+            for outcome in import_transcript(parts, kind, file, fold=False, again=again, progress=progress)
+        ]
+    return [
+        replace(
+            outcome,
+            status="would-import" if outcome.status == "imported" else outcome.status,
+            conversation_id=_known_conversation(archive, outcome.conversation_id),
+        )
+        for outcome in found
+    ]
 
-    def look_at(
-        self, kind: str, path: Path, *, again: bool = False, progress: Callable[[int], None] | None = None
-    ) -> Iterator[ImportOutcome]:
-        """What importing a file would do."""
-        for outcome in import_transcript(self._parts, kind, path, fold=False, again=again, progress=progress):
-            status = "would-import" if outcome.status == "imported" else outcome.status
-            yield replace(outcome, status=status, conversation_id=self._there(outcome.conversation_id))
 
-    def _there(self, conversation_id: int | None) -> int | None:
-        """The conversation, if the archive has it already."""
-        if self._archive is None or conversation_id is None:
-            return None
-        try:
-            return self._archive.conversations.get(conversation_id).id
-        except NotFound:
-            return None
+def _known_conversation(archive: Archive | None, conversation_id: int | None) -> int | None:
+    """The conversation, if the archive has it already."""
+    if archive is None or conversation_id is None:
+        return None
+    try:
+        return archive.conversations.get(conversation_id).id
+    except NotFound:
+        return None
 
 
 @contextmanager
-def trial_import(archive: Archive | None, settings: Settings | None = None) -> Iterator[TrialImport]:
-    """A copy of an archive, or an empty one, in which imports can be tried; the archive itself is only read.
-
-    The copy is a file among the temporary ones, for as long as this lasts.
-    """
-    quiet = replace(settings or Settings(), payloads_in_files=False, independent_log_file_enabled=False)
+def _temporary_copy(archive: Archive | None, settings: Settings) -> Iterator[EngineParts]:
+    """An engine's parts over a copy in which nothing lasts, without files and without a log."""
+    quiet = replace(settings, payloads_in_files=False, independent_log_file_enabled=False)
     with TemporaryDirectory(prefix="lossless-") as folder:
         place = Path(folder, "rehearsal.db")
         if archive is not None:
             copy_database(archive.database, str(place))
         with Archive.open(place) as copy, copy.writing():
-            yield TrialImport(EngineParts(copy, quiet, None, lambda: datetime.now(UTC)), archive)
+            yield EngineParts(copy, quiet, None, lambda: datetime.now(UTC))
