@@ -32,10 +32,11 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("formats", "store", "files", "llm"),
     ("ingest", "compaction", "context", "recall"),
     ("maintenance",),
+    ("transfer",),
     ("engine",),
     ("async_engine",),
     ("providers",),
-    ("hosts", "serve", "tui", "transfer"),
+    ("hosts", "serve", "tui"),
     ("cli",),
 )
 LAYER = {package: number for number, packages in enumerate(LAYERS) for package in packages}

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from lossless.recall.scope import GrepMode, Scope, SearchIn, SortOrder
     from lossless.recall.search import SearchLimits
     from lossless.recall.tools import Toolbox
+    from lossless.transfer.group import Transfer
 
 #: What closing an engine may spend on debts, extractively.
 _CLOSING_SECONDS = 0.25
@@ -489,6 +490,13 @@ class Engine:
 
         parts = self._parts
         return Toolbox(parts.archive, parts.settings, parts.here, parts.vault, self._readers())
+
+    @property
+    def transfer(self) -> Transfer:
+        """Imports and exports of whole archives, and imports of transcripts."""
+        from lossless.transfer.group import Transfer
+
+        return Transfer(self._parts)
 
     # --- folding ---
 

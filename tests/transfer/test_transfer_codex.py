@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lossless
-from lossless.transfer.transcripts import import_transcript
 
 if TYPE_CHECKING:
     from lossless import Engine
@@ -35,7 +34,7 @@ def rollout(folder: Path, items: list[str]) -> Path:
 
 
 def read(engine: Engine, path: Path) -> list[str]:
-    list(import_transcript(engine, "codex", path))
+    engine.transfer.import_transcripts("codex", [path])
     (row,) = engine.archive.listings.conversations(9).rows
     return [one.message.content for one in engine.archive.messages.in_order(row.conversation_id, limit=99)]
 

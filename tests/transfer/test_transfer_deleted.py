@@ -13,7 +13,6 @@ from lossless.errors import BadInput
 from lossless.maintenance.prune import PruneFilter
 from lossless.store.archive import Archive
 from lossless.transfer.archive_file import check_archive
-from lossless.transfer.transcripts import import_transcript
 from tests.maintenance.transcript_files import TranscriptFile
 
 from .claws import rows, run
@@ -52,7 +51,7 @@ def pruned(tmp_path: Path, transcript: Path) -> Path:
     path = tmp_path / "lcm.db"
     with opened(path) as engine:
         engine.append(lossless.Session(key="first"), [{"role": "user", "content": "hello"}])
-        list(import_transcript(engine, "openclaw", transcript))
+        engine.transfer.import_transcripts("openclaw", [transcript])
         (key,) = rows(path, "SELECT session_key FROM conversations WHERE conversation_id = 2")[0]
         engine.admin.prune(
             engine.admin.prune_plan(PruneFilter(patterns=(key or "**run-1**",), include_active=True)), backup=False
@@ -76,7 +75,7 @@ def test_it_is_still_deleted_in_a_new_archive(tmp_path: Path, pruned: Path, tran
     assert (again.pruned_inserted, nothing_new(again)) == (0, True)
     assert rows(back, PRUNED) == rows(pruned, PRUNED)
     with opened(back) as engine:
-        (outcome,) = import_transcript(engine, "openclaw", transcript)
+        (outcome,) = engine.transfer.import_transcripts("openclaw", [transcript])
         assert outcome.messages == 0
         assert engine.append(lossless.Session(key="next"), [{"role": "user", "content": "x"}])
     assert max(rows(back, "SELECT conversation_id FROM conversations"))[0] > 4
@@ -86,7 +85,7 @@ def test_a_database_of_lossless_claw_has_it_unless_it_is_plain(tmp_path: Path, p
     to_claw(pruned, tmp_path / "claw.db")
     with opened(tmp_path / "claw.db") as engine:
         assert engine.verify().ok
-        (outcome,) = import_transcript(engine, "openclaw", transcript)
+        (outcome,) = engine.transfer.import_transcripts("openclaw", [transcript])
         assert outcome.messages == 0
     to_claw(pruned, tmp_path / "plain.db", plain=True)
     assert bring("claw", tmp_path / "plain.db", tmp_path / "back" / "lcm.db").pruned_inserted == 0

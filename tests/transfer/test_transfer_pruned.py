@@ -9,7 +9,6 @@ import pytest
 
 import lossless
 from lossless.maintenance.prune import PruneFilter
-from lossless.transfer.transcripts import import_transcript, preview_import
 from tests.faults import problems
 from tests.maintenance.transcript_files import TranscriptFile
 from tests.transfer.test_transfer_transcripts import claude, export, stored
@@ -39,9 +38,9 @@ def both(engine: lossless.Engine, kind: str, path: Path, *, again: bool = False)
         return [(one.status.replace("would-import", "imported"), one.messages, one.pruned) for one in outcomes]
 
     before = engine.archive.care.counts()
-    tried = told(list(preview_import(engine.archive, kind, path, again=again)))
+    tried = told(engine.transfer.import_transcripts(kind, [path], again=again, dry_run=True))
     assert engine.archive.care.counts() == before
-    done = told(list(import_transcript(engine, kind, path, again=again)))
+    done = told(engine.transfer.import_transcripts(kind, [path], again=again))
     assert tried == done
     assert not problems(engine)
     return done
@@ -81,7 +80,7 @@ def test_a_file_that_was_all_pruned_makes_no_conversation(
     for _ in range(2):
         assert both(engine, kind, path) == [("skipped", 0, 3)]
         assert conversations(engine) == 0
-    (outcome,) = import_transcript(engine, kind, path)
+    (outcome,) = engine.transfer.import_transcripts(kind, [path])
     assert "--again" in (outcome.reason or "")
     assert both(engine, kind, path, again=True) == [("imported", 3, 0)]
     assert stored(engine) == texts

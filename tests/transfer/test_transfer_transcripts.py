@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import lossless
 from lossless.errors import BadInput
 from lossless.ingest.sessions import transcript_session
-from lossless.transfer.transcripts import find_files, import_transcript, preview_import, trial_import
+from lossless.transfer.transcripts import find_files, import_transcript
 from tests.maintenance.transcript_files import TranscriptFile
 
 if TYPE_CHECKING:
@@ -72,21 +72,24 @@ def test_an_import_that_was_stopped_goes_on(tmp_path_factory: pytest.TempPathFac
     path = export(folder / "conversations.json", 5)
     with lossless.open(":memory:", lossless.Settings(), background=False) as engine:
         for stop in stops:
-            assert len(list(islice(import_transcript(engine, "chatgpt", path), stop))) == stop
-        assert {outcome.status for outcome in import_transcript(engine, "chatgpt", path)} <= {"imported", "up-to-date"}
+            assert len(list(islice(import_transcript(engine._parts, "chatgpt", path), stop))) == stop
+        assert {outcome.status for outcome in engine.transfer.import_transcripts("chatgpt", [path])} <= {
+            "imported",
+            "up-to-date",
+        }
         assert sorted(stored(engine)) == sorted(f"conversation {c}, word {n}" for c in range(5) for n in range(3))
-        assert totals(list(import_transcript(engine, "chatgpt", path))) == ({"up-to-date": 5}, 0)
+        assert totals(engine.transfer.import_transcripts("chatgpt", [path])) == ({"up-to-date": 5}, 0)
 
 
 def test_a_file_that_is_read_to_its_end_is_not_read_again(engine: lossless.Engine, tmp_path: Path) -> None:
     path = export(tmp_path / "conversations.json", 3)
-    list(import_transcript(engine, "chatgpt", path))
+    engine.transfer.import_transcripts("chatgpt", [path])
     state = path.stat()
     path.write_bytes(b"#" * state.st_size)  # nothing that could be read again
     os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
-    assert totals(list(import_transcript(engine, "chatgpt", path))) == ({"up-to-date": 3}, 0)
+    assert totals(engine.transfer.import_transcripts("chatgpt", [path])) == ({"up-to-date": 3}, 0)
     path.write_bytes(b"#" * state.st_size + b"\n")
-    assert totals(list(import_transcript(engine, "chatgpt", path))) == ({"error": 1}, 0)
+    assert totals(engine.transfer.import_transcripts("chatgpt", [path])) == ({"error": 1}, 0)
 
 
 def claude(uuid: str, parent: str | None, role: str, agent: str | None = None) -> dict[str, Any]:
@@ -104,7 +107,7 @@ def test_sub_agents_come_in_after_a_host_has_read_the_main_line(engine: lossless
     path.parent.mkdir()
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     engine.bootstrap(transcript_session("claude-code", path, "S", None), path, fold=False)
-    assert totals(list(import_transcript(engine, "claude-code", path))) == ({"up-to-date": 1, "imported": 1}, 2)
+    assert totals(engine.transfer.import_transcripts("claude-code", [path])) == ({"up-to-date": 1, "imported": 1}, 2)
 
 
 # --- a first import is folded by its tokens ---
@@ -123,11 +126,11 @@ def summaries(engine: lossless.Engine) -> int:
 
 def test_few_long_messages_are_folded_too(engine: lossless.Engine, tmp_path: Path) -> None:
     file = long_file(tmp_path / "run-1.jsonl", 60)
-    list(import_transcript(engine, "openclaw", file.path))
+    engine.transfer.import_transcripts("openclaw", [file.path])
     assert summaries(engine) > 0
     file.say("a turn " + "lorem ipsum dolor " * 2200, "late")
     before = summaries(engine)
-    list(import_transcript(engine, "openclaw", file.path))
+    engine.transfer.import_transcripts("openclaw", [file.path])
     assert summaries(engine) == before, "a turn is folded when it is time to"
 
 
@@ -136,10 +139,10 @@ def test_an_import_that_ended_before_it_was_folded_is_folded(engine: lossless.En
     session = transcript_session("openclaw", file.path, "run-1", None)
     engine.bootstrap(session, file.path, fold=False)
     assert summaries(engine) == 0
-    assert totals(list(import_transcript(engine, "openclaw", file.path))) == ({"up-to-date": 1}, 0)
+    assert totals(engine.transfer.import_transcripts("openclaw", [file.path])) == ({"up-to-date": 1}, 0)
     made = summaries(engine)
     assert made > 0
-    list(import_transcript(engine, "openclaw", file.path))
+    engine.transfer.import_transcripts("openclaw", [file.path])
     assert summaries(engine) == made
 
 
@@ -156,9 +159,9 @@ def both(engine: lossless.Engine, kind: str, path: Path) -> tuple[dict[str, int]
     """What an import says that it would do, once it is shown that it does so."""
     archive = engine.archive
     before = archive.care.counts()
-    tried = list(preview_import(archive, kind, path))
+    tried = engine.transfer.import_transcripts(kind, [path], dry_run=True)
     assert archive.care.counts() == before
-    done = list(import_transcript(engine, kind, path))
+    done = engine.transfer.import_transcripts(kind, [path])
     assert [(o.status.replace("would-import", "imported"), o.messages, o.problems) for o in tried] == [
         (o.status, o.messages, o.problems) for o in done
     ]
@@ -190,11 +193,9 @@ def test_a_fork_is_tried_upon_its_parent(engine: lossless.Engine, tmp_path: Path
     child = TranscriptFile(tmp_path / "b.jsonl", None)
     child.write({"type": "session", "version": 3, "id": "child", "parentSession": "parent"})
     child.say_all("one", "two", "three")
-    with trial_import(engine.archive) as rehearsal:
-        tried = [o.messages for path in (parent.path, child.path) for o in rehearsal.look_at("openclaw", path)]
-    assert tried == [
-        o.messages for path in (parent.path, child.path) for o in import_transcript(engine, "openclaw", path)
-    ]
+    files = [parent.path, child.path]
+    tried = [one.messages for one in engine.transfer.import_transcripts("openclaw", files, dry_run=True)]
+    assert tried == [one.messages for one in engine.transfer.import_transcripts("openclaw", files)]
 
 
 def test_nothing_stays_of_what_was_tried(
@@ -203,7 +204,9 @@ def test_nothing_stays_of_what_was_tried(
     place = tmp_path / "temporary"
     place.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(place))
-    (outcome,) = preview_import(engine.archive, "openclaw", long_file(tmp_path / "run-1.jsonl", 3).path)
+    (outcome,) = engine.transfer.import_transcripts(
+        "openclaw", [long_file(tmp_path / "run-1.jsonl", 3).path], dry_run=True
+    )
     assert (outcome.status, outcome.messages, outcome.conversation_id) == ("would-import", 3, None)
     assert list(place.iterdir()) == []
     assert not (tmp_path / "lcm-files").exists()
@@ -224,12 +227,12 @@ def test_a_conversation_does_not_follow_a_copy_of_its_transcript(engine: lossles
     again = TranscriptFile.__new__(TranscriptFile)
     again.path, again.leaf, again.at, again._mtime = copied / "run-1.jsonl", file.leaf, file.at, 2_000_000_000
     again.say("only in the copy", "e-three")
-    assert totals(list(import_transcript(engine, "openclaw", again.path))) == ({"imported": 1}, 1)
+    assert totals(engine.transfer.import_transcripts("openclaw", [again.path])) == ({"imported": 1}, 1)
     point = engine.archive.transcripts.checkpoint(1)
     assert point is not None
     assert point.path == str(file.path)
     shutil.rmtree(live)
-    list(import_transcript(engine, "openclaw", again.path))
+    engine.transfer.import_transcripts("openclaw", [again.path])
     moved = engine.archive.transcripts.checkpoint(1)
     assert moved is not None
     assert moved.path == str(again.path), "the folder was moved"
@@ -257,7 +260,7 @@ def test_no_plain_message_is_lost_whatever_its_id_means(
                     record = {"message": said} if enveloped else said
                     file.write(json.dumps(record | ({} if id_ is None else {"id": id_})) + "\n")
                     texts.append(said["content"])
-            list(import_transcript(engine, "jsonl", path))
+            engine.transfer.import_transcripts("jsonl", [path])
         assert stored(engine) == texts
 
 
@@ -268,14 +271,16 @@ def test_no_plain_message_is_lost_whatever_its_id_means(
 def test_a_file_without_a_readable_line_is_an_error(engine: lossless.Engine, tmp_path: Path, data: bytes) -> None:
     (tmp_path / "odd.jsonl").write_bytes(data)
     for _ in range(2):
-        (outcome,) = import_transcript(engine, "openclaw", tmp_path / "odd.jsonl")
+        (outcome,) = engine.transfer.import_transcripts("openclaw", [tmp_path / "odd.jsonl"])
         assert (outcome.status, "no line of it can be read (line 1" in (outcome.reason or "")) == ("error", True)
 
 
 @pytest.mark.parametrize("data", [b"", b"\n \n", b'{"type": "mess'])
 def test_a_file_that_says_nothing_yet_is_skipped(engine: lossless.Engine, tmp_path: Path, data: bytes) -> None:
     (tmp_path / "new.jsonl").write_bytes(data)
-    assert [outcome.status for outcome in import_transcript(engine, "openclaw", tmp_path / "new.jsonl")] == ["skipped"]
+    assert [outcome.status for outcome in engine.transfer.import_transcripts("openclaw", [tmp_path / "new.jsonl"])] == [
+        "skipped"
+    ]
 
 
 @pytest.mark.parametrize("name", [b"na\xffme.jsonl", b"fold\xffer/name.jsonl"])
@@ -287,8 +292,8 @@ def test_a_name_that_is_no_text_is_an_error(engine: lossless.Engine, tmp_path: P
     except OSError:
         pytest.skip("the file system has no such names")
     for outcomes in (
-        list(preview_import(engine.archive, "jsonl", path)),
-        list(import_transcript(engine, "jsonl", path)),
+        engine.transfer.import_transcripts("jsonl", [path], dry_run=True),
+        engine.transfer.import_transcripts("jsonl", [path]),
     ):
         assert [(one.status, "its name is not UTF-8" in (one.reason or "")) for one in outcomes] == [("error", True)]
 
@@ -299,7 +304,7 @@ def test_a_time_that_is_none_does_no_harm(engine: lossless.Engine, tmp_path: Pat
     for text in ("one", "two", "three"):
         said = {"role": "user", "content": text, "timestamp": time}
         path.write_text("".join(json.dumps(said | {"content": word}) + "\n" for word in (text, "end")))
-        assert {one.status for one in import_transcript(engine, "jsonl", path)} == {"imported"}
+        assert {one.status for one in engine.transfer.import_transcripts("jsonl", [path])} == {"imported"}
     versions = engine.archive.versions.many([message.id for message in engine.archive.messages.in_order(1)])
     earlier = {version.message.content for some in versions.values() for version in some}
     assert {"one", "two", "three", "end"} == {*stored(engine), *earlier}

@@ -22,7 +22,6 @@ from lossless.compaction.summariser import Summariser
 from lossless.engine import Engine
 from lossless.maintenance.backfill import BackfillOptions, backfill_history, plan_backfill
 from lossless.maintenance.surgery import merge as transplanting
-from lossless.maintenance.surgery.common import make_backup_copy
 from lossless.model.context import SummaryItem
 from lossless.model.summaries import EXTRACTIVE_MODEL
 
@@ -140,7 +139,8 @@ class BackfillFollowUp:
         """Give the title, and copy the summaries; what is done already is left."""
         title = self._title(conversation)
         if self.title is not None and title == "given":
-            make_backup_copy(backup, "backfill")
+            if backup is not None:
+                backup("backfill")
             with engine.archive.writing():
                 engine.archive.conversations.give_title(conversation.id, self.title)
         return {"title": title, "transplant": self._copy(engine, conversation, backup)}

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 import click
 
@@ -22,6 +21,7 @@ from lossless.transfer.remnic_format import SessionBy
 if TYPE_CHECKING:
     from lossless.cli.commands import Invocation
     from lossless.transfer.pages import PageFormat
+    from lossless.transfer.reports import TransferReport
 
 _PLACE = "lossless.cli.exports"
 
@@ -66,14 +66,8 @@ def _total(invocation: Invocation) -> int | None:
         return archive.care.counts().messages
 
 
-def _emit(invocation: Invocation, command: str, report: Any) -> None:
-    data = {_camel(name): value for name, value in asdict(report).items()}
-    invocation.emit(command, limit_warnings(data))
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
+def _emit(invocation: Invocation, command: str, report: TransferReport) -> None:
+    invocation.emit(command, limit_warnings(report.data()))
 
 
 @click.command("archive", cls=Command)

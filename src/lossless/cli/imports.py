@@ -17,7 +17,6 @@ from lossless.cli.options import parse_since
 from lossless.cli.recall import vault_of
 from lossless.cli.screen import format_count, plural, styled
 from lossless.errors import BadInput, LosslessError
-from lossless.ingest.transcripts.reading import KINDS as READERS
 from lossless.ingest.transcripts.reading import detect_other_kind
 from lossless.maintenance.verify import verify_archive
 from lossless.model.conversations import Session
@@ -30,14 +29,13 @@ from lossless.transfer.archive_format import is_archive
 from lossless.transfer.lossless_claw import ImportOptions, import_lossless_claw
 from lossless.transfer.remnic_export import RemnicOptions, export_remnic
 from lossless.transfer.remnic_import import find_database, import_remnic
-from lossless.transfer.transcripts import TRANSCRIPT_KINDS, ImportOutcome, find_files, import_transcript, stat_named
+from lossless.transfer.transcripts import TRANSCRIPT_KINDS, ImportOutcome, file_size, find_files, stat_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from lossless.cli.commands import Invocation
     from lossless.cli.screen import Screen
-    from lossless.engine import Engine
 
 _TRANSCRIPTS = "lossless.cli.imports"
 _ARCHIVES = "lossless.cli.imports"
@@ -322,9 +320,6 @@ def _memory(folder: str) -> Path:
 
 #: How many conversations are listed; the others are counted.
 _LISTED_FILES = 200
-#: Files of at most so many bytes are stored together, so many in one transaction. In one so small is no history that
-#: is folded at once.
-_SMALL, _TOGETHER = 12_000, 50
 _WHERE = {
     "openclaw": "OpenClaw sessions, such as ~/.openclaw/agents/main/sessions",
     "claude-code": "Claude Code projects, such as ~/.claude/projects",
@@ -387,75 +382,20 @@ def _other_kind_outcome(file: Path, kind: str, other: str, *, is_named: bool) ->
 
 
 def _preview(invocation: Invocation, kind: str, files: list[Path], *, again: bool) -> list[ImportOutcome]:
-    from lossless.transfer.transcripts import trial_import
+    from lossless.transfer.transcripts import preview_transcripts
 
+    settings = invocation.loaded.settings
     there = Path(invocation.file_path).exists()
     with (
         invocation.archive() if there else nullcontext() as archive,
-        trial_import(archive, invocation.loaded.settings) as rehearsal,
         _reading(invocation, "Looking at", files) as advance,
     ):
-        return [item for file in files for item in rehearsal.look_at(kind, file, again=again, progress=advance)]
+        return preview_transcripts(archive, settings, kind, files, again=again, progress=advance)
 
 
 def _import(invocation: Invocation, kind: str, files: list[Path], *, fold: bool, again: bool) -> list[ImportOutcome]:
     with _reading(invocation, "Importing", files) as advance, invocation.engine() as engine:
-        bring = partial(import_transcript, engine, kind, fold=fold, again=again)
-        return [
-            item
-            for group in _group_files(kind, files)
-            for item in _import_group_of_files(engine, bring, group, advance)
-        ]
-
-
-def _size(file: Path) -> int:
-    """The size of a file; 0 for one that is gone, of which reading it will tell."""
-    try:
-        return file.stat().st_size
-    except OSError:
-        return 0
-
-
-def _group_files(kind: str, files: Iterable[Path]) -> Iterator[list[Path]]:
-    """The files in their order: small ones together, each larger one alone."""
-    group: list[Path] = []
-    for file in files:
-        is_small = sum(map(_size, (file, *READERS[kind].side_files(file)))) <= _SMALL
-        if group and (not is_small or len(group) >= _TOGETHER):
-            yield group
-            group = []
-        if is_small:
-            group.append(file)
-        else:
-            yield [file]
-    if group:
-        yield group
-
-
-class _GroupFailed(Exception):
-    """A file of a group could not be stored."""
-
-
-def _import_group_of_files(
-    engine: Engine,
-    bring: Callable[..., Iterator[ImportOutcome]],
-    files: list[Path],
-    progress: Callable[[int], None] | None,
-) -> list[ImportOutcome]:
-    """Import files in one transaction; one by one when any of them fails, so that no half of it is stored."""
-    if len(files) > 1:
-        try:
-            with engine.archive.writing():
-                found = [item for file in files for item in bring(file)]
-                if any(item.status == "error" for item in found):
-                    raise _GroupFailed
-        except (_GroupFailed, LosslessError):
-            pass
-        else:
-            if progress:
-                progress(sum(map(_size, files)))
-            return found
-    return [item for file in files for item in bring(file, progress=progress)]
+        return engine.transfer.import_transcripts(kind, files, fold=fold, again=again, progress=advance)
 
 
 def _reading(invocation: Invocation, what: str, files: list[Path]) -> Any:
@@ -463,7 +403,7 @@ def _reading(invocation: Invocation, what: str, files: list[Path]) -> Any:
         return nullcontext()
     from lossless.cli.screen import byte_progress
 
-    return byte_progress(what, sum(map(_size, files)))
+    return byte_progress(what, sum(map(file_size, files)))
 
 
 def _outcome_counts(found: Iterable[ImportOutcome]) -> dict[str, Any]:

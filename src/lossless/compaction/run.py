@@ -17,7 +17,6 @@ from lossless.compaction import plan
 from lossless.compaction.plan import CompactionReason, StopReason, after_round, another_round, conclude
 from lossless.compaction.source_text import source_message, source_summary
 from lossless.compaction.summarise import ExtractionPool, SummarySource, WrittenSummary, available_cores, summarise
-from lossless.compaction.summariser import lease, lease_name
 from lossless.errors import GuardOpen, ModelAuth, ModelBadAnswer, ModelDenied, ModelError, Stale
 from lossless.llm.chain import BREAKER_GUARD
 from lossless.model.budget import budget_tokens
@@ -149,8 +148,7 @@ def compact(job: CompactionJob, chain: SweepRounds) -> CompactionReport:
     sweeping = _begin(job, deadline, None if job.is_forced else job.stop_at)
     if not _next(job, sweeping, 1):
         return _concluded(job, after_round(chain, sweeping.state.tokens), sweeping, sweeping.stored_tokens)
-    name, longest = lease_name(job.conversation_id), job.summariser.settings.summary_timeout_ms
-    with lease(job.archive, name, job.clock, longest, takes_over=job.takes_over) as prolong:
+    with job.summariser.lease(job.archive, job.conversation_id, job.clock, takes_over=job.takes_over) as prolong:
         if not prolong():
             return unchanged_report(CompactionReason.BUSY, sweeping.stored_tokens, stop="busy")
         job = replace(job, prolong=prolong)
@@ -459,8 +457,7 @@ def prepare(job: CompactionJob) -> int:
     sweeping.state = replace(sweeping.state, leaf_only=True, stop_at=None)
     if not _asks(job) or _next(job, sweeping, 1) == ():
         return 0
-    name, longest = lease_name(job.conversation_id), job.summariser.settings.summary_timeout_ms
-    with lease(job.archive, name, job.clock, longest) as prolong:
+    with job.summariser.lease(job.archive, job.conversation_id, job.clock) as prolong:
         job = replace(job, prolong=prolong)
         ask = job.summariser.ask(replace(_gate(job), is_wanted=prolong))
         done = 0
@@ -479,7 +476,7 @@ def _prepare(job: CompactionJob, sweeping: _Sweep, work: plan.Pass, ask: AskForS
     if made is None:
         sweeping.moment = job.archive.summaries.moment()
         source, summariser = read_source(job.archive, work, job.summariser), job.summariser
-        written = summarise(source, ask, sizes=summariser.sizes, wording=summariser.wording, on_failure="raise")
+        written = summariser.write(source, ask, "raise")
         if written is None:
             sweeping.state = plan.after_unshrinkable(sweeping.state, work)
             return 0
@@ -507,8 +504,7 @@ def publish_prepared(job: CompactionJob) -> CompactionReport | None:
     before = sweeping.stored_tokens
     if _next_prepared(job, sweeping) is None:
         return None
-    name, longest = lease_name(job.conversation_id), job.summariser.settings.summary_timeout_ms
-    with lease(job.archive, name, job.clock, longest) as prolong:
+    with job.summariser.lease(job.archive, job.conversation_id, job.clock) as prolong:
         job = replace(job, prolong=prolong)
         while prolong() and (found := _next_prepared(job, sweeping)) is not None:
             _publish(job, sweeping, *found)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from lossless.compaction.summarise import ModelAnswer, PromptWording, SummarySizes
+from lossless.compaction.summarise import ModelAnswer, PromptWording, SummarySizes, summarise
 from lossless.errors import GuardOpen, Stale
 from lossless.files.describe import DescribeReport, PayloadDescriber
 from lossless.llm.chain import BREAKER_GUARD, ModelChain
@@ -25,10 +25,11 @@ from lossless.store.state import LedgerRow, new_holder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
     from datetime import datetime
     from pathlib import Path
 
-    from lossless.compaction.summarise import SummaryPrompt
+    from lossless.compaction.summarise import AskForSummary, OnFailure, SummaryPrompt, SummarySource, WrittenSummary
     from lossless.files.vault import Vault
     from lossless.llm.chain import Attempt, Gate
     from lossless.llm.completion import Complete, Completion
@@ -391,6 +392,19 @@ class Summariser:
         settings = self.settings
         folder = self.prompt_folder or (expand_path(settings.prompt_dir) if settings.prompt_dir else None)
         return PromptWording(settings.custom_instructions, folder, settings.timezone or "UTC")
+
+    def write(
+        self, source: SummarySource, ask: AskForSummary | None = None, on_failure: OnFailure = "extractive"
+    ) -> WrittenSummary | None:
+        """`summarise` with the sizes and the wording of the settings."""
+        return summarise(source, ask, sizes=self.sizes, wording=self.wording, on_failure=on_failure)
+
+    def lease(
+        self, archive: Archive, conversation_id: int, clock: Callable[[], datetime], *, takes_over: bool = False
+    ) -> AbstractContextManager[Callable[[], bool]]:
+        """The lease of whoever summarises a conversation, as `lease` gives it."""
+        longest = self.settings.summary_timeout_ms
+        return lease(archive, lease_name(conversation_id), clock, longest, takes_over=takes_over)
 
     def candidates(self) -> Sequence[ModelCandidate]:
         """The models that would be asked, in order; the host's own goes alone, and its denial is final."""

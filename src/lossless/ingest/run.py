@@ -213,9 +213,6 @@ def copy_detector(archive: Archive) -> IsCopy:
     return is_copy
 
 
-from lossless.model.messages import MessageLike
-
-
 def _check_names(session: Session, key: str | None) -> None:
     for what, name in (("session key", session.key), ("session id", session.id), ("key", key)):
         if name is not None and not incoming.is_encodable(name):

@@ -14,8 +14,7 @@ from lossless.compaction.compactor import CompactionRequest, Compactor, first_im
 from lossless.compaction.plan import Pass
 from lossless.compaction.run import fold, read_source
 from lossless.compaction.source_text import SourceMessage, SourceSummary, source_message, source_summary
-from lossless.compaction.summarise import SummarySource, summarise
-from lossless.compaction.summariser import lease, lease_name
+from lossless.compaction.summarise import SummarySource
 from lossless.errors import ModelAuth
 from lossless.maintenance.surgery import dissolve
 from lossless.model.context import MessageItem, SummaryItem, budget_sum, fresh_tail_start, token_sum
@@ -84,7 +83,7 @@ def fold_to_single_root(
     ask = loop.summariser.ask(gate) if may_ask_model and loop.summariser.has_model else None
     made: list[str] = []
     failure = reason = None
-    with lease(archive, lease_name(conversation_id), loop.clock, loop.settings.summary_timeout_ms) as prolong:
+    with loop.summariser.lease(archive, conversation_id, loop.clock) as prolong:
         if not prolong():
             return SingleRootReport(roots=count_roots(archive.context.items(conversation_id), policy), reason=BUSY)
         while work := None if len(made) == most else plan_next_root(archive.context.items(conversation_id), policy):
@@ -119,11 +118,10 @@ def _root_report(
 def _write_root(loop: Compactor, work: Pass, ask: AskForSummary | None) -> WrittenSummary | None:
     """The text of a root; a model that fails or refuses is replaced by extraction."""
     source = read_source(loop.archive, work, loop.summariser)
-    sizes, wording = loop.summariser.sizes, loop.summariser.wording
     try:
-        return summarise(source, ask, sizes=sizes, wording=wording)
+        return loop.summariser.write(source, ask)
     except ModelAuth as error:
-        found = summarise(source, sizes=sizes, wording=wording)
+        found = loop.summariser.write(source)
         return None if found is None else replace(found, failure=error.code)
 
 
@@ -383,8 +381,7 @@ class _FoldSimulation:
             self._state = plan.after_unshrinkable(self._state, work)
             return None
         source = self._source(work)
-        summariser = self._loop.summariser
-        written = summarise(source, sizes=summariser.sizes, wording=summariser.wording)
+        written = self._loop.summariser.write(source)
         if written is None:
             is_blank = not any(part.is_meaningful for part in source.parts)
             self._state = (plan.after_blank if is_blank else plan.after_unshrinkable)(self._state, work)

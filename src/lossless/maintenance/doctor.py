@@ -25,7 +25,7 @@ from lossless.store.messages import PASSAGE_BASE
 from lossless.store.migrate import SCHEMA_VERSION, missing_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from lossless.compaction.summariser import Summariser
@@ -55,6 +55,18 @@ class DoctorFinding:
     conversation_id: int | None = None
     #: Ids that it is about, the first twenty.
     ids: tuple[str, ...] = ()
+
+
+def _finding(
+    kind: str,
+    severity: Severity,
+    message: str,
+    remedy: str = "",
+    conversation_id: int | None = None,
+    ids: Sequence[str] = (),
+) -> DoctorFinding:
+    """A finding that names the first of its ids."""
+    return DoctorFinding(kind, severity, message, remedy, conversation_id, tuple(ids[:MAX_NAMED_IDS]))
 
 
 #: What rows tell is made again.
@@ -92,7 +104,7 @@ def examine_structure(archive: Archive, symptoms: DoctorReads) -> Iterator[Docto
     for offender in checks.integrity():
         if offender.table == "database" or "index" not in offender.table:
             message = f"the file is damaged ({offender.table}): {offender.detail}"
-            yield DoctorFinding("file", "problem", message, _REMEDIES.get(offender.table, _RESTORE))
+            yield _finding("file", "problem", message, _REMEDIES.get(offender.table, _RESTORE))
     yield from _digests(checks, digests)
     yield from _tables(archive)
     yield from _contexts(archive, symptoms)
@@ -101,13 +113,13 @@ def examine_structure(archive: Archive, symptoms: DoctorReads) -> Iterator[Docto
     yield from _rows(symptoms, checks)
     if ids := [id_ for _, id_ in symptoms.no_texts()]:
         message = f"messages or summaries whose words are bytes, not text: {len(ids):,}, from {ids[0]} on"
-        yield DoctorFinding("content", "problem", message, _RESTORE, ids=tuple(ids[:MAX_NAMED_IDS]))
+        yield _finding("content", "problem", message, _RESTORE, ids=ids)
 
 
 def torn(checks: VerifyReads) -> list[DoctorFinding]:
     """Tables that are not as they were made: nothing else can be examined."""
     return [
-        DoctorFinding(
+        _finding(
             "tables", "problem", f"the file is damaged: table {one.table!r}: {one.detail}", _RESTORE, ids=(one.table,)
         )
         for one in checks.tables()
@@ -118,9 +130,7 @@ def _digests(checks: VerifyReads, digests: RowDigests) -> Iterator[DoctorFinding
     """Rows that are not as they were written."""
     if ids := list(digests.changed_messages()):
         message = f"messages that are not as they were written: {len(ids):,}, from msg#{ids[0]} on"
-        yield DoctorFinding(
-            "changed", "problem", message, _RESTORE, ids=tuple(f"msg#{id_}" for id_ in ids[:MAX_NAMED_IDS])
-        )
+        yield _finding("changed", "problem", message, _RESTORE, ids=[f"msg#{id_}" for id_ in ids])
     changed: defaultdict[str, list[str]] = defaultdict(list)
     derived = {one.id for name in COUNT_RULES for one in checks.rule(name)}
     rewritten = checks.rewritten()
@@ -128,12 +138,12 @@ def _digests(checks: VerifyReads, digests: RowDigests) -> Iterator[DoctorFinding
         id_ = json.loads(key)[0]
         if table == "summaries" and id_ in rewritten:
             message = f"lossless-claw has written summary {id_} anew"
-            yield DoctorFinding("rewritten", "note", message, _REINDEX, ids=(str(id_),))
+            yield _finding("rewritten", "note", message, _REINDEX, ids=(str(id_),))
         elif table != "summaries" or id_ not in derived:
             changed[table].append(key)
     for table, keys in changed.items():
         message = f"rows of {table!r} that are not as they were written: {len(keys):,}, from {keys[0]} on"
-        yield DoctorFinding("changed", "problem", message, _RESTORE, ids=tuple(keys[:MAX_NAMED_IDS]))
+        yield _finding("changed", "problem", message, _RESTORE, ids=keys)
 
 
 def _tables(archive: Archive) -> Iterator[DoctorFinding]:
@@ -141,10 +151,10 @@ def _tables(archive: Archive) -> Iterator[DoctorFinding]:
     base, added = missing_tables(archive.database)
     if base:
         message = f"tables are missing: {', '.join(base)}"
-        yield DoctorFinding("tables", "problem", message, _RESTORE, ids=tuple(base))
+        yield _finding("tables", "problem", message, _RESTORE, ids=base)
     if added:
         message = f"tables are missing: {', '.join(added)}; an older version did not know them, or they were dropped"
-        yield DoctorFinding("tables", "note", message, "any command that writes makes them anew", ids=tuple(added))
+        yield _finding("tables", "note", message, "any command that writes makes them anew", ids=added)
 
 
 def _contexts(archive: Archive, symptoms: DoctorReads) -> Iterator[DoctorFinding]:
@@ -154,20 +164,13 @@ def _contexts(archive: Archive, symptoms: DoctorReads) -> Iterator[DoctorFinding
     for owner, items in hanging.items():
         message = f"conversation {owner}: its context holds {_first(items)} not in the archive"
         is_said = symptoms.were_here([item for item in items if item.startswith("msg#")])
-        yield DoctorFinding(
-            "context.hanging",
-            "problem",
-            message,
-            _RESTORE if is_said else _REBUILD,
-            owner,
-            tuple(items[:MAX_NAMED_IDS]),
-        )
+        yield _finding("context.hanging", "problem", message, _RESTORE if is_said else _REBUILD, owner, items)
     for some in symptoms.uncovered():
         if archive.cleared.explains(some.conversation_id, archive.checks.unreachable(some.conversation_id)):
             message = (
                 f"conversation {some.conversation_id}: {some.count:,} messages left when lossless-claw handled `/new`"
             )
-            yield DoctorFinding(
+            yield _finding(
                 "context.cleared", "note", message, "any command that writes records it", some.conversation_id
             )
             continue
@@ -176,7 +179,7 @@ def _contexts(archive: Archive, symptoms: DoctorReads) -> Iterator[DoctorFinding
             f"in it, nor hidden: {some.count:,}"
         )
         ids = tuple(dict.fromkeys((f"msg#{some.first_id}", f"msg#{some.last_id}")))
-        yield DoctorFinding("context.uncovered", "problem", message, _REBUILD, some.conversation_id, ids)
+        yield _finding("context.uncovered", "problem", message, _REBUILD, some.conversation_id, ids)
 
 
 def _first(items: list[str]) -> str:
@@ -186,14 +189,14 @@ def _first(items: list[str]) -> str:
 def _sources(symptoms: DoctorReads) -> Iterator[DoctorFinding]:
     if cycle := symptoms.cycle():
         message = f"summaries that are made of each other in a circle: {len(cycle):,}, from {cycle[0]} on"
-        yield DoctorFinding("sources.cycle", "problem", message, _RESTORE, ids=tuple(cycle[:MAX_NAMED_IDS]))
+        yield _finding("sources.cycle", "problem", message, _RESTORE, ids=cycle)
     bare: defaultdict[int, list[str]] = defaultdict(list)
     for owner, summary_id in symptoms.without_sources():
         bare[owner].append(summary_id)
     for owner, ids in bare.items():
         message = f"conversation {owner}: summaries that have lost their sources: {len(ids):,}, from {ids[0]} on"
         remedy = _REBUILD if symptoms.is_folded(ids) else _RESTORE
-        yield DoctorFinding("sources.missing", "problem", message, remedy, owner, tuple(ids[:MAX_NAMED_IDS]))
+        yield _finding("sources.missing", "problem", message, remedy, owner, ids)
 
 
 def _references(symptoms: DoctorReads) -> Iterator[DoctorFinding]:
@@ -201,7 +204,7 @@ def _references(symptoms: DoctorReads) -> Iterator[DoctorFinding]:
     for (table, wanted), count in Counter(symptoms.broken_references()).items():
         if table != "context_items":
             message = f"rows of {table!r} that refer to rows of {wanted!r} which are not there: {count:,}"
-            yield DoctorFinding("references", "problem", message, _REMEDIES.get(table, _RESTORE))
+            yield _finding("references", "problem", message, _REMEDIES.get(table, _RESTORE))
 
 
 def _rows(symptoms: DoctorReads, checks: VerifyReads) -> Iterator[DoctorFinding]:
@@ -217,7 +220,7 @@ def _rows(symptoms: DoctorReads, checks: VerifyReads) -> Iterator[DoctorFinding]
     for table, some in found.items():
         message = f"rows of {table!r} that break a rule: {len(some):,}, from {some[0].id} on ({some[0].detail})"
         remedy = _REMEDIES.get(table, _RESTORE)
-        yield DoctorFinding("rows", "problem", message, remedy, ids=tuple(one.id for one in some[:MAX_NAMED_IDS]))
+        yield _finding("rows", "problem", message, remedy, ids=[one.id for one in some])
 
 
 MODEL_SECONDS = 10.0
@@ -303,45 +306,43 @@ def _broken_summaries(archive: Archive, conversation_id: int | None) -> Iterator
     for one in find_broken(archive, conversation_id):
         kinds.setdefault((one.conversation_id, one.marker), []).append(one.summary_id)
     for (owner, marker), ids in kinds.items():
-        yield DoctorFinding(
+        yield _finding(
             f"summary.{marker}",
             "warning",
             f"conversation {owner}: {len(ids)} broken summaries ({marker})",
             f"lcm doctor apply {owner} --confirm",
             owner,
-            tuple(ids[:MAX_NAMED_IDS]),
+            ids,
         )
 
 
 def _index(archive: Archive, symptoms: DoctorReads) -> Iterator[DoctorFinding]:
     if damaged := IndexProbe(archive.database).damaged():
         message = f"the search index is damaged ({', '.join(damaged)}): it does not find what it should"
-        yield DoctorFinding("index.damaged", "problem", message, _REINDEX)
+        yield _finding("index.damaged", "problem", message, _REINDEX)
     drift = symptoms.index_drift()
     behind = drift.unindexed_messages + drift.unindexed_summaries
     if behind:
-        yield DoctorFinding("index.behind", "note", f"{behind:,} rows of other programs are not indexed yet", _REINDEX)
+        yield _finding("index.behind", "note", f"{behind:,} rows of other programs are not indexed yet", _REINDEX)
     if drift.upstream_emptied:
         message = f"lossless-claw finds nothing: its own search tables are empty ({', '.join(drift.upstream_emptied)})"
-        yield DoctorFinding("index.emptied", "problem", message, _REINDEX)
+        yield _finding("index.emptied", "problem", message, _REINDEX)
     elif drift.upstream_lost:
         message = f"lossless-claw's own search tables lack {drift.upstream_lost:,} rows"
-        yield DoctorFinding("index.upstream", "note", message, _REINDEX)
+        yield _finding("index.upstream", "note", message, _REINDEX)
     rewritten = archive.checks.rewritten().intersection(drift.stale_summaries)  # which is lossless-claw's right
     if wrong := drift.wrong - len(rewritten):
         messages = (id_ for id_ in (*drift.lost, *drift.gone) if id_ < PASSAGE_BASE)
         ids = [*(f"msg#{id_}" for id_ in messages), *(id_ for id_ in drift.stale_summaries if id_ not in rewritten)]
         message = f"the search index disagrees with {wrong:,} rows"
-        yield DoctorFinding("index.drift", "problem", message, _REINDEX, ids=tuple(ids[:MAX_NAMED_IDS]))
+        yield _finding("index.drift", "problem", message, _REINDEX, ids=ids)
 
 
 def _files(archive: Archive, vault: Vault | None) -> Iterator[DoctorFinding]:
     gone = [file.id for file in archive.checks.file_places() if find_damage(file, vault)]
     if gone:
         message = f"the bytes of {len(gone)} files are missing or not those that were stored"
-        yield DoctorFinding(
-            "files.missing", "problem", message, "restore them from a backup", ids=tuple(gone[:MAX_NAMED_IDS])
-        )
+        yield _finding("files.missing", "problem", message, "restore them from a backup", ids=gone)
     orphans: list[OrphanFile] = []
     if vault is not None and vault.root.is_dir():
         with suppress(BadInput):  # others may keep files there, and nobody knows who
@@ -349,8 +350,8 @@ def _files(archive: Archive, vault: Vault | None) -> Iterator[DoctorFinding]:
     if orphans:
         size = sum(orphan.size for orphan in orphans)
         message = f"{len(orphans)} files ({size} bytes) belong to no row"
-        names = tuple(orphan.file_id for orphan in orphans[:MAX_NAMED_IDS])
-        yield DoctorFinding("files.orphaned", "note", message, "lcm files gc --apply", ids=names)
+        names = [orphan.file_id for orphan in orphans]
+        yield _finding("files.orphaned", "note", message, "lcm files gc --apply", ids=names)
 
 
 def _debts(archive: Archive, now: datetime) -> Iterator[DoctorFinding]:
@@ -358,15 +359,15 @@ def _debts(archive: Archive, now: datetime) -> Iterator[DoctorFinding]:
         id_ = debt.conversation_id
         if debt.pending and not debt.active:
             message = f"conversation {id_} is closed and still owes a sweep"
-            yield DoctorFinding("debt.inactive", "warning", message, f"lcm doctor maintenance --apply {id_}", id_)
+            yield _finding("debt.inactive", "warning", message, f"lcm doctor maintenance --apply {id_}", id_)
         elif is_stuck(debt):
             message = f"conversation {id_}: a sweep is said to run, but nobody is at work"
-            yield DoctorFinding("debt.stuck", "warning", message, "lcm worker", id_)
+            yield _finding("debt.stuck", "warning", message, "lcm worker", id_)
         elif debt.last_failure:
             message = f"conversation {id_}: its sweep failed {debt.retry_attempts} times ({debt.last_failure})"
-            yield DoctorFinding("debt.failing", "warning", message, "lcm model test", id_)
+            yield _finding("debt.failing", "warning", message, "lcm model test", id_)
         else:
-            yield DoctorFinding("debt.pending", "note", f"conversation {id_} owes a sweep", "lcm worker", id_)
+            yield _finding("debt.pending", "note", f"conversation {id_} owes a sweep", "lcm worker", id_)
 
 
 def _splits(archive: Archive) -> Iterator[DoctorFinding]:
@@ -375,9 +376,7 @@ def _splits(archive: Archive) -> Iterator[DoctorFinding]:
         if split.review:
             remedy = f"look at it, then lcm merge --session-key {split.session_key} --reviewed --apply"
         ids = tuple(map(str, split.source_ids))
-        yield DoctorFinding(
-            "split", "warning" if not split.review else "note", split.text, remedy, split.target_id, ids
-        )
+        yield _finding("split", "warning" if not split.review else "note", split.text, remedy, split.target_id, ids)
 
 
 def _duplicates(symptoms: DoctorReads) -> Iterator[DoctorFinding]:
@@ -385,7 +384,7 @@ def _duplicates(symptoms: DoctorReads) -> Iterator[DoctorFinding]:
         message = (
             f"conversation {twin.conversation_id}: {twin.count} messages seem to be stored twice by an older engine"
         )
-        yield DoctorFinding("duplicates", "note", message, "", twin.conversation_id, (f"msg#{twin.first_id}",))
+        yield _finding("duplicates", "note", message, "", twin.conversation_id, (f"msg#{twin.first_id}",))
 
 
 def _quarantined(archive: Archive) -> Iterator[DoctorFinding]:
@@ -394,37 +393,37 @@ def _quarantined(archive: Archive) -> Iterator[DoctorFinding]:
             id_ = found.conversation_id
             message = f"conversation {id_}: {found.messages} messages fit no conversation of their session, and wait"
             remedy = f"lcm quarantine accept {id_}, or lcm quarantine refuse {id_}"
-            yield DoctorFinding("quarantined", "warning", message, remedy, found.beside, (str(id_),))
+            yield _finding("quarantined", "warning", message, remedy, found.beside, (str(id_),))
 
 
 def _liveness(live: IngestHealth) -> Iterator[DoctorFinding]:
     for id_, _, reason in live.blocked:
-        yield DoctorFinding("blocked", "warning", f"conversation {id_} refuses input: {reason}", "", id_)
+        yield _finding("blocked", "warning", f"conversation {id_} refuses input: {reason}", "", id_)
     lacking = live.seen - live.stored - live.replayed - live.skipped
     if lacking:
-        yield DoctorFinding("lost", "problem", f"{lacking} messages were seen and neither stored, replayed nor skipped")
+        yield _finding("lost", "problem", f"{lacking} messages were seen and neither stored, replayed nor skipped")
 
 
 def _guards(symptoms: DoctorReads, now: datetime) -> Iterator[DoctorFinding]:
     for key, failures, until in symptoms.open_breakers(now):
         when = f"{until:%Y-%m-%d %H:%M} UTC" if until else "further notice"
         message = f"{key} refused credentials {failures} times and is not asked until {when}"
-        yield DoctorFinding("breaker", "warning", message, "lcm model test")
+        yield _finding("breaker", "warning", message, "lcm model test")
 
 
 def _schema(schema: int | None) -> Iterator[DoctorFinding]:
     if schema is None:
-        yield DoctorFinding("schema", "note", "the file was never opened for writing by lossless", "lcm worker")
+        yield _finding("schema", "note", "the file was never opened for writing by lossless", "lcm worker")
     elif schema != SCHEMA_VERSION:
         message = f"the file has schema {schema}, this version writes {SCHEMA_VERSION}"
-        yield DoctorFinding("schema", "note" if schema < SCHEMA_VERSION else "problem", message, "")
+        yield _finding("schema", "note" if schema < SCHEMA_VERSION else "problem", message, "")
 
 
 def _leftovers(archive: Archive, now: datetime) -> Iterator[DoctorFinding]:
     for filter_id, meaning in repair.CLEAN_FILTERS.items():
         if ids := repair.deletable(archive, filter_id, now):
             message = f"{len(ids)} conversations could be deleted: {meaning}"
-            yield DoctorFinding(f"clean.{filter_id}", "note", message, f"lcm doctor clean --apply {filter_id}")
+            yield _finding(f"clean.{filter_id}", "note", message, f"lcm doctor clean --apply {filter_id}")
 
 
 def _models(summariser: Summariser, seconds: float) -> tuple[ModelCheck, ...]:
@@ -443,4 +442,4 @@ def _models(summariser: Summariser, seconds: float) -> tuple[ModelCheck, ...]:
 
 
 def _silent_model(check: ModelCheck) -> DoctorFinding:
-    return DoctorFinding("model", "warning", f"model {check.name} does not answer: {check.error}", "lcm model test")
+    return _finding("model", "warning", f"model {check.name} does not answer: {check.error}", "lcm model test")

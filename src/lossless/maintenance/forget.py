@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from lossless import formats
-from lossless.compaction.summarise import summarise
 from lossless.errors import ArchiveError, BadInput, LosslessError, NotFound
 from lossless.files.backup import backup_folder
 from lossless.files.intercept import restore_message
@@ -445,7 +444,7 @@ class _Forgetting:
         """A summary's text taken from its sources as they are now; the mark alone when nothing is left to say."""
         summariser = self._tools.summariser
         source = summary_source(self._archive, summariser, summary.id, {})
-        written = summarise(source, None, sizes=summariser.sizes, wording=summariser.wording) if source.parts else None
+        written = summariser.write(source) if source.parts else None
         if written is None:
             return (FORGOTTEN, EXTRACTIVE_MODEL) if self._whole else (self._clean(summary), summary.model)
         return self._clean(replace(summary, content=written.text)), EXTRACTIVE_MODEL

@@ -202,7 +202,7 @@ def choose_conversations(
         for item, weight in zip(held, weights, strict=True)
     ]
     meant = [item for item in sized if _is_meant(item.held, choice, now)]
-    free_to_go = _not_in_use({item.held.id for item in meant}, borrowed)
+    free_to_go = not_in_use({item.held.id for item in meant}, borrowed)
     candidates = [item for item in meant if item.held.id in free_to_go]
     before = live_bytes + sum(item.file_bytes for item in held)
     chosen = candidates if choice.to_bytes is None else _until_below(candidates, before, choice.to_bytes)
@@ -224,8 +224,11 @@ def _is_meant(held: ConversationSize, choice: PruneFilter, now: datetime) -> boo
     return held.newest_at is not None and held.newest_at < now - choice.older_than
 
 
-def _not_in_use(meant: set[int], borrowed: Iterable[tuple[int, int]]) -> set[int]:
-    """Those of which no conversation that stays holds anything."""
+def not_in_use(meant: set[int], borrowed: Iterable[tuple[int, int]]) -> set[int]:
+    """Those of some conversations that can be deleted: no conversation that stays holds anything of theirs.
+
+    `borrowed` has pairs of a conversation and one of whose rows it holds some.
+    """
     pairs = [(holder, owner) for holder, owner in borrowed if owner in meant]
     free = set(meant)
     while used := {owner for holder, owner in pairs if owner in free and holder not in free}:
@@ -263,7 +266,7 @@ def apply_prune(
         some = [item.held for item in work.chosen[start : start + BATCH]]
         with archive.writing():
             ready = set(retention.unchanged(some, now))
-            ready = _not_in_use(ready, retention.borrowed())
+            ready = not_in_use(ready, retention.borrowed())
             files = retention.files(sorted(ready))
             if ready:
                 retention.delete(sorted(ready), now)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from lossless.compaction.run import OPERATOR_IGNORED
 from lossless.errors import ArchiveCorrupt, BadInput, Stale
 from lossless.files.vault import locate_payload
-from lossless.maintenance.surgery.common import make_backup_copy, require_unchanged
+from lossless.maintenance.prune import not_in_use
+from lossless.maintenance.surgery.common import applying
 from lossless.maintenance.surgery.rewriting import (
     MARKER_MEANINGS,
     RewritePlan,
@@ -305,13 +306,11 @@ def _read_rebuild(work: Rebuilder) -> RebuildPlan:
     return RebuildPlan(tuple(work.contexts()), sources, miscounted, tuple(work.counters()))
 
 
-def apply_rebuild(archive: Archive, now: datetime, backup: Callable[[str], Path] | None) -> RebuildPlan:
+def apply_rebuild(archive: Archive, now: datetime, backup: BackupMaker) -> RebuildPlan:
     """Make it again, all or nothing, after a backup; returns what was made. Words stay as they are."""
     if plan_rebuild(archive).is_none:
         return RebuildPlan((), (), (), ())
-    if backup is not None:
-        backup("rebuild")
-    with archive.writing():
+    with applying(archive, now, backup, "rebuild"):
         work = Rebuilder(archive)
         sources = tuple(work.without_sources())
         for summary_id in sources:
@@ -396,10 +395,7 @@ def deletable(archive: Archive, filter_id: str, now: datetime) -> set[int]:
         if filter_id in (name, ALL_FILTERS)
         for id_ in symptoms.matching(name, now, SILENCE)
     }
-    borrowed = ConversationRemover(archive.database).borrowed() if ids else []
-    while needed := {owner for holder, owner in borrowed if owner in ids and holder not in ids}:
-        ids -= needed
-    return ids
+    return not_in_use(ids, ConversationRemover(archive.database).borrowed()) if ids else ids
 
 
 def plan_all_cleans(archive: Archive, now: datetime | None = None) -> list[CleanPlan]:
@@ -409,10 +405,11 @@ def plan_all_cleans(archive: Archive, now: datetime | None = None) -> list[Clean
 
 def apply_clean(archive: Archive, work: CleanPlan, backup: BackupMaker, *, vacuum: bool = False) -> CleanReport:
     """Delete, all or nothing, and prove that no reference is left hanging; files stay for `lcm files gc`."""
-    copy = make_backup_copy(backup, "doctor-clean") if work.conversations else None
+    copy = None
     if work.conversations:
-        with archive.writing():
-            require_unchanged(work, plan_clean(archive, work.filter_id, work.at))
+        with applying(archive, work.at, backup, "doctor-clean") as step:
+            copy = step.backup
+            step.check(work, plan_clean(archive, work.filter_id, work.at))
             ConversationRemover(archive.database).delete([held.id for held in work.conversations], work.at)
             if hanging := DoctorReads(archive.database).broken_references():
                 raise ArchiveCorrupt(f"deleting would leave rows of {hanging[0][0]!r} without their {hanging[0][1]!r}")
@@ -457,10 +454,9 @@ def plan_close_debt(archive: Archive, conversation_id: int, now: datetime) -> Cl
 
 def apply_close_debt(archive: Archive, work: CloseDebtPlan, now: datetime, backup: BackupMaker) -> Path | None:
     """Close it as `operator-ignored`, if nobody changed it since; returns the backup."""
-    copy = make_backup_copy(backup, "maintenance")
-    with archive.writing():
+    with applying(archive, now, backup, "maintenance") as step:
         debt = work.debt
         symptoms = DoctorReads(archive.database)
         if not symptoms.close_debt(debt.conversation_id, debt.revision, OPERATOR_IGNORED, now):
             raise Stale(f"the debt of conversation {debt.conversation_id} changed since it was listed; look again")
-    return copy
+        return step.backup

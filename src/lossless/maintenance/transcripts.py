@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -158,26 +157,26 @@ class HostTranscripts:
         self, report: TranscriptReport, read: Path | Transcript, lane: str | None, before: Checkpoint | None
     ) -> TranscriptReport:
         """Take over what was read before it was finished: of a whole transcript, or of what was added to a file."""
-        from lossless.ingest.transcripts.bootstrap import RereadEntries, store_grown_entries
+        from lossless.ingest.transcripts.bootstrap import store_grown_entries
         from lossless.ingest.transcripts.entries import entries_of_lane
         from lossless.ingest.transcripts.reading import appended_entries
 
         if report.conversation_id is None or report.status not in ("stored", "up to date"):
             return report
-        entries: Callable[[], Iterable[TranscriptEntry | BadLine]]
+        entries: Iterable[TranscriptEntry | BadLine]
         if isinstance(read, Path):
             if before is None or report.replayed <= report.stamped:
                 return report
             added = appended_entries(read, before.kind or "openclaw", before.offset, (before.lines or 0) + 1)
-            entries = partial(iter, list(entries_of_lane(added, lane)))
+            entries = list(entries_of_lane(added, lane))
         else:
             after = self._parts.archive.transcripts.checkpoint(report.conversation_id)
             if not report.replayed and (before is None or before == after):
                 return report
-            entries = partial(read.path, lane)
+            entries = read.path(lane)
         conversation = self._parts.archive.conversations.get(report.conversation_id)
         revised, stored = store_grown_entries(
-            RereadEntries(self._parts.archive, conversation, entries, self._parts.clock(), self._parts.payloads)
+            self._parts.archive, conversation, entries, self._parts.clock(), self._parts.payloads
         )
         if not revised and not stored:
             return report

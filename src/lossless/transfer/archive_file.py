@@ -24,13 +24,11 @@ from lossless.store.bundles import (
     PRUNED_TABLE,
     SUMMARY_COLUMNS,
     Bundle,
-    BundleReader,
     MessageKey,
     fit_row,
     fit_scalars,
     select_pruned,
 )
-from lossless.store.bundles.other_programs import explain_bad_text
 from lossless.store.rows import PartRow, unpack_message
 from lossless.transfer.archive_format import (
     archive_line,
@@ -44,11 +42,12 @@ from lossless.transfer.files import PayloadCopier, writing_file
 from lossless.transfer.lossless_claw import (
     ExportOptions,
     ExportReport,
-    select_conversations,
+    read_bundles,
+    reading_sessions,
     session_names,
     unknown_session_warnings,
 )
-from lossless.transfer.merge import Merger, import_redacted, keep_forks_of
+from lossless.transfer.merge import Merger, import_redacted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,7 +80,7 @@ class _ArchiveWriter:
 
     @property
     def digest(self) -> str:
-        """Of all that was written before the end."""
+        """SHA-256 of all lines before the last one."""
         return self._digest.hexdigest()
 
 
@@ -97,20 +96,13 @@ def export_archive(
     report = ExportReport(str(place))
     source = PayloadCopier(None, () if vault is None else vault.roots)
     with (
-        archive.reading(),
-        explain_bad_text(archive.path),
+        reading_sessions(archive, wanted.sessions, report.warnings) as (reader, conversations),
         writing_file(place, overwrite=wanted.overwrite, source=archive.path) as beside,
     ):
-        reader = BundleReader(archive.database)
-        conversations = reader.conversations()
-        report.warnings += unknown_session_warnings(conversations, wanted.sessions)
         with beside.open("wb") as file:
             writer = _ArchiveWriter(file)
             writer.put(*_typed(header_line(state_time(datetime.now(UTC)), __version__)), is_content=False)
-            wanted_ones = select_conversations(conversations, wanted.sessions)
-            numbers = {conversation["conversation_id"] for conversation in wanted_ones}
-            for conversation in wanted_ones:
-                bundle = keep_forks_of(reader.bundle(conversation), numbers)
+            for bundle in read_bundles(reader, conversations):
                 _put(writer, bundle, _FileContents(source, wanted.files_dir, report), report)
                 if wanted.progress:
                     wanted.progress(len(bundle.keys))
@@ -164,10 +156,7 @@ def _put(writer: _ArchiveWriter, bundle: Bundle, files: _FileContents, report: E
     for table, rows in bundle.tables.items():
         for row in rows:
             writer.put(table, files.row(row, number) if table == "large_files" else row)
-    report.conversations += 1
-    report.messages += len(bundle.keys)
-    report.summaries += len(bundle.summaries)
-    report.context_items += len(bundle.context)
+    report.count(bundle)
 
 
 def _original(message: RowValues) -> object:
@@ -220,7 +209,7 @@ def import_archive(
         return import_redacted(archive, vault, options, archive.redact, bring)
     folders = (Path(options.files_dir),) if options.files_dir else ()
     payloads = PayloadCopier(vault, folders)
-    merger = Merger(archive, payloads, datetime.now(UTC), dry_run=options.dry_run, progress=options.progress)
+    merger = Merger(archive, payloads, options)
     conversations: list[RowValues] = []
     for block in found.blocks:
         conversation = next(values for _, values in block_lines(place, block))
@@ -229,7 +218,7 @@ def import_archive(
             merger.add(_bundle(place, block))
     pruned = [fit_scalars(values) for _, values in block_lines(place, found.pruned)] if found.pruned else []
     merger.finish(select_pruned(pruned, options.sessions))
-    merger.report.warnings += unknown_session_warnings(conversations, options.sessions)
+    merger.report.warnings += unknown_session_warnings(map(session_names, conversations), options.sessions)
     return merger.report
 
 

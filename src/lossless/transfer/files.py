@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING
 from lossless.errors import ArchiveCorrupt, ArchiveDenied, ArchiveError, ArchiveFull, BadInput, NotFound
 from lossless.files.vault import Vault
 from lossless.model.messages import StoredFile
-from lossless.model.paths import create_private_file, expand_path, make_private_folder
+from lossless.model.paths import create_private_file, expand_path, fsync_path, make_private_folder
 from lossless.model.times import parse_time
 from lossless.store.files import payload_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lossless.store.archive import Archive
     from lossless.store.bundles import RowValues
     from lossless.transfer.reports import ImportReport
 
@@ -54,7 +55,7 @@ def writing_file(
     try:
         with _refusing(place):
             yield beside
-            _flush(beside)
+            fsync_path(beside)
             os.replace(beside, place)
             _flush_names(place.parent)
     except ArchiveError as error:  # whoever reads it knows the name that was asked for
@@ -85,7 +86,7 @@ def writing_folder(target: str | Path, *, overwrite: bool = False) -> Iterator[P
             yield beside
             files = sorted(beside.iterdir())
             for file in files:
-                _flush(file)
+                fsync_path(file)
             if is_new:
                 _flush_names(beside)
                 os.rename(beside, folder)
@@ -98,7 +99,7 @@ def writing_folder(target: str | Path, *, overwrite: bool = False) -> Iterator[P
 
 
 def resolve_target(target: str | Path) -> Path:
-    """Where a name leads to, links followed."""
+    """The absolute path of a target, with links resolved."""
     return Path(os.path.realpath(expand_path(target)))
 
 
@@ -108,6 +109,12 @@ def is_same_file(one: str | Path, other: str | Path) -> bool:
         return os.path.samefile(one, other)
     except OSError:
         return resolve_target(one) == resolve_target(other)
+
+
+def check_not_archive(source: str | Path, place: str | Path, archive: Archive) -> None:
+    """Raises when what is to be imported is the archive that it would come into."""
+    if is_same_file(place, archive.path):
+        raise BadInput(f"source {str(source)!r} is the archive itself")
 
 
 def check_apart(place: str | Path, archive: str | Path) -> None:
@@ -142,7 +149,7 @@ def check_written(path: Path, digest: str) -> None:
 
 @contextmanager
 def _refusing(place: Path) -> Iterator[None]:
-    """Errors of the system in our words."""
+    """Raise errors of the operating system as `ArchiveFull` or `ArchiveDenied`."""
     try:
         yield
     except OSError as error:
@@ -150,23 +157,10 @@ def _refusing(place: Path) -> Iterator[None]:
         raise kind(f"{str(place)!r} cannot be written: {error.strerror}; nothing was put there") from error
 
 
-def _flush(file: Path) -> None:
-    """Make sure that a file is on the disk."""
-    handle = os.open(file, os.O_RDWR)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def _flush_names(folder: Path) -> None:
     """Make sure that the names in a folder are on the disk, where the system can promise it."""
     with suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        fsync_path(folder)
 
 
 _NAME = re.compile(r"file_[0-9a-f]{16}\.([a-z0-9]{1,10})")

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lossless.errors import ArchiveCorrupt, ArchiveError, BadInput
+from lossless.errors import ArchiveCorrupt, ArchiveError
 from lossless.files.vault import Vault
 from lossless.model.paths import expand_path
 from lossless.store.bundles import EXTRA_COLUMNS, OWN_TABLES, BundleReader
 from lossless.store.bundles.other_programs import ClawFile, explain_bad_text, open_claw
-from lossless.transfer.files import PayloadCopier, is_same_file, writing_file
+from lossless.transfer.files import PayloadCopier, check_not_archive, writing_file
 from lossless.transfer.merge import Merger, import_redacted, keep_forks_of
 from lossless.transfer.merge_plan import order_summaries
 from lossless.transfer.remnic_format import derive_context
-from lossless.transfer.reports import ImportReport
+from lossless.transfer.reports import ImportReport, TransferReport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from lossless.store.archive import Archive
     from lossless.store.bundles import Bundle, RowValues
@@ -47,23 +47,19 @@ def import_lossless_claw(
     """
     wanted = options or ImportOptions()
     with open_claw(source) as theirs, theirs.reading(), explain_bad_text(source):
-        if is_same_file(theirs.path, archive.path):
-            raise BadInput(f"source {str(source)!r} is the archive itself")
+        check_not_archive(source, theirs.path, archive)
         if archive.redact is not None:
             return import_redacted(archive, vault, wanted, archive.redact, partial(import_lossless_claw, source))
         folders = [Path(wanted.files_dir)] if wanted.files_dir else []
         payloads = PayloadCopier(vault, (*folders, Path(theirs.path).parent / "lcm-files"))
         reader = BundleReader(theirs.database)
-        merger = Merger(
-            archive, payloads, datetime.now(UTC),
-            dry_run=wanted.dry_run, boundaries=not reader.has_log, progress=wanted.progress,
-        )  # fmt: skip
+        merger = Merger(archive, payloads, wanted, boundaries=not reader.has_log)
         conversations = reader.conversations()
         for conversation in select_conversations(conversations, wanted.sessions):
             bundle = reader.bundle(conversation)
             merger.add(bundle if reader.has_contexts else _with_context(bundle))
         merger.finish(reader.pruned(wanted.sessions))
-    merger.report.warnings.extend(unknown_session_warnings(conversations, wanted.sessions))
+    merger.report.warnings += unknown_session_warnings(map(session_names, conversations), wanted.sessions)
     return merger.report
 
 
@@ -84,10 +80,28 @@ def select_conversations(conversations: Sequence[RowValues], sessions: Collectio
     return [one for one in conversations if not sessions or session_names(one) & set(sessions)]
 
 
-def unknown_session_warnings(conversations: Sequence[RowValues], sessions: Collection[str]) -> list[str]:
-    """A warning for each session that is not there."""
-    known = {name for one in conversations for name in session_names(one)}
+def unknown_session_warnings(names: Iterable[Collection[str]], sessions: Collection[str]) -> list[str]:
+    """A warning for each session that none of the conversations with these names is of."""
+    known = set[str]().union(*names)
     return [f"no session {name!r} in the source" for name in sorted(sessions) if name not in known]
+
+
+@contextmanager
+def reading_sessions(
+    archive: Archive, sessions: Collection[str], warnings: list[str]
+) -> Iterator[tuple[BundleReader, list[RowValues]]]:
+    """One state of an archive to export from, and its conversations of these sessions, or all."""
+    with archive.reading(), explain_bad_text(archive.path):
+        reader = BundleReader(archive.database)
+        conversations = reader.conversations()
+        warnings += unknown_session_warnings(map(session_names, conversations), sessions)
+        yield reader, select_conversations(conversations, sessions)
+
+
+def read_bundles(reader: BundleReader, conversations: Sequence[RowValues]) -> Iterator[Bundle]:
+    """Conversations that go together; those that they were forked from are named where they come along."""
+    numbers = {conversation["conversation_id"] for conversation in conversations}
+    return (keep_forks_of(reader.bundle(conversation), numbers) for conversation in conversations)
 
 
 #: Tables that only archives of ours have.
@@ -132,7 +146,7 @@ def _message(message: RowValues, but: Collection[str]) -> RowValues:
 
 
 def _plain(row: RowValues, but: Collection[str] = ()) -> RowValues:
-    """A row without the columns that say nothing, and some others."""
+    """A row without columns that are null, and without those in `but`."""
     return {name: value for name, value in row.items() if value is not None and name not in but}
 
 
@@ -141,7 +155,7 @@ _JOINING = ("merge", "transplant")
 
 
 @dataclass(slots=True)
-class ExportReport:
+class ExportReport(TransferReport):
     """What was written."""
 
     path: str
@@ -153,6 +167,13 @@ class ExportReport:
     files_copied: int = 0
     files_missing: int = 0
     warnings: list[str] = field(default_factory=list)
+
+    def count(self, bundle: Bundle) -> None:
+        """One more conversation was written."""
+        self.conversations += 1
+        self.messages += len(bundle.keys)
+        self.summaries += len(bundle.summaries)
+        self.context_items += len(bundle.context)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,36 +202,30 @@ def export_lossless_claw(
     folder = Vault(wanted.files_dir or place.parent / "lcm-files", archive=str(place))
     source = PayloadCopier(folder, () if vault is None else vault.roots)
     with (
-        archive.reading(),
-        explain_bad_text(archive.path),
+        reading_sessions(archive, wanted.sessions, report.warnings) as (reader, conversations),
         writing_file(place, overwrite=wanted.overwrite, source=archive.path) as beside,
     ):
-        reader = BundleReader(archive.database)
-        conversations = reader.conversations()
-        report.warnings += unknown_session_warnings(conversations, wanted.sessions)
-        wanted_ones = select_conversations(conversations, wanted.sessions)
-        numbers = {conversation["conversation_id"] for conversation in wanted_ones}
         pruned = reader.pruned(wanted.sessions)
         files: list[list[RowValues]] = []
         with ClawFile(beside, ours=not wanted.plain) as file, file.writing():
             file.create()
             file.put_pruned(pruned)
-            for conversation in wanted_ones:
-                bundle = keep_forks_of(reader.bundle(conversation), numbers)
+            for bundle in read_bundles(reader, conversations):
                 files.append(_bring(source, bundle, report))
                 report.message_parts += _put(file, bundle, files[-1])
-                _count(report, bundle)
+                report.count(bundle)
                 if wanted.progress:
                     wanted.progress(len(bundle.keys))
         _count_again(beside, report)
-        report.warnings += _untold(reader, wanted_ones) if wanted.plain else ()
+        report.warnings += _plain_losses(reader, conversations) if wanted.plain else ()
         with open_claw(beside) as written, written.reading():
             back = BundleReader(written.database)
-            for conversation, copy, rows in zip(wanted_ones, back.conversations(), files, strict=True):
-                bundle = keep_forks_of(reader.bundle(conversation), numbers)
+            for bundle, copy, rows in zip(
+                read_bundles(reader, conversations), back.conversations(), files, strict=True
+            ):
                 wrong = bundle_difference(bundle, back.bundle(copy), rows, ours=not wanted.plain)
                 if wrong is not None:
-                    name = f"conversation {conversation['conversation_id']}"
+                    name = f"conversation {bundle.conversation['conversation_id']}"
                     raise ArchiveCorrupt(f"{name}, read back from the new database, is not the same: {wrong}")
             if not wanted.plain and back.pruned() != pruned:
                 raise ArchiveCorrupt("what was deleted for good, read back from the new database, is not the same")
@@ -228,8 +243,8 @@ def _put(file: ClawFile, bundle: Bundle, files: list[RowValues]) -> int:
         raise ArchiveCorrupt(f"{name} holds rows that do not fit together; `lcm verify` names them") from error
 
 
-def _untold(reader: BundleReader, conversations: Sequence[RowValues]) -> Iterator[str]:
-    """What lossless-claw's own tables cannot say, and is therefore taken for wrong."""
+def _plain_losses(reader: BundleReader, conversations: Sequence[RowValues]) -> Iterator[str]:
+    """A warning that counts what lossless-claw's own tables have no column for."""
     bundles = [reader.bundle(conversation) for conversation in conversations]
     hidden = sum(len(bundle.tables["hidden_items"]) for bundle in bundles)
     moved = sum(len(reader.moved(conversation["conversation_id"])) for conversation in conversations)
@@ -259,10 +274,3 @@ def _bring(source: PayloadCopier, bundle: Bundle, report: ExportReport) -> list[
     report.files_missing += tally.files_missing
     report.warnings += tally.warnings
     return rows
-
-
-def _count(report: ExportReport, bundle: Bundle) -> None:
-    report.conversations += 1
-    report.messages += len(bundle.keys)
-    report.summaries += len(bundle.summaries)
-    report.context_items += len(bundle.context)

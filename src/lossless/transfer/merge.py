@@ -57,7 +57,7 @@ _FILE_TOKENS = 1000
 
 
 def with_forgotten_identities(archive: Archive, bundle: Bundle) -> Bundle:
-    """A conversation whose messages are told apart by what is kept of them, so that none is stored twice."""
+    """The conversation with the identities that its forgotten messages have here, so that none is stored twice."""
     if not archive.tombstones.rounds():
         return bundle
     number = bundle.conversation["conversation_id"]
@@ -85,13 +85,13 @@ def _kept_of(archive: Archive, number: object, message: RowValues) -> str:
 
 
 def forget_again(archive: Archive, vault: Vault | None, now: datetime) -> tuple[str, ...]:
-    """Cut out of what has come what was forgotten here; returns what could not be."""
+    """Apply what was forgotten in this archive to what was imported; returns what could not be removed."""
     touched = reapply_forgotten(_tools(archive, vault, now))
     return () if touched is None else touched.left
 
 
 def mask_all(archive: Archive, vault: Vault | None, cut: CutText, now: datetime) -> tuple[str, ...]:
-    """Mask everything in an archive; returns what could not be."""
+    """Mask secrets in everything an archive holds; returns what could not be masked."""
     tools = _tools(archive, vault, now)
     touched = apply_forget(tools, ForgetRequest(rounds=(ForgetRound(cut=cut),)))
     return (*touched.left, *finish_forget(tools))
@@ -107,7 +107,7 @@ _TEXTS = ("session_key", "path", "header_id")
 
 
 def valid_pruned_rows(rows: Iterable[RowValues], report: ImportReport) -> list[RowValues]:
-    """The rows that an archive can keep, each once, in the order of their numbers; others are told of."""
+    """The valid rows about deleted conversations, each once, by number; each invalid one adds a warning."""
     found: dict[object, RowValues] = {}
     for row in rows:
         one = dict.fromkeys(_TEXTS) | row
@@ -119,7 +119,7 @@ def valid_pruned_rows(rows: Iterable[RowValues], report: ImportReport) -> list[R
 
 
 def keep_forks_of(bundle: Bundle, conversation_ids: Collection[object]) -> Bundle:
-    """A conversation that relies only on such as go the same way."""
+    """The conversation without links to conversations it was forked from that are not among these."""
     rows = bundle.tables.get("fork_sources", [])
     kept = [row for row in rows if row["source_id"] in conversation_ids]
     return replace(bundle, tables=bundle.tables | {"fork_sources": kept})
@@ -145,7 +145,7 @@ _STATES = (
 
 
 class Merger:
-    """Takes conversations one by one, each in a transaction of its own; with `dry_run` only counts.
+    """Takes conversations one by one, each in a transaction of its own; a dry run only counts.
 
     With `boundaries` each session that gains something gets a line in the log of a context, with equal tokens before
     and after; what comes from archives of ours brings its own log instead.
@@ -155,15 +155,13 @@ class Merger:
         self,
         archive: Archive,
         payloads: PayloadCopier,
-        now: datetime,
+        options: ImportOptions,
         *,
-        dry_run: bool = False,
         boundaries: bool = False,
-        progress: Callable[[int], None] | None = None,
     ) -> None:
-        self._archive, self._payloads, self._now = archive, payloads, now
+        self._archive, self._payloads, self._now = archive, payloads, datetime.now(UTC)
         self._writer = BundleWriter(archive)
-        self._progress = progress or (lambda _: None)
+        self._progress = options.progress or (lambda _: None)
         self._claimed: set[int] = set()
         #: What conversations of the source are here, by the numbers they have there.
         self._came: dict[Any, int] = {}
@@ -174,10 +172,10 @@ class Merger:
         self._bounded: set[str] = set()
         #: Forks and those that they rely on, by the numbers they have there.
         self._forks: list[tuple[Any, Any]] = []
-        self.report = ImportReport(dry_run)
+        self.report = ImportReport(options.dry_run)
 
     def add(self, bundle: Bundle) -> None:
-        """One more conversation."""
+        """Merge one more conversation."""
         bundle = with_forgotten_identities(self._archive, bundle)
         self.report.conversations_scanned += 1
         if self.report.dry_run:
@@ -195,7 +193,7 @@ class Merger:
         self._progress(len(bundle.keys))
 
     def finish(self, pruned: Iterable[RowValues] = ()) -> None:
-        """What concerns several conversations, or none: forks, what was deleted for good, what was forgotten."""
+        """After the last conversation: link forks, remember deleted conversations, apply what was forgotten."""
         self._keep_common(pruned)
         if not self.report.dry_run:
             self.report.warnings += forget_again(self._archive, self._payloads.vault, self._now)
@@ -266,7 +264,7 @@ class Merger:
         return [rows[file.id] for file in mine if self._payloads.lacks(file) and self._payloads.has(rows[file.id])]
 
     def _find(self, bundle: Bundle) -> tuple[int | None, dict[MessageId, int]]:
-        """The conversation that this one is, with the messages that both have."""
+        """The conversation of the archive that this one continues, if any, and the messages that both have."""
         session_key = bundle.conversation["session_key"]
         best: tuple[tuple[int, ...], int, Alignment] | None = None
         for candidate in self._writer.candidates(session_key, bundle.session):
@@ -337,7 +335,7 @@ class Merger:
             self._count_reading(plan)
 
     def _count_reading(self, plan: ImportPlan) -> None:
-        """What only the rows themselves tell."""
+        """Count what is only known once the messages are read."""
         if plan.new_count:
             for message in plan.new_messages():
                 self.report.message_parts_inserted += len(message["parts"])
@@ -397,7 +395,7 @@ class Merger:
         self._log_moved(conversation_id)
 
     def _log_moved(self, conversation_id: int) -> None:
-        """A host may have put messages before older ones; where no log came along that says so, this one does."""
+        """Log messages that a host put before older ones, where the imported log does not explain them."""
         if moved := self._writer.moved(conversation_id):
             size = self._archive.context.tokens(conversation_id)
             change = ContextChange("branch", "import", IMPORTED, added=moved, tokens_before=size, tokens_after=size)
@@ -453,7 +451,7 @@ class Merger:
         return added
 
     def _join_context(self, plan: ImportPlan, conversation_id: int, known: set[int], new: list[int]) -> None:
-        """The context of a conversation that went on: as it comes, where the archive has not gone its own way."""
+        """Add to the context of a known conversation: take the imported one over where the archive made no changes."""
         items = self._archive.context.items(conversation_id)
         there = [item_id(item) for item in items]
         theirs = {plan.item(row["item"]) for row in plan.bundle.tables.get("hidden_items", ())}
@@ -476,7 +474,7 @@ class Merger:
         self._archive.context.log(conversation_id, change, self._now)
 
     def _goes_along(self, plan: ImportPlan, known: set[int]) -> bool:
-        """Whether the archive has done nothing of its own with this context."""
+        """Whether the archive made no changes of its own to this context."""
         assert plan.target is not None
         there = {item_id(item) for item in self._archive.context.items(plan.target)}
         hidden = {item for item, cause in self._writer.hidden(plan.target).items() if cause != IMPORTED}
@@ -520,7 +518,7 @@ class Merger:
         writer.put_beside("turn_keys", conversation_id, keys)
 
     def _put_history(self, plan: ImportPlan, conversation_id: int, pins: dict[int, int]) -> None:
-        """What a new conversation brings of its past: the log of its context, checkpoints, counters, debt."""
+        """Store the history of a new conversation: context log, checkpoints, counters, pending compaction."""
         tables = plan.bundle.tables
         given = tables.get("context_log", [])
         ids = [row["log_id"] for row in given]
@@ -552,15 +550,14 @@ def import_redacted(
     bring: Callable[[Archive, Vault, ImportOptions], ImportReport],
 ) -> ImportReport:
     """Import into an archive in memory, mask what must not be kept there, and import that."""
-    now = datetime.now(UTC)
     with TemporaryDirectory(prefix="lossless-") as folder, Archive.open(":memory:") as staged:
         files = Vault(Path(folder))
         first = bring(staged, files, replace(options, dry_run=False, progress=None))
-        left = mask_all(staged, files, redact, now)
+        left = mask_all(staged, files, redact, datetime.now(UTC))
         with staged.reading():
             reader = BundleReader(staged.database)
             payloads = PayloadCopier(vault, (Path(folder),))
-            merger = Merger(archive, payloads, now, dry_run=options.dry_run, progress=options.progress)
+            merger = Merger(archive, payloads, options)
             for conversation in reader.conversations():
                 merger.add(reader.bundle(conversation))
             merger.finish(reader.pruned())

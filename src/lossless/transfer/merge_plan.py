@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ImportPlan:
-    """What becomes of one conversation."""
+    """How one conversation is merged into the archive."""
 
     bundle: Bundle
     #: The conversation of the archive that it is, None for a new one.
@@ -90,7 +90,7 @@ class ImportPlan:
         return [row for row in self.bundle.tables.get("large_files", ()) if row["file_id"] in self.is_new["files"]]
 
     def item(self, item: Any) -> int | str | None:
-        """What an item is called in the archive; None for one that is not there."""
+        """The id that an item has in the archive; None for one that is not there."""
         return self.names.get(item) or self.messages.get(item)
 
 
@@ -142,7 +142,7 @@ LOST_REASON = "it came from another archive, and not all that it changed came al
 
 @dataclass(frozen=True, slots=True)
 class RowNumbers:
-    """What the rows of a conversation are numbered by here, by the numbers they had."""
+    """The new numbers of a conversation's rows, by those they had in the source."""
 
     conversation_id: int
     logs: Mapping[int, int]
@@ -159,7 +159,7 @@ def merged_conversations(log: Sequence[RowValues]) -> set[Any]:
 
 
 class _LeftBehindError(Exception):
-    """Something that a step needs did not come along."""
+    """A logged step refers to something that was not imported."""
 
 
 def renumber_log(
@@ -384,7 +384,7 @@ class _EqualMessages:
 def _edited(
     coming: Sequence[MessageKey], there: Sequence[MessageKey], known: Mapping[MessageId, int]
 ) -> list[tuple[MessageKey, MessageKey]]:
-    """Messages in other words: runs between messages that are known, as long on both sides."""
+    """Pair messages that were edited: runs of equal length between known messages."""
     found: list[tuple[MessageKey, MessageKey]] = []
     places = {key.id: n for n, key in enumerate(there)}
     taken = set(known.values())

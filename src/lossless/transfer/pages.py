@@ -17,11 +17,10 @@ from lossless.files.intercept import restore_message
 from lossless.files.vault import payload_reader
 from lossless.model.messages import File, Opaque, Reasoning, ToolCall
 from lossless.model.paths import create_private_file, expand_path
-from lossless.store.bundles import BundleReader
-from lossless.store.bundles.other_programs import explain_bad_text
 from lossless.store.bundles.writer import BundleWriter
 from lossless.transfer.files import check_written, writing_folder
-from lossless.transfer.lossless_claw import select_conversations, unknown_session_warnings
+from lossless.transfer.lossless_claw import reading_sessions
+from lossless.transfer.reports import TransferReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -140,7 +139,7 @@ _VISIBLE = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n\
 
 
 @dataclass(slots=True)
-class PagesReport:
+class PagesReport(TransferReport):
     """What was written: one file a conversation, and for HTML an index."""
 
     folder: str
@@ -185,14 +184,9 @@ def export_pages(
     report = PagesReport(str(expand_path(target).absolute()))
     hidden = BundleWriter(archive).hidden
     with (
-        archive.reading(),
-        explain_bad_text(archive.path),
+        reading_sessions(archive, options.sessions, report.warnings) as (source, wanted),
         writing_folder(target, overwrite=options.overwrite) as folder,
     ):
-        source = BundleReader(archive.database)
-        conversations = source.conversations()
-        report.warnings += unknown_session_warnings(conversations, options.sessions)
-        wanted = select_conversations(conversations, options.sessions)
         for conversation in wanted:
             number = conversation["conversation_id"]
             name = file_name(number, str(conversation["session_key"] or conversation["session_id"]), _ENDINGS[kind])

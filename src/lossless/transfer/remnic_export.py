@@ -14,7 +14,7 @@ from lossless.store.bundles import Bundle, BundleReader
 from lossless.store.bundles.other_programs import RemnicFile, explain_bad_text
 from lossless.transfer import remnic_format
 from lossless.transfer.files import check_apart, resolve_target, writing_file
-from lossless.transfer.lossless_claw import session_names
+from lossless.transfer.lossless_claw import session_names, unknown_session_warnings
 from lossless.transfer.remnic_format import (
     RemnicNode,
     RemnicNodePlan,
@@ -110,9 +110,8 @@ class _RemnicExport:
                 self._put_beside(plan)
             self._prove(plan)
         self._put_boundaries()
-        known = {name for bundle in self._bundles for name in self._names(bundle)}
         report.warnings += plan.warnings
-        report.warnings += [f"no session {name!r} in the source" for name in sorted(options.sessions - known)]
+        report.warnings += unknown_session_warnings(map(self._names, self._bundles), options.sessions)
         return report
 
     def _names(self, bundle: Bundle) -> set[str]:

@@ -31,7 +31,7 @@ _CAME_AT = re.compile(r"remnic:(\d+)\.\d+")
 
 
 def entry_id(turn: int, number: int) -> str:
-    """How a message of a Remnic session is remembered."""
+    """The entry id under which a message of a Remnic session is stored."""
     return f"remnic:{turn}.{number}"
 
 
@@ -54,7 +54,7 @@ class RemnicPosition:
 
 
 def source_key(conversation_id: MessageId, seq: int) -> str:
-    """What a message is known by in Remnic: numbers and texts that look alike are the same."""
+    """The key of an exported message in Remnic, the same for a number and its text."""
     return f"{conversation_id}|{seq}"
 
 
@@ -373,13 +373,13 @@ _THERE = frozenset(("content", "parts", "part"))
 
 
 def role_marker(role: str) -> RowValues:
-    """The part that remembers a role of Remnic's; it says nothing else."""
+    """A part that records a role of Remnic's and nothing else."""
     metadata = {"originalRole": role, "topLevelReasoningOnly": True, _ROLE: role}
     return {"part_type": "text", "ordinal": 0, "metadata": json.dumps(metadata, separators=(",", ":"))}
 
 
 def is_role_marker(part: RowValues) -> bool:
-    """Whether a part is only such a memory."""
+    """Whether a part only records a role of Remnic's."""
     return f'"{_ROLE}":' in (part.get("metadata") or "")
 
 

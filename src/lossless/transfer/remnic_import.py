@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lossless.errors import BadInput
 from lossless.model.identity import identity_hash
 from lossless.model.paths import expand_path
 from lossless.model.times import parse_time, row_time
@@ -25,8 +24,8 @@ from lossless.store.bundles import (
 )
 from lossless.store.bundles.other_programs import RemnicFile, check_remnic, explain_bad_text
 from lossless.transfer.archive_format import extra_row, restore_row
-from lossless.transfer.files import PayloadCopier, is_same_file
-from lossless.transfer.lossless_claw import session_names
+from lossless.transfer.files import PayloadCopier, check_not_archive
+from lossless.transfer.lossless_claw import session_names, unknown_session_warnings
 from lossless.transfer.merge import Merger, import_redacted
 from lossless.transfer.remnic_format import (
     build_graph,
@@ -90,15 +89,11 @@ def import_remnic(source: str | Path, archive: Archive, vault: Vault | None, opt
     lossless leaves beside Remnic's it comes back exactly.
     """
     place = check_remnic(find_database(source))
-    if is_same_file(archive.path, place):
-        raise BadInput(f"source {str(source)!r} is the archive itself")
+    check_not_archive(source, place, archive)
     if archive.redact is not None:
         return import_redacted(archive, vault, options, archive.redact, partial(import_remnic, source))
     with RemnicFile(place, read_only=True) as file, file.reading(), explain_bad_text(place):
-        merger = Merger(
-            archive, PayloadCopier(vault), datetime.now(UTC),
-            dry_run=options.dry_run, boundaries=not file.has("lcm_x_source_rows"), progress=options.progress,
-        )  # fmt: skip
+        merger = Merger(archive, PayloadCopier(vault), options, boundaries=not file.has("lcm_x_source_rows"))
         sessions = file.sessions()
         by_name = options.sessions <= set(sessions)
         names = {session: {session} if by_name else _names(file, session) for session in sessions}
@@ -108,8 +103,7 @@ def import_remnic(source: str | Path, archive: Archive, vault: Vault | None, opt
                 merger.add(bundle)
         merger.finish()
         merger.report.events_dropped = file.events(wanted)
-    unknown = sorted(options.sessions.difference(*names.values()))
-    merger.report.warnings += [f"no session {name!r} in the source" for name in unknown]
+    merger.report.warnings += unknown_session_warnings(names.values(), options.sessions)
     return merger.report
 
 
@@ -173,7 +167,7 @@ def _origin(values: dict[str, Any]) -> str | None:
 
 
 def _number(conversation: _RemnicConversation) -> None:
-    """Places and ids: as they were where that is known, behind the last for what Remnic heard."""
+    """Number the messages: as they were where that is known; those that Remnic itself stored follow them."""
     rows = [(id_, fit_row(restore_row(row))) for id_, row in conversation.beside.get("message", ())]
     named = [(id_, row) for id_, row in rows if id_.isascii() and id_.isdigit()]
     kept = {int(id_): row for id_, row in named if row.get("message_id") is not None}

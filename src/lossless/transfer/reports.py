@@ -10,7 +10,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class ImportReport:
+class TransferReport:
+    """What the reports of all imports and exports have in common."""
+
+    def data(self) -> dict[str, Any]:
+        """The report as JSON has it."""
+        found = {_camel(one.name): getattr(self, one.name) for one in fields(self)}
+        return {name: sorted(value) if isinstance(value, set) else value for name, value in found.items()}
+
+
+@dataclass(slots=True)
+class ImportReport(TransferReport):
     """What an import brought into an archive. A dry run has the same counts and wrote nothing."""
 
     dry_run: bool = False
@@ -58,14 +68,9 @@ class ImportReport:
             self.summaries_skipped_multi_session += has_links
             self.summaries_skipped_no_messages += not has_links
 
-    def data(self) -> dict[str, Any]:
-        """The report as JSON has it."""
-        found = {_camel(one.name): getattr(self, one.name) for one in fields(self)}
-        return found | {"sessionsTouched": sorted(self.sessions_touched)}
-
 
 @dataclass(slots=True)
-class RemnicReport:
+class RemnicReport(TransferReport):
     """What an export wrote into a Remnic database: the counters of Remnic's own importer, and warnings."""
 
     conversations_scanned: int = 0
@@ -82,10 +87,6 @@ class RemnicReport:
     compaction_events_inserted: int = 0
     dry_run: bool = False
     warnings: list[str] = field(default_factory=list)
-
-    def data(self) -> dict[str, Any]:
-        """The report as JSON has it."""
-        return {_camel(one.name): getattr(self, one.name) for one in fields(self)}
 
 
 def _camel(name: str) -> str:

@@ -9,13 +9,13 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from functools import partial
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from lossless.engine import Engine
 from lossless.errors import BadInput, LosslessError, NotFound
 from lossless.ingest.events import mask_text
 from lossless.ingest.sessions import lane_session, transcript_session
@@ -23,8 +23,9 @@ from lossless.ingest.transcripts.entries import BadLine, message_entries
 from lossless.ingest.transcripts.reading import KINDS as READERS
 from lossless.ingest.transcripts.reading import open_transcript
 from lossless.ingest.transcripts.records import BOM, file_state
+from lossless.maintenance.engine_parts import EngineParts
+from lossless.maintenance.transcripts import HostTranscripts
 from lossless.model.conversations import Session
-from lossless.settings import Settings
 from lossless.store.archive import Archive
 from lossless.store.database import copy_database
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from lossless.ingest.transcripts.entries import FileState
     from lossless.ingest.transcripts.following import TranscriptReport
     from lossless.ingest.transcripts.reading import Transcript
+    from lossless.settings import Settings
 
 TRANSCRIPT_KINDS = ("openclaw", "claude-code", "codex", "pi", "jsonl", "chatgpt")
 #: Kinds in whose files several conversations may stand.
@@ -43,6 +45,9 @@ _SILENT = "nothing was said in it"
 #: So many lines that cannot be read are named.
 _NAMED = 3
 _HEAD = 1 << 16
+#: Files of at most so many bytes are stored together, so many in one transaction. In one so small is no history that
+#: is folded at once.
+_SMALL, _TOGETHER = 12_000, 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +74,8 @@ class ImportOutcome:
         )
 
 
-def preview_import(
-    archive: Archive, kind: str, path: Path, settings: Settings | None = None, *, again: bool = False
-) -> Iterator[ImportOutcome]:
-    """What importing one file would do: it is done, on a copy of the archive. The archive itself is only read."""
-
-    with trial_import(archive, settings) as rehearsal:
-        yield from rehearsal.look_at(kind, path, again=again)
-
-
 def import_transcript(
-    engine: Engine,
+    parts: EngineParts,
     kind: str,
     path: Path,
     *,
@@ -104,19 +100,84 @@ def import_transcript(
         try:
             state = file_state(file)
             size = state.size
-            if not again and (read := _read_before(engine.archive, state)):
+            if not again and (read := _read_before(parts.archive, state)):
                 yield from read
             else:
                 transcript = _opened(kind, file)
                 conversations = _conversations(kind, path, transcript, agent)
-                yield from _each(engine, transcript, conversations, fold=fold, again=again, progress=advance)
+                yield from _each(parts, transcript, conversations, fold=fold, again=again, progress=advance)
         except (LosslessError, OSError) as error:
             yield ImportOutcome(file, Session(id=file.stem), "error", reason=str(error))
         advance(size)
 
 
+def import_transcripts(
+    parts: EngineParts,
+    kind: str,
+    files: Iterable[Path],
+    *,
+    fold: bool = True,
+    again: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> list[ImportOutcome]:
+    """Import files one after the other, small ones together in one transaction."""
+    bring = partial(import_transcript, parts, kind, fold=fold, again=again)
+    groups = _group_files(kind, files)
+    return [item for group in groups for item in _import_group_of_files(parts.archive, bring, group, progress)]
+
+
+def file_size(file: Path) -> int:
+    """The size of a file; 0 for one that is gone, of which reading it will tell."""
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
+
+
+def _group_files(kind: str, files: Iterable[Path]) -> Iterator[list[Path]]:
+    """The files in their order: small ones together, each larger one alone."""
+    group: list[Path] = []
+    for file in files:
+        is_small = sum(map(file_size, (file, *READERS[kind].side_files(file)))) <= _SMALL
+        if group and (not is_small or len(group) >= _TOGETHER):
+            yield group
+            group = []
+        if is_small:
+            group.append(file)
+        else:
+            yield [file]
+    if group:
+        yield group
+
+
+class _GroupFailed(Exception):
+    """A file of a group could not be stored."""
+
+
+def _import_group_of_files(
+    archive: Archive,
+    bring: Callable[..., Iterator[ImportOutcome]],
+    files: list[Path],
+    progress: Callable[[int], None] | None,
+) -> list[ImportOutcome]:
+    """Import files in one transaction; one by one when any of them fails, so that no half of it is stored."""
+    if len(files) > 1:
+        try:
+            with archive.writing():
+                found = [item for file in files for item in bring(file)]
+                if any(item.status == "error" for item in found):
+                    raise _GroupFailed
+        except (_GroupFailed, LosslessError):
+            pass
+        else:
+            if progress:
+                progress(sum(map(file_size, files)))
+            return found
+    return [item for file in files for item in bring(file, progress=progress)]
+
+
 def _each(
-    engine: Engine,
+    parts: EngineParts,
     transcript: Transcript,
     conversations: Iterable[tuple[str | None, Session]],
     *,
@@ -127,12 +188,12 @@ def _each(
     """Import the conversations of a file one by one; after the last of them, the file counts as read."""
     is_settled, last = True, None
     for lane, session in conversations:
-        outcome = _bring_in(engine, transcript, lane, session, fold=fold, again=again, progress=progress)
+        outcome = _bring_in(parts, transcript, lane, session, fold=fold, again=again, progress=progress)
         is_settled = is_settled and outcome.is_settled
         last = outcome.conversation_id or last
         yield outcome
     if is_settled and last is not None:
-        _note_read(engine.archive, transcript.state, last)
+        _note_read(parts.archive, transcript.state, last)
 
 
 def _files_of(kind: str, path: Path) -> list[tuple[Path, str | None]]:
@@ -142,7 +203,7 @@ def _files_of(kind: str, path: Path) -> list[tuple[Path, str | None]]:
 
 
 def _bring_in(
-    engine: Engine,
+    parts: EngineParts,
     transcript: Transcript,
     lane: str | None,
     session: Session,
@@ -151,17 +212,17 @@ def _bring_in(
     again: bool,
     progress: Callable[[int], None],
 ) -> ImportOutcome:
-    path = transcript.state.path
+    path, archive, transcripts = transcript.state.path, parts.archive, HostTranscripts(parts)
     if _is_silent(transcript, lane):
         return ImportOutcome(path, session, "skipped", reason=_SILENT)
-    with _as_copy(engine.archive, transcript, lane, session):
-        report = engine.bootstrap(session, transcript, lane=lane, fold=fold, again=again, progress=progress)
-    if fold and _is_unfolded(engine.archive, transcript.state, report):
-        engine.transcripts.fold_import(engine.archive.conversations.get(report.conversation_id or 0))
+    with _as_copy(archive, transcript, lane, session):
+        report = transcripts.bootstrap(session, transcript, lane=lane, fold=fold, again=again, progress=progress)
+    if fold and _is_unfolded(archive, transcript.state, report):
+        transcripts.fold_import(archive.conversations.get(report.conversation_id or 0))
     title = transcript.lane_header(lane).title
     if report.conversation_id is not None and title:
-        with engine.archive.writing():
-            engine.archive.conversations.give_title(report.conversation_id, mask_text(engine.archive, title))
+        with archive.writing():
+            archive.conversations.give_title(report.conversation_id, mask_text(archive, title))
     return ImportOutcome(
         path,
         session,
@@ -344,40 +405,52 @@ def _why(error: OSError) -> str:
     return os.strerror(error.errno) if error.errno else type(error).__name__
 
 
-class TrialImport:
-    """Tries one file after the other, each upon what those before it would have stored."""
+def preview_transcripts(
+    archive: Archive | None,
+    settings: Settings,
+    kind: str,
+    files: Iterable[Path],
+    *,
+    again: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> list[ImportOutcome]:
+    """What importing files one after the other would do, tried on a temporary copy of the archive, or on an empty one.
 
-    def __init__(self, engine: Engine, archive: Archive | None) -> None:
-        self._engine, self._archive = engine, archive
+    The archive itself is only read.
+    """
+    with _temporary_copy(archive, settings) as parts:
+        found = [
+            outcome
+            for file in files
+            for outcome in import_transcript(parts, kind, file, fold=False, again=again, progress=progress)
+        ]
+    return [
+        replace(
+            outcome,
+            status="would-import" if outcome.status == "imported" else outcome.status,
+            conversation_id=_known_conversation(archive, outcome.conversation_id),
+        )
+        for outcome in found
+    ]
 
-    def look_at(
-        self, kind: str, path: Path, *, again: bool = False, progress: Callable[[int], None] | None = None
-    ) -> Iterator[ImportOutcome]:
-        """What importing a file would do."""
-        for outcome in import_transcript(self._engine, kind, path, fold=False, again=again, progress=progress):
-            status = "would-import" if outcome.status == "imported" else outcome.status
-            yield replace(outcome, status=status, conversation_id=self._there(outcome.conversation_id))
 
-    def _there(self, conversation_id: int | None) -> int | None:
-        """The conversation, if the archive has it already."""
-        if self._archive is None or conversation_id is None:
-            return None
-        try:
-            return self._archive.conversations.get(conversation_id).id
-        except NotFound:
-            return None
+def _known_conversation(archive: Archive | None, conversation_id: int | None) -> int | None:
+    """The conversation, if the archive has it already."""
+    if archive is None or conversation_id is None:
+        return None
+    try:
+        return archive.conversations.get(conversation_id).id
+    except NotFound:
+        return None
 
 
 @contextmanager
-def trial_import(archive: Archive | None, settings: Settings | None = None) -> Iterator[TrialImport]:
-    """A copy of an archive, or an empty one, in which imports can be tried; the archive itself is only read.
-
-    The copy is a file among the temporary ones, for as long as this lasts.
-    """
-    quiet = replace(settings or Settings(), payloads_in_files=False, independent_log_file_enabled=False)
+def _temporary_copy(archive: Archive | None, settings: Settings) -> Iterator[EngineParts]:
+    """An engine's parts over a copy in which nothing lasts, without files and without a log."""
+    quiet = replace(settings, payloads_in_files=False, independent_log_file_enabled=False)
     with TemporaryDirectory(prefix="lossless-") as folder:
         place = Path(folder, "rehearsal.db")
         if archive is not None:
             copy_database(archive.database, str(place))
         with Archive.open(place) as copy, copy.writing():
-            yield TrialImport(Engine(copy, quiet, background=False), archive)
+            yield EngineParts(copy, quiet, None, lambda: datetime.now(UTC))

@@ -19,7 +19,6 @@ from lossless.hosts.claude_code import session_cache
 from lossless.hosts.claude_code.cues import prompt_cue
 from lossless.hosts.claude_code.worker import REFERENCE_TOKENS, reference_entry
 from lossless.model.tokens import estimate_tokens
-from lossless.transfer.transcripts import import_transcript, preview_import
 from tests.hosts.claude_code.kit import HOOK, PROJECT, SESSION, Claude
 from tests.waiting import wait_for
 
@@ -55,16 +54,18 @@ def test_hooks_and_imports_are_one_history(claude: Claude) -> None:
     claude.hook("SessionEnd", reason="exit")
     assert {key: len(texts) for key, texts in claude.stored().items()} == {KEY: 4, f"{KEY}:subagent:a1": 1}
     with claude.engine() as engine:
-        outlook = list(preview_import(engine.archive, "claude-code", claude.transcript))
+        outlook = engine.transfer.import_transcripts("claude-code", [claude.transcript], dry_run=True)
         assert {outcome.status for outcome in outlook} == {"up-to-date"}
-        again = list(import_transcript(engine, "claude-code", claude.transcript))
+        again = engine.transfer.import_transcripts("claude-code", [claude.transcript])
         assert [outcome.messages for outcome in again] == [0, 0]
 
 
 def test_imports_and_hooks_are_one_history(claude: Claude) -> None:
     claude.talk(2)
     with claude.engine() as engine:
-        assert [outcome.messages for outcome in import_transcript(engine, "claude-code", claude.transcript)] == [4]
+        assert [
+            outcome.messages for outcome in engine.transfer.import_transcripts("claude-code", [claude.transcript])
+        ] == [4]
     claude.talk(1, start=2)
     claude.hook("Stop")
     assert {key: len(texts) for key, texts in claude.stored().items()} == {KEY: 6}
@@ -427,7 +428,9 @@ def test_codex_speaks_the_same_way(claude: Claude) -> None:
     assert claude.send(b"", json.dumps(notice)).err == ""
     assert claude.stored()[f"codex:ferry:{thread}"][-1] == "And the host?"
     with claude.engine() as engine:
-        assert {found.status for found in preview_import(engine.archive, "codex", path)} == {"up-to-date"}
+        assert {found.status for found in engine.transfer.import_transcripts("codex", [path], dry_run=True)} == {
+            "up-to-date"
+        }
 
 
 def _note(claude: Claude) -> dict[str, object]:

@@ -496,7 +496,7 @@ def _store_page(
     work = TranscriptReading(
         archive, conversation, ListedTranscript(page.entries), None, now, payloads, report, start, point
     )
-    if not goes_on and not is_empty and not page.accept and (reason := _gap(work, page)) is not None:
+    if not goes_on and not is_empty and not page.accept and (reason := _gap(work, page.after)) is not None:
         with archive.writing():
             archive.ingest.block(conversation.id, reason, now)
         work.report = replace(report, status="failed", reason=reason)
@@ -506,85 +506,71 @@ def _store_page(
     elif is_empty:
         read_first(work, 0)
     else:
-        read_whole(work, accept=page.accept)
+        read_whole(work, accept=accept)
     return work.report
 
 
-def _gap(work: TranscriptReading, page: _EntryPage) -> str | None:
+def _gap(work: TranscriptReading, after: str | None) -> str | None:
     """Why a page that goes on after another mark than the stored one is not taken: what lies between is missing.
 
     One that begins with what is stored, or right behind it, leaves no gap.
     """
-    first = next(message_entries(page.entries), None)
-    if page.after is None or work.stored is None or work.stored.cursor is None or first is None:
+    first = next(message_entries(work.transcript.appended()), None)
+    if after is None or work.stored is None or work.stored.cursor is None or first is None:
         return None
     ids = [id_ for id_ in (first.id, first.parent_id) if id_ is not None]
     if work.archive.messages.known_entries(work.id, ids):
         return None
     return (
-        f"a page after {page.after!r} does not go on from what is stored, which ends at {work.stored.cursor!r}; "
+        f"a page after {after!r} does not go on from what is stored, which ends at {work.stored.cursor!r}; "
         f"hand over the page after {work.stored.cursor!r}"
     )
 
 
-@dataclass(frozen=True, slots=True)
-class RereadEntries:
-    """Entries that were read, and the conversation that holds them."""
-
-    archive: Archive
-    conversation: Conversation
-    entries: Callable[[], Iterable[TranscriptEntry | BadLine]]
-    now: datetime
-    payloads: PayloadPolicy | None
-
-
-def store_grown_entries(reread: RereadEntries) -> tuple[int, int]:
-    """Keep the words of entries whose id is known and that say something else.
+def store_grown_entries(
+    archive: Archive,
+    conversation: Conversation,
+    entries: Iterable[TranscriptEntry | BadLine],
+    now: datetime,
+    payloads: PayloadPolicy | None,
+) -> tuple[int, int]:
+    """Keep the words of entries that were read before, whose id is known and that say something else.
 
     Returns how many rows have new words, and how many rows are new: another role under a known id is another message.
     """
     revised = stored = 0
-    for chunk in chunks(reread.entries()):
+    for chunk in chunks(entries):
         items = [
             Incoming(entry.message, entry.id, entry.created_at)
             for entry in message_entries(chunk)
             if entry.id is not None and entry.message is not None
         ]
-        versions, strangers = _changed_entries(reread, items)
+        versions, strangers = _changed_entries(archive, conversation.id, items)
         if strangers:
-            with reread.archive.writing():
+            with archive.writing():
                 batch = ingest.EntryBatch(strangers, (), (), 0)
-                stored += ingest.append_entries(
-                    reread.archive, reread.conversation, batch, now=reread.now, payloads=reread.payloads
-                ).stored
+                stored += ingest.append_entries(archive, conversation, batch, now=now, payloads=payloads).stored
         if versions:
             events = tuple(event for _, event in versions)
             plan = IngestPlan(versions=versions, is_running=False, replayed=len(events))
-            with reread.archive.writing():
-                report = ingest.write_entries(
-                    reread.archive,
-                    reread.conversation,
-                    plan,
-                    ingest.EntryBatch(events, (), (), 0),
-                    now=reread.now,
-                    payloads=reread.payloads,
-                )
-            revised += report.revised
+            with archive.writing():
+                batch = ingest.EntryBatch(events, (), (), 0)
+                revised += ingest.write_entries(archive, conversation, plan, batch, now=now, payloads=payloads).revised
     return revised, stored
 
 
 def _changed_entries(
-    reread: RereadEntries, items: list[Incoming]
+    archive: Archive, conversation_id: int, items: list[Incoming]
 ) -> tuple[tuple[tuple[int, Event], ...], tuple[Event, ...]]:
     """The rows whose entry has other words, and the events whose id names a row of another role.
 
     A row that a running session has shown, too, only keeps the words of its entry.
     """
-    known = reread.archive.messages.known_entries(reread.conversation.id, [item.entry_id or "" for item in items])
+    known = archive.messages.known_entries(conversation_id, [item.entry_id or "" for item in items])
     found: list[tuple[int, Event]] = []
     strangers: list[Event] = []
     there = [item for item in items if item.entry_id in known]
-    for event in ingest.read_entries(reread.archive, reread.conversation.id, there).events:
+    for event in ingest.read_entries(archive, conversation_id, there).events:
         row = known[event.entry_id or ""]
         if row.role != event.message.role:
             strangers.append(event)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from lossless.ingest import transcript_entries as ingest
 from lossless.ingest.events import mask_items, mask_records
@@ -537,6 +537,8 @@ def survey_path(
 
 #: Lines that could not be read and are named in a report; the others are counted.
 _NAMED = 20
+#: What the reports of a chunk and of a whole reading both count.
+_COUNTS = ("stored", "replayed", "stamped", "abandoned", "revised", "likely", "ambiguous")
 
 
 @dataclass(frozen=True, slots=True)
@@ -574,18 +576,8 @@ class TranscriptReport:
 
     def plus(self, report: AppendReport, opaque: int) -> TranscriptReport:
         """With what one more chunk did, and how many records of it are no messages."""
-        return replace(
-            self,
-            status="stored",
-            opaque=self.opaque + opaque,
-            stored=self.stored + report.stored,
-            replayed=self.replayed + report.replayed,
-            stamped=self.stamped + report.stamped,
-            abandoned=self.abandoned + report.abandoned,
-            revised=self.revised + report.revised,
-            likely=self.likely + report.likely,
-            ambiguous=self.ambiguous + report.ambiguous,
-        )
+        sums: dict[str, Any] = {name: getattr(self, name) + getattr(report, name) for name in _COUNTS}
+        return replace(self, status="stored", opaque=self.opaque + opaque, **sums)
 
     def noting(self, line: int, problem: str) -> TranscriptReport:
         """With one more line that could not be read."""

@@ -1,10 +1,11 @@
-"""What all surgeries share: backup, report, previews, the difference between two points of a context's log, and
+"""What all surgeries share: how a plan is applied, previews, the difference between two points of a context's log, and
 whether a step can still be undone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
@@ -15,10 +16,11 @@ from lossless.model.context import MessageItem
 from lossless.store.maintenance.surgery import ConversationMerger, RowOwners, SurgeryWrites
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from datetime import datetime
 
     from lossless.model.context import ContextItem
+    from lossless.model.records import ContextChange
     from lossless.store.archive import Archive
     from lossless.store.maintenance.surgery import FormerSummary, LogEntry
 
@@ -58,9 +60,38 @@ class PreviewItem:
         return f"{self.name} {self.what}, {self.tokens} tokens: {self.text}"
 
 
-def make_backup_copy(backup: BackupMaker, label: str) -> Path | None:
-    """Make the copy, before anything is written."""
-    return None if backup is None else backup(label)
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A plan while it is applied: all or nothing, after a backup."""
+
+    archive: Archive
+    now: datetime
+    backup: Path | None
+
+    def check(self, planned: object, now: object) -> None:
+        """Raise `Stale` when a plan is no longer the one that would be made."""
+        if planned != now:
+            raise Stale("the archive changed since this was planned; plan again")
+
+    def log(
+        self,
+        conversation_id: int,
+        change: ContextChange,
+        summary_ids: tuple[str, ...] = (),
+        former: Sequence[FormerSummary] = (),
+    ) -> OperationReport:
+        """Write down what was changed, with the summaries that are gone or have another text; returns the report."""
+        log_id = SurgeryWrites(self.archive).log(conversation_id, change, self.now, former)
+        before, after = change.tokens_before, change.tokens_after
+        return OperationReport(change.action, conversation_id, log_id, before, after, summary_ids, self.backup)
+
+
+@contextmanager
+def applying(archive: Archive, now: datetime, backup: BackupMaker = None, label: str = "") -> Iterator[Operation]:
+    """Apply a plan inside: the copy is made first, then all of it is one transaction."""
+    copy = None if backup is None else backup(label)
+    with archive.writing():
+        yield Operation(archive, now, copy)
 
 
 def preview_items(archive: Archive, ids: Sequence[int | str]) -> tuple[PreviewItem, ...]:
@@ -102,12 +133,6 @@ def find_run(context: Sequence[ContextItem], ids: Sequence[int | str]) -> int | 
     except (ValueError, IndexError):
         return None
     return start if there[start : start + len(ids)] == list(ids) else None
-
-
-def require_unchanged(planned: object, now: object) -> None:
-    """Raise `Stale` when a plan is no longer the one that would be made."""
-    if planned != now:
-        raise Stale("the archive changed since this was planned; plan again")
 
 
 @dataclass(frozen=True, slots=True)

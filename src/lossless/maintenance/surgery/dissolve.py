@@ -12,9 +12,8 @@ from lossless.errors import BadInput
 from lossless.maintenance.surgery.common import (
     OperationReport,
     PreviewItem,
-    make_backup_copy,
+    applying,
     preview_items,
-    require_unchanged,
 )
 from lossless.model.context import MessageItem, SummaryItem, token_sum
 from lossless.model.records import ContextChange
@@ -113,11 +112,10 @@ def apply_dissolve(
     archive: Archive, work: DissolvePlan, now: datetime, backup: BackupMaker, *, actor: str = "dissolve"
 ) -> OperationReport:
     """Carry a plan out, all or nothing; raises `Stale` when it is no longer what would be planned."""
-    copy = make_backup_copy(backup, "dissolve")
     summary_id = str(work.summary.id)
-    with archive.writing():
+    with applying(archive, now, backup, "dissolve") as step:
         planned, work = work, plan_dissolve(archive, summary_id, purge=work.purge)
-        require_unchanged(planned.essence, work.essence)
+        step.check(planned.essence, work.essence)
         operations = SurgeryWrites(archive)
         ids = tuple(item.id for item in work.items)
         operations.exchange(work.conversation_id, work.ordinal, work.ordinal, ids, now)
@@ -126,10 +124,7 @@ def apply_dissolve(
         change = ContextChange(
             "dissolve", actor, None, (summary_id,), ids, work.ordinal, work.tokens_before, work.tokens_after
         )
-        log_id = operations.log(work.conversation_id, change, now, former)
-    return OperationReport(
-        "dissolve", work.conversation_id, log_id, work.tokens_before, work.tokens_after, (summary_id,), copy
-    )
+        return step.log(work.conversation_id, change, (summary_id,), former)
 
 
 def _summary_above(archive: Archive, summary_id: str, there: set[int | str]) -> str | None:
@@ -230,11 +225,10 @@ def apply_unfold(
 
     Summaries that nothing needs any more are deleted; undoing this step brings them back.
     """
-    copy = make_backup_copy(backup, "recompact")
     id_ = work.conversation_id
-    with archive.writing():
+    with applying(archive, now, backup, "recompact") as step:
         again = plan_unfold(archive, id_)
-        require_unchanged(work.essence, None if again is None else again.essence)
+        step.check(work.essence, None if again is None else again.essence)
         assert again is not None
         operations = SurgeryWrites(archive)
         operations.exchange(id_, again.first, again.last, again.added, now)
@@ -243,9 +237,7 @@ def apply_unfold(
         change = ContextChange(
             "dissolve", actor, None, again.removed, again.added, again.first, again.tokens_before, again.tokens_after
         )
-        log_id = operations.log(id_, change, now, former)
-    gone = tuple(was.id for was in former)
-    return OperationReport("dissolve", id_, log_id, again.tokens_before, again.tokens_after, gone, copy)
+        return step.log(id_, change, tuple(was.id for was in former), former)
 
 
 def _purge_unused(operations: SurgeryWrites, summary_ids: Sequence[str]) -> list[FormerSummary]:

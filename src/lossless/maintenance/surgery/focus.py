@@ -16,7 +16,7 @@ from lossless.compaction.extract import condense
 from lossless.compaction.source_text import source_summary
 from lossless.errors import BadInput, GuardOpen, ModelBadAnswer, ModelError
 from lossless.llm.completion import Prompt
-from lossless.maintenance.surgery.common import OperationReport, PreviewItem, one_line, preview_items, require_unchanged
+from lossless.maintenance.surgery.common import OperationReport, PreviewItem, applying, one_line, preview_items
 from lossless.model.context import MessageItem, SummaryItem, token_sum
 from lossless.model.identity import focus_id
 from lossless.model.records import ContextChange, StoredBrief
@@ -347,10 +347,10 @@ def write_focus(
 def apply_focus(archive: Archive, work: FocusPlan, made: FocusDraft, now: datetime) -> OperationReport:
     """Put a brief in use, in place of the one before; a draft with an error is only recorded."""
     briefs = BriefRows(archive.database)
-    with archive.writing():
+    with applying(archive, now) as step:
         conversation = archive.conversations.get(work.conversation_id)
         active = archive.beside.active_brief(work.conversation_id)
-        require_unchanged(work.previous_id, active.id if active else None)
+        step.check(work.previous_id, active.id if active else None)
         newest = briefs.last_seq(work.conversation_id)
         raw = json.dumps({"model": made.model, "warnings": made.warnings, "lastSeq": newest}, separators=(",", ":"))
         brief = StoredBrief(
@@ -365,13 +365,12 @@ def apply_focus(archive: Archive, work: FocusPlan, made: FocusDraft, now: dateti
         change = ContextChange(
             "failed focus" if made.error else "focus", "focus", None, (), (), None, tokens, tokens, detail
         )
-        log_id = SurgeryWrites(archive).log(work.conversation_id, change, now)
-    return OperationReport("focus", work.conversation_id, log_id, tokens, tokens, (brief.id,))
+        return replace(step.log(work.conversation_id, change, (brief.id,)), action="focus")
 
 
 def unfocus(archive: Archive, conversation_id: int, now: datetime) -> OperationReport:
     """Put the active brief away: the summaries that it covered are shown again."""
-    with archive.writing():
+    with applying(archive, now) as step:
         active = archive.beside.active_brief(conversation_id)
         if active is None:
             raise BadInput(f"conversation {conversation_id} has no active focus")
@@ -379,8 +378,7 @@ def unfocus(archive: Archive, conversation_id: int, now: datetime) -> OperationR
         tokens = token_sum(archive.context.items(conversation_id))
         detail = json.dumps({"brief": active.id, "previous": active.id})
         change = ContextChange("unfocus", "unfocus", None, (), (), None, tokens, tokens, detail)
-        log_id = SurgeryWrites(archive).log(conversation_id, change, now)
-    return OperationReport("unfocus", conversation_id, log_id, tokens, tokens, (active.id,))
+        return step.log(conversation_id, change, (active.id,))
 
 
 def focus_status(archive: Archive, conversation_id: int) -> FocusStatus | None:

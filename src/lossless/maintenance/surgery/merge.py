@@ -17,9 +17,8 @@ from lossless.maintenance.surgery import common
 from lossless.maintenance.surgery.common import (
     OperationReport,
     PreviewItem,
-    make_backup_copy,
+    applying,
     preview_items,
-    require_unchanged,
 )
 from lossless.model.context import MessageItem, SummaryItem, token_sum
 from lossless.model.conversations import Session
@@ -119,9 +118,9 @@ def plan_merge(archive: Archive, session_key: str, *, reviewed: bool = False) ->
             raise BadInput(f"session {session_key!r} needs a look first: {split.review}")
         contexts = [_context(archive, id_) for id_ in split.source_ids]
         before = token_sum(archive.context.items(split.target_id))
-    moved = [item for context in contexts for item in context.rest]
-    counts = tuple(len(context.rest) for context in contexts)
-    superseded = sum(len(context.head) for context in contexts)
+    moved = [item for _, rest in contexts for item in rest]
+    counts = tuple(len(rest) for _, rest in contexts)
+    superseded = sum(len(head) for head, _ in contexts)
     return MergePlan(split, before, before + token_sum(moved), counts, superseded)
 
 
@@ -129,18 +128,18 @@ def apply_merge(
     archive: Archive, work: MergePlan, now: datetime, backup: BackupMaker, *, reviewed: bool = False
 ) -> OperationReport:
     """Carry a plan out, all or nothing: messages are numbered anew from 1, contexts joined, the sources left empty."""
-    copy = make_backup_copy(backup, "rollover-splits")
     target = work.split.target_id
-    with archive.writing():
+    with applying(archive, now, backup, "rollover-splits") as step:
         planned, work = work, plan_merge(archive, work.split.session_key, reviewed=reviewed)
-        require_unchanged(planned.essence, work.essence)
-        merging, operations = ConversationMerger(archive), SurgeryWrites(archive)
+        step.check(planned.essence, work.essence)
+        merging = ConversationMerger(archive)
         sources = work.split.source_ids
         contexts = [_context(archive, id_) for id_ in sources]
-        own = _context(archive, target)
+        own_head, own_rest = _context(archive, target)
         ids = [merging.clear_ids(id_, [target, *sources[n + 1 :]]) for n, id_ in enumerate(sources)]
-        superseded = [item_id(item) for context in contexts for item in context.head]
-        joined = [*own.head, *(item for context in contexts for item in context.rest), *own.rest]
+        superseded = [item_id(item) for head, _ in contexts for item in head]
+        moved = [item for _, rest in contexts for item in rest]
+        joined = [*own_head, *moved, *own_rest]
         offsets = list(accumulate((merging.last_seq(id_) for id_ in sources), initial=0))
         taken = [
             merging.snapshot(id_, offset, [target, *sources[n + 1 :]])
@@ -154,14 +153,13 @@ def apply_merge(
         merging.set_context(target, [(n, item_id(item)) for n, item in enumerate(joined)], now)
         archive.context.hide(target, superseded, "superseded", now)
         merging.owe(target, now)
-        added = tuple(item_id(item) for context in contexts for item in context.rest)
+        added = tuple(item_id(item) for item in moved)
         detail = {"sources": taken, "ids": ids, "superseded": superseded, "shift": offsets[-1]}
         change = ContextChange(
             "merge", "merge", f"from {', '.join(map(str, sources))}", (), added, 0, work.tokens_before,
             work.tokens_after, json.dumps(detail),
         )  # fmt: skip
-        log_id = operations.log(target, change, now)
-    return OperationReport("merge", target, log_id, work.tokens_before, work.tokens_after, (), copy)
+        return step.log(target, change)
 
 
 def undo_merge(archive: Archive, conversation_id: int, entry: LogEntry, now: datetime) -> None:
@@ -201,19 +199,12 @@ def _review(group: Sequence[SplitRow]) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class _SplitContext:
+def _context(archive: Archive, conversation_id: int) -> tuple[list[ContextItem], list[ContextItem]]:
     """A context: the prompts and notices that it begins with, and the rest."""
-
-    head: tuple[ContextItem, ...]
-    rest: tuple[ContextItem, ...]
-
-
-def _context(archive: Archive, conversation_id: int) -> _SplitContext:
     prompts = {prompt.message_id for prompt in archive.context.preamble(conversation_id)[0]}
     items = archive.context.items(conversation_id)
-    head = tuple(item for item in items if item_id(item) in prompts)
-    return _SplitContext(head, tuple(item for item in items if item_id(item) not in prompts))
+    head = [item for item in items if item_id(item) in prompts]
+    return head, [item for item in items if item_id(item) not in prompts]
 
 
 def _move(merging: ConversationMerger, target: int, things: dict[str, Any]) -> None:
@@ -297,11 +288,10 @@ def apply_transplant(
     archive: Archive, vault: Vault | None, work: TransplantPlan, now: datetime, backup: BackupMaker
 ) -> OperationReport:
     """Carry a plan out, all or nothing: rows in one transaction, bytes of files before it ends."""
-    copy = make_backup_copy(backup, "transplant")
-    with archive.writing():
+    with applying(archive, now, backup, "transplant") as step:
         wanted = [str(root.id) for root in work.roots]
         planned, work = work, plan_transplant(archive, work.source_id, work.target_id, wanted)
-        require_unchanged(planned.essence, work.essence)
+        step.check(planned.essence, work.essence)
         operations, copying = SurgeryWrites(archive), SummaryCopier(archive)
         names = _copy_files(archive, vault, work, now)
         ConversationMerger(archive).shift(work.target_id, len(work.message_ids))
@@ -324,8 +314,7 @@ def apply_transplant(
             "transplant", "transplant", f"from {work.source_id}", (), roots, head, work.tokens_before,
             work.tokens_after, json.dumps(made),
         )  # fmt: skip
-        log_id = operations.log(work.target_id, change, now)
-    return OperationReport("transplant", work.target_id, log_id, work.tokens_before, work.tokens_after, roots, copy)
+        return step.log(work.target_id, change, roots)
 
 
 def earlier_transplant(archive: Archive, source_id: int, target_id: int) -> tuple[str, ...] | None:

@@ -24,10 +24,10 @@ from lossless.compaction.source_text import (
     source_message,
     source_summary,
 )
-from lossless.compaction.summarise import SummarySource, condensed_target, leaf_target, render_prompt, summarise
-from lossless.compaction.summariser import lease, lease_length, lease_name
+from lossless.compaction.summarise import SummarySource, condensed_target, leaf_target, render_prompt
+from lossless.compaction.summariser import lease_length
 from lossless.errors import BadInput, GuardOpen, ModelAuth, ModelDenied, ModelError, NotFound, Stale
-from lossless.maintenance.surgery.common import OperationReport, make_backup_copy, one_line, text_diff
+from lossless.maintenance.surgery.common import OperationReport, applying, one_line, text_diff
 from lossless.model.context import token_sum
 from lossless.model.records import ContextChange
 from lossless.model.summaries import EXTRACTIVE_MODEL
@@ -324,10 +324,9 @@ class DraftWriter:
     @contextmanager
     def alone(self, conversation_id: int) -> Iterator[Callable[[], bool]]:
         """Keep others from summarising a conversation; yields what prolongs that. `Stale` when another one does."""
-        most = self.summariser.settings.summary_timeout_ms
-        with lease(self.archive, lease_name(conversation_id), self.clock, most) as prolong:
+        with self.summariser.lease(self.archive, conversation_id, self.clock) as prolong:
             if not prolong():
-                seconds = lease_length(most).total_seconds()
+                seconds = lease_length(self.summariser.settings.summary_timeout_ms).total_seconds()
                 when = f"try again when it is done (if it died, in {seconds:.0f} seconds at most)"
                 raise Stale(f"another worker is summarising conversation {conversation_id}; {when}")
             yield prolong
@@ -437,7 +436,7 @@ def draft_summary(
     if not source.parts:
         return replace(blank, refusal="it has no sources that could be read")
     try:
-        written = summarise(source, ask, sizes=summariser.sizes, wording=summariser.wording, on_failure="raise")
+        written = summariser.write(source, ask, "raise")
     except (ModelError, GuardOpen, Stale) as error:
         is_last = isinstance(error, ModelAuth | ModelDenied | GuardOpen | Stale)
         return replace(blank, refusal=str(error), is_failed=True, is_last=is_last)
@@ -517,8 +516,8 @@ def apply_rewrite(
     """
     if not made:
         raise BadInput("there is no draft to put in place")
-    copy = make_backup_copy(backup, "scoped-doctor-repair" if work.action == "repair" else work.action)
-    with archive.writing():
+    label = "scoped-doctor-repair" if work.action == "repair" else work.action
+    with applying(archive, now, backup, label) as step:
         operations = SurgeryWrites(archive)
         former = [operations.state(one.summary_id) for one in made]
         if any(was.row["content"] != one.before for was, one in zip(former, made, strict=True)):
@@ -535,9 +534,7 @@ def apply_rewrite(
         after = token_sum(archive.context.items(work.conversation_id))
         detail = json.dumps({"rule": work.rule, "left": left, "kept": work.kept}) if work.rule else None
         change = ContextChange(work.action, work.action, None, (), (), None, before, after, detail)
-        log_id = operations.log(work.conversation_id, change, now, former)
-    ids = tuple(one.summary_id for one in made)
-    return OperationReport(work.action, work.conversation_id, log_id, before, after, ids, copy)
+        return step.log(work.conversation_id, change, tuple(one.summary_id for one in made), former)
 
 
 def _rule(by: str, subtree: str | None, depth: int | None, *, everything: bool) -> str:

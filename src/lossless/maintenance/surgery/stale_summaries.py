@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lossless.compaction.source_text import SourceSummary
-from lossless.compaction.summarise import WrittenSummary, summarise
-from lossless.compaction.summariser import lease, lease_name
+from lossless.compaction.summarise import WrittenSummary
 from lossless.errors import GuardOpen, ModelError, Stale
 from lossless.maintenance.surgery.rewriting import summary_source
 from lossless.model.records import ContextChange
@@ -66,7 +65,7 @@ def extract_stale(
                 break
             if (everything or summary.model == EXTRACTIVE_MODEL) and pen.may_write(summary):
                 source = summary_source(archive, summariser, summary.id, {})
-                written = summarise(source, sizes=summariser.sizes, wording=summariser.wording)
+                written = summariser.write(source)
                 pen.write(summary, _smaller(source, written))
         pen.close(now)
     return tuple(pen.ids)
@@ -83,8 +82,7 @@ def write_stale(
     failure, tried = None, set[str]()
     if not archive.summaries.stale(conversation_id):
         return StaleReport()
-    longest = summariser.settings.summary_timeout_ms
-    with lease(archive, lease_name(conversation_id), clock, longest) as prolong:
+    with summariser.lease(archive, conversation_id, clock) as prolong:
         gate = replace(summariser.gate(archive, conversation_id, clock), is_wanted=prolong)
         ask = summariser.ask(gate) if summariser.has_model else None
         while failure is None and prolong():
@@ -97,7 +95,7 @@ def write_stale(
             tried.add(summary.id)
             source = summary_source(archive, summariser, summary.id, {})
             try:
-                written = summarise(source, ask, sizes=summariser.sizes, wording=summariser.wording, on_failure="raise")
+                written = summariser.write(source, ask, "raise")
             except (ModelError, GuardOpen, Stale) as error:
                 failure = error.code
                 break

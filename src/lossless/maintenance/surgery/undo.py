@@ -11,11 +11,10 @@ from lossless.maintenance.surgery import common, merge
 from lossless.maintenance.surgery.common import (
     OperationReport,
     PreviewItem,
+    applying,
     find_run,
-    make_backup_copy,
     one_line,
     preview_items,
-    require_unchanged,
 )
 from lossless.model.context import token_sum
 from lossless.model.records import ContextChange
@@ -89,10 +88,9 @@ def plan_undo(archive: Archive, conversation_id: int) -> UndoPlan:
 
 def apply_undo(archive: Archive, work: UndoPlan, now: datetime, backup: BackupMaker) -> OperationReport:
     """Take the step back, all or nothing; raises `Stale` when another one is the last by now."""
-    copy = make_backup_copy(backup, "undo")
     id_, entry = work.conversation_id, work.entry
-    with archive.writing():
-        require_unchanged(work.entry, plan_undo(archive, id_).entry)
+    with applying(archive, now, backup, "undo") as step:
+        step.check(entry, plan_undo(archive, id_).entry)
         before = token_sum(archive.context.items(id_))
         former = _undo_entry(archive, id_, entry, now)
         after = token_sum(archive.context.items(id_))
@@ -100,9 +98,7 @@ def apply_undo(archive: Archive, work: UndoPlan, now: datetime, backup: BackupMa
         change = ContextChange(
             "undo", "undo", entry.action, entry.added, entry.removed, entry.ordinal, before, after, detail
         )
-        log_id = SurgeryWrites(archive).log(id_, change, now, former)
-    touched = tuple(str(item) for item in (*entry.added, *entry.removed) if isinstance(item, str))
-    return OperationReport("undo", id_, log_id, before, after, work.restored or touched, copy)
+        return step.log(id_, change, work.restored or tuple(_summaries((*entry.added, *entry.removed))), former)
 
 
 def _returning(items: Sequence[PreviewItem], former: Sequence[FormerSummary]) -> tuple[PreviewItem, ...]:
