@@ -109,6 +109,16 @@ class Engine:
         self.host = HostSupport(parts)
         self._background = BackgroundWorker(self.admin.pay_later) if background and not archive.read_only else None
 
+    @property
+    def path(self) -> str:
+        """Where the archive is."""
+        return self.archive.path
+
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing can be written."""
+        return self.archive.read_only
+
     # --- what comes in ---
 
     def append(
@@ -673,14 +683,17 @@ def open_engine(
     *,
     clock: Callable[[], datetime] = _now,
     background: bool = True,
+    read_only: bool = False,
 ) -> Engine:
     """Open an archive for use; without a path, the one that the settings name, else the usual place.
 
     Settings that are not passed are the defaults; with neither path nor settings, those of this machine.
     `complete` is the host's model; without it a configured one is asked, or summaries are extracted.
+    With `read_only` the file stays as it is, and what would write it raises ArchiveDenied.
     """
     place = path if path is not None or settings is None else settings.database_path
     if place is None:
         loaded = load().settings
         settings, place = settings or loaded, loaded.database_path or "lcm.db"
-    return Engine(Archive.open(place), settings or Settings(), complete, clock=clock, background=background)
+    archive = Archive.open(place, read_only=read_only)
+    return Engine(archive, settings or Settings(), complete, clock=clock, background=background)

@@ -11,16 +11,13 @@ import warnings
 from base64 import b64encode
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lossless.context.render import CARRIED
 from lossless.errors import BadInput, NotFound
-from lossless.model.context import MessageItem
 from lossless.model.conversations import Session
-from lossless.model.records import ContextChange
 from lossless.providers.token_limits import (
     REFUSED_SHARE,
     conversation_budget,
@@ -38,7 +35,7 @@ if TYPE_CHECKING:
 
     from lossless.context.run import Assembled
     from lossless.engine import Engine
-    from lossless.model.messages import Message, StoredMessage
+    from lossless.model.messages import Message
     from lossless.recall.tools import Tool
 
 
@@ -165,7 +162,7 @@ class WindowSync:
     def refused(self, session: Session, error: BaseException, beside: int = 0, model: str | None = None) -> None:
         """A request failed: where it was too long by the provider's count, the next one is shorter."""
         found, sent = parse_too_long(str(error)), self.sent.pop(session.name, None)
-        if found is not None and self.engine.archive.conversations.find(session) is not None:
+        if found is not None and self.engine.host.find(session) is not None:
             counted = found.prompt or int(REFUSED_SHARE * self.size)
             self.engine.host.refused(
                 session, prompt_tokens=counted, sent=sent, budget=self.size, model=model, beside=beside
@@ -186,11 +183,8 @@ class WindowSync:
 
     def _with_references(self, made: Assembled) -> list[Message]:
         """The messages; one that a file stands in does not carry the framework's own, which is as large as ever."""
-        archive = self.engine.archive
         ids = [int(id_.removeprefix(_MESSAGE)) for id_, _ in made.receipt.included if id_.startswith(_MESSAGE)]
-        with archive.reading():
-            filed = archive.messages.many(list(archive.files.recipes(ids)), exact=False)
-        references = {stored.message.content for stored in filed}
+        references = {stored.message.content for stored in self.engine.host.in_files(ids)}
         return [replace(one, body=None) if one.content in references else one for one in made.parts]
 
     def _kept_together(self, messages: Sequence[Message]) -> tuple[Message, ...]:
@@ -294,26 +288,3 @@ def _in_words(value: Any) -> Any:
         return [_in_words(item) for item in value]
     is_plain = value is None or isinstance(value, str | int) or (isinstance(value, float) and isfinite(value))
     return value if is_plain else str(value)
-
-
-def newest_visible(engine: Engine, session: Session) -> StoredMessage | None:
-    """The newest message that is in the view."""
-    archive, found = engine.archive, engine.archive.conversations.find(session)
-    items = archive.context.items(found.id) if found else []
-    last = items[-1] if items else None
-    return archive.messages.get(last.message_id) if isinstance(last, MessageItem) else None
-
-
-def hide_newest(engine: Engine, session: Session, actor: str) -> StoredMessage | None:
-    """Take the newest message out of the view; the archive keeps it."""
-    archive, now = engine.archive, datetime.now(UTC)
-    with archive.writing():
-        stored = newest_visible(engine, session)
-        if stored is None:
-            return None
-        place = stored.conversation_id
-        before = archive.context.tokens(place)
-        archive.context.hide(place, [stored.id], "popped", now)
-        change = ContextChange("hide", actor, "popped", (stored.id,), (), None, before, archive.context.tokens(place))
-        archive.context.log(place, change, now)
-    return stored

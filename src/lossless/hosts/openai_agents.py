@@ -15,8 +15,6 @@ from lossless.hosts.adapter import (
     ANSWER_SHARE,
     check_budget,
     extra,
-    hide_newest,
-    newest_visible,
     required_session,
     warn_over_budget,
 )
@@ -25,7 +23,6 @@ from lossless.providers.token_limits import (
     overhead_tokens,
     recall_text,
     recall_tool_tokens,
-    restore_payloads,
     shorten_unstored,
     window_tokens,
 )
@@ -86,12 +83,12 @@ class LosslessSession:
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Take the newest item out of the view and return it."""
-        popped = await asyncio.to_thread(hide_newest, self.engine, self.session, "openai-agents")
+        popped = await asyncio.to_thread(self.engine.host.hide_newest, self.session, "openai-agents")
         return None if popped is None else cast("TResponseInputItem", self._item(popped))
 
     async def clear_session(self) -> None:
         """Begin afresh; the conversation so far stays in the archive and in search."""
-        if self.engine.archive.conversations.find(self.session) is not None:
+        if self.engine.host.find(self.session) is not None:
             await asyncio.to_thread(self.engine.reset, self.session, cause="cleared")
 
     async def run_compaction(self, args: Any = None) -> None:
@@ -114,7 +111,7 @@ class LosslessSession:
         self._sent = window_tokens(items)
         if self._sent <= budget:
             return items
-        last = newest_visible(self.engine, self.session)
+        last = self.engine.host.newest_visible(self.session)
         stored = None if last is None else self._item(last)
         place = next((n for n in range(len(items), 0, -1) if last and items[n - 1] == stored), 0)
         new = shorten_unstored(items[place:], budget if not place else budget - budget // 4, _FORMAT)
@@ -126,7 +123,7 @@ class LosslessSession:
     @property
     def _room(self) -> int:
         """What the items may take."""
-        if self.engine.archive.conversations.find(self.session) is None:
+        if self.engine.host.find(self.session) is None:
             return conversation_budget(self._size, beside=self._beside).budget
         return self.engine.host.history_budget(
             self.session, budget=self._size, beside=self._beside, model=self._model
@@ -144,7 +141,7 @@ class LosslessSession:
     def counted(self, tokens: int) -> None:
         """Learn from a reply whose prompt the provider has counted."""
         sent, self._sent = self._sent, None
-        if sent is not None and tokens > 0 and self.engine.archive.conversations.find(self.session) is not None:
+        if sent is not None and tokens > 0 and self.engine.host.find(self.session) is not None:
             self.engine.after_turn(
                 self.session, new_messages=(), budget=self._size, beside=self._beside, model=self._model,
                 observed_tokens=tokens, sent=sent,
@@ -152,11 +149,11 @@ class LosslessSession:
 
     def _item(self, stored: StoredMessage) -> Any:
         """A stored item as it came, also when what it holds lies in a file."""
-        return (restore_payloads(self.engine, stored) or stored.message).original
+        return self.engine.host.with_payloads(stored).original
 
     def _assembled(self, more: int = 0) -> list[Any]:
         """What fits of the stored items beside so many tokens of others."""
-        if self.engine.archive.conversations.find(self.session) is None:
+        if self.engine.host.find(self.session) is None:
             return []
         made = self.engine.assemble(
             self.session,

@@ -219,6 +219,10 @@ class HostTranscripts:
         point = None if found is None else self._parts.archive.transcripts.checkpoint(found.id)
         return None if point is None else point.cursor
 
+    def seen(self, path: str | os.PathLike[str]) -> dict[int, tuple[int, int]]:
+        """The conversations that have read a file, with its size and its time in milliseconds then."""
+        return self._parts.archive.transcripts.seen(os.fspath(path))
+
     def held(self) -> list[TranscriptDecision]:
         """Transcripts that wait for a decision: `accept` or `refuse`."""
         return self._parts.archive.transcripts.held()

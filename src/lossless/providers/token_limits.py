@@ -20,9 +20,6 @@ from lossless.context.render import (
     shorten_text,
     without_carried,
 )
-from lossless.errors import ArchiveError, NotFound
-from lossless.files.intercept import restore_message
-from lossless.files.vault import payload_reader
 from lossless.formats.reading import is_blob
 from lossless.ingest.window import count_system_head
 from lossless.model.budget import budget_tokens
@@ -36,7 +33,6 @@ if TYPE_CHECKING:
     from lossless.engine import Engine
     from lossless.ingest.run import AppendReport
     from lossless.model.conversations import Session
-    from lossless.model.messages import Message, StoredMessage
     from lossless.providers.api import Raw
     from lossless.recall.calls import ToolCallResult
 
@@ -235,36 +231,15 @@ def shows_all(engine: Engine, report: AppendReport, window: Sequence[Raw], *, pr
 
     With `prompts`, its system prompts have to be all there are, too.
     """
-    archive, id_ = engine.archive, report.conversation_id
-    if id_ is None:
+    if report.conversation_id is None:
         return True
-    said = len(window) - len(report.skipped)
-    with archive.reading():
-        if archive.beside.pins(id_) or archive.beside.active_brief(id_) is not None:
-            return False
-        if archive.context.counts(id_) == (said, 0):
-            return True
-        if prompts:
-            return False
-        said -= count_system_head(window)
-        return archive.messages.visible(id_, said + 1) <= said
+    said, head = len(window) - len(report.skipped), None if prompts else count_system_head(window)
+    return engine.host.shows_all(report.conversation_id, said, head)
 
 
 def holds_payload(window: Iterable[Raw], threshold: int) -> bool:
     """Whether a message is so large that the archive has a reference where the window has the words."""
     return any(2 * _characters(message) >= threshold <= message_tokens(message) for message in window)
-
-
-def restore_payloads(engine: Engine, stored: StoredMessage) -> Message | None:
-    """A message with its payloads put back; None when it has none, or a file is gone."""
-    archive = engine.archive
-    recipe = archive.files.recipes([stored.id]).get(stored.id)
-    if recipe is None or engine.vault is None:
-        return None
-    try:
-        return restore_message(stored.message, recipe, payload_reader(archive.files, engine.vault), formats.decode)
-    except (NotFound, ArchiveError):
-        return None
 
 
 def shorten_unstored(items: Sequence[Raw], most: int, format: str) -> list[Raw]:

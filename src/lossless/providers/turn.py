@@ -12,10 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from lossless.context.render import RECALL_POLICY
 from lossless.errors import BadInput, BadMessage, NotFound
 from lossless.ingest import events as incoming
-from lossless.ingest.events import mask_items
-from lossless.ingest.match import overlap
-from lossless.ingest.plan import IngestPlan
-from lossless.ingest.run import write_plan
+from lossless.ingest.requests import cut_off_key
 from lossless.ingest.window import count_system_head
 from lossless.maintenance.engine_parts import model_name
 from lossless.model.messages import ModelIdentity
@@ -35,30 +32,17 @@ from lossless.providers.token_limits import (
 from lossless.recall.tools import TOOLS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from lossless.context.run import Assembled
     from lossless.engine import Engine
-    from lossless.ingest.events import Event
     from lossless.ingest.run import AppendReport
     from lossless.model.budget import HistoryBudget
     from lossless.model.conversations import Conversation, Session
-    from lossless.model.records import TailRow
     from lossless.providers.api import ProviderAPI, ReplyEvents, RequestedCall
-    from lossless.store.archive import Archive
 
 #: What the messages of a request are: all that the model shall know of, or what is new.
 History: TypeAlias = Literal["window", "append"]
-#: A reply has not more rows than this.
-_REPLY_ROWS = 64
-
-
-@dataclass(frozen=True, slots=True)
-class AlreadyStored:
-    """How many messages of a request are stored already, and the rows of the reply to them that nobody has got."""
-
-    count: int = 0
-    lost: tuple[int, ...] = ()
 
 
 def append_new(engine: Engine, session: Session, window: Sequence[Raw]) -> AppendReport:
@@ -68,63 +52,21 @@ def append_new(engine: Engine, session: Session, window: Sequence[Raw]) -> Appen
     """
     head = count_system_head(window)
     prompts, said = window[:head], window[head:]
-    events, _ = incoming.read_events(said)
-    if not events:
+    if not incoming.read_events(said)[0]:
         raise BadInput("the request has no new message, and with the history `append` that is what it is for")
-    archive = engine.archive
-    with archive.writing():
+    with engine.host.writing():
         if prompts:
             engine.sync(session, prompts)
-        found = archive.conversations.find(session)
-        if found is not None:
-            events, _ = incoming.read_events(mask_items(archive, found.id, said))
-        known = AlreadyStored() if found is None else find_already_stored(archive, found.id, events)
-        start = events[known.count - 1].index + 1 if known.count else 0
-        report = engine.append(session, said[start:])
+        known = engine.host.find_resent(session, said)
+        report = engine.append(session, said[known.count :])
         if known.lost and report.conversation is not None:
-            taken_back = IngestPlan(abandoned=known.lost, cause="branch")
-            write_plan(archive, report.conversation, taken_back, None, engine.loop.clock())
+            engine.host.abandon(report.conversation, known.lost)
     return report
 
 
 def mark_cut_off(engine: Engine, session: Session, message_id: int) -> None:
     """Remember that nobody got to the end of the reply that begins with this message."""
-    engine.append(session, (), key=_cut_off(message_id))
-
-
-def find_already_stored(archive: Archive, conversation_id: int, events: Sequence[Event]) -> AlreadyStored:
-    """What of a request is stored: as many messages as it begins with and the conversation ends with.
-
-    A reply may stand behind them if it was cut off, or if they hold the result of a tool: no call is answered twice.
-    """
-    rows = archive.messages.tail(conversation_id, len(events) + _REPLY_ROWS)
-    if count := _overlap(rows, events):
-        return AlreadyStored(count)
-    for place in range(len(rows) - 1, 0, -1):
-        if rows[place].role != "assistant":
-            break
-        count = _overlap(rows[:place], events)
-        lost = tuple(row.id for row in rows[place:])
-        is_cut_off = bool(count) and archive.ingest.has_key(conversation_id, _cut_off(lost[0]))
-        if is_cut_off or (count and _is_answered(archive, events[:count], lost)):
-            return AlreadyStored(count, lost)
-    return AlreadyStored()
-
-
-def _overlap(rows: Sequence[TailRow], events: Sequence[Event]) -> int:
-    """The most messages that these rows end with and a request begins with."""
-    return overlap([event.fingerprint for event in events], [row.fingerprint for row in rows])[0]
-
-
-def _is_answered(archive: Archive, events: Iterable[Event], reply: Sequence[int]) -> bool:
-    """Whether there are results of tools among some messages, for calls that the reply to them does not make anew."""
-    results = {part.call_id for event in events for part in event.message.tool_results} - {None}
-    again = {part.id for stored in archive.messages.many(reply) for part in stored.message.tool_calls}
-    return bool(results) and results.isdisjoint(again)
-
-
-def _cut_off(message_id: int) -> str:
-    return f"cut off: {message_id}"
+    engine.append(session, (), key=cut_off_key(message_id))
 
 
 #: When a model gets the recall tools from us: whenever its prompt does not show everything, in every request, never.
@@ -288,7 +230,7 @@ class Turn:
             return
         self._show(made)
         id_ = report.conversation_id
-        self.is_partial = not appends or id_ is None or not _is_complete(made, engine.archive.context.counts(id_))
+        self.is_partial = not appends or id_ is None or not _is_complete(made, engine.host.context_counts(id_))
 
     def _show(self, made: Assembled) -> None:
         """Send this prompt instead of the client's own messages."""
@@ -388,7 +330,7 @@ class Turn:
         appends = keeping.history == "append"
         report = append_new(engine, session, window) if appends else engine.sync(session, window, whole=True)
         id_ = report.conversation_id
-        if id_ is not None and engine.archive.context_budget(id_) > self._capacity(session):  # fold before, not after
+        if id_ is not None and engine.host.context_tokens(id_) > self._capacity(session):  # fold before, not after
             new, shown = ((), None) if appends else (None, window)
             engine.after_turn(
                 session,

@@ -97,7 +97,7 @@ def _compact(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> s
 def _focus(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> str:
     from lossless.maintenance.surgery import focus
 
-    conversation = bridge.engine.archive.conversations.find(session)
+    conversation = bridge.engine.host.find(session)
     if not rest:
         found = None if conversation is None else focus.focus_status(bridge.engine.archive, conversation.id)
         return _told(found)
