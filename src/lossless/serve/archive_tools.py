@@ -60,12 +60,12 @@ class ArchiveTools:
         """
         with self._lock:
             engine = self._open() if self._engine is None else self._engine
-            if not engine.read_only:
+            if not engine.browse.read_only:
                 self._engine = engine
         try:
             yield engine
         finally:
-            if engine.read_only:
+            if engine.browse.read_only:
                 engine.close()
 
     @property

@@ -156,7 +156,7 @@ def reference_entry(engine: Engine, conversation_id: int) -> dict[str, object]:
         "reference": reference_text(read_state(engine.archive, conversation_id), REFERENCE_TOKENS),
         "referenceAt": time.time(),
         "names": spoken_names(engine.archive, conversation_id),
-        "archive": engine.path,
+        "archive": engine.browse.path,
         "through": engine.archive.messages.newest_id(conversation_id),
     }
 
