@@ -223,6 +223,14 @@ class HostTranscripts:
         """The conversations that have read a file, with its size and its time in milliseconds then."""
         return self._parts.archive.transcripts.seen(os.fspath(path))
 
+    def decisions(self) -> list[TranscriptDecision]:
+        """Every decision about transcripts."""
+        return self._parts.archive.transcripts.decisions()
+
+    def followed(self, conversation_id: int) -> Checkpoint | None:
+        """Which transcript a conversation follows, and how far it was read."""
+        return self._parts.archive.transcripts.checkpoint(conversation_id)
+
     def held(self) -> list[TranscriptDecision]:
         """Transcripts that wait for a decision: `accept` or `refuse`."""
         return self._parts.archive.transcripts.held()
