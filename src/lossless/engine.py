@@ -679,17 +679,19 @@ def open_engine(
     clock: Callable[[], datetime] = _now,
     background: bool = True,
     read_only: bool = False,
+    busy_timeout_ms: int = 30_000,
     summariser: Summariser | None = None,
 ) -> Engine:
     """Open an archive for use; without a path, the one that the settings name, else the usual place.
 
     Settings that are not passed are the defaults; with neither path nor settings, those of this machine.
     `complete` is the host's model; without it a configured one is asked, or summaries are extracted.
-    Opened `read_only`, the archive must be there, and its bytes stay as they are.
+    Opened `read_only`, the archive must be there, and its bytes stay as they are. Whoever waits for another writer
+    longer than `busy_timeout_ms` gets ArchiveLocked.
     """
     place = path if path is not None or settings is None else settings.database_path
     if place is None:
         loaded = load().settings
         settings, place = settings or loaded, loaded.database_path or "lcm.db"
-    archive, how = Archive.open(place, read_only=read_only), settings or Settings()
+    archive, how = Archive.open(place, read_only=read_only, busy_timeout_ms=busy_timeout_ms), settings or Settings()
     return Engine(archive, how, complete, clock=clock, background=background, summariser=summariser)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lossless.compaction.compactor import CompactionRequest
 from lossless.model.conversations import Conversation, as_session
 
 if TYPE_CHECKING:
@@ -11,6 +13,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from datetime import datetime
 
+    from lossless.compaction.compactor import CompactionDecision
+    from lossless.context.run import Receipt
+    from lossless.files.vault import FilePiece
     from lossless.maintenance.engine_parts import EngineParts
     from lossless.model.budget import HistoryBudget
     from lossless.model.context import ContextItem, MessageItem
@@ -27,16 +32,46 @@ if TYPE_CHECKING:
         ModelSpend,
         Page,
         PageStart,
+        StoredBrief,
         SummaryRow,
         SummaryShape,
+        TailRow,
         TimeRange,
         TokensSaved,
     )
+    from lossless.model.summaries import Summary
+    from lossless.recall.describe import Description
     from lossless.store.conversations import ActiveBrief, PinRow
-    from lossless.store.state import IngestState
+    from lossless.store.state import IngestState, LedgerRow
     from lossless.store.summaries import ContextSize, TopSummaries
     from lossless.store.versions import Version
     from lossless.store.views import ArchiveTotals, ConversationDetails, MessageStatus
+
+
+@dataclass(frozen=True, slots=True)
+class PromptItem:
+    """One message or summary of a prompt: its form, its tokens there, and its row (None when that is gone)."""
+
+    id: str
+    form: str
+    tokens: int
+    row: MessageRow | SummaryRow | None
+
+
+@dataclass(frozen=True, slots=True)
+class PromptReport:
+    """The next prompt of a conversation, item by item."""
+
+    receipt: Receipt
+    #: Whether the context is over its threshold, and by how much.
+    decision: CompactionDecision
+    #: How many items the context has, and how many of them were not even looked at.
+    stored_items: int
+    not_read: int
+    items: tuple[PromptItem, ...]
+    #: What stands before them: pins, and the focus brief when it stands for a summary.
+    pins: tuple[PinRow, ...]
+    brief: ActiveBrief | None
 
 
 class Browse:
@@ -311,3 +346,87 @@ class Browse:
     def folds_by_day(self, since: datetime, conversation_id: int | None = None) -> list[DailyFolds]:
         """Folds by day, of one conversation or of all."""
         return self._archive.outline.folds_by_day(since, conversation_id)
+
+    # --- for screens and hosts ---
+
+    @property
+    def is_of_older_shape(self) -> bool:
+        """Whether an archive that is only read lacks tables of today, so that empty ones stand in for them."""
+        return self.read_only and bool(self._archive.database.prepare)
+
+    def stored_messages(self, ids: Sequence[int]) -> list[StoredMessage]:
+        """Messages with their parts, in the order asked for; unknown ids are left out."""
+        return self._archive.messages.many(ids, exact=False)
+
+    def tool_calls(self, conversation_id: int, names: Sequence[str], limit: int) -> list[int]:
+        """The newest messages that call one of these tools."""
+        return self._archive.listings.tool_calls(conversation_id, names, limit)
+
+    def entries(self, conversation_id: int, entry_ids: Sequence[str]) -> dict[str, TailRow]:
+        """Which of a host's entry ids are stored, and where."""
+        return self._archive.messages.known_entries(conversation_id, entry_ids)
+
+    def seqs_of_identity(self, conversation_id: int, identity: str, limit: int) -> list[int]:
+        """Where messages with this identity stand, newest first."""
+        return self._archive.messages.seqs_of_identity(conversation_id, identity, limit)
+
+    def newest_message_id(self, conversation_id: int) -> int | None:
+        """The last message of a conversation; None when it has none."""
+        return self._archive.messages.newest_id(conversation_id)
+
+    def summaries_whole(self, ids: Sequence[str]) -> list[Summary]:
+        """Summaries with all that is recorded of them, in the order asked for; unknown ids are left out."""
+        return self._archive.summaries.many(ids)
+
+    def briefs(self, conversation_id: int, limit: int) -> list[StoredBrief]:
+        """The focus briefs of a conversation, whatever became of them, newest first."""
+        from lossless.store.conversations import BriefRows
+
+        return BriefRows(self._archive.database).newest(conversation_id, limit)
+
+    def calls(self, scope: str, since: datetime) -> list[LedgerRow]:
+        """What is recorded of the model calls of a scope."""
+        return self._archive.guards.ledger(scope, since)
+
+    def describe_file(self, file_id: str, max_bytes: int) -> Description:
+        """What is known of a stored file, and its beginning."""
+        from lossless.recall.describe import DescribeRequest, describe, vault_opener
+        from lossless.recall.scope import whole_archive
+
+        vault = self._parts.vault
+        request, opener = DescribeRequest(max_bytes=max_bytes), vault_opener(vault) if vault else None
+        return describe(self._archive, file_id, whole_archive(), self._parts.clock(), request, opener)
+
+    def file_text(self, file: StoredFile, max_bytes: int) -> FilePiece | None:
+        """The beginning of a stored file; None where no files are kept."""
+        return None if self._parts.vault is None else self._parts.vault.read_text(file, 0, max_bytes)
+
+    def prompt_report(self, conversation: Conversation, receipt: Receipt, budget: int | None = None) -> PromptReport:
+        """What a prompt that was put together consists of, and how far the context is from its next fold."""
+        archive, included = self._archive, [id_ for id_, _ in receipt.included]
+        with archive.reading():
+            situation = CompactionRequest(conversation, budget or self._parts.settings.default_token_budget)
+            decision = self._parts.loop.evaluate(situation)
+            rows = self.messages_by_id([int(id_[4:]) for id_ in included if id_.startswith("msg#")], whole=False)
+            sums = self.summaries_by_id([id_ for id_ in included if not id_.startswith("msg#")], whole=False)
+            stored, pins, brief = (
+                self.context_count(conversation.id),
+                self.pins(conversation.id),
+                self.active_brief(conversation.id),
+            )
+        known: dict[str, MessageRow | SummaryRow] = {f"msg#{row.message_id}": row for row in rows}
+        known |= {row.summary_id: row for row in sums}
+        dropped = dict(receipt.left_out)
+        read = len(included) + sum(not id_.startswith("pin_") for id_, _ in receipt.left_out)
+        return PromptReport(
+            receipt,
+            decision,
+            stored,
+            max(0, stored - read),
+            tuple(
+                PromptItem(id_, form, tokens, known.get(id_))
+                for (id_, form), tokens in zip(receipt.included, receipt.sizes, strict=True)
+            ),
+            tuple(pin for pin in pins if f"pin_{pin.id}" not in dropped),
+            brief if brief is not None and f"covered by {brief.id}" in dropped.values() else None,
+        )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.errors import LosslessError, NotFound
-from lossless.ingest.transcripts.following import TranscriptReport
+from lossless.ingest.transcripts.following import TranscriptReport, survey_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lossless.compaction.run import CompactionReport
     from lossless.compaction.summarise import WrittenSummary
     from lossless.ingest.transcripts.entries import BadLine, TranscriptEntry
+    from lossless.ingest.transcripts.following import PathSurvey
     from lossless.ingest.transcripts.reading import Transcript
     from lossless.maintenance.engine_parts import EngineParts
     from lossless.model.conversations import Conversation, Session, SessionRef
@@ -222,6 +223,11 @@ class HostTranscripts:
     def seen(self, path: str | os.PathLike[str]) -> dict[int, tuple[int, int]]:
         """The conversations that have read a file, with its size and its time in milliseconds then."""
         return self._parts.archive.transcripts.seen(os.fspath(path))
+
+    def survey(self, session: SessionRef, transcript: Transcript) -> PathSurvey:
+        """How many messages the main path of a transcript has, and how many of them are stored in a session."""
+        found = self._parts.find(session)
+        return survey_path(self._parts.archive, 0 if found is None else found.id, transcript.path())
 
     def decisions(self) -> list[TranscriptDecision]:
         """Every decision about transcripts."""

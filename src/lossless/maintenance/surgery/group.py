@@ -14,13 +14,14 @@ if TYPE_CHECKING:
     from lossless.compaction.summarise import SummarySource
     from lossless.maintenance.engine_parts import EngineParts
     from lossless.maintenance.repair import RepairPlan
-    from lossless.maintenance.surgery.common import BackupMaker, ContextDiff, OperationReport
+    from lossless.maintenance.surgery.common import BackupMaker, ContextDiff, OperationReport, PreviewItem
     from lossless.maintenance.surgery.dissolve import DissolvePlan
-    from lossless.maintenance.surgery.focus import FocusPlan, FocusStatus
+    from lossless.maintenance.surgery.focus import FocusDraft, FocusPlan, FocusStatus
     from lossless.maintenance.surgery.merge import MergePlan, SplitSession, TransplantPlan
     from lossless.maintenance.surgery.rewriting import DraftedPlan, DraftWriter, RewritePlan, SummaryDraft
     from lossless.maintenance.surgery.undo import UndoPlan
     from lossless.model.conversations import SessionRef
+    from lossless.store.conversations import ActiveBrief
 
     #: What `Surgery.apply` carries out.
     OperationPlan: TypeAlias = DissolvePlan | TransplantPlan | MergePlan | UndoPlan
@@ -101,14 +102,9 @@ class Surgery:
 
         A brief that cannot be written is recorded as failed, and the one before stays in use.
         """
-        from lossless.maintenance.surgery import focus
-
-        id_, summariser = self._parts.conversation(session).id, self._parts.loop.summariser
+        id_ = self._parts.conversation(session).id
         work = self.plan_focus(id_, prompt)
-        gate = summariser.gate(self._parts.archive, id_, self._parts.clock)
-        chain = summariser.chain(gate) if summariser.has_model else None
-        made = focus.write_focus(self._parts.archive, work, summariser, self._parts.clock(), chain)
-        focus.apply_focus(self._parts.archive, work, made, self._parts.clock())
+        self.apply_focus(work, self.write_focus(work))
         return self.focus_status(id_)
 
     def unfocus(self, session: SessionRef) -> OperationReport:
@@ -206,6 +202,12 @@ class Surgery:
         seconds = settings.delegation_timeout_ms / 1000
         return focus.plan_focus(self._parts.archive, conversation_id, prompt, settings.max_expand_tokens, seconds)
 
+    def plan_unfocus(self, conversation_id: int) -> tuple[ActiveBrief, tuple[PreviewItem, ...]]:
+        """The active brief, and the summaries that are shown again without it; BadInput when there is none."""
+        from lossless.maintenance.surgery import focus
+
+        return focus.plan_unfocus(self._parts.archive, conversation_id)
+
     def focus_status(self, conversation_id: int) -> FocusStatus | None:
         """The newest brief of a conversation, and what was said since."""
         from lossless.maintenance.surgery import focus
@@ -238,6 +240,21 @@ class Surgery:
         if isinstance(plan, merge.MergePlan):
             return merge.apply_merge(archive, plan, now, copy, reviewed=plan.split.review is not None)
         return undo.apply_undo(archive, plan, now, copy)
+
+    def write_focus(self, plan: FocusPlan) -> FocusDraft:
+        """Write the brief that was planned; nothing is in use yet, and `.error` says why it could not be written."""
+        from lossless.maintenance.surgery import focus
+
+        parts, summariser = self._parts, self._parts.loop.summariser
+        gate = summariser.gate(parts.archive, plan.conversation_id, parts.clock)
+        chain = summariser.chain(gate) if summariser.has_model else None
+        return focus.write_focus(parts.archive, plan, summariser, parts.clock(), chain)
+
+    def apply_focus(self, plan: FocusPlan, made: FocusDraft) -> OperationReport:
+        """Put a brief in use, in place of the one before; one with an error is only recorded."""
+        from lossless.maintenance.surgery import focus
+
+        return focus.apply_focus(self._parts.archive, plan, made, self._parts.clock())
 
     def write_drafts(
         self,
