@@ -237,6 +237,13 @@ def test_summaries_that_could_not_be_joined_are_not_tried_again() -> None:
     assert sketch.show(sketch.next(small, after_unshrinkable(OPEN, first))) == "3[21]0mu -> 3"
 
 
+@pytest.mark.parametrize(("fewest", "expected"), [(2, "[32]10mu -> 4"), (3, "[321]0mu -> 4"), (5, "nothing")])
+def test_fewer_summaries_than_the_settings_allow_are_not_joined_in_a_small_budget(fewest: int, expected: str) -> None:
+    sketch = Shape("3210mu")
+    small = replace(POLICY, least_leaf_tokens=1, leaf_chunk_tokens=200, summary_prefix_target_tokens=10)
+    assert sketch.show(sketch.next(replace(small, condensed_min_fanout_hard=fewest))) == expected
+
+
 def test_a_result_that_no_prompt_can_hold_makes_no_leaf_by_its_size() -> None:
     sketch = Shape("mcrmmu")
     sketch.items[2] = MessageItem(2, 2, "tool", 1_000, 2)

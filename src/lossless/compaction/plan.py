@@ -445,14 +445,18 @@ def _most_summaries(policy: CompactionPolicy) -> int:
 
 
 def _mixed_pass(context: Sequence[ContextItem], policy: CompactionPolicy, state: SweepState) -> Pass | None:
-    """The two oldest neighbours, whatever their depths: else a small budget fills with one summary of each depth."""
+    """The fewest oldest neighbours that may be condensed, whatever their depths.
+
+    Else a small budget fills with one summary of each depth.
+    """
+    fewest = max(2, policy.condensed_min_fanout_hard)
     for start, stop, within_turn in _foldable(context, policy, state):
-        for first in range(start, stop - 1):
-            pair = tuple(context[first : first + 2])
-            depths = [item.depth for item in pair if isinstance(item, SummaryItem)]
-            is_tried = chunk_key(pair) in state.remembered.unshrinkable | state.remembered.blank
-            if len(depths) == len(pair) and not is_tried and token_sum(pair) >= policy.condensed_least_tokens():
-                return Pass(pair, max(depths) + 1, policy.condensed_target(), within_turn=within_turn)
+        for first in range(start, stop - fewest + 1):
+            items = tuple(context[first : first + fewest])
+            depths = [item.depth for item in items if isinstance(item, SummaryItem)]
+            is_tried = chunk_key(items) in state.remembered.unshrinkable | state.remembered.blank
+            if len(depths) == len(items) and not is_tried and token_sum(items) >= policy.condensed_least_tokens():
+                return Pass(items, max(depths) + 1, policy.condensed_target(), within_turn=within_turn)
     return None
 
 
