@@ -118,6 +118,30 @@ def upward_imports(root: Path) -> Iterator[str]:
                 yield f"{path}:{line}: {package} imports {other}, which is not below it"
 
 
+# --- doors use the engine -------------------------------------------------------------------------------------
+
+#: Packages that reach an archive through the engine and its groups alone.
+DOORS = ("providers", "hosts", "serve", "tui")
+#: Files that may ask the store themselves, and why.
+STORE_EXCEPTIONS = {
+    "hosts/claude_code/cues.py": "a hook looks up names in one query, before an engine could even be imported",
+}
+
+
+def store_above_the_engine(root: Path) -> Iterator[str]:
+    for path in python_files(root):
+        place = path.relative_to(root).as_posix()
+        if package_of(path, root) not in DOORS or place in STORE_EXCEPTIONS:
+            continue
+        tree = parsed(path)
+        for line, other in packages_imported(path, root):
+            if other == "store":
+                yield f"{path}:{line}: imports the store; ask the engine or one of its groups"
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and node.attr == "archive":
+                yield f"{path}:{node.lineno}: {ast.unparse(node)}; ask the engine or one of its groups"
+
+
 # --- one package for SQL -------------------------------------------------------------------------------------
 
 
@@ -223,6 +247,15 @@ def test_layers_only_import_downwards() -> None:
     none(upward_imports(PACKAGE))
 
 
+def test_doors_use_the_engine() -> None:
+    none(store_above_the_engine(PACKAGE))
+
+
+def test_exceptions_are_needed() -> None:
+    for place in STORE_EXCEPTIONS:
+        assert "store" in {other for _, other in packages_imported(PACKAGE / place, PACKAGE)}, place
+
+
 def test_the_map_is_drawn_as_it_is() -> None:
     drawn = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("## The layers")[1].split("```")[1]
     layers = [re.split(r" {3,}", line)[0].split() for line in drawn.strip().splitlines()]
@@ -313,6 +346,21 @@ def test_a_wrong_import_is_found(tmp_path: Path, name: str, text: str) -> None:
 )
 def test_a_right_import_passes(tmp_path: Path, name: str, text: str) -> None:
     assert list(upward_imports(tree(tmp_path, **{name: text}))) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from lossless.store.archive import Archive",
+        "if TYPE_CHECKING:\n    from lossless.store.archive import Archive",
+        "def f():\n    from lossless import store",
+        "found = engine.archive.conversations.find(session)",
+        "read(self.room.engine.archive)",
+    ],
+)
+def test_a_door_that_asks_the_store_is_found(tmp_path: Path, text: str) -> None:
+    assert list(store_above_the_engine(tree(tmp_path, hosts__adapter=text)))
+    assert not list(store_above_the_engine(tree(tmp_path / "again", maintenance__browse=text)))
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,7 @@ class WindowSync:
     def refused(self, session: Session, error: BaseException, beside: int = 0, model: str | None = None) -> None:
         """A request failed: where it was too long by the provider's count, the next one is shorter."""
         found, sent = parse_too_long(str(error)), self.sent.pop(session.name, None)
-        if found is not None and self.engine.host.find(session) is not None:
+        if found is not None and self.engine.browse.find(session) is not None:
             counted = found.prompt or int(REFUSED_SHARE * self.size)
             self.engine.host.refused(
                 session, prompt_tokens=counted, sent=sent, budget=self.size, model=model, beside=beside

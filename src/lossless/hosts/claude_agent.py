@@ -91,7 +91,7 @@ class LosslessSessionStore:
 
     def _sessions(self, project_key: str) -> list[Raw]:
         mains = [key for _, key in self._kept(_index(project_key)) if not key.get("subpath")]
-        found = [(key["session_id"], self._engine.host.find(_lines(key))) for key in mains]
+        found = [(key["session_id"], self._engine.browse.find(_lines(key))) for key in mains]
         return [{"session_id": id_, "mtime": int(one.updated_at.timestamp() * 1000)} for id_, one in found if one]
 
 

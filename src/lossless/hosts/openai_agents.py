@@ -88,7 +88,7 @@ class LosslessSession:
 
     async def clear_session(self) -> None:
         """Begin afresh; the conversation so far stays in the archive and in search."""
-        if self.engine.host.find(self.session) is not None:
+        if self.engine.browse.find(self.session) is not None:
             await asyncio.to_thread(self.engine.reset, self.session, cause="cleared")
 
     async def run_compaction(self, args: Any = None) -> None:
@@ -123,7 +123,7 @@ class LosslessSession:
     @property
     def _room(self) -> int:
         """What the items may take."""
-        if self.engine.host.find(self.session) is None:
+        if self.engine.browse.find(self.session) is None:
             return conversation_budget(self._size, beside=self._beside).budget
         return self.engine.host.history_budget(
             self.session, budget=self._size, beside=self._beside, model=self._model
@@ -141,7 +141,7 @@ class LosslessSession:
     def counted(self, tokens: int) -> None:
         """Learn from a reply whose prompt the provider has counted."""
         sent, self._sent = self._sent, None
-        if sent is not None and tokens > 0 and self.engine.host.find(self.session) is not None:
+        if sent is not None and tokens > 0 and self.engine.browse.find(self.session) is not None:
             self.engine.after_turn(
                 self.session, new_messages=(), budget=self._size, beside=self._beside, model=self._model,
                 observed_tokens=tokens, sent=sent,
@@ -153,7 +153,7 @@ class LosslessSession:
 
     def _assembled(self, more: int = 0) -> list[Any]:
         """What fits of the stored items beside so many tokens of others."""
-        if self.engine.host.find(self.session) is None:
+        if self.engine.browse.find(self.session) is None:
             return []
         made = self.engine.assemble(
             self.session,

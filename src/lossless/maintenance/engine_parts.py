@@ -31,6 +31,7 @@ from lossless.ingest.events import mask_bodies
 from lossless.ingest.plan import IngestPlan
 from lossless.ingest.requests import RequestHistory, ResentRequest, StoredHistory, find_resent, matching_sessions
 from lossless.ingest.run import write_plan
+from lossless.ingest.synthetic import identify_synthetic
 from lossless.ingest.write import PayloadPolicy
 from lossless.model.context import MessageItem
 from lossless.model.conversations import Conversation, SessionRef, as_session, matches_any
@@ -41,7 +42,6 @@ from lossless.settings.event_log import EventLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from contextlib import AbstractContextManager
     from datetime import datetime
     from pathlib import Path
 
@@ -332,25 +332,9 @@ class HostSupport:
 
     # --- what is stored of a session ---
 
-    def find(self, session: SessionRef) -> Conversation | None:
-        """The active conversation of a session; None when nothing is stored of it yet."""
-        return self._parts.find(session)
-
-    def has_messages(self, conversation: Conversation) -> bool:
-        """Whether anything was ever said in a conversation."""
-        return self._parts.archive.messages.newest_id(conversation.id) is not None
-
-    def writing(self) -> AbstractContextManager[None]:
-        """One transaction: what the verbs store inside is stored together, or not at all."""
-        return self._parts.archive.writing()
-
     def context_counts(self, conversation_id: int) -> tuple[int, int]:
         """How many messages and how many summaries a context has."""
         return self._parts.archive.context.counts(conversation_id)
-
-    def context_tokens(self, conversation_id: int) -> int:
-        """How many tokens a context has, by the estimates that are made for budgets."""
-        return self._parts.archive.context_budget(conversation_id)
 
     def shows_all(self, conversation_id: int, count: int, prompts: int | None) -> bool:
         """Whether a window of so many messages is all that there is: nothing older, no pins, no focus.
@@ -369,24 +353,24 @@ class HostSupport:
 
     def has_key(self, session: SessionRef, key: str) -> bool:
         """Whether a batch with this key was stored in a session."""
-        found = self.find(session)
+        found = self._parts.find(session)
         return found is not None and self._parts.archive.ingest.has_key(found.id, key)
 
     def known_entries(self, session: SessionRef, entry_ids: Sequence[str]) -> set[str]:
         """Which of these entries of the host are stored in a session."""
-        found = self.find(session)
+        found = self._parts.find(session)
         return set() if found is None else set(self._parts.archive.messages.known_entries(found.id, entry_ids))
 
     def messages(self, session: SessionRef, page: int = 500) -> Iterator[StoredMessage]:
         """All messages of a session in order, so many read at once."""
-        found, seq = self.find(session), 0
+        found, seq = self._parts.find(session), 0
         while found is not None and (stored := self._parts.archive.messages.in_order(found.id, seq, page)):
             yield from stored
             seq = stored[-1].seq
 
     def newest_visible(self, session: SessionRef) -> StoredMessage | None:
         """The newest message that is in the context; None when a summary stands there, or nothing."""
-        archive, found = self._parts.archive, self.find(session)
+        archive, found = self._parts.archive, self._parts.find(session)
         items = archive.context.items(found.id) if found else []
         last = items[-1] if items else None
         return archive.messages.get(last.message_id) if isinstance(last, MessageItem) else None
@@ -430,6 +414,10 @@ class HostSupport:
         except (NotFound, ArchiveError):
             return stored.message
 
+    def identify_synthetic(self, conversation: Conversation, message: Message) -> str | None:
+        """What a message is that we wrote into a prompt ourselves; None for all others."""
+        return identify_synthetic(self._parts.archive, conversation.id, message, timezone=self._parts.timezone)
+
     # --- which conversation a request belongs to ---
 
     def request_history(self, window: Sequence[dict[str, Any]]) -> RequestHistory:
@@ -438,7 +426,7 @@ class HostSupport:
 
     def stored_history(self, session: SessionRef) -> StoredHistory | None:
         """What a session's conversation shows now, to be compared with requests; None when there is none."""
-        found = self.find(session)
+        found = self._parts.find(session)
         return None if found is None else StoredHistory(self._parts.archive, found.id)
 
     def matching_sessions(self, request: RequestHistory, prefix: str) -> list[tuple[HistoryMatch, Session]]:
@@ -447,5 +435,5 @@ class HostSupport:
 
     def find_resent(self, session: SessionRef, window: Sequence[dict[str, Any]]) -> ResentRequest:
         """What of a request with new messages is stored already, because it was sent before."""
-        found = self.find(session)
+        found = self._parts.find(session)
         return ResentRequest() if found is None else find_resent(self._parts.archive, found.id, window)

@@ -54,7 +54,7 @@ def append_new(engine: Engine, session: Session, window: Sequence[Raw]) -> Appen
     prompts, said = window[:head], window[head:]
     if not incoming.read_events(said)[0]:
         raise BadInput("the request has no new message, and with the history `append` that is what it is for")
-    with engine.host.writing():
+    with engine.admin.transaction():
         if prompts:
             engine.sync(session, prompts)
         known = engine.host.find_resent(session, said)
@@ -330,7 +330,7 @@ class Turn:
         appends = keeping.history == "append"
         report = append_new(engine, session, window) if appends else engine.sync(session, window, whole=True)
         id_ = report.conversation_id
-        if id_ is not None and engine.host.context_tokens(id_) > self._capacity(session):  # fold before, not after
+        if id_ is not None and engine.browse.context_budget(id_) > self._capacity(session):  # fold before, not after
             new, shown = ((), None) if appends else (None, window)
             engine.after_turn(
                 session,

@@ -172,7 +172,7 @@ class SessionFinder:
 
     def _is_there(self, name: str, number: int) -> bool:
         session = Session(key=_numbered(name, number))
-        return session.name in self._busy or self.engine.host.find(session) is not None
+        return session.name in self._busy or self.engine.browse.find(session) is not None
 
     def _stored(self, session: Session) -> StoredHistory | None:
         return self.engine.host.stored_history(session)

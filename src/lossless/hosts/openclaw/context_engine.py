@@ -293,7 +293,7 @@ def compact(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     budget = int_param(params, "tokenBudget")
     if budget is None:
         return {"ok": False, "compacted": False, "reason": "missing token budget in compact params"}
-    if engine.host.find(session) is None:
+    if engine.browse.find(session) is None:
         read_transcript(engine, bridge.peer, session, params)
     is_forced, is_of_prompt = params.get("force") is True, text_param(params, "trigger") != _OF_TRANSCRIPT
     has_target = is_forced and params.get("compactionTarget") == "budget" and params.get("manual") is not True
@@ -360,7 +360,7 @@ def maintain(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     """Between turns: pay what is owed if the host allows it, and look after its transcript."""
     params, engine, session = call.params, bridge.engine, session_param(call.params)
     nothing: dict[str, Any] = {"changed": False, "bytesFreed": 0, "rewrittenEntries": 0}
-    conversation = None if is_ignored(engine.settings, session) else engine.host.find(session)
+    conversation = None if is_ignored(engine.settings, session) else engine.browse.find(session)
     if conversation is None:
         return nothing
     allowed = params.get("allowDeferredCompactionExecution") is True
