@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from datetime import datetime
 
-    from lossless.compaction.compactor import CompactionDecision
+    from lossless.compaction.plan import CompactionDecision
     from lossless.context.run import Receipt
     from lossless.files.vault import FilePiece
     from lossless.maintenance.engine_parts import EngineParts
