@@ -20,6 +20,7 @@ from lossless.ingest import sessions
 from lossless.ingest.events import Skip, is_encodable
 from lossless.ingest.run import AppendReport
 from lossless.maintenance.admin import Admin
+from lossless.maintenance.browse import Browse
 from lossless.maintenance.engine_parts import BackgroundWorker, EngineParts, HostSupport, model_name
 from lossless.maintenance.rotation import Rotation
 from lossless.maintenance.surgery.group import Surgery
@@ -107,6 +108,7 @@ class Engine:
         self.surgery = Surgery(parts)
         self.admin = Admin(parts, self._describing)
         self.host = HostSupport(parts)
+        self.browse = Browse(parts)
         self._background = BackgroundWorker(self.admin.pay_later) if background and not archive.read_only else None
 
     # --- what comes in ---
@@ -673,14 +675,18 @@ def open_engine(
     *,
     clock: Callable[[], datetime] = _now,
     background: bool = True,
+    read_only: bool = False,
+    summariser: Summariser | None = None,
 ) -> Engine:
     """Open an archive for use; without a path, the one that the settings name, else the usual place.
 
     Settings that are not passed are the defaults; with neither path nor settings, those of this machine.
     `complete` is the host's model; without it a configured one is asked, or summaries are extracted.
+    Opened `read_only`, the archive must be there, and its bytes stay as they are.
     """
     place = path if path is not None or settings is None else settings.database_path
     if place is None:
         loaded = load().settings
         settings, place = settings or loaded, loaded.database_path or "lcm.db"
-    return Engine(Archive.open(place), settings or Settings(), complete, clock=clock, background=background)
+    archive, how = Archive.open(place, read_only=read_only), settings or Settings()
+    return Engine(archive, how, complete, clock=clock, background=background, summariser=summariser)

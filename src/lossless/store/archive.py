@@ -20,7 +20,7 @@ from lossless.store.search.find import WRITE_ERRORS, FullTextSearch
 from lossless.store.search.index import MARK_STEP, SearchIndex
 from lossless.store.sqlite import SqliteDatabase
 from lossless.store.state import Grants, Guards, IngestMemory, PendingCompactions
-from lossless.store.summaries import Summaries, SummaryLineage
+from lossless.store.summaries import Summaries, SummaryLineage, SummaryOutline
 from lossless.store.versions import Versions
 from lossless.store.views import ArchiveStatistics, Listings, RecordDetails
 
@@ -59,6 +59,7 @@ class Archive:
         self.debts = PendingCompactions(database)
         self.guards = Guards(database)
         self.lineage = SummaryLineage(database)
+        self.outline = SummaryOutline(database)
         self.grants = Grants(database)
         self.care = ArchiveStatistics(database)
         self.checks = VerifyReads(database)
