@@ -583,20 +583,23 @@ class Engine:
 
     def undo(self, session: SessionRef) -> OperationReport:
         """Take back the last fold, surgery or focus of a conversation; called again, the one before it."""
-        from lossless.maintenance.surgery import undo
+        return self.surgery.apply(self.surgery.plan_undo(self._parts.conversation(session).id))
 
-        id_ = self._parts.conversation(session).id
-        return undo.apply_undo(self.archive, undo.plan_undo(self.archive, id_), self.clock(), self._parts.backups())
-
-    def backup(self, path: str | os.PathLike[str] | None = None, *, rolling: bool = False) -> Backup:
+    def backup(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        rolling: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> Backup:
         """Copy the archive while it is used: to `path`, else beside it; the rolling copy replaces the one before."""
         from lossless.maintenance import backup
 
         if path is not None and rolling:
             raise BadInput("the rolling backup has its own place; name a path or ask for the rolling one")
         if path is not None:
-            return backup.make_backup(self.archive, Path(path), vault=self.vault)
-        return self._parts.copy(backup.ROLLING if rolling else "backup")
+            return backup.make_backup(self.archive, Path(path), progress=progress, vault=self.vault)
+        return self._parts.copy(backup.ROLLING if rolling else "backup", progress)
 
     def rotate(
         self,

@@ -140,11 +140,12 @@ class EngineParts:
         )
         return report
 
-    def copy(self, label: str) -> Backup:
+    def copy(self, label: str, progress: Callable[[int], None] | None = None, *, with_files: bool = True) -> Backup:
         """A backup beside the archive under a label, as it is made before something is changed; with its payloads."""
         from lossless.maintenance.backup import make_backup_beside
 
-        return make_backup_beside(self.archive, label, self.clock(), vault=self.vault)
+        vault = self.vault if with_files else None
+        return make_backup_beside(self.archive, label, self.clock(), progress, vault=vault)
 
     def extract_stale(self, conversation_id: int) -> None:
         """Write summaries anew that were extracted from what has changed by now."""

@@ -219,6 +219,14 @@ class HostTranscripts:
         point = None if found is None else self._parts.archive.transcripts.checkpoint(found.id)
         return None if point is None else point.cursor
 
+    def decisions(self) -> list[TranscriptDecision]:
+        """Every decision about transcripts."""
+        return self._parts.archive.transcripts.decisions()
+
+    def followed(self, conversation_id: int) -> Checkpoint | None:
+        """Which transcript a conversation follows, and how far it was read."""
+        return self._parts.archive.transcripts.checkpoint(conversation_id)
+
     def held(self) -> list[TranscriptDecision]:
         """Transcripts that wait for a decision: `accept` or `refuse`."""
         return self._parts.archive.transcripts.held()
