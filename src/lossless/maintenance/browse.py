@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         TimeRange,
         TokensSaved,
     )
+    from lossless.model.summaries import Summary
     from lossless.store.conversations import ActiveBrief, PinRow
     from lossless.store.state import IngestState
     from lossless.store.summaries import ContextSize, TopSummaries
@@ -178,6 +179,10 @@ class Browse:
     def summaries_by_id(self, ids: Sequence[str], *, whole: bool = True) -> list[SummaryRow]:
         """Summaries in the order asked for; unknown ids are left out."""
         return self._archive.listings.summaries_by_id(ids, whole=whole)
+
+    def summary(self, summary_id: str) -> Summary:
+        """One summary; NotFound when there is none."""
+        return self._archive.summaries.get(summary_id)
 
     def sources(self, summary_id: str) -> list[str]:
         """The summaries that a summary was made of, in order."""
