@@ -316,7 +316,12 @@ class Engine:
         return search
 
     def _readers(self) -> tuple[ReaderModel, ...]:
-        """The models that answer questions, behind the same breaker and a spend window of their own."""
+        """The models that answer questions, behind the same breaker and a spend window of their own.
+
+        Calls are rows: where nothing can be written, no model is asked.
+        """
+        if self.archive.read_only:
+            return ()
         gate = replace(
             self.loop.summariser.gate(self.archive, 0, self.clock),
             scope="answer",

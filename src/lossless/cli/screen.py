@@ -16,7 +16,6 @@ from lossless.cli.failures import printable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from rich.progress import DownloadColumn, MofNCompleteColumn
     from rich.text import Text
 
 _STEPS = ((60, 1, "second"), (3600, 60, "minute"), (86_400, 3600, "hour"), (float("inf"), 86_400, "day"))
@@ -176,25 +175,12 @@ def format_bytes(size: int) -> str:
 
 
 @contextmanager
-def count_progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A bar that counts things; call it with how many more are done. It is gone when all is done."""
-    from rich.progress import MofNCompleteColumn
-
-    yield from _bar(what, total, MofNCompleteColumn())
-
-
-@contextmanager
-def byte_progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A bar that counts bytes."""
-    from rich.progress import DownloadColumn
-
-    yield from _bar(what, total, DownloadColumn())
-
-
-def _bar(what: str, total: int | None, count: MofNCompleteColumn | DownloadColumn) -> Iterator[Callable[[int], None]]:
+def progress_bar(what: str, total: int | None, *, in_bytes: bool) -> Iterator[Callable[[int], None]]:
+    """A bar that counts things or bytes; call it with how many more are done. It is gone when all is done."""
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    count = DownloadColumn() if in_bytes else MofNCompleteColumn()
     columns = (TextColumn("{task.description}"), BarColumn(), count, TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(what, total=total)

@@ -214,6 +214,10 @@ class Browse:
         """Summaries in the order asked for; unknown ids are left out."""
         return self._archive.listings.summaries_by_id(ids, whole=whole)
 
+    def summary(self, summary_id: str) -> Summary:
+        """One summary; NotFound when there is none."""
+        return self._archive.summaries.get(summary_id)
+
     def sources(self, summary_id: str) -> list[str]:
         """The summaries that a summary was made of, in order."""
         return self._archive.details.sources(summary_id)
