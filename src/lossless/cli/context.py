@@ -14,8 +14,8 @@ from lossless.cli.commands import Command, id_type, text_type
 from lossless.cli.options import budget_option, find_active, target_options, usage_error
 from lossless.cli.output import pick_json, preview, to_json, write_json
 from lossless.cli.screen import format_count, joined, plural, role_text, styled
-from lossless.compaction.compactor import CompactionRequest
 from lossless.context.choose import SHARE_TARGETS
+from lossless.model.records import MessageRow
 from lossless.model.summaries import EXTRACTIVE_MODEL
 from lossless.model.tokens import estimate_tokens
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from lossless.cli.screen import Screen
     from lossless.context.run import Assembled, Receipt
     from lossless.engine import Engine
+    from lossless.maintenance.browse import PromptItem, PromptReport
     from lossless.model.conversations import Conversation
 
 PAYLOADS = ("openai-chat", "openai-responses", "anthropic", "openclaw")
@@ -107,18 +108,14 @@ def provider_request(prompted: Assembled, format: str) -> dict[str, Any]:
 def _context_json(
     engine: Engine, conversation: Conversation, prompted: Assembled, budget: int | None, *, every_item: bool
 ) -> dict[str, Any]:
-    receipt = prompted.receipt
-    items = _pins_and_focus_json(engine, conversation.id, receipt) + _items_json(engine, receipt)
-    situation = CompactionRequest(conversation, budget or engine.settings.default_token_budget)
-    decision = engine.loop.evaluate(situation)
-    stored_items = engine.browse.context_count(conversation.id)
-    known = len(receipt.included) + len([id_ for id_, _ in receipt.left_out if not id_.startswith("pin_")])
+    receipt, found = prompted.receipt, engine.browse.prompt_report(conversation, prompted.receipt, budget)
+    items, decision = [*_pins_and_focus_json(found), *map(_item_json, found.items)], found.decision
     return {
         "conversationId": conversation.id,
         **pick_json(conversation, "session_key", "session_id", "active"),
         **pick_json(receipt, "budget", "capacity", "factor", "tokens", "fits"),
         "stored": {
-            "items": stored_items,
+            "items": found.stored_items,
             "tokens": decision.stored_tokens,
             "threshold": decision.target_tokens,
             "isOver": decision.should_compact,
@@ -127,7 +124,7 @@ def _context_json(
         "tokensByKind": dict(receipt.tokens_by_kind),
         "items": items if every_item else _group_messages(items),
         "leftOut": [{"id": id_, "reason": reason} for id_, reason in receipt.left_out],
-        "notRead": max(0, stored_items - known),
+        "notRead": found.not_read,
         "repairs": [{"what": repair.what, "count": repair.count} for repair in receipt.repairs],
         "history": to_json(engine.browse.context_sizes(conversation.id, _CHANGES)),
     }
@@ -142,9 +139,8 @@ def _shares_json(receipt: Receipt) -> list[dict[str, Any]]:
     return shares
 
 
-def _pins_and_focus_json(engine: Engine, conversation_id: int, receipt: Receipt) -> list[dict[str, Any]]:
-    """Pins and the focus brief, as far as they are in the prompt: a brief is when it stands for a summary."""
-    dropped = dict(receipt.left_out)
+def _pins_and_focus_json(found: PromptReport) -> list[dict[str, Any]]:
+    """Pins and the focus brief, as far as they are in the prompt."""
     rows = [
         {
             "id": f"pin_{pin.id}",
@@ -154,11 +150,9 @@ def _pins_and_focus_json(engine: Engine, conversation_id: int, receipt: Receipt)
             "createdAt": pin.at,
             "preview": preview(pin.content),
         }
-        for pin in engine.browse.pins(conversation_id)
-        if f"pin_{pin.id}" not in dropped
+        for pin in found.pins
     ]
-    brief = engine.browse.active_brief(conversation_id)
-    if brief is not None and f"covered by {brief.id}" in dropped.values():
+    if (brief := found.brief) is not None:
         rows.append(
             {
                 "id": brief.id,
@@ -172,24 +166,21 @@ def _pins_and_focus_json(engine: Engine, conversation_id: int, receipt: Receipt)
     return rows
 
 
-def _items_json(engine: Engine, receipt: Receipt) -> list[dict[str, Any]]:
-    """What is in the prompt, in its order."""
-    message_ids = [int(id_.removeprefix("msg#")) for id_, _ in receipt.included if id_.startswith("msg#")]
-    summary_ids = [id_ for id_, _ in receipt.included if not id_.startswith("msg#")]
-    found: dict[str, dict[str, Any]] = {}
-    for message in engine.browse.messages_by_id(message_ids, whole=False):
-        found[f"msg#{message.message_id}"] = {
+def _item_json(item: PromptItem) -> dict[str, Any]:
+    row, known = item.row, {"id": item.id, "form": item.form}
+    if row is None:
+        return known
+    if isinstance(row, MessageRow):
+        return known | {
             "type": "message",
-            **pick_json(message, "message_id", "role", "token_count", "created_at"),
-            "preview": preview(message.content) or ", ".join(message.tools),
+            **pick_json(row, "message_id", "role", "token_count", "created_at"),
+            "preview": preview(row.content) or ", ".join(row.tools),
         }
-    for summary in engine.browse.summaries_by_id(summary_ids, whole=False):
-        found[summary.summary_id] = {
-            "type": "summary",
-            **pick_json(summary, "summary_id", "kind", "depth", "token_count", "earliest_at", "latest_at"),
-            "preview": preview(summary.content),
-        }
-    return [{"id": id_, "form": form} | found.get(id_, {}) for id_, form in receipt.included]
+    return known | {
+        "type": "summary",
+        **pick_json(row, "summary_id", "kind", "depth", "token_count", "earliest_at", "latest_at"),
+        "preview": preview(row.content),
+    }
 
 
 def _group_messages(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
