@@ -19,12 +19,13 @@ from lossless.cli import failures
 from lossless.cli.commands import Command, text_type
 from lossless.cli.failures import CommandFailed
 from lossless.cli.options import usage_error
-from lossless.cli.screen import format_bytes, format_count, plural, styled
+from lossless.cli.screen import styled
 from lossless.errors import BadMessage, LosslessError
 from lossless.ingest import events
 from lossless.model.conversations import Session
 from lossless.model.messages import Incoming
 from lossless.model.times import from_epoch, parse_time
+from lossless.tui.text import format_bytes, format_count, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -20,9 +20,10 @@ import click
 from lossless.cli import failures
 from lossless.cli.commands import Command
 from lossless.cli.options import bad_option, target_options
-from lossless.cli.screen import format_count, joined, plural, styled
+from lossless.cli.screen import joined, styled
 from lossless.errors import ArchiveError
 from lossless.transfer.files import check_free, check_written, resolve_target, writing_file
+from lossless.tui.text import format_count, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

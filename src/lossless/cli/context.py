@@ -13,11 +13,12 @@ from lossless.cli.charts import print_context_history, print_cost_days
 from lossless.cli.commands import Command, id_type, text_type
 from lossless.cli.options import budget_option, find_active, target_options, usage_error
 from lossless.cli.output import pick_json, preview, to_json, write_json
-from lossless.cli.screen import format_count, joined, plural, role_text, styled
+from lossless.cli.screen import joined, role_text, styled
 from lossless.context.choose import SHARE_TARGETS
 from lossless.model.records import MessageRow
 from lossless.model.summaries import EXTRACTIVE_MODEL
 from lossless.model.tokens import estimate_tokens
+from lossless.tui.text import format_count, plural
 
 if TYPE_CHECKING:
     from rich.text import Text

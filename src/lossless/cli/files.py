@@ -19,7 +19,7 @@ from lossless.cli.options import (
 )
 from lossless.cli.output import pick_json, preview
 from lossless.cli.recall import run_tool, tool_reader
-from lossless.cli.screen import Screen, format_bytes, format_count, plural, styled
+from lossless.cli.screen import Screen, styled
 from lossless.compaction.summariser import FILES_PER_ROUND, Summariser
 from lossless.errors import ArchiveError, BadInput, NotFound
 from lossless.files.describe import DescribeReport
@@ -28,6 +28,7 @@ from lossless.files.vault import set_users
 from lossless.model.times import parse_time
 from lossless.recall.describe import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAGE_BYTES
 from lossless.recall.results import parse_reference
+from lossless.tui.text import format_bytes, format_count, plural
 
 if TYPE_CHECKING:
     from lossless.cli.commands import Invocation

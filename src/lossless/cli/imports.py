@@ -14,7 +14,7 @@ import click
 from lossless.cli import failures
 from lossless.cli.commands import Command, CommandEntry, LazyGroup, text_type
 from lossless.cli.options import parse_since
-from lossless.cli.screen import format_count, plural, styled
+from lossless.cli.screen import styled
 from lossless.engine import open_engine
 from lossless.errors import BadInput, LosslessError
 from lossless.ingest.transcripts.reading import KINDS as READERS
@@ -27,6 +27,7 @@ from lossless.transfer.lossless_claw import ImportOptions, check_lossless_claw, 
 from lossless.transfer.remnic_export import RemnicOptions, export_claw_to_remnic
 from lossless.transfer.remnic_import import check_remnic_source, import_remnic
 from lossless.transfer.transcripts import TRANSCRIPT_KINDS, ImportOutcome, find_files, import_transcript, stat_named
+from lossless.tui.text import format_count, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -18,7 +18,7 @@ from lossless.cli.commands import Command, text_type
 from lossless.cli.failures import printable
 from lossless.cli.options import bad_option, target_options, usage_error
 from lossless.cli.output import pick_json, to_json
-from lossless.cli.screen import format_bytes, format_count, plural, styled
+from lossless.cli.screen import styled
 from lossless.errors import BadInput, NotFound
 from lossless.maintenance import backup as copies
 from lossless.maintenance import prune as pruning
@@ -27,6 +27,7 @@ from lossless.maintenance.verify import verify_archive
 from lossless.model.conversations import Session
 from lossless.model.masking import check_phrase
 from lossless.model.paths import expand_path
+from lossless.tui.text import format_bytes, format_count, plural
 
 if TYPE_CHECKING:
     from lossless.cli.commands import Invocation

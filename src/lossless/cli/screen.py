@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from lossless.cli.failures import printable
+from lossless.tui.text import format_bytes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -150,28 +151,6 @@ def joined(*pieces: str | Text | tuple[str, str]) -> Text:
 def role_text(name: str) -> Text:
     """A role in its colour."""
     return styled(name, _ROLES.get(name, ""))
-
-
-def format_count(value: int) -> str:
-    """A number that is easy to read."""
-    return f"{value:,}"
-
-
-def plural(count: int, noun: str, nouns: str = "") -> str:
-    """`1 message`, `2 messages`."""
-    return f"{format_count(count)} {noun if count == 1 else nouns or f'{noun}s'}"
-
-
-def format_bytes(size: int) -> str:
-    """A size that is easy to read.
-
-    >>> format_bytes(1_536)
-    '1.5 kB'
-    """
-    if size < 1024:
-        return f"{size} B"
-    power = next((power for power in (1, 2) if size < 1000 * 1024**power), 3)
-    return f"{size / 1024**power:.1f} {('kB', 'MB', 'GB')[power - 1]}"
 
 
 @contextmanager

@@ -13,8 +13,9 @@ from lossless.cli.commands import Command, id_type, text_type
 from lossless.cli.model import ModelChoice, model_options, settings_with_model
 from lossless.cli.options import ConversationTarget, bad_option, find_active, target_options
 from lossless.cli.output import pick_json, to_json
-from lossless.cli.screen import format_bytes, format_count, plural, styled
+from lossless.cli.screen import styled
 from lossless.model.times import parse_time
+from lossless.tui.text import format_bytes, format_count, plural
 
 if TYPE_CHECKING:
     from rich.text import Text

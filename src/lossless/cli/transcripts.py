@@ -14,7 +14,8 @@ from lossless.cli import failures
 from lossless.cli.append import session_of, session_options
 from lossless.cli.commands import Command, Group, id_type
 from lossless.cli.output import pick_json, to_json
-from lossless.cli.screen import format_count, plural, styled
+from lossless.cli.screen import styled
+from lossless.tui.text import format_count, plural
 
 if TYPE_CHECKING:
     from lossless.cli.commands import Invocation

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lossless.context.render import CARRIED
-from lossless.errors import BadInput, NotFound
+from lossless.errors import BadInput
 from lossless.model.conversations import Session
 from lossless.providers.token_limits import (
-    REFUSED_SHARE,
+    PromptLimits,
     conversation_budget,
     parse_too_long,
     recall_result,
@@ -121,23 +121,18 @@ class WindowSync:
 
         So many tokens are sent `beside` it: system prompts that are not in it, and tools.
         """
-        there = conversation_budget(self.size, beside=beside)
-        report = self.engine.after_turn(
-            session, window=window, budget=self.size, beside=beside, whole=True, model=model
-        ).append
+        there, limits = conversation_budget(self.size, beside=beside), self._limits(beside, model)
+        report = limits.store(session, window=window, whole=True)
         if report.conversation_id is None or report.blocked is not None:
             return None
         who = report.conversation or session
-        capacity = self.engine.host.history_budget(who, budget=self.size, beside=beside, model=model).tokens
+        capacity = limits.history(who).tokens
         self.sent[session.name] = window_tokens(window)
         if shows_all(self.engine, report, window) and self.sent[session.name] <= capacity:
             warn_over_budget(there.over, there.why_over)
             return None
-        try:
-            made = self.engine.assemble(
-                session, budget=self.size, beside=beside, allow_trailing_assistant=True, model=model, fold=True
-            )
-        except NotFound:
+        made = limits.assemble(session, allow_trailing_assistant=True)
+        if made is None:
             return None
         self.sent[session.name] = made.tokens
         warn_over_budget(there.over + made.receipt.over, there.why_over or made.receipt.why_over)
@@ -148,25 +143,17 @@ class WindowSync:
         model: str | None = None,
     ) -> None:  # fmt: skip
         """Store a window that ends with a reply, learn from what was counted, and see whether it is time to fold."""
-        self.engine.after_turn(
-            session,
-            window=window,
-            budget=self.size,
-            beside=beside,
-            observed_tokens=prompt_tokens,
-            whole=True,
-            model=model,
-            sent=self.sent.pop(session.name, None),
-        )
+        sent = self.sent.pop(session.name, None)
+        self._limits(beside, model).store(session, window=window, whole=True, observed_tokens=prompt_tokens, sent=sent)
 
     def refused(self, session: Session, error: BaseException, beside: int = 0, model: str | None = None) -> None:
         """A request failed: where it was too long by the provider's count, the next one is shorter."""
         found, sent = parse_too_long(str(error)), self.sent.pop(session.name, None)
         if found is not None and self.engine.browse.find(session) is not None:
-            counted = found.prompt or int(REFUSED_SHARE * self.size)
-            self.engine.host.refused(
-                session, prompt_tokens=counted, sent=sent, budget=self.size, model=model, beside=beside
-            )
+            self._limits(beside, model).refused(session, found, sent)
+
+    def _limits(self, beside: int, model: str | None) -> PromptLimits:
+        return PromptLimits(self.engine, self.size, beside, model=model)
 
     @property
     def size(self) -> int:

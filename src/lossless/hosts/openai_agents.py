@@ -19,7 +19,7 @@ from lossless.hosts.adapter import (
     warn_over_budget,
 )
 from lossless.providers.token_limits import (
-    conversation_budget,
+    PromptLimits,
     overhead_tokens,
     recall_text,
     recall_tool_tokens,
@@ -69,8 +69,7 @@ class LosslessSession:
         """Keep new items; when the call returns they are on the disk."""
         if items:
             new: Any = [item_as_json(item) for item in items]
-            known: dict[str, Any] = {"budget": self._size, "beside": self._beside, "model": self._model}
-            await asyncio.to_thread(self.engine.after_turn, self.session, new_messages=new, **known)
+            await asyncio.to_thread(self._limits.store, self.session, new_messages=new)
 
     async def fit(self, data: CallModelData[Any]) -> ModelInputData:
         """For `RunConfig(call_model_input_filter=…)`: each model call of a run, however long, is within the budget."""
@@ -123,11 +122,11 @@ class LosslessSession:
     @property
     def _room(self) -> int:
         """What the items may take."""
-        if self.engine.browse.find(self.session) is None:
-            return conversation_budget(self._size, beside=self._beside).budget
-        return self.engine.host.history_budget(
-            self.session, budget=self._size, beside=self._beside, model=self._model
-        ).tokens
+        return self._limits.capacity(self.session)
+
+    @property
+    def _limits(self) -> PromptLimits:
+        return PromptLimits(self.engine, self._size, self._beside, model=self._model)
 
     @property
     def _size(self) -> int:
@@ -142,10 +141,7 @@ class LosslessSession:
         """Learn from a reply whose prompt the provider has counted."""
         sent, self._sent = self._sent, None
         if sent is not None and tokens > 0 and self.engine.browse.find(self.session) is not None:
-            self.engine.after_turn(
-                self.session, new_messages=(), budget=self._size, beside=self._beside, model=self._model,
-                observed_tokens=tokens, sent=sent,
-            )  # fmt: skip
+            self._limits.store(self.session, new_messages=(), observed_tokens=tokens, sent=sent)
 
     def _item(self, stored: StoredMessage) -> Any:
         """A stored item as it came, also when what it holds lies in a file."""
@@ -153,18 +149,8 @@ class LosslessSession:
 
     def _assembled(self, more: int = 0) -> list[Any]:
         """What fits of the stored items beside so many tokens of others."""
-        if self.engine.browse.find(self.session) is None:
-            return []
-        made = self.engine.assemble(
-            self.session,
-            budget=self._size,
-            beside=self._beside + more,
-            model=self._model,
-            format=_FORMAT,
-            allow_trailing_assistant=True,
-            fold=True,
-        )
-        return list(made.messages) if made.receipt.included else []
+        made = self._limits.assemble(self.session, more, format=_FORMAT, allow_trailing_assistant=True)
+        return list(made.messages) if made is not None and made.receipt.included else []
 
 
 class _Counting(RunHooks[Any]):

@@ -20,8 +20,10 @@ from lossless.context.render import (
     shorten_text,
     without_carried,
 )
+from lossless.errors import NotFound
 from lossless.formats.reading import is_blob
 from lossless.ingest.window import count_system_head
+from lossless.maintenance.engine_parts import model_name
 from lossless.model.budget import budget_tokens
 from lossless.model.context import framed_tokens
 from lossless.model.tokens import estimate_tokens
@@ -30,9 +32,12 @@ from lossless.recall.tools import TOOLS, openai_tools
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from lossless.context.run import Assembled
     from lossless.engine import Engine
     from lossless.ingest.run import AppendReport
-    from lossless.model.conversations import Session
+    from lossless.model.budget import HistoryBudget
+    from lossless.model.conversations import Session, SessionRef
+    from lossless.model.messages import ModelIdentity
     from lossless.providers.api import Raw
     from lossless.recall.calls import ToolCallResult
 
@@ -108,7 +113,7 @@ def parse_too_long(answer: str, status: int | None = None) -> TooLongError | Non
     """What a refusal says when it is about the length of the prompt; else None. A status may be known, or not.
 
     >>> parse_too_long("prompt is too long: 210,431 tokens > 200,000 maximum", 400)
-    TooLong(prompt=210431, window=200000)
+    TooLongError(prompt=210431, window=200000)
     """
     answer = answer[:_MOST_CHARS]
     if (status is not None and status not in _STATUSES) or not _SIGNS.search(answer):
@@ -224,6 +229,51 @@ def _text_tokens(role: str, content: str) -> int:
     """What a message of one text takes; hosts show the same ones again and again."""
     message = {"role": role, "content": content}
     return _dense_tokens(message, item_tokens(message, item_json(message)))
+
+
+@dataclass(frozen=True, slots=True)
+class PromptLimits:
+    """A model's window, and what is sent in it besides a conversation: stores turns, fits prompts, hears refusals."""
+
+    engine: Engine
+    #: Tokens that a prompt may have, with its reply.
+    size: int
+    beside: int = 0
+    #: What is kept for the reply; None for what it was last.
+    reply: int | None = None
+    model: ModelIdentity | str | None = None
+
+    def history(self, who: SessionRef) -> HistoryBudget:
+        """What of the window is the conversation's; NotFound when nothing is stored of it yet."""
+        return self.engine.host.history_budget(
+            who, budget=self.size, beside=self.beside, reply=self.reply, model=self.model
+        )
+
+    def capacity(self, who: SessionRef) -> int:
+        """The tokens that messages of a session may take."""
+        if self.engine.browse.find(who) is None:
+            return conversation_budget(self.size, self.reply or 0, self.beside).budget
+        return self.history(who).tokens
+
+    def store(self, session: Session, **turn: Any) -> AppendReport:
+        """Store a turn, with what `Engine.after_turn` takes besides the sizes, and fold when it is time."""
+        known: dict[str, Any] = {"budget": self.size, "beside": self.beside, "reply": self.reply}
+        return self.engine.after_turn(session, model=model_name(self.model), **(known | turn)).append
+
+    def assemble(self, session: Session, more: int = 0, **how: Any) -> Assembled | None:
+        """The prompt that fits beside so many tokens more; None when nothing is stored to make it of."""
+        known: dict[str, Any] = {"budget": self.size, "beside": self.beside + more, "reply": self.reply}
+        try:
+            return self.engine.assemble(session, model=self.model, fold=True, **(known | how))
+        except NotFound:
+            return None
+
+    def refused(self, session: Session, found: TooLongError, sent: int | None) -> None:
+        """Learn that a provider refused a prompt, of so many tokens by our estimate, as too long."""
+        counted = found.prompt or int(self.size * REFUSED_SHARE)
+        self.engine.host.refused(
+            session, prompt_tokens=counted, sent=sent, budget=self.size, model=self.model, beside=self.beside
+        )
 
 
 def shows_all(engine: Engine, report: AppendReport, window: Sequence[Raw], *, prompts: bool = False) -> bool:

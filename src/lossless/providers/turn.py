@@ -10,16 +10,15 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless.context.render import RECALL_POLICY
-from lossless.errors import BadInput, BadMessage, NotFound
+from lossless.errors import BadInput, BadMessage
 from lossless.ingest import events as incoming
 from lossless.ingest.requests import cut_off_key
 from lossless.ingest.window import count_system_head
-from lossless.maintenance.engine_parts import model_name
 from lossless.model.messages import ModelIdentity
 from lossless.providers.api import Raw, dicts_in, text_of
 from lossless.providers.token_limits import (
-    REFUSED_SHARE,
     ConversationBudget,
+    PromptLimits,
     conversation_budget,
     holds_payload,
     known_window,
@@ -277,13 +276,9 @@ class Turn:
             return False
         self._was_refused = True
         window = min(found.window or self._window_size, self._window_size)
-        counted = found.prompt or int(window * REFUSED_SHARE)
-        engine, session = self.keeping.engine, self.keeping.session
         sent = window_tokens(self.keeping.dialect.window(self._bare))
-        engine.host.refused(
-            session, prompt_tokens=counted, sent=sent, budget=window, model=self._identity(), beside=self._beside
-        )
         self._window_size = window
+        self._limits.refused(self.keeping.session, found, sent)
         self._store()
         made = self._assemble()
         if made is None or window_tokens(made.messages) >= sent:
@@ -332,16 +327,7 @@ class Turn:
         id_ = report.conversation_id
         if id_ is not None and engine.browse.context_budget(id_) > self._capacity(session):  # fold before, not after
             new, shown = ((), None) if appends else (None, window)
-            engine.after_turn(
-                session,
-                new_messages=new,
-                window=shown,
-                whole=not appends,
-                budget=self._window_size,
-                beside=self._beside,
-                reply=self._reply,
-                model=model_name(self._identity()),
-            )
+            self._limits.store(session, new_messages=new, window=shown, whole=not appends)
         return report
 
     def _has_room(self, report: AppendReport) -> bool:
@@ -355,9 +341,11 @@ class Turn:
         return self._history(who).tokens
 
     def _history(self, who: Session | Conversation) -> HistoryBudget:
-        return self.keeping.engine.host.history_budget(
-            who, budget=self._window_size, model=self._identity(), beside=self._beside, reply=self._reply
-        )
+        return self._limits.history(who)
+
+    @property
+    def _limits(self) -> PromptLimits:
+        return PromptLimits(self.keeping.engine, self._window_size, self._beside, self._reply, self._identity())
 
     def _holds_payload(self) -> bool:
         threshold = self.keeping.engine.settings.large_file_threshold_tokens
@@ -365,25 +353,15 @@ class Turn:
 
     def _assemble(self, more: int = 0) -> Assembled | None:
         """The prompt with room for so many tokens more."""
-        try:
-            return self._put_together(more)
-        except NotFound:
-            return None
-
-    def _put_together(self, more: int) -> Assembled:
         keeping, last = self.keeping, self.window[-1] if self.window else {}
         user = next((m for m in reversed(self.window) if m.get("role") == "user"), {})
-        return keeping.engine.assemble(
+        return self._limits.assemble(
             keeping.session,
-            budget=self._window_size,
-            beside=self._beside + more,
-            reply=self._reply,
+            more,
             recall=self._may_recall or bool(_OURS & keeping.dialect.tool_names(self._asked)),
             prompt=text_of(user.get("content")) or None,
             format=keeping.dialect.format,
-            model=self._identity(),
             allow_trailing_assistant=last.get("role") == "assistant",
-            fold=True,
         )
 
     def _identity(self) -> ModelIdentity:
@@ -423,24 +401,21 @@ class Turn:
         keeping, dialect = self.keeping, self.keeping.dialect
         if self.not_kept is not None or self._whole is None:
             return
-        said, usage, identity = dialect.said(self._whole), dialect.usage(reply), self._identity()
+        said, usage = dialect.said(self._whole), dialect.usage(reply)
         prompt = usage.prompt if not self.rounds else 0
         counted = {"prompt_tokens": prompt, "cached_tokens": usage.cached} if prompt > 0 else {}
         counted["output_tokens"] = usage.output
         is_added = keeping.history == "append" or dialect.knows_history(self.body)
-        report = keeping.engine.after_turn(
+        report = self._limits.store(
             keeping.session,
             new_messages=said if is_added else None,
             window=None if is_added else [*self.window, *said],
             whole=not is_added,
-            budget=self._window_size,
             beside=self._overhead,
-            reply=self._reply,
             usage=counted if self._is_counted else None,
             observed_tokens=prompt if prompt > 0 and not self._is_counted else None,
-            model=model_name(identity),
         )
-        self._kept = report.append.message_ids
+        self._kept = report.message_ids
 
 
 def _why_not(report: AppendReport) -> str | None:
