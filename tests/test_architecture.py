@@ -45,6 +45,13 @@ TESTING = "testing"
 #: The package itself: public names, loaded on first use.
 FRONT_DOOR = "__init__"
 
+#: Packages that reach the archive through the engine alone.
+DOORS = ("providers", "hosts", "serve", "tui", "cli")
+#: Files that may ask the store themselves, and why.
+STORE_EXCEPTIONS = {
+    "hosts/claude_code/cues.py": "a hook looks names up in one query, before an engine could even be imported",
+}
+
 MAX_FILE_LINES = 800
 MAX_FUNCTION_LINES = 60
 MAX_BROAD_EXCEPTS = 6
@@ -127,6 +134,20 @@ def upward_imports(root: Path) -> Iterator[str]:
         for line, other in packages_imported(path, root):
             if other != package and LAYER.get(other, len(LAYERS)) >= LAYER[package]:
                 yield f"{path}:{line}: {package} imports {other}, which is not below it"
+
+
+def uses_of_the_store(root: Path, packages: Iterable[str]) -> Iterator[str]:
+    """Where some packages go around the engine: imports of the store, and tables of the engine's archive."""
+    for path in python_files(root):
+        package = package_of(path, root)
+        if package not in packages or path.relative_to(root).as_posix() in STORE_EXCEPTIONS:
+            continue
+        for line, other in packages_imported(path, root):
+            if other == "store":
+                yield f"{path}:{line}: {package} imports lossless.store; use the engine"
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value).endswith((".archive", "._archive")):
+                yield f"{path}:{node.lineno}: {ast.unparse(node)}; use the engine's groups, such as engine.browse"
 
 
 # --- one package for SQL -------------------------------------------------------------------------------------
@@ -264,6 +285,15 @@ def test_layers_only_import_downwards() -> None:
     none(upward_imports(PACKAGE))
 
 
+def test_doors_reach_the_archive_through_the_engine() -> None:
+    none(uses_of_the_store(PACKAGE, DOORS))
+
+
+def test_exceptions_are_needed() -> None:
+    for place in STORE_EXCEPTIONS:
+        assert "store" in {other for _, other in packages_imported(PACKAGE / place, PACKAGE)}, place
+
+
 def test_the_map_is_drawn_as_it_is() -> None:
     drawn = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("## The layers")[1].split("```")[1]
     layers = [re.split(r" {3,}", line)[0].split() for line in drawn.strip().splitlines()]
@@ -365,6 +395,27 @@ def test_a_wrong_import_is_found(tmp_path: Path, name: str, text: str) -> None:
 )
 def test_a_right_import_passes(tmp_path: Path, name: str, text: str) -> None:
     assert list(upward_imports(tree(tmp_path, **{name: text}))) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("from lossless.store.archive import Archive", id="an import"),
+        pytest.param("from lossless import store", id="by name"),
+        pytest.param("def f():\n    import lossless.store.views", id="inside a function"),
+        pytest.param("if TYPE_CHECKING:\n    from lossless.store.archive import Archive", id="for types"),
+        pytest.param("rows = engine.archive.messages.many(ids)", id="a table"),
+        pytest.param("with self.engine.archive.writing():\n    pass", id="a transaction"),
+    ],
+)
+def test_a_way_around_the_engine_is_found(tmp_path: Path, text: str) -> None:
+    package = tree(tmp_path, cli__main=text, maintenance__admin=text)
+    assert [problem.split(":")[0] for problem in uses_of_the_store(package, ["cli"])] == [str(package / "cli/main.py")]
+
+
+def test_the_way_through_the_engine_passes(tmp_path: Path) -> None:
+    text = "from lossless.engine import open_engine\nrows = engine.browse.messages(1, 10)"
+    assert list(uses_of_the_store(tree(tmp_path, cli__main=text), ["cli"])) == []
 
 
 @pytest.mark.parametrize(

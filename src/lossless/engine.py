@@ -20,6 +20,7 @@ from lossless.ingest.events import Skip, is_encodable
 from lossless.ingest.run import AppendReport, append
 from lossless.ingest.sync import sync
 from lossless.maintenance.admin import Admin
+from lossless.maintenance.browse import Browse
 from lossless.maintenance.engine_parts import BackgroundWorker, EngineParts, HostSupport, model_name
 from lossless.maintenance.rotation import Rotation
 from lossless.maintenance.surgery.group import Surgery
@@ -108,6 +109,7 @@ class Engine:
         self.surgery = Surgery(parts)
         self.admin = Admin(parts, self._describing)
         self.host = HostSupport(parts)
+        self.browse = Browse(parts)
         self._background = BackgroundWorker(self.admin.pay_later) if background and not archive.read_only else None
 
     # --- what comes in ---
@@ -315,7 +317,12 @@ class Engine:
         return search
 
     def _readers(self) -> tuple[ReaderModel, ...]:
-        """The models that answer questions, behind the same breaker and a spend window of their own."""
+        """The models that answer questions, behind the same breaker and a spend window of their own.
+
+        Calls are rows: where nothing can be written, no model is asked.
+        """
+        if self.archive.read_only:
+            return ()
         gate = replace(
             self.loop.summariser.gate(self.archive, 0, self.clock),
             scope="answer",
@@ -589,20 +596,23 @@ class Engine:
 
     def undo(self, session: SessionRef) -> OperationReport:
         """Take back the last fold, surgery or focus of a conversation; called again, the one before it."""
-        from lossless.maintenance.surgery import undo
+        return self.surgery.apply(self.surgery.plan_undo(self._parts.conversation(session).id))
 
-        id_ = self._parts.conversation(session).id
-        return undo.apply_undo(self.archive, undo.plan_undo(self.archive, id_), self.clock(), self._parts.backups())
-
-    def backup(self, path: str | os.PathLike[str] | None = None, *, rolling: bool = False) -> Backup:
+    def backup(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        rolling: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> Backup:
         """Copy the archive while it is used: to `path`, else beside it; the rolling copy replaces the one before."""
         from lossless.maintenance import backup
 
         if path is not None and rolling:
             raise BadInput("the rolling backup has its own place; name a path or ask for the rolling one")
         if path is not None:
-            return backup.make_backup(self.archive, Path(path), vault=self.vault)
-        return self._parts.copy(backup.ROLLING if rolling else "backup")
+            return backup.make_backup(self.archive, Path(path), progress=progress, vault=self.vault)
+        return self._parts.copy(backup.ROLLING if rolling else "backup", progress)
 
     def rotate(
         self,
@@ -681,14 +691,20 @@ def open_engine(
     *,
     clock: Callable[[], datetime] = _now,
     background: bool = True,
+    read_only: bool = False,
+    busy_timeout_ms: int = 30_000,
+    summariser: Summariser | None = None,
 ) -> Engine:
     """Open an archive for use; without a path, the one that the settings name, else the usual place.
 
     Settings that are not passed are the defaults; with neither path nor settings, those of this machine.
     `complete` is the host's model; without it a configured one is asked, or summaries are extracted.
+    Opened `read_only`, the archive must be there, and its bytes stay as they are. Whoever waits for another writer
+    longer than `busy_timeout_ms` gets ArchiveLocked.
     """
     place = path if path is not None or settings is None else settings.database_path
     if place is None:
         loaded = load().settings
         settings, place = settings or loaded, loaded.database_path or "lcm.db"
-    return Engine(Archive.open(place), settings or Settings(), complete, clock=clock, background=background)
+    archive, how = Archive.open(place, read_only=read_only, busy_timeout_ms=busy_timeout_ms), settings or Settings()
+    return Engine(archive, how, complete, clock=clock, background=background, summariser=summariser)

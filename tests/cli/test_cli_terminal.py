@@ -12,7 +12,7 @@ import pytest
 
 import lossless
 from lossless.cli.failures import printable
-from lossless.cli.screen import format_bytes
+from lossless.tui.text import format_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -25,7 +25,7 @@ def test_a_brief_is_written_brought_up_to_date_and_put_away(archive: Path) -> No
         await person.press("j", "enter", "o")
         assert "no briefs" in person.detail
         await person.press("n", "escape", "n", "enter")
-        assert person.screen == "FocusBriefs"
+        assert person.screen == "FocusScreen"
         await person.press("n", *"ebb", "enter")
         assert "focus: ebb" in person.text
         assert "texts are extracted" in person.text

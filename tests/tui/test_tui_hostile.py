@@ -88,7 +88,7 @@ def test_hostile_transcripts_are_shown_as_well(archive: Path, tmp_path: Path) ->
         for keys in (("j", "x"), ("z",), ("q", "v"), ("z",), ("q", "q", "q", "a", "enter"), ("j", "x"), ("i",)):
             await person.press(*keys)
             assert not STEERING.search(person.seen.replace("\n", ""))
-        assert person.screen == "Ask"
+        assert person.screen == "ConfirmDialog"
 
     at(room_of(archive, folders=(tmp_path / "files",)), do)
 

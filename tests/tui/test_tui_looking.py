@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 def test_sessions_lead_to_a_conversation_and_back_and_out(archive: Path) -> None:
     async def do(person: Person) -> None:
-        assert person.screen == "Sessions"
+        assert person.screen == "SessionsScreen"
         assert "2 conversations" in person.where
         assert "agent:main:here" in person.seen
         await person.press("j")
         assert "agent:main:here" in person.detail
         await person.press("enter")
-        assert person.screen == "Conversation"
+        assert person.screen == "ConversationScreen"
         assert "1 … 120" in person.where
         assert person.detail.startswith("msg#120 seq 120")
         for key in ("q", "enter"):
             await person.press(key)
-        assert person.screen == "Conversation"
+        assert person.screen == "ConversationScreen"
         await person.press("backspace", "enter", "b", "enter", "escape")
-        assert person.screen == "Sessions"
+        assert person.screen == "SessionsScreen"
         await person.press("q")
         assert not person.app.is_running or person.app._exit
 
@@ -83,7 +83,7 @@ def test_windows_of_a_conversation(archive: Path) -> None:
 def test_summaries_open_down_to_the_messages(archive: Path) -> None:
     async def do(person: Person) -> None:
         await person.press("j", "s")
-        assert person.screen == "Dag"
+        assert person.screen == "SummariesScreen"
         assert "in the context" in person.where
         before = person.seen.count("○")
         await person.press("enter")
@@ -96,7 +96,7 @@ def test_summaries_open_down_to_the_messages(archive: Path) -> None:
         await person.press("space")
         assert person.seen.count("○") > before
         await person.press("G", "g", "J", "K", "c")
-        assert person.screen == "Context"
+        assert person.screen == "ContextScreen"
 
     at(room_of(archive), do)
 
@@ -111,9 +111,9 @@ def test_what_the_model_sees(archive: Path) -> None:
         await person.press("v")
         assert "What the last change did" in person.seen
         await person.press("q", "enter")
-        assert person.screen == "Dag"
+        assert person.screen == "SummariesScreen"
         await person.press("q", "G", "enter")
-        assert person.screen == "Conversation"
+        assert person.screen == "ConversationScreen"
         assert person.rows.chosen == "120"
 
     at(room_of(archive), do)
@@ -128,7 +128,7 @@ def test_a_long_message_is_read_in_pieces(archive: Path) -> None:
         await person.press("enter")
         assert "more characters" in person.detail
         await person.press("enter")
-        assert person.screen == "Whole"
+        assert person.screen == "DetailDialog"
         assert "[ ] piece 1 of 4" in person.seen
         read = [person.text.partition("\n\n")[2]]
         for _ in range(3):
@@ -142,7 +142,7 @@ def test_a_long_message_is_read_in_pieces(archive: Path) -> None:
         await person.press("g")
         assert "role     user" in person.seen
         await person.press("z", "z", "escape")
-        assert person.screen == "Conversation"
+        assert person.screen == "ConversationScreen"
 
     at(room_of(archive), do)
 
@@ -159,7 +159,7 @@ def test_pins_and_focus_are_among_what_the_model_sees(archive: Path) -> None:
         assert "Where is the lighthouse?" in person.detail
         assert "pinned: The harbour is closed." in person.detail
         await person.press("enter")
-        assert person.screen == "Whole"
+        assert person.screen == "DetailDialog"
 
     at(room_of(archive), do)
 
@@ -190,7 +190,7 @@ def test_a_summary_that_is_folded_away_is_opened_where_it_stands(archive: Path) 
 def test_search_finds_and_opens(archive: Path) -> None:
     async def do(person: Person) -> None:
         await person.press("slash")
-        assert person.screen == "Search"
+        assert person.screen == "SearchScreen"
         await person.press(*"tide", "enter")
         assert "all conversations" in person.where
         assert person.rows.keys
@@ -199,7 +199,7 @@ def test_search_finds_and_opens(archive: Path) -> None:
         await person.press("escape", "slash", "ctrl+r", *"[", "enter")
         assert any("pattern" in told.lower() or "regular" in told.lower() for told in person.told), person.told
         await person.press("escape")
-        assert person.screen == "Sessions"
+        assert person.screen == "SessionsScreen"
         await person.press("j", "enter", "slash", *"rope", "enter")
         assert "conversation 1" in person.where
         await person.press("ctrl+a")
@@ -224,7 +224,7 @@ def test_files_and_briefs(archive: Path) -> None:
         assert "1 brief" in person.where
         assert "Where is the lighthouse?" in person.detail
         await person.press("q", "q", "D")
-        assert person.screen == "Doctor"
+        assert person.screen == "DoctorScreen"
         assert "Doctor" in person.where
         await person.press("r", "q")
 
@@ -273,9 +273,9 @@ def test_session_files_of_agents_are_found(archive: Path, tmp_path: Path) -> Non
 
 def test_a_named_folder_is_shown_first(archive: Path, tmp_path: Path) -> None:
     async def do(person: Person) -> None:
-        assert person.screen == "Files"
+        assert person.screen == "SessionFilesScreen"
         await person.press("q")
-        assert person.screen == "Sessions"
+        assert person.screen == "SessionsScreen"
 
     at(room_of(archive, folders=(tmp_path,)), do, folder=tmp_path)
 
@@ -327,14 +327,14 @@ def test_an_empty_archive_says_so(tmp_path: Path) -> None:
     async def do(person: Person) -> None:
         assert "empty" in person.detail
         await person.press("enter", "s", "c", "D", "q", "a", "q", "slash", "enter", "escape")
-        assert person.screen == "Sessions"
+        assert person.screen == "SessionsScreen"
 
     at(room_of(path), do)
 
 
 def test_an_error_is_a_message(archive: Path) -> None:
     async def do(person: Person) -> None:
-        person.app.room.archive.close()
+        person.app.room.engine.close()
         await person.press("r")
         assert any("closed" in told for told in person.told)
         assert person.app.is_running
@@ -386,7 +386,7 @@ def test_the_thread_that_draws_never_reads(archive: Path) -> None:
         statements.append(sql)
         return True
 
-    room.archive.database.connection().set_exec_trace(noted)  # this thread's own; others get theirs
+    room.engine.archive.database.connection().set_exec_trace(noted)  # this thread's own; others get theirs
 
     async def do(person: Person) -> None:
         await person.press(

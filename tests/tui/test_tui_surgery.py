@@ -48,7 +48,7 @@ def test_dissolving_shows_what_moves_and_can_be_undone(archive: Path) -> None:
 
     async def do(person: Person) -> None:
         await person.press("j", "s", "d")
-        assert person.screen == "Ask"
+        assert person.screen == "ConfirmDialog"
         assert "+ [" in person.seen
         assert "move up by" in person.seen or "no item moves" in person.seen
         await person.press("n")
@@ -76,7 +76,7 @@ def test_a_refusal_is_a_message(archive: Path) -> None:
     async def do(person: Person) -> None:
         await person.press("j", "s", "enter", "j", "d")
         assert any("is not in the context" in told for told in person.told)
-        assert person.screen == "Dag"
+        assert person.screen == "SummariesScreen"
 
     at(room_of(archive), do)
 
@@ -93,7 +93,7 @@ def test_rewriting_one_summary_shows_its_diff(archive: Path) -> None:
 
     async def do(person: Person) -> None:
         await person.press("j", "s", "r")
-        assert person.screen == "Review"
+        assert person.screen == "DraftReviewDialog"
         assert "the host's model" in person.seen
         await person.press("escape")
         assert texts_of(archive) == before
@@ -103,7 +103,7 @@ def test_rewriting_one_summary_shows_its_diff(archive: Path) -> None:
         assert person.text.startswith("A better text.")
         assert "y/Enter apply" in person.seen
         await person.press("n")
-        await person.until(lambda: person.screen == "Dag")
+        await person.until(lambda: person.screen == "SummariesScreen")
         assert texts_of(archive) == before
         await person.press("r", "enter")
         await person.until(lambda: "+A still better text." in person.text)
@@ -129,7 +129,7 @@ def test_rewriting_a_subtree_accepts_skips_and_accepts_all(archive: Path) -> Non
         await person.press("enter")
         await person.until(lambda: "+Text 2." in person.text)
         await person.press("A")
-        await person.until(lambda: person.screen == "Dag")
+        await person.until(lambda: person.screen == "SummariesScreen")
 
     at(room_of(archive, complete=model), do)
     changed = {text.splitlines()[0] for id_, text in texts_of(archive).items() if text != before[id_]}
@@ -162,16 +162,16 @@ def test_a_stopped_rewriting_keeps_what_was_accepted_and_goes_on(archive: Path) 
         await person.until(lambda: "+Text 2." in person.text)
         await person.press("escape")
         await person.until(lambda: any("The same key goes on" in told for told in person.told))
-        await person.until(lambda: person.screen == "Dag")
+        await person.until(lambda: person.screen == "SummariesScreen")
         assert {line.split()[1] for line in changed_of(archive, before) if line.startswith("Text")} >= {"0.", "1."}
         await person.press("W")
-        await person.until(lambda: person.screen == "Review")
+        await person.until(lambda: person.screen == "DraftReviewDialog")
         assert "2 more were written by a run that was stopped" in person.text
         counts.append(person.text)
         await person.press("enter")
         await person.until(lambda: "+Text 3." in person.text)
         await person.press("A")
-        await person.until(lambda: person.screen == "Dag")
+        await person.until(lambda: person.screen == "SummariesScreen")
 
     at(room_of(archive, complete=model), do)
     first, second = (text.count("\n~ ") for text in counts)
@@ -187,7 +187,7 @@ def test_a_rewriting_that_is_stopped_at_its_first_text_changes_nothing(archive: 
         await person.press("j", "s", "W", "enter")
         await person.until(lambda: "+Text 0." in person.text)
         await person.press("escape")
-        await person.until(lambda: person.screen == "Dag")
+        await person.until(lambda: person.screen == "SummariesScreen")
         assert any("Nothing was changed" in told for told in person.told)
 
     at(room_of(archive, complete=long_texts()), do)
@@ -206,7 +206,7 @@ def test_closing_at_once_says_later_what_came_of_it(archive: Path) -> None:
         await person.press("j", "s", "W", "enter")
         await person.until(lambda: "+Text 0." in person.text)
         await person.press("y", "escape", "escape")
-        assert person.screen == "Dag"
+        assert person.screen == "SummariesScreen"
         assert any("what was accepted is kept" in told for told in person.told)
         may_go_on.set()
         await person.until(lambda: any("Done: rewrite" in told for told in person.told))
@@ -241,7 +241,7 @@ def test_a_model_that_dies_leaves_what_was_accepted(archive: Path) -> None:
         await person.press("y")
         await person.until(lambda: any("2 to go" in told for told in person.told))
         await person.press("R")
-        await person.until(lambda: person.screen == "Review")
+        await person.until(lambda: person.screen == "DraftReviewDialog")
         assert person.text.count("\n~ ") == 2
 
     at(room_of(archive, complete=model), do)
@@ -262,7 +262,7 @@ def test_leaving_while_a_draft_waits_leaves_nothing_behind(archive: Path) -> Non
 def test_a_model_that_fails_is_a_message(archive: Path) -> None:
     async def do(person: Person) -> None:
         await person.press("j", "s", "r", "enter")
-        await person.until(lambda: person.screen == "Dag")
+        await person.until(lambda: person.screen == "SummariesScreen")
         assert any("Nothing was written" in told for told in person.told)
 
     at(room_of(archive, complete=Scripted("auth")), do)
@@ -293,7 +293,7 @@ def test_transplanting_to_a_chosen_conversation(archive: Path) -> None:
 
     async def do(person: Person) -> None:
         await person.press("j", "s", "t")
-        assert person.screen == "Choose"
+        assert person.screen == "ConversationDialog"
         assert "agent:main:there" in person.seen
         await person.press("enter")
         assert "are copied from conversation 1" in person.seen
@@ -319,7 +319,7 @@ def test_previous_context_is_shown(archive: Path) -> None:
         assert f"Previous context of {leaf}" in person.seen
         assert "nothing about what came before" not in person.seen
         await person.press("p")
-        assert person.screen == "Dag"
+        assert person.screen == "SummariesScreen"
 
     at(room_of(archive), do)
 

@@ -74,7 +74,7 @@ def test_what_is_no_message_says_why(tmp_path: Path) -> None:
     assert other.problem in other.detail(LocalTimes("UTC")).text
     with lossless.open(tmp_path / "lcm.db", background=False) as engine:
         engine.bootstrap(lossless.Session(id="run-x"), path)
-        found = compare.compare_window(engine.archive, 1, TranscriptReader(path), 0, 10)
+        found = compare.compare_window(engine.browse, 1, TranscriptReader(path), 0, 10)
     assert [pair.mark for pair in found.pairs] == ["=", "·"]
     assert found.is_same
 
@@ -92,7 +92,7 @@ def test_a_file_that_is_not_stored_is_read_and_imported(archive: Path, home: Pat
         await person.press("s", "v")
         assert sum("does not have this session" in told for told in person.told) == 2
         await person.press("enter")
-        assert person.screen == "Transcript"
+        assert person.screen == "TranscriptScreen"
         assert "71 … 120 of 120" in person.where
         assert "1 line that cannot be read" in person.seen
         assert "lcm import codex" in person.seen
@@ -103,7 +103,7 @@ def test_a_file_that_is_not_stored_is_read_and_imported(archive: Path, home: Pat
         assert ("1 … 50 of 120" in person.where, person.rows.chosen) == (True, "0")
         await person.press("right_square_bracket", "G", "G", "v")
         assert "71 … 120" in person.where
-        assert person.screen == "Transcript"
+        assert person.screen == "TranscriptScreen"
         await person.press("i")
         assert "+ 120 messages" in person.text
         assert "a new conversation" in person.text
@@ -138,9 +138,9 @@ def test_a_file_that_is_no_transcript_is_a_message(archive: Path, tmp_path: Path
         await person.until(lambda: any("no transcript of a known kind" in told for told in person.told))
         assert "it cannot be read" in person.where
         await person.press("q")
-        assert person.screen == "Files"
+        assert person.screen == "SessionFilesScreen"
         await person.press("i")
-        await person.until(lambda: person.screen == "Files")
+        await person.until(lambda: person.screen == "SessionFilesScreen")
 
     at(room_of(archive, folders=(tmp_path / "files",)), do, folder=tmp_path / "files")
 
@@ -153,7 +153,7 @@ def test_an_import_goes_on_when_the_screen_is_left(archive: Path, tmp_path: Path
         await person.press("enter", "i")
         with lossless.open(archive, background=False) as engine, engine.archive.writing():
             await person.press("y", "q")
-            assert person.screen == "Files"
+            assert person.screen == "SessionFilesScreen"
             await person.until(lambda: any("Import run-d.jsonl …" in told for told in person.told))
         await person.until(lambda: any("2 messages stored" in told for told in person.told))
         await person.until(lambda: "It is conversation 3" in person.detail)
@@ -167,12 +167,12 @@ def test_an_import_goes_on_when_the_screen_is_left(archive: Path, tmp_path: Path
 def test_the_transcript_behind_a_conversation(stored: Path, home: Path) -> None:
     async def do(person: Person) -> None:
         await person.press("x")
-        assert person.screen == "Transcript"
+        assert person.screen == "TranscriptScreen"
         assert "It is conversation 1" in person.seen
         await person.press("v")
-        assert person.screen == "Compare"
+        assert person.screen == "CompareScreen"
         await person.press("q", "q", "enter", "x")
-        assert person.screen == "Transcript"
+        assert person.screen == "TranscriptScreen"
 
     at(room_of(stored, codex=home), do)
 
@@ -181,7 +181,7 @@ def test_no_transcript_is_a_message(archive: Path) -> None:
     async def do(person: Person) -> None:
         await person.press("x", "v")
         assert sum("No transcript" in told for told in person.told) == 2
-        assert person.screen == "Sessions"
+        assert person.screen == "SessionsScreen"
 
     at(room_of(archive), do)
 
@@ -211,14 +211,14 @@ def test_keys_of_session_files(archive: Path, home: Path, tmp_path: Path) -> Non
 
     async def do(person: Person) -> None:
         await person.press("x")
-        assert person.screen == "Transcript"
+        assert person.screen == "TranscriptScreen"
         assert "4 of 4" in person.where
         await person.press("q", "v")
-        assert person.screen == "Compare"
+        assert person.screen == "CompareScreen"
         await person.press("q", "c")
-        assert person.screen == "Context"
+        assert person.screen == "ContextScreen"
         await person.press("q", "s")
-        assert person.screen == "Dag"
+        assert person.screen == "SummariesScreen"
 
     at(room_of(archive, folders=(folder,), codex=home), do, folder=folder)
 
@@ -260,7 +260,7 @@ def test_a_text_that_was_changed_is_seen(tmp_path: Path) -> None:
     with lossless.open(tmp_path / "lcm.db", background=False) as engine:
         engine.bootstrap(lossless.Session(id="run-a"), path)
         path.write_text(path.read_text().replace('"two"', '"second"'))
-        found = compare.compare_window(engine.archive, 1, TranscriptReader(path), 0, 10)
+        found = compare.compare_window(engine.browse, 1, TranscriptReader(path), 0, 10)
     assert [pair.mark for pair in found.pairs] == ["=", "~", "="]
 
 
@@ -270,7 +270,7 @@ def test_long_stretches_of_the_archive_are_counted(tmp_path: Path) -> None:
         session = lossless.Session(id="run-b")
         said = [{"role": "user", "content": "the first"}, *talk(80), {"role": "assistant", "content": "the last"}]
         engine.append(session, said)
-        found = compare.compare_window(engine.archive, 1, TranscriptReader(path), 0, 10)
+        found = compare.compare_window(engine.browse, 1, TranscriptReader(path), 0, 10)
     assert [found.count(mark) for mark in ("=", "~", "+", "-")] == [2, 0, 0, 80]
     assert len(found.pairs) == 2 + compare.GAP + 1
     assert not found.is_same
@@ -297,7 +297,7 @@ def test_what_is_said_again_is_not_taken_for_what_came_before(tmp_path: Path) ->
             lossless.Session(id="run-c"),
             [{"role": ("user", "assistant")[n % 2], "content": text} for n, text in enumerate(said)],
         )
-        found = compare.compare_window(engine.archive, 1, TranscriptReader(path), 0, 10)
+        found = compare.compare_window(engine.browse, 1, TranscriptReader(path), 0, 10)
     assert [pair.mark for pair in found.pairs] == ["=", "=", "=", "+", "+", "+"]
 
 
@@ -305,10 +305,10 @@ def test_windows_of_a_comparison_agree(stored: Path, home: Path) -> None:
     scroll = TranscriptReader(next(home.glob("sessions/*/*/*/*.jsonl")))
     with lossless.open(stored, background=False) as engine:
         for size in (7, 50, 200):
-            found = [compare.compare_window(engine.archive, 1, scroll, at, size) for at in range(0, 120, size)]
+            found = [compare.compare_window(engine.browse, 1, scroll, at, size) for at in range(0, 120, size)]
             assert all(part.is_same for part in found)
             assert sum(part.count("=") for part in found) == 120
-        assert compare.next_difference(engine.archive, 1, scroll, 0, 50) is None
+        assert compare.next_difference(engine.browse, 1, scroll, 0, 50) is None
 
 
 @pytest.mark.parametrize("size", [(40, 10), (120, 30)])
@@ -320,13 +320,13 @@ def test_looking_writes_nothing_and_draws_at_once(stored: Path, home: Path, size
         statements.append(sql)
         return True
 
-    room.archive.database.connection().set_exec_trace(noted)  # this thread's own; others get theirs
+    room.engine.archive.database.connection().set_exec_trace(noted)  # this thread's own; others get theirs
 
     async def do(person: Person) -> None:
         for keys in (("v",), ("n",), ("q", "x"), ("z",), ("q", "i"), ("q", "a"), ("enter", "x"), ("q", "v")):
             await person.press(*keys)
             assert {cell_len(row) for row in person.seen.split("\n")} == {size[0]}
-        assert person.screen == "Compare"
+        assert person.screen == "CompareScreen"
 
     at(room, do, size)
     assert statements == []

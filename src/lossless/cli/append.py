@@ -7,7 +7,7 @@ import os
 import stat
 import sys
 from collections import Counter
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from io import BytesIO
 from itertools import chain
@@ -19,12 +19,13 @@ from lossless.cli import failures
 from lossless.cli.commands import Command, text_type
 from lossless.cli.failures import CommandFailed
 from lossless.cli.options import usage_error
-from lossless.cli.screen import format_bytes, format_count, plural, styled
+from lossless.cli.screen import styled
 from lossless.errors import BadMessage, LosslessError
 from lossless.ingest import events
 from lossless.model.conversations import Session
 from lossless.model.messages import Incoming
 from lossless.model.times import from_epoch, parse_time
+from lossless.tui.text import format_bytes, format_count, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -274,7 +275,9 @@ def append(
     intake = BatchAppender(session_of(session_key, session_id), key, batch, skip_bad)
     with ExitStack() as stack:
         streams = [(None if name == "-" else name, stack.enter_context(open_input(name))) for name in files or ("-",)]
-        advance = stack.enter_context(_append_progress(invocation, [stream for _, stream in streams]))
+        sizes = [_file_size(stream) for _, stream in streams]
+        known = None if None in sizes else sum(size for size in sizes if size)
+        advance = stack.enter_context(invocation.progress("Storing", known, in_bytes=True))
         lines = chain.from_iterable(read_lines(stream, name, advance) for name, stream in streams)
         engine = stack.enter_context(invocation.engine())
         intake.run(engine, lines)
@@ -389,16 +392,6 @@ def open_input(name: str) -> Iterator[BinaryIO]:
         raise click.FileError(name, error.strerror or type(error).__name__) from error
     with file:
         yield file
-
-
-def _append_progress(invocation: Invocation, streams: list[BinaryIO]) -> Any:
-    """A bar for somebody who watches; it knows its end when all inputs are files."""
-    if not invocation.shows_progress:
-        return nullcontext()
-    from lossless.cli.screen import byte_progress
-
-    sizes = [_file_size(stream) for stream in streams]
-    return byte_progress("Storing", sum(size for size in sizes if size) if None not in sizes else None)
 
 
 def _file_size(stream: BinaryIO) -> int | None:

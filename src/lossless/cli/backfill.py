@@ -4,7 +4,6 @@ in another conversation.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -12,16 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from lossless.cli import failures
-from lossless.cli.apply import backup_maker, confirm, open_for_writing, read_archive, result_json, to_json
+from lossless.cli.apply import confirm, result_json, with_hints
 from lossless.cli.commands import Command, id_type, text_type
 from lossless.cli.model import ModelChoice, settings_with_model, writer_name
 from lossless.cli.options import bad_option, target_options, usage_error
+from lossless.cli.output import to_json
 from lossless.cli.rewrite import prompt_dir_option
 from lossless.cli.surgery import apply_option, yes_option
 from lossless.compaction.summariser import Summariser
-from lossless.engine import Engine
 from lossless.maintenance.backfill import BackfillOptions, backfill_history, plan_backfill
-from lossless.maintenance.surgery import merge as transplanting
 from lossless.model.context import SummaryItem
 from lossless.model.summaries import EXTRACTIVE_MODEL
 
@@ -31,11 +29,11 @@ if TYPE_CHECKING:
 
     from lossless.cli.commands import Invocation
     from lossless.cli.options import ConversationTarget
+    from lossless.engine import Engine
     from lossless.maintenance.backfill import BackfillPlan
     from lossless.maintenance.surgery.common import BackupMaker
     from lossless.model.conversations import Conversation
     from lossless.settings import Settings
-    from lossless.store.archive import Archive
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -128,11 +126,11 @@ class BackfillFollowUp:
     def is_nothing(self) -> bool:
         return self.title is None and self.transplant_to is None
 
-    def check(self, archive: Archive, outlook: BackfillPlan, *, anew: bool) -> dict[str, Any]:
+    def check(self, engine: Engine, outlook: BackfillPlan, *, anew: bool) -> dict[str, Any]:
         """What would be done; refused before anything is written when it could not be."""
         return {
             "title": self._title(outlook.conversation),
-            "transplant": self._transplant(archive, outlook, anew=anew),
+            "transplant": self._transplant(engine, outlook, anew=anew),
         }
 
     def do(self, engine: Engine, conversation: Conversation, backup: BackupMaker) -> dict[str, Any]:
@@ -141,8 +139,7 @@ class BackfillFollowUp:
         if self.title is not None and title == "given":
             if backup is not None:
                 backup("backfill")
-            with engine.archive.writing():
-                engine.archive.conversations.give_title(conversation.id, self.title)
+            engine.admin.set_title(conversation.id, self.title)
         return {"title": title, "transplant": self._copy(engine, conversation, backup)}
 
     def _title(self, conversation: Conversation) -> str | None:
@@ -154,13 +151,13 @@ class BackfillFollowUp:
             raise failures.fail("bad_input", message, failures.BAD_ARGUMENTS, hint=hint, title=conversation.title)
         return "there" if conversation.title else "given"
 
-    def _transplant(self, archive: Archive, outlook: BackfillPlan, *, anew: bool) -> dict[str, Any] | None:
+    def _transplant(self, engine: Engine, outlook: BackfillPlan, *, anew: bool) -> dict[str, Any] | None:
         if self.transplant_to is None:
             return None
         source_id, target_id = outlook.conversation.id, self.transplant_to
-        archive.conversations.get(target_id)
-        before = transplanting.earlier_transplant(archive, source_id, target_id)
-        roots = _roots(archive, source_id)
+        engine.browse.get(target_id)
+        before = engine.surgery.earlier_transplant(source_id, target_id)
+        roots = _roots(engine, source_id)
         if before is not None and (before != roots or not outlook.is_idle):
             message = f"Conversation {target_id} has summaries of conversation {source_id} already."
             hint = f"`lcm undo --conversation-id {target_id}` takes that transplant back, if it was the last change."
@@ -168,24 +165,25 @@ class BackfillFollowUp:
         if before is not None:
             return {"to": target_id, "status": "there", "text": "", **result_json(None)}
         may_plan = outlook.is_idle or (bool(roots) and not anew) or source_id == target_id
-        work = transplanting.plan_transplant(archive, source_id, target_id) if may_plan else None
+        work = engine.surgery.plan_transplant(source_id, target_id) if may_plan else None
         text = work.text if work is not None and outlook.is_idle else ""
         return {"to": target_id, "status": "planned", "text": text, **result_json(None)}
 
     def _copy(self, engine: Engine, conversation: Conversation, backup: BackupMaker) -> dict[str, Any] | None:
         if self.transplant_to is None:
             return None
-        archive, target_id = engine.archive, self.transplant_to
-        if transplanting.earlier_transplant(archive, conversation.id, target_id) == _roots(archive, conversation.id):
+        target_id = self.transplant_to
+        if engine.surgery.earlier_transplant(conversation.id, target_id) == _roots(engine, conversation.id):
             return {"to": target_id, "status": "there", "text": "", **result_json(None)}
-        work = transplanting.plan_transplant(archive, conversation.id, target_id)
-        report = transplanting.apply_transplant(archive, engine.vault, work, engine.surgery.writer.clock(), backup)
+        work = engine.surgery.plan_transplant(conversation.id, target_id)
+        report = engine.surgery.apply(work, backup)
         return {"to": target_id, "status": "copied", "text": work.text, **result_json(report)}
 
 
-def _roots(archive: Archive, conversation_id: int) -> tuple[str, ...]:
+def _roots(engine: Engine, conversation_id: int) -> tuple[str, ...]:
     """The summaries in a context, in order."""
-    return tuple(item.summary_id for item in archive.context.items(conversation_id) if isinstance(item, SummaryItem))
+    items = engine.browse.context_items(conversation_id)
+    return tuple(item.summary_id for item in items if isinstance(item, SummaryItem))
 
 
 @click.command("backfill", cls=Command)
@@ -235,8 +233,8 @@ def backfill(
         raise usage_error("--title and --transplant-to are for one conversation: name it, such as with --session-key.")
     if more["transplant_to"] is not None and more["most"] is not None:
         raise usage_error("--transplant-to copies what was folded to its end: leave --max-summaries out.")
-    with read_archive(invocation) as archive, archive.reading():
-        data, planned = run.plan(archive, target, is_real=is_real)
+    with invocation.reader(asked) as engine, with_hints(), engine.browse.reading():
+        data, planned = run.plan(engine, target, is_real=is_real)
     is_wanted = is_real and (planned or not run.after.is_nothing)
     if is_wanted:
         confirm(run.question(planned), more["yes"])
@@ -273,18 +271,17 @@ class _BackfillRun:
         return writer_name(self.asked) if self.how.may_ask_model else EXTRACTIVE_MODEL
 
     def plan(
-        self, archive: Archive, target: ConversationTarget | None, *, is_real: bool
+        self, engine: Engine, target: ConversationTarget | None, *, is_real: bool
     ) -> tuple[dict[str, Any], list[BackfillPlan]]:
         """What there is to do, for the envelope; and the conversations in which there is something to do."""
-        ids = archive.conversations.active_ids() if target is None else [target.need(archive).id]
+        ids = engine.browse.active_ids() if target is None else [target.need_id(engine)]
         exact = not self.how.may_ask_model and not is_real
-        loop = Engine(archive, self.asked, background=False).loop
         found, left = [], self.most if exact else None
         for id_ in ids:
-            one = plan_backfill(loop, archive.conversations.get(id_), self.how, extracts=exact, most=left)
+            one = plan_backfill(engine.loop, engine.browse.get(id_), self.how, extracts=exact, most=left)
             left = None if left is None else left - len(one.passes)
             found.append(one)
-        after = {} if self.after.is_nothing else self.after.check(archive, found[0], anew=self.how.recompact)
+        after = {} if self.after.is_nothing else self.after.check(engine, found[0], anew=self.how.recompact)
         planned = [one for one in found if not one.is_idle] if self.after.is_nothing else found
         data = {
             "conversations": len(ids),
@@ -313,11 +310,11 @@ class _BackfillRun:
     def carry_out(self, planned: list[BackfillPlan], prompt_dir: Path | None) -> dict[str, Any]:
         """Fold, then what follows; for the envelope."""
         count = sum(len(one.passes) for one in planned)
-        bar = _progress(self.invocation, count if self.most is None else min(count, self.most))
+        bar = self.invocation.progress("Folding", count if self.most is None else min(count, self.most))
         items: list[dict[str, Any]] = []
         after: dict[str, Any] = {}
-        with open_for_writing(self.invocation, prompt_dir, self.asked) as engine:
-            copy = cache(lambda _label: backup_maker(engine)("backfill"))
+        with self.invocation.engine(self.asked, Summariser(self.asked, prompt_folder=prompt_dir)) as engine:
+            copy = cache(lambda _label: engine.admin.copy("backfill").path)
             backup = str(copy("")) if any(not one.is_idle for one in planned) else None
             try:
                 with bar as advance:
@@ -365,11 +362,3 @@ def _item(one: BackfillPlan) -> dict[str, Any]:
 
 def _named(one: BackfillPlan) -> dict[str, Any]:
     return {"conversationId": one.conversation.id, "sessionKey": one.conversation.session_key}
-
-
-def _progress(invocation: Invocation, total: int) -> Any:
-    if not invocation.shows_progress or not total:
-        return nullcontext()
-    from lossless.cli.screen import count_progress
-
-    return count_progress("Folding", total)

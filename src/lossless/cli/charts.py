@@ -20,10 +20,10 @@ import click
 from lossless.cli import failures
 from lossless.cli.commands import Command
 from lossless.cli.options import bad_option, target_options
-from lossless.cli.screen import format_count, joined, plural, styled
+from lossless.cli.screen import joined, styled
 from lossless.errors import ArchiveError
-from lossless.store.graph import SummaryOutline
 from lossless.transfer.files import check_free, check_written, resolve_target, writing_file
+from lossless.tui.text import format_count, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from lossless.cli.commands import Invocation
     from lossless.cli.options import ConversationTarget
     from lossless.cli.screen import Screen
+    from lossless.engine import Engine
     from lossless.model.conversations import Conversation
     from lossless.model.records import SummaryShape
-    from lossless.store.archive import Archive
 
 _STEPS = " ▁▂▃▄▅▆▇█"
 
@@ -398,9 +398,9 @@ def graph(
     language = language or _language_of(file)
     if str(file) != "-":
         check_chart_path(file, invocation.file_path, overwrite=overwrite)
-    with invocation.archive() as archive, archive.reading():
-        conversation = target.need(archive)
-        drawn = _read_graph(archive, conversation)
+    with invocation.reader() as engine, engine.browse.reading():
+        conversation = target.need(engine)
+        drawn = _read_graph(engine, conversation)
     text = _LANGUAGES[language](drawn)
     if str(file) == "-":
         click.echo(text.encode(), nl=False)
@@ -419,11 +419,10 @@ def _language_of(file: Path) -> str:
     return _SUFFIXES.get(suffix, "svg")
 
 
-def _read_graph(archive: Archive, conversation: Conversation) -> SummaryGraph:
-    outline = SummaryOutline(archive.database)
+def _read_graph(engine: Engine, conversation: Conversation) -> SummaryGraph:
     title = f"Conversation {conversation.id}: {conversation.session_key or conversation.session_id}"
-    shapes, edges = outline.shapes(conversation.id), outline.edges(conversation.id)
-    return SummaryGraph(title, tuple(shapes), tuple(edges), outline.beginnings(conversation.id))
+    shapes, edges, beginnings = engine.browse.graph(conversation.id)
+    return SummaryGraph(title, tuple(shapes), tuple(edges), beginnings)
 
 
 def _graph_json(drawn: SummaryGraph, conversation_id: int, file: Path, language: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ output of one run. Loaded by `lcm --version`, so it imports nothing heavy.
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,11 +17,13 @@ from lossless.cli import failures
 from lossless.model.paths import expand_path
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
+    from lossless.compaction.summariser import Summariser
     from lossless.engine import Engine
-    from lossless.settings import LoadedSettings
-    from lossless.store.archive import Archive
+    from lossless.files.vault import Vault
+    from lossless.settings import LoadedSettings, Settings
 
 
 class Invocation:
@@ -86,10 +89,17 @@ class Invocation:
             meta["warnings"] = [str(notice) for notice in self.loaded.warnings]
         return meta
 
-    def archive(self) -> Archive:
-        """The archive, opened for reading only: its bytes stay as they are."""
-        from lossless.store.archive import Archive
+    @property
+    def vault(self) -> Vault:
+        """Where the bytes of stored files lie."""
+        from lossless.files.vault import open_vault
 
+        found = open_vault(self.file_path, self.loaded.settings.large_files_dir)
+        assert found is not None  # an archive that a command names is a file
+        return found
+
+    def reader(self, settings: Settings | None = None, summariser: Summariser | None = None) -> Engine:
+        """The engine on an archive that is there, opened for reading only: its bytes stay as they are."""
         path = self.file_path
         if not Path(path).exists():
             raise failures.fail(
@@ -99,13 +109,27 @@ class Invocation:
                 hint="Name one with --db or LCM_DATABASE_PATH, or make one with `lcm append`.",
                 databasePath=path,
             )
-        return Archive.open(path, read_only=True)
+        return self._open(path, settings, summariser, read_only=True)
 
-    def engine(self) -> Engine:
-        """The engine on the archive, which is made when it is not there."""
+    def engine(self, settings: Settings | None = None, summariser: Summariser | None = None) -> Engine:
+        """The engine on the archive, which is made when it is not there; with settings of the command's own, if any."""
+        return self._open(self.file_path, settings, summariser, read_only=False)
+
+    def _open(self, path: str, settings: Settings | None, summariser: Summariser | None, *, read_only: bool) -> Engine:
         from lossless.engine import open_engine
 
-        return open_engine(self.file_path, self.loaded.settings, background=False)
+        asked = settings or self.loaded.settings
+        return open_engine(path, asked, background=False, read_only=read_only, summariser=summariser)
+
+    def progress(
+        self, what: str, total: int | None = None, *, in_bytes: bool = False
+    ) -> AbstractContextManager[Callable[[int], None] | None]:
+        """A bar for somebody who watches: call what it gives with how many more are done. None when nobody does."""
+        if not self.shows_progress or total == 0:
+            return nullcontext()
+        from lossless.cli.screen import progress_bar
+
+        return progress_bar(what, total, in_bytes=in_bytes)
 
     def emit(
         self,

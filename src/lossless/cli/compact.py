@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import signal
 import time
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -16,19 +16,15 @@ import click
 from lossless.cli import failures
 from lossless.cli.commands import Command
 from lossless.cli.failures import printable
-from lossless.cli.options import budget_option, parse_span, target_options, usage_error
+from lossless.cli.options import budget_option, id_or_none, parse_span, target_options, usage_error
+from lossless.cli.output import pick_json
 from lossless.compaction.compactor import CompactionRequest
 from lossless.compaction.plan import expected_tokens
-from lossless.compaction.run import is_debt_due
-from lossless.compaction.summariser import Summariser, lease_name
-from lossless.engine import Engine
+from lossless.compaction.summariser import Summariser
 from lossless.errors import ArchiveLocked
 from lossless.llm.completion import TotalCost
 from lossless.model.context import MessageItem
-from lossless.model.records import CompactionDebt
 from lossless.model.times import parse_time
-from lossless.store.graph import SummaryOutline
-from lossless.store.maintenance.integrity import DoctorReads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -39,9 +35,9 @@ if TYPE_CHECKING:
     from lossless.compaction.plan import CompactionDecision, Pass
     from lossless.compaction.run import CompactionReport
     from lossless.compaction.summarise import WrittenSummary
+    from lossless.engine import Engine
     from lossless.model.conversations import Conversation
     from lossless.model.records import DailyCalls, DailyFolds, ModelSpend, TokensSaved
-    from lossless.store.archive import Archive
 
 
 @click.command("compact", cls=Command)
@@ -73,20 +69,19 @@ def compact(
     if until is not None and if_needed:
         raise usage_error("--until and --if-needed both say when to stop; give one of them.")
     invocation: Invocation = ctx.obj
-    with invocation.archive() as archive, archive.reading():
-        reader = Engine(archive, invocation.loaded.settings, background=False)
-        conversation = target.need_active(archive)
+    with invocation.reader() as reader, reader.browse.reading():
+        conversation = target.need_active(reader)
         situation = CompactionRequest(conversation, budget or reader.settings.default_token_budget)
         decision = reader.loop.evaluate(situation)
         force = not if_needed and until is None
         passes = reader.loop.dry_run(situation, force=force, until=until)
-        before = archive.context_tokens(conversation.id)
+        before = reader.browse.context_tokens(conversation.id)
     if dry_run:
         invocation.emit("compact", _plan_json(conversation, decision, passes, before))
         return
     done: list[dict[str, Any]] = []
     with (
-        _compact_progress(invocation, len(passes) if until is None else None) as advance,
+        invocation.progress("Folding", len(passes) if until is None else None) as advance,
         invocation.engine() as engine,
     ):
         record = _recorder(done, advance)
@@ -95,7 +90,7 @@ def compact(
         except KeyboardInterrupt:
             hint = f"What was folded so far ({len(done)}) is in place; `lcm compact` goes on from there."
             raise failures.fail("interrupted", "Interrupted.", failures.INTERRUPTED, hint=hint) from None
-        size = engine.archive.context_budget(conversation.id)
+        size = engine.browse.context_budget(conversation.id)
     data = _compact_json(conversation, decision, done) | report_json(report, before)
     is_small = report.ok and decision.is_under(size)
     invocation.emit("compact", data, ok=is_small)
@@ -113,14 +108,6 @@ def _recorder(
             advance(1)
 
     return record
-
-
-def _compact_progress(invocation: Invocation, expected: int | None) -> Any:
-    if not invocation.shows_progress:
-        return nullcontext()
-    from lossless.cli.screen import count_progress
-
-    return count_progress("Folding", expected)
 
 
 def _plan_json(
@@ -167,28 +154,16 @@ def _written_json(written: WrittenSummary | None) -> dict[str, Any]:
     """What a pass came to; a source that nothing makes smaller stays as it is."""
     if written is None:
         return {"summaryTokens": None, "level": None, "model": None, "calls": 0, "failure": None}
-    return {
-        "summaryTokens": written.tokens,
-        "level": written.level,
-        "model": written.model,
-        "calls": written.calls,
-        "failure": written.failure,
-    }
+    return {"summaryTokens": written.tokens, **pick_json(written, "level", "model", "calls", "failure")}
 
 
 def report_json(report: CompactionReport, stored_tokens: int = 0) -> dict[str, Any]:
     """What a compaction came to; one that did not begin leaves the context as it is stored."""
     return {
-        "ok": report.ok,
-        "compacted": report.compacted,
-        "reason": report.reason,
+        **pick_json(report, "ok", "compacted", "reason"),
         "tokensBefore": report.tokens_before or stored_tokens,
         "tokensAfter": report.tokens_after or stored_tokens,
-        "summaryIds": list(report.summary_ids),
-        "calls": report.calls,
-        "exhausted": report.exhausted,
-        "stop": report.stop,
-        "until": report.until,
+        **pick_json(report, "summary_ids", "calls", "exhausted", "stop", "until"),
     }
 
 
@@ -211,24 +186,24 @@ def worker(invocation: Invocation, watch: float | None, no_model: bool) -> None:
     every round that did something, and an interrupt or a termination signal counts as success. Several workers may
     run at the same time: one conversation is worked on by one of them.
     """
-    with invocation.archive() as archive:
-        owed = len(archive.debts.pending())
+    with invocation.reader() as reader:
+        owed = len(reader.admin.pending())
         has_files = not no_model and bool(Summariser(invocation.loaded.settings).describers)
-        has_files = has_files and archive.files.count_plain() > 0
+        has_files = has_files and reader.browse.undescribed_files() > 0
         prepares = _prepares(invocation, may_ask_model=not no_model)
-        is_behind = any(archive.index.unindexed(1)) or DoctorReads(archive.database).schema() is None
+        is_behind = reader.admin.is_behind
     if watch is not None:
         if invocation.shows_progress:
             click.echo("Waiting for debts; end with Ctrl-C.", err=True)
         with _stop_on_signals(), invocation.engine() as engine:
-            engine.archive.catch_up()
+            engine.admin.catch_up()
             _watch(invocation, engine, watch, may_ask_model=not no_model)
         return
     items: list[dict[str, Any]] = []
     prepared = 0
     if owed or has_files or is_behind or prepares:
-        with _worker_progress(invocation, owed) as advance, invocation.engine() as engine:
-            engine.archive.catch_up()
+        with invocation.progress("Paying", owed) as advance, invocation.engine() as engine:
+            engine.admin.catch_up()
             items = _run_pending(engine, advance, may_ask_model=not no_model)
             prepared = engine.admin.prepare_summaries() if prepares else 0
     invocation.emit("worker", _worker_json(items, prepared if prepares else None))
@@ -260,20 +235,11 @@ def _run_pending(engine: Engine, advance: Any, *, may_ask_model: bool) -> list[d
     return [_worker_item_json(engine, id_, report) for id_, report in paid if report is not None]
 
 
-def _worker_progress(invocation: Invocation, owed: int) -> Any:
-    if not invocation.shows_progress:
-        return nullcontext()
-    from lossless.cli.screen import count_progress
-
-    return count_progress("Paying", owed)
-
-
 def _worker_item_json(engine: Engine, conversation_id: int, report: CompactionReport) -> dict[str, Any]:
-    conversation, left = engine.archive.conversations.get(conversation_id), engine.loop.debt(conversation_id)
+    conversation, left = engine.browse.get(conversation_id), engine.loop.debt(conversation_id)
     return {
         "conversationId": conversation_id,
-        "sessionKey": conversation.session_key,
-        "sessionId": conversation.session_id,
+        **pick_json(conversation, "session_key", "session_id"),
         **report_json(report),
         "isPaid": not left.pending,
         "nextAttemptAfter": left.next_attempt_after,
@@ -310,45 +276,33 @@ def debt(invocation: Invocation, target: ConversationTarget | None) -> None:
 
     `lcm worker` pays those that are due. Nobody pays a debt of a closed conversation.
     """
-    now = datetime.now(UTC)
-    with invocation.archive() as archive, archive.reading():
-        owing = archive.debts.pending(archived=True)
+    with invocation.reader() as engine, engine.browse.reading():
+        owing = engine.admin.pending(archived=True)
         if target is not None:
-            owing = [id_ for id_ in owing if id_ == target.need(archive).id]
-        items = [_debt_item_json(archive, id_, now) for id_ in owing]
+            owing = [id_ for id_ in owing if id_ == target.need_id(engine)]
+        items = [_debt_item_json(engine, id_) for id_ in owing]
     due = sum(item["state"] == "due" for item in items)
     invocation.emit("debt", {"items": items, "due": due})
 
 
-def _debt_item_json(archive: Archive, conversation_id: int, now: datetime) -> dict[str, Any]:
-    conversation = archive.conversations.get(conversation_id)
-    owed = archive.debts.get(conversation_id) or CompactionDebt(conversation_id)
-    return {
-        "conversationId": conversation_id,
-        "sessionKey": conversation.session_key,
-        "sessionId": conversation.session_id,
-        "active": conversation.active,
-        "state": _debt_state(archive, owed, now, active=conversation.active),
-        "reason": owed.reason,
-        "requestedAt": owed.requested_at,
-        "nextAttemptAfter": owed.next_attempt_after,
-        "retryAttempts": owed.retry_attempts,
-        "lastStartedAt": owed.last_started_at,
-        "lastFinishedAt": owed.last_finished_at,
-        "lastFailureSummary": owed.last_failure_summary,
-        "tokenBudget": owed.token_budget,
-        "currentTokenCount": owed.current_token_count,
-        "contextThreshold": owed.context_threshold,
-    }
+_DEBT_FIELDS = (
+    "reason",
+    "requested_at",
+    "next_attempt_after",
+    "retry_attempts",
+    "last_started_at",
+    "last_finished_at",
+    "last_failure_summary",
+    "token_budget",
+    "current_token_count",
+    "context_threshold",
+)
 
 
-def _debt_state(archive: Archive, owed: CompactionDebt, now: datetime, *, active: bool) -> str:
-    """`running` while somebody works on it, `closed` when nobody ever will, else `due` or `waiting`."""
-    if archive.guards.is_leased(lease_name(owed.conversation_id), now):
-        return "running"
-    if not active:
-        return "closed"
-    return "due" if is_debt_due(owed, now) else "waiting"
+def _debt_item_json(engine: Engine, conversation_id: int) -> dict[str, Any]:
+    owed, state = engine.admin.debt(conversation_id)
+    named = pick_json(engine.browse.get(conversation_id), "session_key", "session_id", "active")
+    return {"conversationId": conversation_id, **named, "state": state, **pick_json(owed, *_DEBT_FIELDS)}
 
 
 _EVER = datetime(1, 1, 1, tzinfo=UTC)
@@ -367,12 +321,10 @@ def cost(invocation: Invocation, target: ConversationTarget | None, after: str |
     """
     span = parse_span(after, None, None, recency, datetime.now(UTC))
     since = _EVER if span is None or span.since is None else parse_time(span.since)
-    with invocation.archive() as archive, archive.reading():
-        id_ = None if target is None else target.need(archive).id
-        spent = archive.guards.spent(since, id_)
-        saved = archive.context.saved(since, id_)
-        outline = SummaryOutline(archive.database)
-        days = _days(outline.calls_by_day(since, id_), outline.folds_by_day(since, id_))
+    with invocation.reader() as engine, engine.browse.reading():
+        id_, browse = id_or_none(target, engine), engine.browse
+        spent, saved = browse.spent(since, id_), browse.saved(since, id_)
+        days = _days(browse.calls_by_day(since, id_), browse.folds_by_day(since, id_))
     data = {
         "conversationId": id_,
         "since": None if since is _EVER else since,
@@ -440,16 +392,8 @@ def _savings(saved: list[TokensSaved]) -> dict[str, Any]:
 
 
 def _spent_json(row: ModelSpend) -> dict[str, Any]:
-    return {
-        "model": row.model,
-        "purpose": row.purpose,
-        "calls": row.calls,
-        "done": row.done,
-        "failed": row.failed,
-        "inputTokens": row.input_tokens,
-        "outputTokens": row.output_tokens,
-        **_cost_json(_sum_spend([row])),
-    }
+    counts = pick_json(row, "model", "purpose", "calls", "done", "failed", "input_tokens", "output_tokens")
+    return counts | _cost_json(_sum_spend([row]))
 
 
 def _cost_json(spend: TotalCost) -> dict[str, Any]:

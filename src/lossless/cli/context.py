@@ -12,14 +12,13 @@ from lossless.cli.apply import confirm
 from lossless.cli.charts import print_context_history, print_cost_days
 from lossless.cli.commands import Command, id_type, text_type
 from lossless.cli.options import budget_option, find_active, target_options, usage_error
-from lossless.cli.output import json_fields, preview, write_json
-from lossless.cli.screen import format_count, joined, plural, role_text, styled
-from lossless.compaction.compactor import CompactionRequest
+from lossless.cli.output import pick_json, preview, to_json, write_json
+from lossless.cli.screen import joined, role_text, styled
 from lossless.context.choose import SHARE_TARGETS
-from lossless.engine import Engine
+from lossless.model.records import MessageRow
 from lossless.model.summaries import EXTRACTIVE_MODEL
 from lossless.model.tokens import estimate_tokens
-from lossless.store.graph import SummaryOutline
+from lossless.tui.text import format_count, plural
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -28,8 +27,9 @@ if TYPE_CHECKING:
     from lossless.cli.options import ConversationTarget
     from lossless.cli.screen import Screen
     from lossless.context.run import Assembled, Receipt
+    from lossless.engine import Engine
+    from lossless.maintenance.browse import PromptItem, PromptReport
     from lossless.model.conversations import Conversation
-    from lossless.store.archive import Archive
 
 PAYLOADS = ("openai-chat", "openai-responses", "anthropic", "openclaw")
 _ASKED = "lossless.payload"
@@ -81,9 +81,8 @@ def context(
     """
     invocation: Invocation = ctx.obj
     payload = payload or ctx.meta.get(_ASKED)
-    with invocation.archive() as archive, archive.reading():
-        engine = Engine(archive, invocation.loaded.settings, background=False)
-        conversation = target.need(archive)
+    with invocation.reader() as engine, engine.browse.reading():
+        conversation = target.need(engine)
         prompted = engine.assemble(conversation, budget=budget, prompt=prompt, format=payload or PAYLOADS[0])
         data = {} if payload else _context_json(engine, conversation, prompted, budget, every_item=items)
     if payload:
@@ -110,24 +109,14 @@ def provider_request(prompted: Assembled, format: str) -> dict[str, Any]:
 def _context_json(
     engine: Engine, conversation: Conversation, prompted: Assembled, budget: int | None, *, every_item: bool
 ) -> dict[str, Any]:
-    receipt, archive = prompted.receipt, engine.archive
-    items = _pins_and_focus_json(archive, conversation.id, receipt) + _items_json(archive, receipt)
-    situation = CompactionRequest(conversation, budget or engine.settings.default_token_budget)
-    decision = engine.loop.evaluate(situation)
-    stored_items = archive.details.context_count(conversation.id)
-    known = len(receipt.included) + len([id_ for id_, _ in receipt.left_out if not id_.startswith("pin_")])
+    receipt, found = prompted.receipt, engine.browse.prompt_report(conversation, prompted.receipt, budget)
+    items, decision = [*_pins_and_focus_json(found), *map(_item_json, found.items)], found.decision
     return {
         "conversationId": conversation.id,
-        "sessionKey": conversation.session_key,
-        "sessionId": conversation.session_id,
-        "active": conversation.active,
-        "budget": receipt.budget,
-        "capacity": receipt.capacity,
-        "factor": receipt.factor,
-        "tokens": receipt.tokens,
-        "fits": receipt.fits,
+        **pick_json(conversation, "session_key", "session_id", "active"),
+        **pick_json(receipt, "budget", "capacity", "factor", "tokens", "fits"),
         "stored": {
-            "items": stored_items,
+            "items": found.stored_items,
             "tokens": decision.stored_tokens,
             "threshold": decision.target_tokens,
             "isOver": decision.should_compact,
@@ -136,9 +125,9 @@ def _context_json(
         "tokensByKind": dict(receipt.tokens_by_kind),
         "items": items if every_item else _group_messages(items),
         "leftOut": [{"id": id_, "reason": reason} for id_, reason in receipt.left_out],
-        "notRead": max(0, stored_items - known),
+        "notRead": found.not_read,
         "repairs": [{"what": repair.what, "count": repair.count} for repair in receipt.repairs],
-        "history": [json_fields(size) for size in SummaryOutline(archive.database).sizes(conversation.id, _CHANGES)],
+        "history": to_json(engine.browse.context_sizes(conversation.id, _CHANGES)),
     }
 
 
@@ -151,9 +140,8 @@ def _shares_json(receipt: Receipt) -> list[dict[str, Any]]:
     return shares
 
 
-def _pins_and_focus_json(archive: Archive, conversation_id: int, receipt: Receipt) -> list[dict[str, Any]]:
-    """Pins and the focus brief, as far as they are in the prompt: a brief is when it stands for a summary."""
-    dropped = dict(receipt.left_out)
+def _pins_and_focus_json(found: PromptReport) -> list[dict[str, Any]]:
+    """Pins and the focus brief, as far as they are in the prompt."""
     rows = [
         {
             "id": f"pin_{pin.id}",
@@ -163,11 +151,9 @@ def _pins_and_focus_json(archive: Archive, conversation_id: int, receipt: Receip
             "createdAt": pin.at,
             "preview": preview(pin.content),
         }
-        for pin in archive.beside.pins(conversation_id)
-        if f"pin_{pin.id}" not in dropped
+        for pin in found.pins
     ]
-    brief = archive.beside.active_brief(conversation_id)
-    if brief is not None and f"covered by {brief.id}" in dropped.values():
+    if (brief := found.brief) is not None:
         rows.append(
             {
                 "id": brief.id,
@@ -181,32 +167,21 @@ def _pins_and_focus_json(archive: Archive, conversation_id: int, receipt: Receip
     return rows
 
 
-def _items_json(archive: Archive, receipt: Receipt) -> list[dict[str, Any]]:
-    """What is in the prompt, in its order."""
-    message_ids = [int(id_.removeprefix("msg#")) for id_, _ in receipt.included if id_.startswith("msg#")]
-    summary_ids = [id_ for id_, _ in receipt.included if not id_.startswith("msg#")]
-    found: dict[str, dict[str, Any]] = {}
-    for message in archive.listings.messages_by_id(message_ids, whole=False):
-        found[f"msg#{message.message_id}"] = {
+def _item_json(item: PromptItem) -> dict[str, Any]:
+    row, known = item.row, {"id": item.id, "form": item.form}
+    if row is None:
+        return known
+    if isinstance(row, MessageRow):
+        return known | {
             "type": "message",
-            "messageId": message.message_id,
-            "role": message.role,
-            "tokenCount": message.token_count,
-            "createdAt": message.created_at,
-            "preview": preview(message.content) or ", ".join(message.tools),
+            **pick_json(row, "message_id", "role", "token_count", "created_at"),
+            "preview": preview(row.content) or ", ".join(row.tools),
         }
-    for summary in archive.listings.summaries_by_id(summary_ids, whole=False):
-        found[summary.summary_id] = {
-            "type": "summary",
-            "summaryId": summary.summary_id,
-            "kind": summary.kind,
-            "depth": summary.depth,
-            "tokenCount": summary.token_count,
-            "earliestAt": summary.earliest_at,
-            "latestAt": summary.latest_at,
-            "preview": preview(summary.content),
-        }
-    return [{"id": id_, "form": form} | found.get(id_, {}) for id_, form in receipt.included]
+    return known | {
+        "type": "summary",
+        **pick_json(row, "summary_id", "kind", "depth", "token_count", "earliest_at", "latest_at"),
+        "preview": preview(row.content),
+    }
 
 
 def _group_messages(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -251,9 +226,9 @@ def pin(invocation: Invocation, words: str | None, target: ConversationTarget, m
         conversation = find_active(invocation, target)
         with invocation.engine() as engine:
             pinned = engine.pin(conversation, what)
-    with invocation.archive() as archive, archive.reading():
-        conversation = target.need(archive)
-        items = _pins_json(archive, conversation.id)
+    with invocation.reader() as engine, engine.browse.reading():
+        conversation = target.need(engine)
+        items = _pins_json(engine, conversation.id)
     invocation.emit("pin", {"conversationId": conversation.id, "pinned": pinned, "items": items})
 
 
@@ -266,14 +241,14 @@ def unpin(invocation: Invocation, pin_id: int, target: ConversationTarget) -> No
     conversation = find_active(invocation, target)
     with invocation.engine() as engine:
         engine.unpin(conversation, pin_id)
-        items = _pins_json(engine.archive, conversation.id)
+        items = _pins_json(engine, conversation.id)
     invocation.emit("unpin", {"conversationId": conversation.id, "unpinned": pin_id, "items": items})
 
 
-def _pins_json(archive: Archive, conversation_id: int) -> list[dict[str, Any]]:
+def _pins_json(engine: Engine, conversation_id: int) -> list[dict[str, Any]]:
     return [
         {"pinId": row.id, "messageId": row.message_id, "pinnedAt": row.at, "preview": preview(row.content)}
-        for row in archive.beside.pins(conversation_id)
+        for row in engine.browse.pins(conversation_id)
     ]
 
 
@@ -299,7 +274,7 @@ def new(invocation: Invocation, target: ConversationTarget, retain_depth: int | 
     confirm(f"Empty the context of conversation {conversation.id} ({conversation.session.name})?", yes)
     with invocation.engine() as engine:
         report = engine.new(conversation, retain_depth=retain_depth)
-    invocation.emit("new", json_fields(report) | {"sessionKey": conversation.session_key})
+    invocation.emit("new", to_json(report) | {"sessionKey": conversation.session_key})
 
 
 @click.command("reset", cls=Command)

@@ -12,18 +12,20 @@ from lossless.cli.commands import Group, id_type, text_type
 from lossless.cli.options import (
     MAX_LIMIT,
     depths_json,
+    id_or_none,
     pagination,
     paging_options,
     row_json,
     rows_json,
-    selection_options,
+    target_options,
     time_options,
 )
-from lossless.cli.output import json_fields, json_fields_or_none
-from lossless.cli.screen import Screen, format_bytes, format_count, plural, role_text, styled
+from lossless.cli.output import pick_json, to_json
+from lossless.cli.screen import Screen, role_text, styled
 from lossless.compaction.compactor import tail_cap
 from lossless.model.messages import ROLES
 from lossless.model.summaries import SummaryKind
+from lossless.tui.text import format_bytes, format_count, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,10 +33,10 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from lossless.cli.commands import Invocation
-    from lossless.cli.options import Selection
+    from lossless.cli.options import ConversationTarget
+    from lossless.engine import Engine
     from lossless.model.context import MessageItem
     from lossless.model.records import ConversationRow, PageStart, TimeRange
-    from lossless.store.archive import Archive
 
 
 @click.group("conversations", cls=Group)
@@ -48,37 +50,37 @@ def conversations() -> None:
 def list_conversations(invocation: Invocation, limit: int, start: PageStart | None) -> None:
     """List conversations, most recently changed first."""
     settings = invocation.loaded.settings
-    with invocation.archive() as archive, archive.reading():
-        page = archive.listings.conversations(limit, start)
+    with invocation.reader() as engine, engine.browse.reading():
+        page = engine.browse.conversations(limit, start)
         ids = [row.conversation_id for row in page.rows]
-        tails = archive.listings.tails(ids, settings.fresh_tail_count, tail_cap(settings))
+        tails = engine.browse.tails(ids, settings.fresh_tail_count, tail_cap(settings))
     items = [_with_tail(row, tails[row.conversation_id]) for row in page.rows]
     invocation.emit("conversations.list", {"items": items}, pagination("conversations", limit, page))
 
 
 @conversations.command("show")
-@selection_options(required=True)
+@target_options(by_run=False)
 @click.pass_obj
-def show_conversation(invocation: Invocation, selection: Selection) -> None:
+def show_conversation(invocation: Invocation, target: ConversationTarget) -> None:
     """Show one conversation: counts, context, debt, what was refused."""
     settings = invocation.loaded.settings
-    with invocation.archive() as archive, archive.reading():
-        id_ = selection.need(archive)
-        row = archive.listings.conversation(id_)
+    with invocation.reader() as engine, engine.browse.reading():
+        id_ = target.need_id(engine)
+        row = engine.browse.conversation(id_)
         assert row is not None
-        tail = archive.listings.tail(id_, settings.fresh_tail_count, tail_cap(settings))
-        details = archive.details.conversation(id_)
+        tail = engine.browse.tails([id_], settings.fresh_tail_count, tail_cap(settings))[id_]
+        details = engine.browse.details(id_)
         data = {
             "conversation": _with_tail(row, tail),
-            "summaryDepths": depths_json(archive.details.depths(id_)),
-            "context": [json_fields(share) for share in details.context],
-            "telemetry": json_fields_or_none(details.telemetry),
-            "historyBudget": None if (kept := archive.guards.history(id_)) is None else str(kept.budget),
-            "maintenance": json_fields_or_none(details.debt),
-            "bootstrap": json_fields_or_none(details.frontier),
-            "focusBriefs": {"count": details.brief_count, "activeBrief": json_fields_or_none(details.active_brief)},
-            "largeFiles": json_fields(details.files),
-            "ingest": _ingest(archive, id_),
+            "summaryDepths": depths_json(engine.browse.depths(id_)),
+            "context": to_json(details.context),
+            "telemetry": to_json(details.telemetry),
+            "historyBudget": None if (budget := engine.browse.history_budget(id_)) is None else str(budget),
+            "maintenance": to_json(details.debt),
+            "bootstrap": to_json(details.frontier),
+            "focusBriefs": {"count": details.brief_count, "activeBrief": to_json(details.active_brief)},
+            "largeFiles": to_json(details.files),
+            "ingest": _ingest(engine, id_),
             "hidden": details.hidden,
         }
     invocation.emit("conversations.show", data)
@@ -91,8 +93,8 @@ def _with_tail(row: ConversationRow, tail: list[MessageItem]) -> dict[str, Any]:
     }
 
 
-def _ingest(archive: Archive, conversation_id: int) -> dict[str, Any]:
-    state = json_fields(archive.ingest.state(conversation_id))
+def _ingest(engine: Engine, conversation_id: int) -> dict[str, Any]:
+    state = to_json(engine.browse.ingest_state(conversation_id))
     del state["producers"]
     return state
 
@@ -103,7 +105,7 @@ def messages() -> None:
 
 
 @messages.command("list")
-@selection_options(required=True)
+@target_options(by_run=False)
 @click.option("--role", "roles", type=click.Choice(ROLES), multiple=True, help="Only this role; may be repeated.")
 @time_options
 @paging_options("messages", int)
@@ -111,7 +113,7 @@ def messages() -> None:
 @click.pass_obj
 def list_messages(
     invocation: Invocation,
-    selection: Selection,
+    target: ConversationTarget,
     roles: tuple[str, ...],
     span: TimeRange | None,
     limit: int,
@@ -119,15 +121,15 @@ def list_messages(
     include_content: bool,
 ) -> None:
     """List the messages of a conversation, newest first."""
-    with invocation.archive() as archive, archive.reading():
-        id_ = selection.need(archive)
-        page = archive.listings.messages(id_, limit, start, roles=roles, span=span, whole=include_content)
+    with invocation.reader() as engine, engine.browse.reading():
+        id_ = target.need_id(engine)
+        page = engine.browse.messages(id_, limit, start, roles=roles, span=span, whole=include_content)
     items = rows_json(page.rows, whole=include_content)
     invocation.emit("messages.list", {"items": items}, pagination("messages", limit, page))
 
 
 @messages.command("tail")
-@selection_options(required=True)
+@target_options(by_run=False)
 @click.option(
     "--count",
     metavar="N",
@@ -135,18 +137,18 @@ def list_messages(
     help="As if this many were protected, instead of the setting.",
 )
 @click.pass_obj
-def show_tail(invocation: Invocation, selection: Selection, count: int | None) -> None:
+def show_tail(invocation: Invocation, target: ConversationTarget, count: int | None) -> None:
     """Show the fresh tail: the messages that are never summarised.
 
     The newest user message and all after it are always inside, whatever the limits say.
     """
     settings = invocation.loaded.settings
     limits = {"count": count or settings.fresh_tail_count, "maxTokens": tail_cap(settings)}
-    with invocation.archive() as archive, archive.reading():
-        id_ = selection.need(archive)
-        tail = archive.listings.tail(id_, count or settings.fresh_tail_count, tail_cap(settings))
-        rows = archive.listings.messages_by_id([item.message_id for item in tail])
-        count_of_all, tokens_of_all = archive.listings.message_totals(id_)
+    with invocation.reader() as engine, engine.browse.reading():
+        id_ = target.need_id(engine)
+        tail = engine.browse.tails([id_], count or settings.fresh_tail_count, tail_cap(settings))[id_]
+        rows = engine.browse.messages_by_id([item.message_id for item in tail])
+        count_of_all, tokens_of_all = engine.browse.message_totals(id_)
     data = {
         "conversationId": id_,
         "limits": limits,
@@ -167,8 +169,8 @@ def show_tail(invocation: Invocation, selection: Selection, count: int | None) -
 @click.pass_obj
 def show_message(invocation: Invocation, message_id: int) -> None:
     """Show one message in full, as it came in, and where it is now."""
-    with invocation.archive() as archive, archive.reading():
-        rows = archive.listings.messages_by_id([message_id])
+    with invocation.reader() as engine, engine.browse.reading():
+        rows = engine.browse.messages_by_id([message_id])
         if not rows:
             raise failures.fail(
                 "not_found",
@@ -177,17 +179,17 @@ def show_message(invocation: Invocation, message_id: int) -> None:
                 kind="message",
                 id=message_id,
             )
-        data = {"message": row_json(rows[0], whole=True), **_more(archive, message_id)}
+        data = {"message": row_json(rows[0], whole=True), **_more(engine, message_id)}
     invocation.emit("messages.show", data)
 
 
-def _more(archive: Archive, message_id: int) -> dict[str, Any]:
-    stored, standing = archive.messages.get(message_id), archive.details.standing(message_id)
+def _more(engine: Engine, message_id: int) -> dict[str, Any]:
+    stored, standing = engine.browse.message(message_id), engine.browse.message_status(message_id)
     return {
         "format": stored.message.format,
         "entryId": stored.entry_id,
         "eventKey": stored.message.event_key,
-        "toolCalls": [json_fields(call) for call in stored.message.tool_calls],
+        "toolCalls": to_json(stored.message.tool_calls),
         "original": stored.message.original,
         "standing": {
             "contextOrdinal": standing.ordinal,
@@ -201,7 +203,7 @@ def _more(archive: Archive, message_id: int) -> dict[str, Any]:
                 "content": version.message.content,
                 "original": version.message.original,
             }
-            for version in archive.versions.of(message_id)
+            for version in engine.browse.versions(message_id)
         ],
     }
 
@@ -212,7 +214,7 @@ def summaries() -> None:
 
 
 @summaries.command("list")
-@selection_options(required=False)
+@target_options(required=False, by_run=False)
 @click.option("--depth", metavar="N", type=click.IntRange(0, 1_000_000), help="Only this depth; leaves have 0.")
 @click.option("--kind", type=click.Choice(get_args(SummaryKind)), help="Made of messages, or of summaries.")
 @time_options
@@ -221,7 +223,7 @@ def summaries() -> None:
 @click.pass_obj
 def list_summaries(
     invocation: Invocation,
-    selection: Selection,
+    target: ConversationTarget | None,
     depth: int | None,
     kind: str | None,
     span: TimeRange | None,
@@ -233,9 +235,9 @@ def list_summaries(
 
     The time of a summary is that of the newest message below it.
     """
-    with invocation.archive() as archive, archive.reading():
-        id_ = selection.find(archive)
-        page = archive.listings.summaries(
+    with invocation.reader() as engine, engine.browse.reading():
+        id_ = id_or_none(target, engine)
+        page = engine.browse.summaries(
             limit, start, conversation_id=id_, depth=depth, kind=kind, span=span, whole=include_content
         )
     items = rows_json(page.rows, whole=include_content)
@@ -247,8 +249,8 @@ def list_summaries(
 @click.pass_obj
 def show_summary(invocation: Invocation, summary_id: str) -> None:
     """Show a summary in full, with what it was made of and what was made of it."""
-    with invocation.archive() as archive, archive.reading():
-        found = archive.listings.summaries_by_id([summary_id])
+    with invocation.reader() as engine, engine.browse.reading():
+        found = engine.browse.summaries_by_id([summary_id])
         if not found:
             raise failures.fail(
                 "not_found",
@@ -258,20 +260,16 @@ def show_summary(invocation: Invocation, summary_id: str) -> None:
                 kind="summary",
                 id=summary_id,
             )
-        sources, used_in = archive.details.sources(summary_id), archive.details.used_in(summary_id)
-        messages = archive.listings.messages_by_id(archive.details.source_messages(summary_id))
+        sources, used_in = engine.browse.sources(summary_id), engine.browse.used_in(summary_id)
+        messages = engine.browse.messages_by_id(engine.browse.source_messages(summary_id))
         data = {
             "summary": row_json(found[0], whole=True),
-            "parents": rows_json(archive.listings.summaries_by_id(used_in, whole=False)),
-            "children": rows_json(archive.listings.summaries_by_id(sources, whole=False)),
+            "parents": rows_json(engine.browse.summaries_by_id(used_in, whole=False)),
+            "children": rows_json(engine.browse.summaries_by_id(sources, whole=False)),
             "usedIn": used_in,
             "sources": sources,
             "sourceMessages": [
-                {
-                    name: json_fields(row)[name]
-                    for name in ("messageId", "seq", "role", "tokenCount", "createdAt", "content")
-                }
-                for row in messages
+                pick_json(row, "message_id", "seq", "role", "token_count", "created_at", "content") for row in messages
             ],
         }
     invocation.emit("summaries.show", data)

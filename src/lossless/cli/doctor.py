@@ -4,55 +4,33 @@ what can be derived.
 
 from __future__ import annotations
 
-import secrets
 from collections import Counter, defaultdict
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from lossless.cli import failures
-from lossless.cli.apply import backup_maker, confirm, open_for_writing, read_archive, to_json
+from lossless.cli.apply import apply_confirmed, planning
 from lossless.cli.commands import Command, Group, id_type, text_type
 from lossless.cli.model import model_options, source_time_options
 from lossless.cli.options import budget_option, usage_error
-from lossless.cli.output import json_fields
-from lossless.cli.recall import vault_of
+from lossless.cli.output import pick_json, to_json
 from lossless.cli.retention import phrases_in
-from lossless.cli.rewrite import (
-    broken_conversations,
-    count_kinds,
-    diff_option,
-    draft_options,
-    emit_rewrites,
-    plan_repairs,
-    prompt_dir_option,
-)
+from lossless.cli.rewrite import count_kinds, diff_option, draft_options, emit_rewrites, prompt_dir_option
 from lossless.cli.surgery import yes_option
-from lossless.compaction.summariser import Summariser
-from lossless.errors import ArchiveCorrupt, ArchiveDenied
-from lossless.maintenance import doctor as examining
-from lossless.maintenance import repair
-from lossless.maintenance import repair as cleaning
-from lossless.maintenance import repair as owing
 from lossless.maintenance.doctor import MAX_NAMED_IDS, DoctorFinding, remedy_of
-from lossless.maintenance.surgery import merge as merging
-from lossless.maintenance.verify import verify_archive
-from lossless.model.paths import create_private_file
-from lossless.store.archive import Archive
-from lossless.store.bundles.other_programs import drop_upstream_search, exclusive_access, find_reclaimable
+from lossless.maintenance.prune import adopt_archive
+from lossless.maintenance.repair import ALL_FILTERS, CLEAN_FILTERS, is_stuck
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from lossless.cli.commands import Invocation
-    from lossless.files.vault import Vault
     from lossless.maintenance.doctor import Examination
+    from lossless.maintenance.repair import CleanPlan
     from lossless.maintenance.verify import VerificationProblem
-    from lossless.model.records import ArchiveCounts
 
 
 @click.command("reindex", cls=Command)
@@ -65,9 +43,8 @@ def reindex(ctx: click.Context, anew: bool, is_real: bool) -> None:
     Others may write meanwhile. When it is stopped, the next call goes on. Exit code 1 when rows cannot be read.
     """
     invocation: Invocation = ctx.obj
-    with read_archive(invocation) as archive:
-        drift, counts = repair.plan_reindex(archive), archive.care.counts()
-        damaged = repair.damaged_indexes(archive)
+    with planning(invocation) as engine:
+        (drift, damaged), counts = engine.admin.reindex_plan(), engine.browse.counts()
     unindexed = drift.unindexed_messages + drift.unindexed_summaries
     all_ = counts.messages + counts.summaries
     total = all_ if anew or damaged else drift.wrong + unindexed + drift.upstream_lost
@@ -84,8 +61,8 @@ def reindex(ctx: click.Context, anew: bool, is_real: bool) -> None:
         "done": None,
     }
     if is_real:
-        with open_for_writing(invocation) as engine, _progress(invocation, total) as advance:
-            data["done"] = to_json(repair.apply_reindex(engine.archive, advance, anew=anew, vault=engine.vault))
+        with invocation.engine() as engine, invocation.progress("Indexing", total) as advance:
+            data["done"] = to_json(engine.admin.reindex(anew=anew, progress=advance))
     is_whole = not (data["done"] and data["done"]["unreadable"])
     invocation.emit("doctor.reindex", data, ok=is_whole)
     ctx.exit(failures.OK if is_whole else failures.INTERNAL)
@@ -101,21 +78,13 @@ def rebuild(ctx: click.Context, is_real: bool) -> None:
     as it is.
     """
     invocation: Invocation = ctx.obj
-    with read_archive(invocation) as archive:
-        found = repair.plan_rebuild(archive)
+    with planning(invocation) as engine:
+        found = engine.admin.rebuild_plan()
     if is_real:
-        with open_for_writing(invocation) as engine:
-            found = repair.apply_rebuild(engine.archive, datetime.now(UTC), backup_maker(engine))
+        with invocation.engine() as engine:
+            found = engine.admin.rebuild()
     invocation.emit("doctor.rebuild", {**to_json(found), "applied": is_real})
     ctx.exit(failures.OK)
-
-
-def _progress(invocation: Invocation, total: int) -> AbstractContextManager[Callable[[int], None] | None]:
-    if not invocation.shows_progress or not total:
-        return nullcontext()
-    from lossless.cli.screen import count_progress
-
-    return count_progress("Indexing", total)
 
 
 #: How many conversations of a filter are listed; the others are counted.
@@ -183,11 +152,11 @@ def apply_repairs(
     how = draft_options(invocation, **more)
     if summary_ids and conversation_id is None:
         raise usage_error("--summary is for the summaries of one conversation: name it.")
-    with read_archive(invocation) as archive:
-        ids = [conversation_id] if conversation_id is not None else broken_conversations(archive)
+    with planning(invocation) as engine:
+        ids = engine.surgery.broken_conversations() if conversation_id is None else [conversation_id]
         for id_ in ids:
-            archive.conversations.get(id_)
-        found = plan_repairs(invocation, archive, ids, budget, summary_ids)
+            engine.browse.get(id_)
+        found = [engine.surgery.plan_repair(id_, budget, summary_ids=summary_ids) for id_ in ids]
     blocked = [reason for one in found for reason in one.blocked]
     emit_rewrites(
         ctx, "doctor.apply", [one.plan for one in found], how, {"kinds": count_kinds(found), "blocked": blocked}
@@ -198,7 +167,7 @@ def apply_repairs(
 @click.option(
     "--apply",
     "filter_id",
-    type=click.Choice((*cleaning.CLEAN_FILTERS, cleaning.ALL_FILTERS)),
+    type=click.Choice((*CLEAN_FILTERS, ALL_FILTERS)),
     help="Delete what this filter means, or all of them.",
 )
 @click.option("--vacuum", is_flag=True, help="Give the room back afterwards.")
@@ -210,13 +179,14 @@ def clean_command(invocation: Invocation, filter_id: str | None, vacuum: bool, y
     Filters: archived_subagents, cron_sessions (finished runs), null_subagent_context. Files are left for `lcm files
     gc`.
     """
-    with read_archive(invocation) as archive:
-        plans = [cleaning.plan_clean(archive, filter_id)] if filter_id else cleaning.plan_all_cleans(archive)
+    with planning(invocation) as engine:
+        plans = engine.admin.clean_plans(filter_id)
     data: dict[str, Any] = {"items": [_filter(plan) for plan in plans], "applied": False, "done": None}
     if filter_id is not None:
-        confirm(f"Delete {len(plans[0].conversations)} conversations for good?", yes, plans[0].text)
-        with open_for_writing(invocation) as engine:
-            report = cleaning.apply_clean(engine.archive, plans[0], backup_maker(engine), vacuum=vacuum)
+        plan, question = plans[0], f"Delete {len(plans[0].conversations)} conversations for good?"
+        report = apply_confirmed(
+            invocation, question, yes, plan.text, lambda engine: engine.admin.clean(plan, vacuum=vacuum)
+        )
         data |= {"applied": True, "done": to_json(report)}
     invocation.emit("doctor.clean", data)
 
@@ -230,19 +200,16 @@ def maintenance_command(invocation: Invocation, conversation_id: int | None, yes
 
     Only a closed conversation's debt can be closed: an active one's is paid by `lcm worker`.
     """
-    now = datetime.now(UTC)
-    with read_archive(invocation) as archive:
-        found = owing.open_debts(archive, now)
-        work = None if conversation_id is None else owing.plan_close_debt(archive, conversation_id, now)
+    with planning(invocation) as engine:
+        found = engine.admin.open_debts()
+        work = None if conversation_id is None else engine.admin.close_debt_plan(conversation_id)
     data: dict[str, Any] = {
-        "items": [to_json(debt) | {"isStuck": owing.is_stuck(debt)} for debt in found],
+        "items": [to_json(debt) | {"isStuck": is_stuck(debt)} for debt in found],
         "applied": False,
         "backup": None,
     }
     if work is not None:
-        confirm("Close it?", yes, work.text)
-        with open_for_writing(invocation) as engine:
-            copy = owing.apply_close_debt(engine.archive, work, now, backup_maker(engine))
+        copy = apply_confirmed(invocation, "Close it?", yes, work.text, lambda engine: engine.admin.close_debt(work))
         data |= {"applied": True, "backup": str(copy), "closed": conversation_id}
     invocation.emit("doctor.maintenance", data)
 
@@ -256,16 +223,18 @@ def rollover_splits(invocation: Invocation, is_real: bool, yes: bool) -> None:
 
     What needs a look is left; `lcm merge --reviewed` merges it.
     """
-    with read_archive(invocation) as archive:
-        found = merging.find_splits(archive)
-        plans = [merging.plan_merge(archive, split.session_key) for split in found if not split.review]
+    with planning(invocation) as engine:
+        found = engine.surgery.splits()
+        plans = [engine.surgery.plan_merge(split.session_key) for split in found if not split.review]
     reports = []
     if is_real and plans:
-        confirm(f"Merge {len(plans)} sessions?", yes, "\n".join(plan.text for plan in plans))
-        with open_for_writing(invocation) as engine:
-            reports = [
-                merging.apply_merge(engine.archive, plan, datetime.now(UTC), backup_maker(engine)) for plan in plans
-            ]
+        reports = apply_confirmed(
+            invocation,
+            f"Merge {len(plans)} sessions?",
+            yes,
+            "\n".join(plan.text for plan in plans),
+            lambda engine: [engine.surgery.apply(plan) for plan in plans],
+        )
     data = {"items": to_json(found), "applied": is_real, "done": to_json(reports)}
     invocation.emit("doctor.rollover-splits", data)
 
@@ -276,12 +245,10 @@ doctor.add_command(rebuild)
 
 def _examine(ctx: click.Context, *, offline: bool) -> None:
     invocation: Invocation = ctx.obj
-    summariser = None if offline else Summariser(invocation.loaded.settings)
-    with read_archive(invocation) as archive:
-        vault = vault_of(invocation)
-        found = examining.examine(archive, datetime.now(UTC), vault=vault, summariser=summariser)
+    with planning(invocation) as engine:
+        found = engine.admin.examine(ask_models=not offline)
         if found.healthy:  # as far as a quick look goes
-            proof = verify_archive(archive, vault=vault)
+            proof = engine.verify()
             found = replace(found, findings=(*found.findings, *_unproven_json(proof.problems)))
     invocation.emit("doctor", _examination_json(found, offline=offline), ok=found.healthy)
     ctx.exit(failures.OK if found.healthy else failures.INTERNAL)
@@ -307,15 +274,11 @@ def _examination_json(found: Examination, *, offline: bool) -> dict[str, Any]:
     return plain | {"healthy": found.healthy, "liveness": live, "offline": offline}
 
 
-def _filter(plan: cleaning.CleanPlan) -> dict[str, Any]:
+def _filter(plan: CleanPlan) -> dict[str, Any]:
     conversations = [
         {
             "conversationId": held.id,
-            "sessionKey": held.session_key,
-            "sessionId": held.session_id,
-            "active": held.active,
-            "newestAt": held.newest_at,
-            "messages": held.messages,
+            **pick_json(held, "session_key", "session_id", "active", "newest_at", "messages"),
             "bytes": held.text_bytes,
         }
         for held in plan.conversations[:_SHOWN]
@@ -352,17 +315,12 @@ def verify(ctx: click.Context, limit: int, absent: str | None) -> None:
     neither. Exit code 1 when one is; each place is listed.
     """
     invocation: Invocation = ctx.obj
-    vault = vault_of(invocation)
     if absent is not None:
-        ctx.exit(_prove_absent(invocation, absent, vault, limit))
-    with invocation.archive() as archive:
-        if invocation.shows_progress:
-            from lossless.cli.screen import count_progress
-
-            with count_progress("Checking messages", archive.care.counts().messages) as advance:
-                found = verify_archive(archive, advance, vault)
-        else:
-            found = verify_archive(archive, vault=vault)
+        ctx.exit(_prove_absent(invocation, absent, limit))
+    with invocation.reader() as engine:
+        total = engine.browse.counts().messages if invocation.shows_progress else None
+        with invocation.progress("Checking messages", total) as advance:
+            found = engine.verify(advance)
     problems = sorted(found.problems, key=lambda problem: problem.severity)
     data = {
         "ok": found.ok,
@@ -371,31 +329,27 @@ def verify(ctx: click.Context, limit: int, absent: str | None) -> None:
         "errors": sum(problem.severity == "error" for problem in problems),
         "warnings": sum(problem.severity == "warning" for problem in problems),
         "byCheck": dict(Counter(problem.check for problem in problems)),
-        "problems": [json_fields(problem) for problem in problems[:limit]],
+        "problems": to_json(problems[:limit]),
     }
     invocation.emit("verify", data, ok=found.ok)
     ctx.exit(failures.OK if found.ok else failures.INTERNAL)
 
 
-def _prove_absent(invocation: Invocation, source: str, vault: Vault | None, limit: int) -> int:
+def _prove_absent(invocation: Invocation, source: str, limit: int) -> int:
     from lossless.maintenance.forget import prove_absence
 
-    invocation.archive().close()  # it must be there
-    found = prove_absence(invocation.file_path, vault, phrases_in(source, "--absent-from"))
+    invocation.reader().close()  # it must be there
+    found = prove_absence(invocation.file_path, invocation.vault, phrases_in(source, "--absent-from"))
     data = {
         "ok": found.ok,
         "files": found.files,
         "bytes": found.bytes,
         "found": len(found.traces),
-        "traces": [json_fields(trace) for trace in found.traces[:limit]],
+        "traces": to_json(found.traces[:limit]),
         "unreadable": list(found.unreadable),
     }
     invocation.emit("verify absent", data, ok=found.ok)
     return failures.OK if found.ok else failures.INTERNAL
-
-
-#: Whoever holds the file longer than this counts as using it.
-_PATIENCE_MS = 2_000
 
 
 @click.command("adopt", cls=Command)
@@ -409,8 +363,8 @@ def adopt(invocation: Invocation, is_real: bool) -> None:
     file open. lossless-claw builds these tables anew when it opens the file, so this is for archives that it no
     longer uses.
     """
-    with invocation.archive() as archive:
-        found, (size, free) = find_reclaimable(archive.database), archive.care.size()
+    with invocation.reader() as engine:
+        found, (size, free), counts = engine.admin.reclaimable(), engine.browse.size(), engine.browse.counts()
     data = {
         "applied": False,
         "tables": list(found.tables),
@@ -418,65 +372,15 @@ def adopt(invocation: Invocation, is_real: bool) -> None:
         "databaseSizeBytes": size,
     }
     if is_real and found.tables:
-        data |= _apply_adoption(invocation)
+        with invocation.progress("Indexing", counts.messages) as advance:
+            done = adopt_archive(invocation.file_path, datetime.now(UTC), advance)
+        data |= {
+            "applied": True,
+            "databaseSizeBytes": done.size_after,
+            "sizeBefore": done.size_before,
+            "bytesFreed": done.size_before - done.size_after,
+            "backupPath": str(done.backup),
+            "backupBytes": done.backup.stat().st_size,
+            "counts": to_json(done.counts),
+        }
     invocation.emit("adopt", data)
-
-
-def _apply_adoption(invocation: Invocation) -> dict[str, Any]:
-    with Archive.open(invocation.file_path, busy_timeout_ms=_PATIENCE_MS) as archive:
-        _catch_up(invocation, archive)
-        with exclusive_access(archive.database):
-            before, (size, _) = archive.care.counts(), archive.care.size()
-            backup = _backup(archive)
-            _check_unchanged(before, _counts_of(backup), f"the backup {str(backup)!r}")
-            drop_upstream_search(archive.database)
-            after = archive.care.counts()
-            _check_unchanged(before, after, f"archive {archive.path!r} (its backup is {str(backup)!r})")
-            new_size = archive.care.size()[0]
-    return {
-        "applied": True,
-        "databaseSizeBytes": new_size,
-        "sizeBefore": size,
-        "bytesFreed": size - new_size,
-        "backupPath": str(backup),
-        "backupBytes": backup.stat().st_size,
-        "counts": json_fields(after),
-    }
-
-
-def _catch_up(invocation: Invocation, archive: Archive) -> None:
-    """Everything is in our own index before the other one goes."""
-    bar: Any = nullcontext()
-    if invocation.shows_progress:
-        from lossless.cli.screen import count_progress
-
-        bar = count_progress("Indexing", archive.care.counts().messages)
-    with bar as advance:
-        archive.catch_up(progress=advance)
-
-
-def _backup(archive: Archive) -> Path:
-    """A copy beside the file, for its owner alone."""
-    source = Path(archive.path)
-    name = f"{source.name}.adopt-{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}.bak"
-    target = source.with_name(name)
-    try:
-        create_private_file(target)
-    except OSError as error:
-        raise ArchiveDenied(f"no backup can be made at {str(target)!r}: {error.strerror}") from error
-    try:
-        archive.database.backup_to(str(target))
-    except BaseException:
-        target.unlink(missing_ok=True)
-        raise
-    return target
-
-
-def _counts_of(path: Path) -> ArchiveCounts:
-    with Archive.open(path, read_only=True) as copy:
-        return copy.care.counts()
-
-
-def _check_unchanged(before: ArchiveCounts, after: ArchiveCounts, what: str) -> None:
-    if before != after:
-        raise ArchiveCorrupt(f"{what} does not hold what it should: {after} instead of {before}")

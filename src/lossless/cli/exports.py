@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, get_args
 
 import click
 
 from lossless.cli.commands import Command, CommandEntry, LazyGroup, text_type
-from lossless.cli.imports import limit_warnings, transfer_progress
-from lossless.cli.recall import vault_of
+from lossless.cli.imports import limit_warnings
 from lossless.model.paths import expand_path
-from lossless.store.bundles.other_programs import open_claw
 from lossless.transfer.archive_file import export_archive
 from lossless.transfer.lossless_claw import ExportOptions, export_lossless_claw
 from lossless.transfer.pages import export_pages
-from lossless.transfer.remnic_export import RemnicOptions, export_remnic
+from lossless.transfer.remnic_export import RemnicOptions, export_claw_to_remnic, export_remnic
 from lossless.transfer.remnic_format import SessionBy
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
     from lossless.cli.commands import Invocation
+    from lossless.engine import Engine
     from lossless.transfer.pages import PageFormat
     from lossless.transfer.reports import TransferReport
 
@@ -58,12 +59,9 @@ def _place(ctx: click.Context, param: click.Parameter, value: str) -> str:  # no
     return value
 
 
-def _total(invocation: Invocation) -> int | None:
-    """How many messages there are, for somebody who watches."""
-    if not invocation.shows_progress:
-        return None
-    with invocation.archive() as archive:
-        return archive.care.counts().messages
+def _progress(invocation: Invocation, engine: Engine) -> AbstractContextManager[Callable[[int], None] | None]:
+    """A bar that counts messages, for somebody who watches."""
+    return invocation.progress("Exporting", engine.browse.counts().messages if invocation.shows_progress else None)
 
 
 def _emit(invocation: Invocation, command: str, report: TransferReport) -> None:
@@ -89,9 +87,9 @@ def archive(
 def _archive(
     invocation: Invocation, target: str, sessions: tuple[str, ...], files_dir: str | None, overwrite: bool
 ) -> None:
-    with invocation.archive() as source, transfer_progress(invocation, "Exporting", _total(invocation)) as advance:
+    with invocation.reader() as engine, _progress(invocation, engine) as advance:
         options = ExportOptions(frozenset(sessions), files_dir, overwrite, advance)
-        report = export_archive(source, vault_of(invocation), target, options)
+        report = export_archive(engine.archive, engine.vault, target, options)
     _emit(invocation, "export.archive", report)
 
 
@@ -113,9 +111,9 @@ def lossless_claw(
     which it does not look at, keep the rest, so that DST opens here again with everything. It is read back and compared
     before it takes its place.
     """
-    with invocation.archive() as source, transfer_progress(invocation, "Exporting", _total(invocation)) as advance:
+    with invocation.reader() as engine, _progress(invocation, engine) as advance:
         options = ExportOptions(frozenset(sessions), files_dir, overwrite, advance, plain)
-        report = export_lossless_claw(source, vault_of(invocation), target, options)
+        report = export_lossless_claw(engine.archive, engine.vault, target, options)
     _emit(invocation, "export.lossless-claw", report)
 
 
@@ -152,18 +150,20 @@ def remnic(
     place = expand_path(target)
     if place.is_dir():
         place = place / "state" / "lcm.sqlite"
-    with ExitStack() as stack:
-        theirs = stack.enter_context(invocation.archive() if source is None else open_claw(source))
-        advance = stack.enter_context(transfer_progress(invocation, "Exporting"))
+    with invocation.progress("Exporting") as advance:
         options = RemnicOptions(dry_run, frozenset(sessions), session_by, compat, advance)
-        report = export_remnic(theirs, vault_of(invocation) if source is None else None, place, options)
+        if source is not None:
+            report = export_claw_to_remnic(source, place, options)
+        else:
+            with invocation.reader() as engine:
+                report = export_remnic(engine.archive, engine.vault, place, options)
     invocation.emit("export.remnic", limit_warnings(report.data()) | {"path": str(place)})
 
 
 def _pages(invocation: Invocation, kind: PageFormat, target: str, sessions: tuple[str, ...], overwrite: bool) -> None:
-    with invocation.archive() as source, transfer_progress(invocation, "Exporting", _total(invocation)) as advance:
+    with invocation.reader() as engine, _progress(invocation, engine) as advance:
         options = ExportOptions(frozenset(sessions), None, overwrite, advance)
-        report = export_pages(source, vault_of(invocation), target, kind, options)
+        report = export_pages(engine.archive, engine.vault, target, kind, options)
     _emit(invocation, f"export.{kind}", report)
 
 

@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from lossless.cli import failures
 from lossless.cli.commands import Command, Group, text_type
-from lossless.cli.options import MAX_LIMIT, pagination, paging_options, selection_options, time_options, usage_error
-from lossless.cli.output import preview
-from lossless.cli.recall import ToolScope, run_tool, vault_of
-from lossless.cli.screen import Screen, format_bytes, format_count, plural, styled
+from lossless.cli.options import (
+    MAX_LIMIT,
+    id_or_none,
+    pagination,
+    paging_options,
+    target_options,
+    time_options,
+    usage_error,
+)
+from lossless.cli.output import pick_json, preview
+from lossless.cli.recall import run_tool, tool_reader
+from lossless.cli.screen import Screen, styled
 from lossless.compaction.summariser import FILES_PER_ROUND, Summariser
 from lossless.errors import ArchiveError, BadInput, NotFound
 from lossless.files.describe import DescribeReport
 from lossless.files.references import DEFAULT_STUB_BYTES
-from lossless.files.vault import delete_orphans, set_users
-from lossless.maintenance import tool_outputs as surgery
-from lossless.maintenance.prune import files_of_other_archives
+from lossless.files.vault import set_users
 from lossless.model.times import parse_time
 from lossless.recall.describe import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAGE_BYTES
 from lossless.recall.results import parse_reference
-from lossless.store.archive import Archive
-from lossless.store.search import SearchScope
+from lossless.tui.text import format_bytes, format_count, plural
 
 if TYPE_CHECKING:
     from lossless.cli.commands import Invocation
-    from lossless.cli.options import Selection
+    from lossless.cli.options import ConversationTarget
     from lossless.files.references import StubPlan
     from lossless.files.vault import OrphanFile, Vault
     from lossless.model.messages import StoredFile
@@ -44,19 +47,23 @@ def files() -> None:
 
 
 @files.command("list")
-@selection_options(required=False)
+@target_options(required=False, by_run=False)
 @time_options
 @paging_options("files", str)
 @click.pass_obj
 def list_files(
-    invocation: Invocation, selection: Selection, span: TimeRange | None, limit: int, start: PageStart | None
+    invocation: Invocation,
+    target: ConversationTarget | None,
+    span: TimeRange | None,
+    limit: int,
+    start: PageStart | None,
 ) -> None:
     """List stored files, newest first, of one conversation or of all, and say whether their bytes are there."""
-    vault = vault_of(invocation)
-    with invocation.archive() as archive, archive.reading():
-        id_ = selection.find(archive)
-        where = SearchScope(None if id_ is None else (id_,), *_milliseconds(span))
-        page, (count, size) = archive.files.page(where, limit, start), archive.files.totals(where)
+    vault = invocation.vault
+    since, before = (None if end is None else parse_time(end) for end in _ends(span))
+    with invocation.reader() as engine, engine.browse.reading():
+        id_ = id_or_none(target, engine)
+        page, count, size = engine.browse.files(limit, start, conversation_id=id_, since=since, before=before)
     data = {
         "folder": str(vault.root),
         "total": {"count": count, "bytes": size},
@@ -65,10 +72,8 @@ def list_files(
     invocation.emit("files.list", data, pagination("files", limit, page))
 
 
-def _milliseconds(span: TimeRange | None) -> tuple[int | None, int | None]:
-    ends = (None, None) if span is None else (span.since, span.before)
-    since, before = (None if end is None else round(parse_time(end).timestamp() * 1000) for end in ends)
-    return since, before
+def _ends(span: TimeRange | None) -> tuple[str | None, str | None]:
+    return (None, None) if span is None else (span.since, span.before)
 
 
 def _item(file: StoredFile, vault: Vault) -> dict[str, Any]:
@@ -127,9 +132,9 @@ def show_file(
     named = parse_reference(name, numbers=False)
     if named.kind != "file":
         raise BadInput(f"{named.id} is not a stored file: its id begins with file_")
-    vault = vault_of(invocation)
-    with invocation.archive() as archive:
-        stored = archive.files.get(named.id)
+    vault = invocation.vault
+    with tool_reader(invocation) as engine:
+        stored = engine.browse.file(named.id)
         if raw:
             _write_raw(stored, vault)
             return
@@ -140,7 +145,7 @@ def show_file(
             "expandFileMaxBytes": max_bytes,
             "cursor": cursor,
         }
-        result = run_tool(invocation, archive, "lcm_describe", ToolScope(), args)
+        result = run_tool(engine, "lcm_describe", None, args)
     place = {"storedAt": stored.storage_uri, "isThere": _is_readable(stored, vault)}
     invocation.emit("files.show", result.details | place | {"text": result.text})
 
@@ -156,7 +161,7 @@ def _write_raw(stored: StoredFile, vault: Vault) -> None:
 
 
 @files.command("explore")
-@selection_options(required=False)
+@target_options(required=False, by_run=False)
 @click.option(
     "--limit",
     metavar="N",
@@ -167,16 +172,16 @@ def _write_raw(stored: StoredFile, vault: Vault) -> None:
 )
 @click.option("--dry-run", is_flag=True, help="Only say how many files wait, and who would be asked.")
 @click.pass_context
-def explore_files(ctx: click.Context, selection: Selection, limit: int, dry_run: bool) -> None:
+def explore_files(ctx: click.Context, target: ConversationTarget | None, limit: int, dry_run: bool) -> None:
     """Have a model describe stored files of prose, instead of the summary that was made when they were stored.
 
     The settings largeFileSummaryModel and largeFileSummaryProvider name the model; `lcm cost` counts its calls. Where
     it fails, the summary stays as it is, and exit code 1 says so. `lcm worker` does this, too.
     """
     invocation: Invocation = ctx.obj
-    with invocation.archive() as archive:
-        id_ = selection.find(archive)
-        left = archive.files.count_plain(id_)
+    with invocation.reader() as engine:
+        id_ = id_or_none(target, engine)
+        left = engine.browse.undescribed_files(id_)
     models = [candidate.name for candidate in Summariser(invocation.loaded.settings).describers]
     if not models and not dry_run:
         raise failures.fail(
@@ -187,13 +192,13 @@ def explore_files(ctx: click.Context, selection: Selection, limit: int, dry_run:
         )
     done = DescribeReport(left=left)
     if left and not dry_run:
-        with _describe_progress(invocation, min(left, limit)) as advance, invocation.engine() as engine:
-            session = None if id_ is None else engine.archive.conversations.get(id_)
+        with invocation.progress("Describing", min(left, limit)) as advance, invocation.engine() as engine:
+            session = None if id_ is None else engine.browse.get(id_)
             done = engine.admin.describe_files(session, limit=limit, progress=lambda _: advance and advance(1))
-            items = engine.archive.files.many(done.file_ids)
+            items = engine.browse.files_by_id(done.file_ids)
     else:
         items = {}
-    vault, failure = vault_of(invocation), done.failure
+    vault, failure = invocation.vault, done.failure
     data = {
         "dryRun": dry_run,
         "models": models,
@@ -204,14 +209,6 @@ def explore_files(ctx: click.Context, selection: Selection, limit: int, dry_run:
     }
     invocation.emit("files.explore", data, ok=failure is None)
     ctx.exit(failures.OK if failure is None else failures.INTERNAL)
-
-
-def _describe_progress(invocation: Invocation, total: int) -> Any:
-    if not invocation.shows_progress:
-        return nullcontext()
-    from lossless.cli.screen import count_progress
-
-    return count_progress("Describing", total)
 
 
 @files.command("gc")
@@ -232,15 +229,14 @@ def collect_garbage(invocation: Invocation, is_real: bool, used_by: tuple[str, .
     alone: its row may be on the way. A file of another archive in the same folder stays; where it is not known which
     archives use the folder, nothing is done until --used-by says so (for this one alone, name it itself).
     """
-    vault = vault_of(invocation)
+    vault = invocation.vault
     if used_by:
         set_users(vault.root, {invocation.file_path, *used_by})
-    with invocation.archive() as archive:
-        others = files_of_other_archives(archive, vault)
-        orphans = vault.orphans(archive.files.ids() | others)
+    with invocation.reader() as engine:
+        orphans = engine.admin.orphan_files()
     if is_real and orphans:
-        with Archive.open(invocation.file_path) as archive, archive.writing():
-            orphans = delete_orphans(archive.files, vault, orphans, files_of_other_archives(archive, vault))
+        with invocation.engine() as engine:
+            orphans = engine.admin.delete_orphan_files(orphans)
     data = {
         "applied": is_real,
         "folder": str(vault.root),
@@ -261,7 +257,7 @@ _COUNT = click.IntRange(1, 1_000_000_000)
 
 
 @click.command("stub", cls=Command)
-@selection_options(required=False)
+@target_options(required=False, by_run=False)
 @click.option(
     "--min-bytes",
     metavar="N",
@@ -274,7 +270,7 @@ _COUNT = click.IntRange(1, 1_000_000_000)
 @click.pass_obj
 def stub(
     invocation: Invocation,
-    selection: Selection,
+    target: ConversationTarget | None,
     min_bytes: int | None,
     limit: int | None,
     revert: bool,
@@ -289,22 +285,21 @@ def stub(
     if revert and (min_bytes, limit) != (None, None):
         raise usage_error("--revert takes all marks away; --min-bytes and --limit do not go with it.")
     if revert:
-        data = _revert(invocation, selection, is_real=is_real)
+        data = _revert(invocation, target, is_real=is_real)
     else:
-        data = _stub(invocation, selection, min_bytes or DEFAULT_STUB_BYTES, limit, is_real=is_real)
+        data = _stub(invocation, target, min_bytes or DEFAULT_STUB_BYTES, limit, is_real=is_real)
     invocation.emit("stub", {"applied": is_real, "reverted": revert} | data)
 
 
 def _stub(
-    invocation: Invocation, selection: Selection, least: int, limit: int | None, *, is_real: bool
+    invocation: Invocation, target: ConversationTarget | None, least: int, limit: int | None, *, is_real: bool
 ) -> dict[str, Any]:
-    with invocation.archive() as archive:
-        id_ = selection.find(archive)
-        work = surgery.plan_backfilled_stubs(archive, threshold_bytes=least, conversation_id=id_, limit=limit)
-    vault = vault_of(invocation)
+    with invocation.reader() as engine:
+        id_ = id_or_none(target, engine)
+        work = engine.admin.stub_plan(least, id_, limit)
     data = {
         "conversationId": id_,
-        "folder": str(vault.root),
+        "folder": str(invocation.vault.root),
         "minBytes": least,
         "count": len(work.outputs),
         "bytes": work.bytes,
@@ -312,45 +307,31 @@ def _stub(
         "items": _items(work),
     }
     if is_real and work.outputs:
-        with _stub_progress(invocation, len(work.outputs)) as advance, Archive.open(invocation.file_path) as archive:
-            report = surgery.apply_backfilled_stubs(archive, vault, work, datetime.now(UTC), advance)
+        with invocation.progress("Storing", len(work.outputs)) as advance, invocation.engine() as engine:
+            report = engine.admin.stub(work, advance)
         data |= {"count": report.stubbed, "bytes": report.bytes, "passedOver": report.passed_over}
     return data
 
 
 def _items(work: StubPlan) -> list[dict[str, Any]]:
     return [
-        {
-            "messageId": output.message_id,
-            "conversationId": output.conversation_id,
-            "tool": output.tool,
-            "byteSize": output.byte_size,
-            "preview": preview(output.head),
-        }
+        pick_json(output, "message_id", "conversation_id", "tool", "byte_size") | {"preview": preview(output.head)}
         for output in work.outputs[:_SHOWN]
     ]
 
 
-def _revert(invocation: Invocation, selection: Selection, *, is_real: bool) -> dict[str, Any]:
-    with invocation.archive() as archive:
-        id_ = selection.find(archive)
-        work = surgery.plan_stub_revert(archive, id_)
+def _revert(invocation: Invocation, target: ConversationTarget | None, *, is_real: bool) -> dict[str, Any]:
+    with invocation.reader() as engine:
+        id_ = id_or_none(target, engine)
+        work = engine.admin.stub_revert_plan(id_)
     marks = list(work.marks.items())
     items = [{"messageId": message_id, "fileId": file_id} for message_id, file_id in marks[:_SHOWN]]
     data = {"conversationId": id_, "count": len(marks), "items": items}
     if is_real and marks:
-        with Archive.open(invocation.file_path) as archive:
-            report = surgery.revert_stubs(archive, work)
+        with invocation.engine() as engine:
+            report = engine.admin.stub_revert(work)
         data |= {"count": report.messages, "rows": report.rows}
     return data
-
-
-def _stub_progress(invocation: Invocation, total: int) -> Any:
-    if not invocation.shows_progress:
-        return nullcontext()
-    from lossless.cli.screen import count_progress
-
-    return count_progress("Storing", total)
 
 
 Data = dict[str, Any]

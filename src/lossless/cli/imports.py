@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,25 +13,28 @@ import click
 from lossless.cli import failures
 from lossless.cli.commands import Command, CommandEntry, LazyGroup, text_type
 from lossless.cli.options import parse_since
-from lossless.cli.recall import vault_of
-from lossless.cli.screen import format_count, plural, styled
+from lossless.cli.screen import styled
+from lossless.engine import Engine, open_engine
 from lossless.errors import BadInput, LosslessError
 from lossless.ingest.transcripts.reading import detect_other_kind
-from lossless.maintenance.verify import verify_archive
 from lossless.model.conversations import Session
 from lossless.model.paths import expand_path
-from lossless.recall.scan import make_redactor
-from lossless.store.archive import Archive
-from lossless.store.bundles.other_programs import check_remnic, open_claw
 from lossless.transfer.archive_file import check_archive, import_archive
 from lossless.transfer.archive_format import is_archive
-from lossless.transfer.lossless_claw import ImportOptions, import_lossless_claw
-from lossless.transfer.remnic_export import RemnicOptions, export_remnic
-from lossless.transfer.remnic_import import find_database, import_remnic
-from lossless.transfer.transcripts import TRANSCRIPT_KINDS, ImportOutcome, file_size, find_files, stat_named
+from lossless.transfer.lossless_claw import ImportOptions, check_lossless_claw, import_lossless_claw
+from lossless.transfer.remnic_export import RemnicOptions, export_claw_to_remnic
+from lossless.transfer.remnic_import import check_remnic_source, import_remnic
+from lossless.transfer.transcripts import (
+    TRANSCRIPT_KINDS,
+    ImportOutcome,
+    file_size,
+    find_files,
+    stat_named,
+)
+from lossless.tui.text import format_count, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from lossless.cli.commands import Invocation
     from lossless.cli.screen import Screen
@@ -58,15 +60,15 @@ import_ = LazyGroup(
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from lossless.cli.commands import Invocation
     from lossless.cli.failures import CommandFailed
     from lossless.files.vault import Vault
     from lossless.transfer.reports import ImportReport
 
-    #: Looks at a source before anything is made; what it returns brings the source in.
-    Import = Callable[[str], Callable[[Archive, Vault, ImportOptions], ImportReport]]
+    #: Brings a source in.
+    Importer = Callable[[Engine, Vault, ImportOptions], ImportReport]
 
 #: What is left to do once everything is over.
 _HINT = (
@@ -81,19 +83,20 @@ _REMNIC_HINT = (
 _LISTED_WARNINGS = 100
 
 
-def _claw_importer(source: str) -> Callable[[Archive, Vault, ImportOptions], ImportReport]:
-    open_claw(source).close()
-    return partial(import_lossless_claw, source)
+def _claw_importer(source: str) -> Importer:
+    """Looks at a source before anything is made, as the others do."""
+    check_lossless_claw(source)
+    return lambda engine, vault, options: import_lossless_claw(source, engine.archive, vault, options)
 
 
-def _remnic_importer(source: str) -> Callable[[Archive, Vault, ImportOptions], ImportReport]:
-    check_remnic(find_database(source))
-    return partial(import_remnic, source)
+def _remnic_importer(source: str) -> Importer:
+    check_remnic_source(source)
+    return lambda engine, vault, options: import_remnic(source, engine.archive, vault, options)
 
 
-def _archive_importer(source: str) -> Callable[[Archive, Vault, ImportOptions], ImportReport]:
+def _archive_importer(source: str) -> Importer:
     found = check_archive(source)
-    return lambda archive, vault, options: import_archive(source, archive, vault, options, found)
+    return lambda engine, vault, options: import_archive(source, engine.archive, vault, options, found)
 
 
 def _import_options(function: Any) -> Any:
@@ -185,18 +188,18 @@ def _import_source(
     invocation: Invocation,
     command: str,
     source: str,
-    look: Import,
+    look: Callable[[str], Importer],
     options: ImportOptions,
     is_verified: bool,
     hint: str = "",
 ) -> None:
     bring = look(source)
-    with _target(invocation, dry_run=options.dry_run) as target, transfer_progress(invocation, "Importing") as advance:
+    with _target(invocation, dry_run=options.dry_run) as engine, invocation.progress("Importing") as advance:
         wanted = ImportOptions(options.dry_run, options.sessions, options.files_dir, advance)
-        report = bring(target, vault_of(invocation), wanted)
+        report = bring(engine, invocation.vault, wanted)
         is_over = bool(report.sessions_touched) and not options.dry_run
         data = limit_warnings(report.data()) | ({"hint": hint} if hint and is_over else {})
-        problems = _problems(target, vault_of(invocation)) if is_verified and not options.dry_run else None
+        problems = _problems(engine) if is_verified and not options.dry_run else None
     if problems is not None:
         data["verified"] = {"ok": not problems, "problems": problems[:_LISTED_WARNINGS]}
     invocation.emit(command, data, ok=not problems)
@@ -204,34 +207,19 @@ def _import_source(
         raise click.exceptions.Exit(failures.INTERNAL)
 
 
-@contextmanager
-def _target(invocation: Invocation, *, dry_run: bool) -> Iterator[Archive]:
-    """The archive that things come into; a dry run opens it for reading, or an empty one where none is."""
-    path = invocation.file_path
+def _target(invocation: Invocation, *, dry_run: bool) -> Engine:
+    """The engine that things come into; a dry run opens it for reading, or an empty one where none is."""
     if not dry_run:
-        opened = Archive.open(path)
-    elif Path(path).exists():
-        opened = Archive.open(path, read_only=True)
-    else:
-        opened = Archive.open(":memory:")
-    with opened:
-        opened.redact = make_redactor(invocation.loaded.settings)
-        yield opened
+        return invocation.engine()
+    if Path(invocation.file_path).exists():
+        return invocation.reader()
+    return open_engine(":memory:", invocation.loaded.settings, background=False)
 
 
-def _problems(target: Archive, vault: Vault) -> list[str]:
+def _problems(engine: Engine) -> list[str]:
     """What is wrong with an archive that something was brought into; the report tells of bytes that were not found."""
-    found = verify_archive(target, vault=vault).problems
+    found = engine.verify().problems
     return [str(problem) for problem in found if problem.severity == "error" and problem.check != "files"]
-
-
-def transfer_progress(invocation: Invocation, what: str, total: int | None = None) -> Any:
-    """A bar for somebody who watches."""
-    if not invocation.shows_progress:
-        return nullcontext()
-    from lossless.cli.screen import count_progress
-
-    return count_progress(what, total)
 
 
 def limit_warnings(data: dict[str, Any]) -> dict[str, Any]:
@@ -299,11 +287,10 @@ def import_lossless_claw_command(
             options = ImportOptions(dry_run, frozenset(session_filter))
             _import_source(invocation, "import-lossless-claw", src, _claw_importer, options, False, _HINT)
             return
-        wanted = RemnicOptions(dry_run, frozenset(session_filter), compat=compat)
         place = _memory(memory_dir)
-        with open_claw(src) as theirs, transfer_progress(invocation, "Importing") as advance:
-            options_ = RemnicOptions(wanted.dry_run, wanted.sessions, compat=compat, progress=advance)
-            report = export_remnic(theirs, None, place, options_)
+        with invocation.progress("Importing") as advance:
+            wanted = RemnicOptions(dry_run, frozenset(session_filter), compat=compat, progress=advance)
+            report = export_claw_to_remnic(src, place, wanted)
     except LosslessError as error:
         raise failures.fail(error.code, str(error), failures.INTERNAL) from error
     data = limit_warnings(report.data()) | ({"hint": _REMNIC_HINT} if report.sessions_touched and not dry_run else {})
@@ -387,23 +374,18 @@ def _preview(invocation: Invocation, kind: str, files: list[Path], *, again: boo
     settings = invocation.loaded.settings
     there = Path(invocation.file_path).exists()
     with (
-        invocation.archive() if there else nullcontext() as archive,
-        _reading(invocation, "Looking at", files) as advance,
+        invocation.reader() if there else nullcontext() as engine,
+        invocation.progress("Looking at", sum(map(file_size, files)), in_bytes=True) as advance,
     ):
-        return preview_transcripts(archive, settings, kind, files, again=again, progress=advance)
+        return preview_transcripts(
+            None if engine is None else engine.archive, settings, kind, files, again=again, progress=advance
+        )
 
 
 def _import(invocation: Invocation, kind: str, files: list[Path], *, fold: bool, again: bool) -> list[ImportOutcome]:
-    with _reading(invocation, "Importing", files) as advance, invocation.engine() as engine:
+    total = sum(map(file_size, files))
+    with invocation.progress("Importing", total, in_bytes=True) as advance, invocation.engine() as engine:
         return engine.transfer.import_transcripts(kind, files, fold=fold, again=again, progress=advance)
-
-
-def _reading(invocation: Invocation, what: str, files: list[Path]) -> Any:
-    if not invocation.shows_progress:
-        return nullcontext()
-    from lossless.cli.screen import byte_progress
-
-    return byte_progress(what, sum(map(file_size, files)))
 
 
 def _outcome_counts(found: Iterable[ImportOutcome]) -> dict[str, Any]:

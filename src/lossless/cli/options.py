@@ -5,9 +5,6 @@ Also the codec of page cursors.
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -18,18 +15,19 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.commands import id_type, text_type
-from lossless.cli.output import json_fields, preview
+from lossless.cli.output import preview, to_json
 from lossless.model.conversations import Session
 from lossless.model.records import ConversationRow, MessageRow, Page, PageStart, SummaryRow, TimeRange
 from lossless.model.times import state_time
+from lossless.recall.results import pack_cursor, unpack_cursor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lossless.cli.commands import Invocation
+    from lossless.engine import Engine
     from lossless.model.conversations import Conversation
     from lossless.model.records import DepthSizes
-    from lossless.store.archive import Archive
 
 _VERSION = 1
 _TIME = re.compile(r"-?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z|", re.ASCII)
@@ -38,26 +36,27 @@ _HIGHEST_ID = 2**63 - 1
 
 def encode_cursor(resource: str, place: PageStart) -> str:
     """The word for a place in a list."""
-    fields = {"v": _VERSION, "resource": resource, "timestamp": place.at, "id": place.id}
-    return base64.urlsafe_b64encode(json.dumps(fields, separators=(",", ":")).encode()).decode().rstrip("=")
+    return pack_cursor({"v": _VERSION, "resource": resource, "timestamp": place.at, "id": place.id})
 
 
 def decode_cursor(resource: str, kind: type[int] | type[str], word: str) -> PageStart:
     """The place that a word means; ValueError with the reason when it is none of this list's."""
-    try:
-        fields = json.loads(base64.b64decode(word + "=" * (-len(word) % 4), altchars=b"-_", validate=True))
-    except (ValueError, binascii.Error, RecursionError):
-        raise ValueError("it is not a cursor; take one from `pagination.nextCursor`") from None
-    if not isinstance(fields, dict) or fields.keys() != {"v", "resource", "timestamp", "id"}:
+    fields = unpack_cursor(word) or {}
+    check_list(resource, fields.get("resource", fields.get("r", resource)))
+    if fields.keys() != {"v", "resource", "timestamp", "id"}:
         raise ValueError("it is not a cursor; take one from `pagination.nextCursor`")
     if fields["v"] != _VERSION:
         raise ValueError("it comes from another version; begin again without it")
-    if fields["resource"] != resource:
-        raise ValueError(f"it is for another list ({fields['resource']!r:.40}), not for {resource}")
     at, id_ = fields["timestamp"], fields["id"]
     if not isinstance(at, str) or not _TIME.fullmatch(at) or type(id_) is not kind or not _is_id(id_):
         raise ValueError("it was changed; take one from `pagination.nextCursor`")
     return PageStart(at, id_)
+
+
+def check_list(resource: str, found: object) -> None:
+    """ValueError when a cursor is another list's."""
+    if found != resource:
+        raise ValueError(f"it is for another list ({found!r:.40}), not for {resource}")
 
 
 def _is_id(id_: int | str) -> bool:
@@ -83,57 +82,100 @@ def usage_error(why: str) -> click.UsageError:
     return click.UsageError(why, ctx=click.get_current_context(silent=True))
 
 
+#: What is said to somebody who has not named a conversation.
+NAME_ONE = "Name a conversation (--session-key, --session-id or --conversation-id); see `lcm conversations list`."
+
+
 @dataclass(frozen=True, slots=True)
-class Selection:
-    """The conversation that a person means, or all of them."""
+class ConversationTarget:
+    """One conversation, by its number or by its session."""
 
     conversation_id: int | None = None
     session_key: str | None = None
+    session_id: str | None = None
 
-    def find(self, archive: Archive) -> int | None:
-        """The number of the conversation, None for all; it must be there."""
-        if self.conversation_id is None and self.session_key is None:
-            return None
-        return self.need(archive)
-
-    def need(self, archive: Archive) -> int:
-        """The number of the one conversation that is meant."""
-        found = archive.listings.find(self.conversation_id, self.session_key)
+    def need_id(self, engine: Engine) -> int:
+        """The number of the conversation that is meant: of a session the active one, else the newest."""
+        if self.session_id is not None and self.session_key is None:
+            family = engine.browse.family(Session(id=self.session_id))
+            found = family[0].id if family else None
+            what = f"session id {self.session_id!r}"
+        else:
+            found = engine.browse.conversation_id(self.conversation_id, self.session_key)
+            by_number = self.session_key is None
+            what = f"number {self.conversation_id}" if by_number else f"session key {self.session_key!r}"
         if found is not None:
             return found
-        by_number = self.session_key is None
-        what = f"number {self.conversation_id}" if by_number else f"session key {self.session_key!r}"
         raise failures.fail(
             "not_found",
             f"No conversation has {what}.",
             failures.NOT_FOUND,
             hint="`lcm conversations list` shows what is there.",
             kind="conversation",
-            id=self.conversation_id if by_number else self.session_key,
+            id=self.session_key or self.session_id or self.conversation_id,
+        )
+
+    def need(self, engine: Engine) -> Conversation:
+        """The conversation that is meant."""
+        return engine.browse.get(self.need_id(engine))
+
+    def need_active(self, engine: Engine) -> Conversation:
+        """The conversation that is meant; one that is closed does not change any more."""
+        found = self.need(engine)
+        if found.active:
+            return found
+        raise failures.fail(
+            "closed",
+            f"Conversation {found.id} is closed ({found.archive_cause or 'archived'}) and stays as it is.",
+            failures.BAD_ARGUMENTS,
+            hint="Name the conversation that its session goes on in.",
+            conversationId=found.id,
         )
 
 
-def selection_options(*, required: bool) -> Callable[[F], F]:
-    """Options that name one conversation; the command gets `selection`."""
+def id_or_none(target: ConversationTarget | None, engine: Engine) -> int | None:
+    """The number of the conversation that is meant, None for all of them."""
+    return None if target is None else target.need_id(engine)
+
+
+def find_active(invocation: Invocation, target: ConversationTarget) -> Conversation:
+    """The conversation that may be changed, looked up without changing anything."""
+    with invocation.reader() as engine:
+        return target.need_active(engine)
+
+
+_TWO = "--conversation-id or --session-key"
+_BY_NUMBER = click.option("--conversation-id", type=id_type, metavar="ID", help="The conversation with this number.")
+_BY_KEY = click.option(
+    "--session-key", type=text_type, help="The conversation of this key: the active one, else the newest."
+)
+_BY_RUN = click.option("--session-id", type=text_type, help="The conversation of the run with this id.")
+
+
+def target_options(*, required: bool = True, by_run: bool = True) -> Callable[[F], F]:
+    """Options that name one conversation; the command gets `target`, None when it need not name one and does not.
+
+    Without `by_run` there is no `--session-id`.
+    """
+    both = "a session" if by_run else "--session-key"
+    missing = NAME_ONE if by_run else NAME_ONE.replace("--session-key, --session-id or --conversation-id", _TWO)
 
     def decorate(function: F) -> F:
         @wraps(function)
-        def with_selection(*args: Any, conversation_id: int | None, session_key: str | None, **more: Any) -> Any:
-            if conversation_id is not None and session_key is not None:
-                raise usage_error("Give --conversation-id or --session-key, not both.")
-            if required and conversation_id is None and session_key is None:
-                raise usage_error(
-                    "Name a conversation (--conversation-id or --session-key); see `lcm conversations list`."
-                )
-            return function(*args, selection=Selection(conversation_id, session_key), **more)
+        def with_target(
+            *args: Any, conversation_id: int | None, session_key: str | None, session_id: str | None = None, **more: Any
+        ) -> Any:
+            is_session = session_key is not None or session_id is not None
+            if conversation_id is not None and is_session:
+                raise usage_error(f"Give --conversation-id or {both}, not both.")
+            is_named = conversation_id is not None or is_session
+            if required and not is_named:
+                raise usage_error(missing)
+            target = ConversationTarget(conversation_id, session_key, session_id) if is_named else None
+            return function(*args, target=target, **more)
 
-        by_key = click.option(
-            "--session-key", type=text_type, help="The conversation of this key: the active one, else the newest."
-        )
-        by_number = click.option(
-            "--conversation-id", type=id_type, metavar="ID", help="The conversation with this number."
-        )
-        return by_number(by_key(with_selection))  # type: ignore[return-value]
+        wrapped: Any = _BY_RUN(with_target) if by_run else with_target
+        return _BY_NUMBER(_BY_KEY(wrapped))  # type: ignore[no-any-return]
 
     return decorate
 
@@ -216,6 +258,12 @@ def _parse_ago(text: str, now: datetime, option: str = "--recency") -> datetime:
         raise bad_option(option, f"{text!r} goes back too far") from None
 
 
+cursor_option = click.option("--cursor", metavar="CURSOR", help="Continue after an earlier page.")
+limit_option = click.option(
+    "--limit", metavar="N", type=click.IntRange(1, MAX_LIMIT), default=50, show_default=True, help="At most this many."
+)
+
+
 def paging_options(resource: str, kind: type[int] | type[str]) -> Callable[[F], F]:
     """Options for a page of a list; the command gets `limit` and `start`."""
 
@@ -228,16 +276,7 @@ def paging_options(resource: str, kind: type[int] | type[str]) -> Callable[[F], 
                 raise bad_option("--cursor", str(error)) from None
             return function(*args, start=start, **more)
 
-        wrapped: Any = click.option("--cursor", metavar="CURSOR", help="Continue after an earlier page.")(with_start)
-        limit = click.option(
-            "--limit",
-            metavar="N",
-            type=click.IntRange(1, MAX_LIMIT),
-            default=50,
-            show_default=True,
-            help="At most this many.",
-        )
-        return limit(wrapped)  # type: ignore[no-any-return]
+        return limit_option(cursor_option(with_start))  # type: ignore[return-value]
 
     return decorate
 
@@ -254,7 +293,7 @@ def pagination(resource: str, limit: int, page: Page[Any]) -> dict[str, Any]:
 
 def row_json(row: MessageRow | SummaryRow | ConversationRow, *, whole: bool = False) -> dict[str, Any]:
     """A row as a list shows it: with a preview, and with its text when that was asked for."""
-    item = json_fields(row)
+    item = to_json(row)
     if isinstance(row, SummaryRow):
         item["parentCount"], item["childCount"] = item.pop("usedInCount"), item.pop("sourceCount")
     if not isinstance(row, ConversationRow):
@@ -273,77 +312,6 @@ def depths_json(depths: Sequence[DepthSizes]) -> list[dict[str, Any]]:
     return [{name: getattr(depth, name) for name in ("kind", "depth", "count", "tokens")} for depth in depths]
 
 
-#: What is said to somebody who has not named a conversation.
-NAME_ONE = "Name a conversation (--session-key, --session-id or --conversation-id); see `lcm conversations list`."
-
-
-@dataclass(frozen=True, slots=True)
-class ConversationTarget:
-    """One conversation, by its number or by its session."""
-
-    conversation_id: int | None = None
-    session_key: str | None = None
-    session_id: str | None = None
-
-    def need(self, archive: Archive) -> Conversation:
-        """The conversation that is meant: of a session the active one, else the newest."""
-        if self.session_id is None or self.session_key is not None:
-            return archive.conversations.get(Selection(self.conversation_id, self.session_key).need(archive))
-        found = archive.conversations.family(Session(id=self.session_id))
-        if found:
-            return found[0]
-        raise failures.fail(
-            "not_found",
-            f"No conversation has session id {self.session_id!r}.",
-            failures.NOT_FOUND,
-            hint="`lcm conversations list` shows what is there.",
-            kind="conversation",
-            id=self.session_id,
-        )
-
-    def need_active(self, archive: Archive) -> Conversation:
-        """The conversation that is meant; one that is closed does not change any more."""
-        found = self.need(archive)
-        if found.active:
-            return found
-        raise failures.fail(
-            "closed",
-            f"Conversation {found.id} is closed ({found.archive_cause or 'archived'}) and stays as it is.",
-            failures.BAD_ARGUMENTS,
-            hint="Name the conversation that its session goes on in.",
-            conversationId=found.id,
-        )
-
-
-def target_options(*, required: bool = True) -> Callable[[F], F]:
-    """Options that name one conversation; the command gets `target`, None when it need not name one and does not."""
-
-    def decorate(function: F) -> F:
-        @wraps(function)
-        def with_target(
-            *args: Any, conversation_id: int | None, session_key: str | None, session_id: str | None, **more: Any
-        ) -> Any:
-            is_session = session_key is not None or session_id is not None
-            if conversation_id is not None and is_session:
-                raise usage_error("Give --conversation-id or a session, not both.")
-            is_named = conversation_id is not None or is_session
-            if required and not is_named:
-                raise usage_error(NAME_ONE)
-            target = ConversationTarget(conversation_id, session_key, session_id) if is_named else None
-            return function(*args, target=target, **more)
-
-        by_number = click.option(
-            "--conversation-id", type=id_type, metavar="ID", help="The conversation with this number."
-        )
-        by_run = click.option("--session-id", type=text_type, help="The conversation of the run with this id.")
-        by_key = click.option(
-            "--session-key", type=text_type, help="The conversation of this key: the active one, else the newest."
-        )
-        return by_number(by_key(by_run(with_target)))  # type: ignore[return-value]
-
-    return decorate
-
-
 def budget_option(function: F) -> F:
     """`--budget`; the command gets None when it is not given."""
     option = click.option(
@@ -353,9 +321,3 @@ def budget_option(function: F) -> F:
         help="The tokens that a prompt may take; else the setting defaultTokenBudget.",
     )
     return option(function)
-
-
-def find_active(invocation: Invocation, target: ConversationTarget) -> Conversation:
-    """The conversation that may be changed, looked up without changing anything."""
-    with invocation.archive() as archive:
-        return target.need_active(archive)

@@ -6,7 +6,8 @@ import dataclasses
 import json
 from datetime import datetime
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, overload
 
 import click
 
@@ -155,14 +156,28 @@ def camel_case(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
-def json_fields(value: DataclassInstance) -> dict[str, Any]:
-    """A value's fields under JSON's names."""
-    return {camel_case(field.name): getattr(value, field.name) for field in dataclasses.fields(value)}
+@overload
+def to_json(value: DataclassInstance) -> dict[str, Any]: ...
 
 
-def json_fields_or_none(value: DataclassInstance | None) -> dict[str, Any] | None:
-    """A value's fields under JSON's names; None when there is no value."""
-    return None if value is None else json_fields(value)
+@overload
+def to_json(value: Any) -> Any: ...
+
+
+def to_json(value: Any) -> Any:
+    """A value with all values inside it, fields under JSON's names."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {camel_case(field.name): to_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, tuple | list):
+        return [to_json(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): to_json(item) for key, item in value.items()}
+    return str(value) if isinstance(value, PurePath) else value
+
+
+def pick_json(value: DataclassInstance, *names: str) -> dict[str, Any]:
+    """Some fields and properties of a value under JSON's names, in this order."""
+    return {camel_case(name): to_json(getattr(value, name)) for name in names}
 
 
 def preview(text: str) -> str:

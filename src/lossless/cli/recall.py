@@ -6,117 +6,91 @@ The commands run the same tools that agents use.
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
-from zoneinfo import ZoneInfo
 
 import click
 
-from lossless.cli import failures, options
+from lossless.cli import failures
 from lossless.cli.commands import Command, text_type
 from lossless.cli.options import (
     bad_option,
-    paging_options,
-    selection_options,
+    check_list,
+    cursor_option,
+    id_or_none,
+    limit_option,
     target_options,
     time_options,
     usage_error,
 )
-from lossless.cli.output import json_fields
+from lossless.cli.output import to_json
 from lossless.cli.screen import Screen, role_text, styled
 from lossless.compaction.summariser import Summariser
-from lossless.errors import NotFound
-from lossless.files import vault
+from lossless.errors import BadInput, NotFound
+from lossless.llm.chain import OpenGate
 from lossless.model.conversations import Session
-from lossless.model.records import PageStart
-from lossless.model.records import SearchPlace as TextPlace
-from lossless.model.times import parse_time, state_time
-from lossless.recall.delegate import ReaderModel
 from lossless.recall.describe import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAGE_BYTES
-from lossless.recall.results import NOTHING_FOUND_HINT
+from lossless.recall.results import NOTHING_FOUND_HINT, start_from_cursor, unpack_cursor
 from lossless.recall.scope import OUT_OF_SCOPE, Caller, is_subagent_key
-from lossless.recall.tools import TOOLS_BY_NAME, Toolbox, read_arguments
-from lossless.store.archive import Archive
+from lossless.recall.tools import TOOLS_BY_NAME, read_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from rich.text import Text
 
     from lossless.cli.commands import Invocation
-    from lossless.cli.options import ConversationTarget, Selection
-    from lossless.files.vault import Vault
+    from lossless.cli.options import ConversationTarget
+    from lossless.engine import Engine
     from lossless.model.records import TimeRange
     from lossless.recall.calls import ToolCallResult
-    from lossless.recall.results import SearchHit, SearchResult, SearchStart
-    from lossless.recall.scope import GrepRequest, Scope, SearchIn, SortOrder
+    from lossless.recall.results import SearchHit
+    from lossless.recall.scope import SearchIn, SortOrder
     from lossless.settings import Settings
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
-@dataclass(frozen=True, slots=True)
-class ToolScope:
-    """What a person lets a tool look at: a session with its earlier conversations, one conversation, or all."""
-
-    target: ConversationTarget | None = None
-
-    def resolve(self, archive: Archive) -> tuple[Caller, dict[str, Any]]:
-        """Who asks, and what it says about where to look; what is named must be there."""
-        target = self.target
-        if target is None:
-            return Caller(), {"allConversations": True}
-        found = target.need(archive)
-        if target.conversation_id is not None or is_subagent_key(target.session_key):
-            return Caller(), {"conversationId": found.id}
-        return Caller(Session(key=target.session_key, id=target.session_id), in_turn=False), {}
-
-
 def tool_scope_options(function: F) -> F:
-    """Options that say where to look; the command gets `reach`."""
+    """Options that say where to look; the command gets `target`, None for all conversations."""
 
     @wraps(function)
-    def with_reach(*args: Any, target: ConversationTarget | None, everything: bool, **more: Any) -> Any:
+    def with_target(*args: Any, target: ConversationTarget | None, everything: bool, **more: Any) -> Any:
         if target is not None and everything:
             raise usage_error("Give --all or a conversation, not both.")
-        return function(*args, reach=ToolScope(target), **more)
+        return function(*args, target=target, **more)
 
     option = click.option(
         "--all", "everything", is_flag=True, help="Look at all conversations, as without a selection."
     )
-    return target_options(required=False)(option(with_reach))  # type: ignore[return-value]
+    return target_options(required=False)(option(with_target))  # type: ignore[return-value]
 
 
-def vault_of(invocation: Invocation) -> Vault:
-    """Where the bytes of stored files lie."""
-    found = vault.open_vault(invocation.file_path, invocation.loaded.settings.large_files_dir)
-    assert found is not None  # an archive that a command names is a file
-    return found
+def _tool_settings(invocation: Invocation) -> Settings:
+    """A person may use all tools, with everything that is allowed to sub-agents."""
+    return replace(invocation.loaded.settings, expand_for_main_agents="allow")
 
 
-def run_tool(
-    invocation: Invocation,
-    archive: Archive,
-    name: str,
-    reach: ToolScope,
-    args: dict[str, Any],
-    models: tuple[ReaderModel, ...] = (),
-) -> ToolCallResult:
-    """Use a tool as agents do, with everything that is allowed to sub-agents; what is wrong is raised."""
-    settings = replace(invocation.loaded.settings, expand_for_main_agents="allow")
-    box = Toolbox(archive, settings, vault=vault_of(invocation), models=models)
+def tool_reader(invocation: Invocation) -> Engine:
+    """The engine for a tool that only reads."""
+    return invocation.reader(_tool_settings(invocation))
+
+
+def run_tool(engine: Engine, name: str, target: ConversationTarget | None, args: dict[str, Any]) -> ToolCallResult:
+    """Use a tool as agents do: on a session with its earlier conversations, one conversation, or all.
+
+    What is wrong is raised.
+    """
     tool = TOOLS_BY_NAME[name]
-    caller, where = reach.resolve(archive)
+    caller, where = _caller(engine, target)
     given = {key: value for key, value in args.items() if value is not None}
     try:
-        return tool.function(box, read_arguments(tool.parameters, given | where), caller)
+        return tool.function(engine.tools, read_arguments(tool.parameters, given | where), caller)
     except NotFound as error:
         if error.kind != OUT_OF_SCOPE:
             raise
-        is_all = reach.target is None
+        is_all = target is None
         raise failures.fail(
             "not_found",
             f"There is no {error.id} in {'this archive' if is_all else 'the conversations that were named'}.",
@@ -126,14 +100,19 @@ def run_tool(
         ) from None
 
 
-_START = re.compile(
-    r"(scan\.)?(any\.)?(?:(?:versions\.)?offset:([0-9]{1,9})|message:([1-9][0-9]{0,17})|summary:(.+))", re.ASCII
-)
+def _caller(engine: Engine, target: ConversationTarget | None) -> tuple[Caller, dict[str, Any]]:
+    """Who asks, and what it says about where to look; what is named must be there."""
+    if target is None:
+        return Caller(), {"allConversations": True}
+    found = target.need_id(engine)
+    if target.conversation_id is not None or is_subagent_key(target.session_key):
+        return Caller(), {"conversationId": found}
+    return Caller(Session(key=target.session_key, id=target.session_id), in_turn=False), {}
 
 
 @click.command("grep", cls=Command)
 @click.argument("pattern")
-@selection_options(required=False)
+@target_options(required=False, by_run=False)
 @click.option("--regex", "-E", is_flag=True, help="PATTERN is a regular expression.")
 @click.option("--fixed", "-F", is_flag=True, help="PATTERN is taken literally, letter by letter.")
 @click.option("--ignore-case", "-i", is_flag=True, help="With -E or -F: ignore upper and lower case.")
@@ -153,12 +132,13 @@ _START = re.compile(
     help="For words: newest first, best first, or a mix of both.",
 )
 @time_options
-@paging_options("grep", str)
+@limit_option
+@cursor_option
 @click.pass_obj
 def grep(
     invocation: Invocation,
     pattern: str,
-    selection: Selection,
+    target: ConversationTarget | None,
     regex: bool,
     fixed: bool,
     ignore_case: bool,
@@ -166,49 +146,41 @@ def grep(
     sort: SortOrder,
     span: TimeRange | None,
     limit: int,
-    start: PageStart | None,
+    cursor: str | None,
 ) -> None:
     """Find PATTERN in messages, tool calls and summaries: its words, in any script, in any form.
 
     Texts with all of the words come before those with some of them. Quote a phrase inside PATTERN to keep its
     words together. The newest come first.
     """
-    from lossless.recall.scope import GrepRequest, Scope
-
     if not pattern:
         raise bad_option("PATTERN", "it is empty")
     if regex and fixed:
         raise bad_option("--fixed", "it does not go with --regex")
     if fixed or regex:
         pattern = f"{_flags(ignore_case, fixed)}{re.escape(pattern) if fixed else pattern}"
-    since, before = (None, None) if span is None else (_time_or_none(span.since), _time_or_none(span.before))
-    mode = "regex" if regex or fixed else "full_text"
-    request = GrepRequest(pattern, mode, search_in, (), since, before, limit, sort)  # type: ignore[arg-type]
-    with invocation.archive() as archive:
-        id_ = selection.find(archive)
-        scope = Scope("all", None) if id_ is None else Scope("conversation", (id_,))
-        found = _search(invocation, archive, scope, request, _cursor_start(start))
-    rest = found.next if found.truncated else None
+    check_cursor(cursor)
+    with invocation.reader() as engine:
+        found = engine.grep(
+            pattern,
+            mode="regex" if regex or fixed else "full_text",
+            sort=sort,
+            conversation_id=id_or_none(target, engine),
+            scope=search_in,
+            since=None if span is None else span.since,
+            before=None if span is None else span.before,
+            limit=limit,
+            cursor=cursor,
+        )
+    rest = found.cursor if found.truncated else None
     pagination = {
         "limit": found.request.limit,
         "returned": len(found.hits),
         "hasMore": rest is not None,
-        "nextCursor": None if rest is None else options.encode_cursor("grep", _cursor_place(rest)),
+        "nextCursor": rest,
     }
     data = {"items": [hit_json(hit) for hit in found.hits], "total": found.total, "hint": found.hint}
     invocation.emit("grep", data, pagination)
-
-
-def _search(
-    invocation: Invocation, archive: Archive, scope: Scope, request: GrepRequest, start: SearchStart | None
-) -> SearchResult:
-    from lossless.files.vault import open_vault
-    from lossless.recall import search
-
-    settings = invocation.loaded.settings
-    vault = open_vault(archive.path, settings.large_files_dir)
-    means = search.SearchLimits(settings.regex_timeout_ms / 1000, settings.trigram_index, settings.regex_engine, vault)
-    return search.grep(archive, scope, request, datetime.now(UTC), cursor=start, means=means)
 
 
 def _flags(ignore_case: bool, fixed: bool) -> str:
@@ -216,43 +188,14 @@ def _flags(ignore_case: bool, fixed: bool) -> str:
     return "" if not ignore_case else "(?if)" if fixed else "(?i)"
 
 
-def _time_or_none(text: str | None) -> datetime | None:
-    return None if text is None else parse_time(text)
-
-
-def _cursor_place(start: SearchStart) -> PageStart:
-    """Where the next page begins, as a cursor of this list holds it."""
-    marks = f"{'scan.' if start.is_scan else ''}{'any.' if start.is_any else ''}"
-    marks += "versions." if start.is_version else ""
-    if start.place is None:
-        return PageStart("", f"{marks}offset:{start.offset}")
-    at, what, id_ = start.place
-    return PageStart(state_time(datetime.fromtimestamp(at / 1000, UTC)), f"{marks}{what}:{id_}")
-
-
-def _cursor_start(place: PageStart | None) -> SearchStart | None:
-    """What a cursor means."""
-    from lossless.recall.results import SearchStart
-
-    if place is None:
-        return None
-    found = _START.fullmatch(str(place.id))
-    if found is None or (found[3] is None) == (place.at == ""):
-        raise bad_option("--cursor", "it was changed; take one from `pagination.nextCursor`")
-    text_place, is_version = _text_place(place.at, found[4], found[5]), "versions.offset:" in found[0]
-    return SearchStart(
-        int(found[3] or 0), text_place, bool(found[1]), bool(found[2]), is_version and found[3] is not None
-    )
-
-
-def _text_place(at: str, message: str | None, summary: str | None) -> TextPlace | None:
-
-    if not at:
-        return None
-    moment = round(parse_time(at).timestamp() * 1000)
-    if message is not None:
-        return TextPlace(moment, "message", int(message))
-    return TextPlace(moment, "summary", summary or "")
+def check_cursor(cursor: str | None) -> None:
+    """A cursor that is none of a search is an error of its option."""
+    try:
+        if cursor is not None:
+            check_list("grep", (unpack_cursor(cursor) or {}).get("resource", "grep"))
+            start_from_cursor(cursor)
+    except (BadInput, ValueError) as error:
+        raise bad_option("--cursor", str(error)) from None
 
 
 def hit_json(hit: SearchHit) -> dict[str, Any]:
@@ -277,27 +220,20 @@ def hit_json(hit: SearchHit) -> dict[str, Any]:
 
 @click.command("recall", cls=Command)
 @click.argument("question")
-@selection_options(required=False)
+@target_options(required=False, by_run=False)
 @click.option("--max-tokens", metavar="N", type=click.IntRange(1), help="How long the evidence may be.")
 @click.pass_obj
-def recall(invocation: Invocation, question: str, selection: Selection, max_tokens: int | None) -> None:
+def recall(invocation: Invocation, question: str, target: ConversationTarget | None, max_tokens: int | None) -> None:
     """Gather what was said about QUESTION: quotations with their ids and days, the best first.
 
     No model is asked. "Last Friday" in the question means the one before today; in a quotation it is explained by
     the day on which it was said.
     """
-    from lossless.recall.evidence import recall
-    from lossless.recall.scope import Scope
-
     if not question.strip():
         raise bad_option("QUESTION", "it is empty")
-    settings = invocation.loaded.settings
-    now = datetime.now(ZoneInfo(settings.timezone) if settings.timezone else UTC)
-    with invocation.archive() as archive:
-        id_ = selection.find(archive)
-        scope = Scope("all", None) if id_ is None else Scope("conversation", (id_,))
-        found = recall(archive, scope, question, max_tokens or settings.recall_max_tokens, now)
-    evidence = [json_fields(item) | {"reference": item.reference} for item in found.evidence]
+    with invocation.reader() as engine:
+        found = engine.recall(question, conversation_id=id_or_none(target, engine), max_tokens=max_tokens)
+    evidence = [to_json(item) | {"reference": item.reference} for item in found.evidence]
     invocation.emit("recall", {"question": question, "note": found.note, "evidence": evidence, "text": str(found)})
 
 
@@ -324,7 +260,7 @@ TOKEN_LIMIT = click.IntRange(1, 1_000_000_000)
 def describe(
     invocation: Invocation,
     name: str,
-    reach: ToolScope,
+    target: ConversationTarget | None,
     token_cap: int | None,
     start_line: int | None,
     end_line: int | None,
@@ -346,8 +282,8 @@ def describe(
         "endLine": end_line,
         "cursor": cursor,
     }
-    with invocation.archive() as archive:
-        result = run_tool(invocation, archive, "lcm_describe", reach, args)
+    with tool_reader(invocation) as engine:
+        result = run_tool(engine, "lcm_describe", target, args)
     invocation.emit("describe", result.details | {"text": result.text})
 
 
@@ -371,7 +307,7 @@ def describe(
 def expand(
     invocation: Invocation,
     ids: tuple[str, ...],
-    reach: ToolScope,
+    target: ConversationTarget | None,
     query: str | None,
     max_depth: int,
     token_cap: int | None,
@@ -395,12 +331,11 @@ def expand(
         "around": around,
         "cursor": cursor,
     }
-    with invocation.archive() as archive:
-        result = run_tool(invocation, archive, "lcm_expand", reach, args)
+    with tool_reader(invocation) as engine:
+        result = run_tool(engine, "lcm_expand", target, args)
     invocation.emit("expand", result.details | {"text": result.text})
 
 
-_PURPOSE = "answer"
 _ANSWER_TOKENS = click.IntRange(1, 100_000)
 
 
@@ -421,7 +356,7 @@ _ANSWER_TOKENS = click.IntRange(1, 100_000)
 def ask(
     invocation: Invocation,
     prompt: str,
-    reach: ToolScope,
+    target: ConversationTarget | None,
     query: str | None,
     ids: str | None,
     timeout: float | None,
@@ -443,8 +378,8 @@ def ask(
         "tokenCap": token_cap,
         "timeoutMs": None if timeout is None else max(1, round(1000 * timeout)),
     }
-    with _open_for_answer(invocation, may_ask=not no_model) as (archive, models):
-        result = run_tool(invocation, archive, "lcm_expand_query", reach, args, models)
+    with _open_for_answer(invocation, may_ask=not no_model) as engine:
+        result, models = run_tool(engine, "lcm_expand_query", target, args), engine.tools.models
     details = result.details
     if result.is_error and "errorCode" in details:
         raise _no_answer(details)
@@ -464,33 +399,13 @@ def _no_answer(details: dict[str, Any]) -> failures.CommandFailed:
     )
 
 
-@contextmanager
-def _open_for_answer(invocation: Invocation, *, may_ask: bool) -> Iterator[tuple[Archive, tuple[ReaderModel, ...]]]:
-    """The archive and who answers. Calls are rows, so it is opened for writing only when there is somebody to call."""
-    writers = _answer_models(invocation.loaded.settings) if may_ask else []
-    with invocation.archive() as archive:
-        if not writers:
-            yield archive, ()
-            return
-    with Archive.open(invocation.file_path) as archive:
-        yield archive, tuple(_model(writer, archive) for writer in writers)
-
-
-def _answer_models(settings: Settings) -> list[Summariser]:
-    """Who may be asked, in order: the model for answers, then the one for summaries."""
-    choices = [settings]
-    if settings.expansion_model:
-        provider = settings.expansion_provider or settings.summary_provider
-        choices.insert(0, replace(settings, summary_model=settings.expansion_model, summary_provider=provider))
-    return [writer for writer in map(Summariser, choices) if writer.has_model]
-
-
-def _model(writer: Summariser, archive: Archive) -> ReaderModel:
-    gate = writer.gate(archive, 0, lambda: datetime.now(UTC))
-    return ReaderModel(
-        writer.candidates()[0].name,
-        writer.chain(replace(gate, scope=_PURPOSE, conversation_id=None, purpose=_PURPOSE, tickets=[])),
-    )
+def _open_for_answer(invocation: Invocation, *, may_ask: bool) -> Engine:
+    """The engine that answers. Calls are rows, so it is opened for writing only when there is somebody to call."""
+    settings, reader = _tool_settings(invocation), tool_reader(invocation)
+    if not (may_ask and Summariser(settings).readers(OpenGate())):
+        return reader
+    reader.close()
+    return invocation.engine(settings)
 
 
 Data = dict[str, Any]

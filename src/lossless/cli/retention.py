@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,30 +17,27 @@ from lossless.cli import failures
 from lossless.cli.commands import Command, text_type
 from lossless.cli.failures import printable
 from lossless.cli.options import bad_option, target_options, usage_error
-from lossless.cli.output import json_fields, json_fields_or_none
-from lossless.cli.recall import vault_of
-from lossless.cli.screen import format_bytes, format_count, plural, styled
-from lossless.engine import Engine
+from lossless.cli.output import pick_json, to_json
+from lossless.cli.screen import styled
 from lossless.errors import BadInput, NotFound
 from lossless.maintenance import backup as copies
 from lossless.maintenance import prune as pruning
-from lossless.maintenance.backup import make_backup_beside
-from lossless.maintenance.prune import measure_archive
 from lossless.maintenance.rotate import NOTHING_TO_REMOVE
+from lossless.maintenance.verify import verify_archive
 from lossless.model.conversations import Session
 from lossless.model.masking import check_phrase
 from lossless.model.paths import expand_path
-from lossless.store.archive import Archive
+from lossless.tui.text import format_bytes, format_count, plural
 
 if TYPE_CHECKING:
     from lossless.cli.commands import Invocation
     from lossless.cli.options import ConversationTarget
     from lossless.cli.screen import Screen
-    from lossless.files.vault import Vault
     from lossless.maintenance.backup import Backup
     from lossless.maintenance.forget import ForgetChanges, ForgetReport
     from lossless.maintenance.prune import PruneCandidate, PruneFilter, PrunePlan
     from lossless.maintenance.rotate import RotateReport
+    from lossless.maintenance.verify import Verification
     from lossless.model.conversations import Conversation
 
 
@@ -57,13 +53,12 @@ def backup(invocation: Invocation, path: str | None, rolling: bool) -> None:
     """
     if path is not None and rolling:
         raise usage_error("--rolling has its own place; give it or PATH, not both.")
-    label = copies.ROLLING if rolling else "backup"
-    with invocation.archive() as archive, byte_progress_for(invocation, "Copying", archive.care.size()[0]) as advance:
-        if path is None:
-            made = copies.make_backup_beside(archive, label, datetime.now(UTC), advance, vault=vault_of(invocation))
-        else:
-            place = expand_path(path).absolute()
-            made = copies.make_backup(archive, place, progress=advance, vault=vault_of(invocation))
+    place = None if path is None else expand_path(path).absolute()
+    with (
+        invocation.reader() as engine,
+        invocation.progress("Copying", engine.browse.size()[0], in_bytes=True) as advance,
+    ):
+        made = engine.backup(place, rolling=rolling, progress=advance)
     invocation.emit("backup", {**_backup_json(made), "files": made.files})
 
 
@@ -96,30 +91,30 @@ def restore(invocation: Invocation, source: str, yes: bool) -> None:
     data: dict[str, Any] = {"applied": False, "databasePath": archive_path, "source": str(place)}
     warnings: list[str] = []
     if not yes:
-        counts = copies.inspect_backup(place, lambda archive: _problems(archive, warnings))
-        data |= {"counts": json_fields_or_none(counts), "warnings": len(warnings)}
+        counts = copies.inspect_backup(place, lambda archive: _problems(verify_archive(archive), warnings))
+        data |= {"counts": to_json(counts), "warnings": len(warnings)}
         if not ask_person(f"Replace {archive_path} by {place.name} ({counts.messages:,} messages)?"):
             invocation.emit("restore", data)
             return
         warnings.clear()
-    with byte_progress_for(invocation, "Restoring", place.stat().st_size if place.is_file() else None) as advance:
+    with invocation.progress("Restoring", place.stat().st_size, in_bytes=True) as advance:
         done = copies.restore_backup(
             place,
             archive_path,
-            lambda archive: _problems(archive, warnings),
+            lambda archive: _problems(verify_archive(archive), warnings),
             datetime.now(UTC),
             advance,
-            vault_of(invocation),
+            invocation.vault,
         )
     if warnings:  # some may have been of payloads that are back now
         warnings.clear()
-        with invocation.archive() as archive:
-            _problems(archive, warnings)
+        with invocation.reader() as engine:
+            _problems(engine.verify(), warnings)
     data |= {
         "applied": True,
         "previous": None if done.previous is None else str(done.previous),
-        "before": json_fields_or_none(done.before),
-        "counts": json_fields_or_none(done.after),
+        "before": to_json(done.before),
+        "counts": to_json(done.after),
         "files": done.files,
         "warnings": len(warnings),
     }
@@ -152,11 +147,9 @@ def _find_backup(source: str, archive_path: str) -> Path:
     return place.absolute()
 
 
-def _problems(archive: Archive, warnings: list[str]) -> list[str]:
+def _problems(proof: Verification, warnings: list[str]) -> list[str]:
     """What is wrong with an archive, without warnings and without payloads, which a backup keeps in its own folder."""
-    from lossless.maintenance.verify import verify_archive
-
-    found = verify_archive(archive).problems
+    found = proof.problems
     warnings += [str(problem) for problem in found if problem.severity == "warning" or problem.check == "files"]
     return [str(problem) for problem in found if problem.severity == "error" and problem.check != "files"]
 
@@ -164,15 +157,6 @@ def _problems(archive: Archive, warnings: list[str]) -> list[str]:
 def ask_person(question: str) -> bool:
     """Ask a person at a terminal; a program has not agreed."""
     return sys.stdin.isatty() and click.confirm(printable(question), err=True)
-
-
-def byte_progress_for(invocation: Invocation, what: str, total: int | None) -> Any:
-    """A bar that counts bytes, for somebody who watches."""
-    if not invocation.shows_progress:
-        return nullcontext()
-    from lossless.cli.screen import byte_progress
-
-    return byte_progress(what, total)
 
 
 #: How many conversations are listed; the others are counted.
@@ -186,15 +170,9 @@ def size(invocation: Invocation) -> None:
 
     Indexes, summaries and files are also given as a share of the messages that they belong to.
     """
-    vault = vault_of(invocation)
-    with invocation.archive() as archive:
-        found = measure_archive(archive, vault, datetime.now(UTC))
-    data = json_fields(found) | {
-        "rows": [json_fields(row) for row in found.rows],
-        "couldGo": [json_fields(item) for item in found.could_go],
-        "folder": str(vault.root),
-    }
-    invocation.emit("size", data)
+    with invocation.reader() as engine:
+        found = engine.admin.size()
+    invocation.emit("size", to_json(found) | {"folder": str(invocation.vault.root)})
 
 
 @click.command("prune", cls=Command)
@@ -226,9 +204,9 @@ def prune(
     choice = _prune_choice(older_than, limit, patterns, include_active)
     if choice.is_empty and not vacuum:
         raise usage_error("Say what may go: --older-than, --to or --session; or only --vacuum.")
-    with invocation.archive() as archive:
-        work = pruning.plan_prune(archive, choice, datetime.now(UTC))
-        database, free = archive.care.size()
+    with invocation.reader() as engine:
+        work = engine.admin.prune_plan(choice)
+        database, free = engine.browse.size()
     data = _prune_json(work) | {"applied": is_real, "databaseSizeBytes": database, "freeBytes": free}
     if is_real and (work.chosen or vacuum):
         data |= _apply_prune(invocation, work, backs_up=not no_backup, vacuum=vacuum)
@@ -252,51 +230,28 @@ def _prune_choice(
 def _prune_json(work: PrunePlan) -> dict[str, Any]:
     return {
         "conversations": len(work.chosen),
-        "messages": work.messages,
-        "summaries": work.summaries,
-        "files": work.files,
-        "bytes": work.bytes,
-        "bytesBefore": work.bytes_before,
-        "bytesAfter": work.bytes_after,
-        "inUse": list(work.in_use),
+        **pick_json(work, "messages", "summaries", "files", "bytes", "bytes_before", "bytes_after", "in_use"),
         "items": [_pruned_json(item) for item in work.chosen[:_LISTED_CONVERSATIONS]],
     }
 
 
 def _pruned_json(item: PruneCandidate) -> dict[str, Any]:
-    held = item.held
-    return {
-        "conversationId": held.id,
-        "sessionKey": held.session_key,
-        "sessionId": held.session_id,
-        "title": held.title,
-        "active": held.active,
-        "newestAt": held.newest_at,
-        "messages": held.messages,
-        "summaries": held.summaries,
-        "files": held.files,
-        "bytes": item.bytes,
-    }
+    names = ("session_key", "session_id", "title", "active", "newest_at", "messages", "summaries", "files")
+    return {"conversationId": item.held.id, **pick_json(item.held, *names), "bytes": item.bytes}
 
 
 def _apply_prune(invocation: Invocation, work: PrunePlan, *, backs_up: bool, vacuum: bool | None) -> dict[str, Any]:
-    now = datetime.now(UTC)
-    backup_path = None
-    with Archive.open(invocation.file_path) as archive:
+    backup_path, ours = None, _has_own_files(invocation)
+    with invocation.engine() as engine:
         if backs_up and work.chosen:
-            with byte_progress_for(invocation, "Copying", archive.care.size()[0]) as advance:
-                backup_path = str(make_backup_beside(archive, "prune", now, advance, vault=_own_vault(invocation)).path)
-        with _delete_progress(invocation, len(work.chosen)) as advance:
-            report = pruning.apply_prune(archive, _own_vault(invocation), work, now, advance)
-        room = None if vacuum is False else pruning.vacuum_archive(archive, always=bool(vacuum))
-        database, free = archive.care.size()
+            with invocation.progress("Copying", engine.browse.size()[0], in_bytes=True) as advance:
+                backup_path = str(engine.admin.copy("prune", advance, with_files=ours).path)
+        with invocation.progress("Deleting", len(work.chosen)) as advance:
+            report = engine.admin.prune(work, backup=False, with_files=ours, progress=advance)
+        room = None if vacuum is False else engine.admin.vacuum(always=bool(vacuum))
+        database, free = engine.browse.size()
     return {
-        "conversations": report.conversations,
-        "messages": report.messages,
-        "summaries": report.summaries,
-        "files": report.files,
-        "filesLeft": report.files_left,
-        "left": list(report.left),
+        **pick_json(report, "conversations", "messages", "summaries", "files", "files_left", "left"),
         "backupPath": backup_path,
         "vacuumed": room is not None and room.done,
         "vacuumReason": None if room is None else room.reason,
@@ -305,20 +260,10 @@ def _apply_prune(invocation: Invocation, work: PrunePlan, *, backs_up: bool, vac
     }
 
 
-def _own_vault(invocation: Invocation) -> Vault | None:
-    """The folder of files, unless nobody named it and it may be another archive's."""
-    vault = vault_of(invocation)
+def _has_own_files(invocation: Invocation) -> bool:
+    """Whether the folder of files is this archive's: somebody named it, or it lies beside the archive."""
     source = invocation.loaded.sources["largeFilesDir"]
-    is_ours = source.kind != "default" or vault.root.parent == Path(invocation.file_path).parent
-    return vault if is_ours else None
-
-
-def _delete_progress(invocation: Invocation, total: int) -> Any:
-    if not invocation.shows_progress:
-        return nullcontext()
-    from lossless.cli.screen import count_progress
-
-    return count_progress("Deleting", total)
+    return source.kind != "default" or invocation.vault.root.parent == Path(invocation.file_path).parent
 
 
 @click.command("rotate", cls=Command)
@@ -334,9 +279,9 @@ def rotate(ctx: click.Context, target: ConversationTarget, path: str | None, is_
     refused; nothing was rewritten then. Stop the host first, or do it between turns.
     """
     invocation: Invocation = ctx.obj
-    with invocation.archive() as archive:
-        conversation = target.need_active(archive)
-        followed = archive.transcripts.checkpoint(conversation.id)
+    with invocation.reader() as engine:
+        conversation = target.need_active(engine)
+        followed = engine.transcripts.followed(conversation.id)
     place = path or (followed.path if followed is not None else "")
     if not place:
         raise failures.fail(
@@ -347,14 +292,8 @@ def rotate(ctx: click.Context, target: ConversationTarget, path: str | None, is_
             conversationId=conversation.id,
         )
     file = expand_path(place).absolute()
-    if is_real:
-        with invocation.engine() as engine:
-            report = engine.rotate(conversation, file)
-    else:
-        with invocation.archive() as archive:
-            report = Engine(archive, invocation.loaded.settings, background=False).rotate(
-                conversation, file, dry_run=True
-            )
+    with invocation.engine() if is_real else invocation.reader() as engine:
+        report = engine.rotate(conversation, file, dry_run=not is_real)
     is_fine = report.rotated or report.reason in (None, NOTHING_TO_REMOVE) or not is_real
     invocation.emit("rotate", _rotate_json(conversation, report, is_real=is_real), ok=is_fine)
     ctx.exit(failures.OK if is_fine else failures.INTERNAL)
@@ -366,12 +305,7 @@ def _rotate_json(conversation: Conversation, report: RotateReport, *, is_real: b
         "sessionKey": conversation.session_key,
         "sessionFile": str(report.path),
         "applied": is_real,
-        "rotated": report.rotated,
-        "reason": report.reason,
-        "sizeBefore": report.size_before,
-        "sizeAfter": report.size_after,
-        "keptMessages": report.kept_messages,
-        "droppedMessages": report.dropped_messages,
+        **pick_json(report, "rotated", "reason", "size_before", "size_after", "kept_messages", "dropped_messages"),
         "backupPath": None if report.backup is None else str(report.backup),
         "checkpointSize": report.checkpoint_size,
     }
@@ -449,16 +383,16 @@ def phrases_in(source: str, option: str) -> list[str]:
 
 
 def _plan_forget(invocation: Invocation, phrases: list[str], asked: dict[str, Any]) -> ForgetReport:
-    with invocation.archive() as archive:
-        engine = Engine(archive, invocation.loaded.settings, background=False)
+    with invocation.reader() as engine:
         return _known(lambda: engine.admin.forget_plan(phrases, **asked))
 
 
 def _apply_forget(invocation: Invocation, phrases: list[str], asked: dict[str, Any]) -> ForgetReport:
-    with invocation.engine() as engine:
-        total = engine.archive.care.counts().messages
-        with _forget_progress(invocation, total) as advance:
-            return _known(lambda: engine.admin.forget(phrases, **asked, progress=advance))
+    with (
+        invocation.engine() as engine,
+        invocation.progress("Looking at messages", engine.browse.counts().messages) as advance,
+    ):
+        return _known(lambda: engine.admin.forget(phrases, **asked, progress=advance))
 
 
 def _known(act: Any) -> ForgetReport:
@@ -481,20 +415,11 @@ def _forget_json(report: ForgetReport, *, applied: bool) -> dict[str, Any]:
 
 
 def _touched_json(touched: ForgetChanges) -> dict[str, Any]:
-    data = json_fields(touched)
     return {
         "messages": len(touched.message_ids),
         "messageIds": list(touched.message_ids[:_LISTED_MESSAGES]),
-        **{name: data[name] for name in ("emptied", "versions", "files", "rewritten", "cut", "elsewhere")},
+        **pick_json(touched, "emptied", "versions", "files", "rewritten", "cut", "elsewhere"),
     }
-
-
-def _forget_progress(invocation: Invocation, total: int) -> Any:
-    if not invocation.shows_progress:
-        return nullcontext()
-    from lossless.cli.screen import count_progress
-
-    return count_progress("Looking at messages", total)
 
 
 Data = dict[str, Any]

@@ -16,18 +16,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lossless.cli import failures
-from lossless.cli.apply import backup_maker, confirm, open_for_writing, read_archive, result_json, to_json
+from lossless.cli.apply import confirm, planning, result_json, with_hints
 from lossless.cli.commands import Command, Group, text_type
 from lossless.cli.model import model_options, settings_with_model, source_time_options, writer_name
 from lossless.cli.options import NAME_ONE, budget_option, target_options, usage_error
+from lossless.cli.output import pick_json, to_json
 from lossless.cli.surgery import apply_option, yes_option
 from lossless.compaction import summarise as templates
 from lossless.compaction.summariser import Summariser
-from lossless.maintenance import repair as repairing
-from lossless.maintenance.surgery import rewriting
-from lossless.maintenance.surgery import rewriting as rewrite_run
 from lossless.maintenance.surgery.common import text_diff
-from lossless.maintenance.surgery.rewriting import preview_prompt
+from lossless.maintenance.surgery.rewriting import INTERRUPTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,7 +40,6 @@ if TYPE_CHECKING:
     from lossless.maintenance.surgery.common import OperationReport
     from lossless.maintenance.surgery.rewriting import DraftedPlan, RewritePlan
     from lossless.settings import Settings
-    from lossless.store.archive import Archive
 
 prompt_dir_option = click.option(
     "--prompt-dir",
@@ -107,15 +104,13 @@ def write_plans(invocation: Invocation, plans: Sequence[RewritePlan], how: Draft
         question = f"Write {count} summaries anew{price}, and put them in place?"
         confirm(question, how.yes, "\n".join(plan.text for plan in plans))
     writer = how.times.summariser(how.asked, how.prompt_dir)
-    with open_for_writing(invocation, asked=how.asked, summariser=writer) as engine:
-        copy = cache(backup_maker(engine))
+    with invocation.engine(how.asked, writer) as engine:
+        copy = cache(lambda label: engine.admin.copy(label).path)
         for n, plan in enumerate(plans):
             made = _write_drafts(invocation, engine, plan)
             if made.usable and how.is_reviewed:
                 confirm(f"Put {len(made.usable)} new texts in place?", how.yes, _diffs(made))
-            items[n] = _rewrite_json(
-                plan, made, rewrite_run.place_drafts(engine.surgery.writer, made, copy) if how.is_real else None
-            )
+            items[n] = _rewrite_json(plan, made, engine.surgery.place_drafts(made, copy) if how.is_real else None)
             if made.stop is not None:
                 break
     return items
@@ -126,7 +121,7 @@ def rewrite_exit_code(command: str, items: Sequence[dict[str, Any]]) -> int:
 
     What a rewrite leaves is as good as it was, unless a model failed or a text does not fit; a repair leaves it broken.
     """
-    if any(item["stop"] == rewrite_run.INTERRUPTED for item in items):
+    if any(item["stop"] == INTERRUPTED for item in items):
         return failures.INTERRUPTED
     drafts = [draft for item in items for draft in item["drafts"] if draft["refusal"] is not None]
     is_bad = any(command != "rewrite" or draft["isFailed"] or draft["breaks"] is not None for draft in drafts)
@@ -151,14 +146,9 @@ def emit_rewrites(
 
 
 def _write_drafts(invocation: Invocation, engine: Engine, plan: RewritePlan) -> DraftedPlan:
-    if not invocation.shows_progress:
-        with _interruptible():
-            return rewrite_run.write_drafts(engine.surgery.writer, plan)
-    from lossless.cli.screen import count_progress
-
-    with _interruptible(), count_progress("DraftOptions", len(plan.targets)) as advance:
-        return rewrite_run.write_drafts(
-            engine.surgery.writer, plan, heard=lambda draft: advance(0 if draft.because else 1)
+    with _interruptible(), invocation.progress("Writing", len(plan.targets)) as advance:
+        return engine.surgery.write_drafts(
+            plan, heard=lambda draft: advance(0 if draft.because else 1) if advance else None
         )
 
 
@@ -225,25 +215,25 @@ def rewrite(ctx: click.Context, /, target: ConversationTarget | None, **given: A
     rule = {name: given.pop(name) for name in _RULES}
     how = draft_options(invocation, **given)
     by = " ".join(filter(None, (writer_name(how.asked), str(how.prompt_dir or ""), how.times.name)))
-    with read_archive(invocation) as archive:
-        plans = _plan_rewrites(archive, target, rule | {"by": by})
+    with planning(invocation) as engine:
+        plans = _plan_rewrites(engine, target, rule | {"by": by})
     if rule["extractive"] and not Summariser(how.asked).has_model and (how.is_real or how.shows_diff):
         hint = "Name one with --model or the setting summaryModel, and see `lcm model test`."
         raise failures.fail("no_model", "There is no model to write them better.", failures.CONFIG, hint=hint)
     emit_rewrites(ctx, "rewrite", plans, how)
 
 
-def _plan_rewrites(archive: Archive, target: ConversationTarget | None, rule: dict[str, Any]) -> list[RewritePlan]:
+def _plan_rewrites(engine: Engine, target: ConversationTarget | None, rule: dict[str, Any]) -> list[RewritePlan]:
     named = rule["summary_id"] or rule["subtree"]
     if target is not None:
-        ids = [target.need(archive).id]
+        ids = [target.need_id(engine)]
     elif named:
-        ids = [archive.summaries.get(named).conversation_id]
+        ids = [engine.browse.summary(named).conversation_id]
     elif rule["extractive"]:
-        ids = archive.checks.conversation_ids()
+        ids = engine.browse.conversation_ids()
     else:
         raise usage_error(NAME_ONE)
-    plans = [rewriting.plan_rewrite(archive, id_, **rule) for id_ in ids]
+    plans = [engine.surgery.plan_rewrite(id_, **rule) for id_ in ids]
     return [plan for plan in plans if plan.targets] or plans[:1]
 
 
@@ -284,31 +274,14 @@ def repair(
         raise usage_error("Name a conversation with --session-key, --session-id or --conversation-id, or say --all.")
     if everything and summary_ids:
         raise usage_error("--summary is for the summaries of one conversation; with --all there are others.")
-    with read_archive(invocation) as archive:
-        ids = [target.need(archive).id] if target is not None else broken_conversations(archive)
-        found = plan_repairs(invocation, archive, ids, budget, summary_ids)
+    with planning(invocation) as engine:
+        ids = engine.surgery.broken_conversations() if target is None else [target.need_id(engine)]
+        found = [engine.surgery.plan_repair(id_, budget, summary_ids=summary_ids) for id_ in ids]
     blocked = [reason for one in found for reason in one.blocked]
     if how.is_real and blocked and not is_confirmed:
         message = f"The repair wants your word first: {'; '.join(blocked)}."
         raise failures.fail("blocked", message, failures.BAD_ARGUMENTS, hint="Say it with --confirm.")
     emit_rewrites(ctx, "repair", [one.plan for one in found], how, {"kinds": count_kinds(found), "blocked": blocked})
-
-
-def broken_conversations(archive: Archive) -> list[int]:
-    """Conversations with broken summaries."""
-    return sorted({one.conversation_id for one in repairing.find_broken(archive)})
-
-
-def plan_repairs(
-    invocation: Invocation,
-    archive: Archive,
-    conversation_ids: Sequence[int],
-    budget: int | None,
-    summary_ids: Sequence[str] = (),
-) -> list[RepairPlan]:
-    """What repairing conversations would do, for the budget that was named or is set."""
-    most = budget or invocation.loaded.settings.default_token_budget
-    return [repairing.plan_repair(archive, id_, most, summary_ids=summary_ids) for id_ in conversation_ids]
 
 
 def count_kinds(found: Sequence[RepairPlan]) -> dict[str, int]:
@@ -411,9 +384,9 @@ def _folder(invocation: Invocation, prompt_dir: Path | None) -> Path | None:
 
 def _for_summary(invocation: Invocation, summary_id: str, prompt_dir: Path | None) -> dict[str, Any]:
     summariser = Summariser(invocation.loaded.settings, prompt_folder=prompt_dir)
-    with read_archive(invocation) as archive:
-        source = rewriting.summary_source(archive, summariser, summary_id, {})
-    filled = preview_prompt(summariser, source)
+    with invocation.reader(summariser=summariser) as engine, with_hints():
+        source = engine.surgery.summary_source(summary_id)
+        filled = engine.surgery.preview_prompt(source)
     return {"name": templates.template_name(source.depth), "summaryId": summary_id} | _prompt(filled)
 
 
@@ -432,9 +405,4 @@ def _with_marks(name: str, prompt_dir: Path | None) -> dict[str, Any]:
 
 
 def _prompt(filled: SummaryPrompt) -> dict[str, Any]:
-    return {
-        "system": filled.system,
-        "user": filled.user,
-        "targetTokens": filled.target_tokens,
-        "temperature": filled.temperature,
-    }
+    return pick_json(filled, "system", "user", "target_tokens", "temperature")

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from lossless.cli.failures import printable
+from lossless.tui.text import format_bytes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from rich.progress import DownloadColumn, MofNCompleteColumn
     from rich.text import Text
 
 _STEPS = ((60, 1, "second"), (3600, 60, "minute"), (86_400, 3600, "hour"), (float("inf"), 86_400, "day"))
@@ -153,48 +153,13 @@ def role_text(name: str) -> Text:
     return styled(name, _ROLES.get(name, ""))
 
 
-def format_count(value: int) -> str:
-    """A number that is easy to read."""
-    return f"{value:,}"
-
-
-def plural(count: int, noun: str, nouns: str = "") -> str:
-    """`1 message`, `2 messages`."""
-    return f"{format_count(count)} {noun if count == 1 else nouns or f'{noun}s'}"
-
-
-def format_bytes(size: int) -> str:
-    """A size that is easy to read.
-
-    >>> format_bytes(1_536)
-    '1.5 kB'
-    """
-    if size < 1024:
-        return f"{size} B"
-    power = next((power for power in (1, 2) if size < 1000 * 1024**power), 3)
-    return f"{size / 1024**power:.1f} {('kB', 'MB', 'GB')[power - 1]}"
-
-
 @contextmanager
-def count_progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A bar that counts things; call it with how many more are done. It is gone when all is done."""
-    from rich.progress import MofNCompleteColumn
-
-    yield from _bar(what, total, MofNCompleteColumn())
-
-
-@contextmanager
-def byte_progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """A bar that counts bytes."""
-    from rich.progress import DownloadColumn
-
-    yield from _bar(what, total, DownloadColumn())
-
-
-def _bar(what: str, total: int | None, count: MofNCompleteColumn | DownloadColumn) -> Iterator[Callable[[int], None]]:
+def progress_bar(what: str, total: int | None, *, in_bytes: bool) -> Iterator[Callable[[int], None]]:
+    """A bar that counts things or bytes; call it with how many more are done. It is gone when all is done."""
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    count = DownloadColumn() if in_bytes else MofNCompleteColumn()
     columns = (TextColumn("{task.description}"), BarColumn(), count, TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(what, total=total)

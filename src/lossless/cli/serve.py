@@ -258,7 +258,8 @@ def _url(url: str) -> str:
 
 def print_proxy(screen: Screen, data: dict[str, Any]) -> None:
     """Where it listens, and what clients have to know."""
-    from lossless.cli.screen import format_count, styled
+    from lossless.cli.screen import styled
+    from lossless.tui.text import format_count
 
     verb = "Listening on" if data["serving"] else "It would listen on"
     screen.line(f"{verb} ", styled(data["url"], "bold"))

@@ -11,12 +11,13 @@ import click
 from lossless import __version__
 from lossless.cli.commands import Command
 from lossless.cli.options import depths_json
+from lossless.cli.output import pick_json
 
 if TYPE_CHECKING:
     from lossless.cli.commands import Invocation
+    from lossless.engine import Engine
     from lossless.model.budget import HistoryBudget
     from lossless.model.records import DepthTotals, IngestHealth
-    from lossless.store.archive import Archive
 
 #: Up to this size, what takes the room is always worked out.
 _CHEAP_BYTES = 200 * 1024 * 1024
@@ -34,23 +35,24 @@ def status(invocation: Invocation, room: bool) -> None:
     archives over 200 MB only with --room, as every page is read for it).
     """
     settings = invocation.loaded.settings
-    with invocation.archive() as archive, archive.reading():
-        size, free = archive.care.size()
+    with invocation.reader() as engine, engine.browse.reading():
+        browse = engine.browse
+        size, free = browse.size()
         data = {
             "version": __version__,
-            "databasePath": archive.path,
+            "databasePath": browse.path,
             "databaseSizeBytes": size,
             "freeBytes": free,
-            "walBytes": _wal_bytes(archive.path),
+            "walBytes": _wal_bytes(browse.path),
             "freshTail": {"count": settings.fresh_tail_count, "maxTokens": settings.fresh_tail_max_tokens},
-            "historyBudgets": [_budget(id_, budget) for id_, budget in archive.guards.newest_histories(_BUDGETS)],
-            "status": _totals_json(archive),
-            "liveness": _liveness_json(archive.care.liveness(), datetime.now(UTC))
+            "historyBudgets": [_budget(id_, budget) for id_, budget in browse.newest_history_budgets(_BUDGETS)],
+            "status": _totals_json(engine),
+            "liveness": _liveness_json(browse.health(), datetime.now(UTC))
             | {
-                "heldTranscripts": len(archive.transcripts.held()),
-                "refusedTranscripts": len(archive.transcripts.refused()),
+                "heldTranscripts": len(engine.transcripts.held()),
+                "refusedTranscripts": len(engine.transcripts.refused()),
             },
-            "room": archive.care.room() if room or size < _CHEAP_BYTES else None,
+            "room": browse.bytes_by_kind() if room or size < _CHEAP_BYTES else None,
         }
     invocation.emit("status", data)
 
@@ -67,8 +69,8 @@ def _budget(conversation_id: int, budget: HistoryBudget) -> dict[str, Any]:
     }
 
 
-def _totals_json(archive: Archive) -> dict[str, Any]:
-    totals, depths = archive.care.totals(), archive.details.depths()
+def _totals_json(engine: Engine) -> dict[str, Any]:
+    totals, depths = engine.browse.totals(), engine.browse.depths()
     return {
         "conversations": {"total": totals.counts.conversations, "active": totals.counts.active},
         "messages": {
@@ -99,17 +101,13 @@ def _edge(depths: tuple[DepthTotals, ...], name: str, choose: Any) -> datetime |
 
 def _liveness_json(liveness: IngestHealth, now: datetime) -> dict[str, Any]:
     last = liveness.last_stored_at
+    counts = pick_json(
+        liveness, "last_compacted_at", "seen", "stored", "replayed", "skipped", "ambiguous", "revised", "likely"
+    )
     return {
         "lastStoredAt": last,
         "secondsSinceStored": None if last is None else max(0, int((now - last).total_seconds())),
-        "lastCompactedAt": liveness.last_compacted_at,
-        "seen": liveness.seen,
-        "stored": liveness.stored,
-        "replayed": liveness.replayed,
-        "skipped": liveness.skipped,
-        "ambiguous": liveness.ambiguous,
-        "revised": liveness.revised,
-        "likely": liveness.likely,
+        **counts,
         "quarantined": list(liveness.quarantined),
         "blocked": [
             {"conversationId": id_, "since": since, "reason": reason} for id_, since, reason in liveness.blocked

@@ -8,27 +8,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lossless.cli import failures
-from lossless.cli.apply import backup_maker, confirm, open_for_writing, read_archive, result_json, to_json
+from lossless.cli.apply import operate, planning, result_json
 from lossless.cli.commands import Command, id_type, text_type
 from lossless.cli.model import ModelChoice, model_options, settings_with_model
-from lossless.cli.options import Selection, bad_option, find_active, target_options
-from lossless.cli.screen import format_bytes, format_count, plural, styled
-from lossless.maintenance.surgery import common
-from lossless.maintenance.surgery import dissolve as dissolving
-from lossless.maintenance.surgery import focus as focusing
-from lossless.maintenance.surgery import merge as merging
-from lossless.maintenance.surgery import merge as transplanting
-from lossless.maintenance.surgery import undo as undoing
+from lossless.cli.options import ConversationTarget, bad_option, find_active, target_options
+from lossless.cli.output import pick_json, to_json
+from lossless.cli.screen import styled
 from lossless.model.times import parse_time
+from lossless.tui.text import format_bytes, format_count, plural
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from lossless.cli.commands import Invocation
-    from lossless.cli.options import ConversationTarget
     from lossless.cli.screen import Screen
     from lossless.maintenance.surgery.focus import FocusStatus
-    from lossless.model.conversations import Conversation
 
 apply_option = click.option(
     "--apply/--dry-run",
@@ -50,14 +44,9 @@ def dissolve(invocation: Invocation, summary_id: str, purge: bool, is_real: bool
 
     The preview shows which items come back and how far later ones move. `lcm undo` takes it back.
     """
-    with read_archive(invocation) as archive:
-        work = dissolving.plan_dissolve(archive, summary_id, purge=purge)
-    report = None
-    if is_real:
-        confirm(f"Dissolve {summary_id}?", yes, work.text)
-        with open_for_writing(invocation) as engine:
-            report = dissolving.apply_dissolve(engine.archive, work, datetime.now(UTC), backup_maker(engine))
-    invocation.emit("dissolve", {"plan": to_json(work), "text": work.text} | result_json(report))
+    with planning(invocation) as engine:
+        work = engine.surgery.plan_dissolve(summary_id, purge=purge)
+    operate(invocation, "dissolve", work, f"Dissolve {summary_id}?", is_real=is_real, yes=yes)
 
 
 @click.command("transplant", cls=Command)
@@ -77,26 +66,17 @@ def transplant(
     Everything below them comes along: summaries, messages, parts and files, all with new ids. Refused when the other
     conversation has a summary with the same text already.
     """
-    with read_archive(invocation) as archive:
-        work = transplanting.plan_transplant(archive, source_id, target_id, summary_ids)
-    report = None
-    if is_real:
-        confirm(f"Copy into conversation {target_id}?", yes, work.text)
-        with open_for_writing(invocation) as engine:
-            report = transplanting.apply_transplant(
-                engine.archive, engine.vault, work, datetime.now(UTC), backup_maker(engine)
-            )
+    with planning(invocation) as engine:
+        work = engine.surgery.plan_transplant(source_id, target_id, summary_ids)
     data = {
-        "sourceId": source_id,
-        "targetId": target_id,
-        "roots": to_json(work.roots),
+        **pick_json(work, "source_id", "target_id", "roots"),
         "summaries": len(work.summary_ids),
         "messages": len(work.message_ids),
         "files": len(work.file_ids),
-        "tokensBefore": work.tokens_before,
-        "tokensAfter": work.tokens_after,
+        **pick_json(work, "tokens_before", "tokens_after"),
     }
-    invocation.emit("transplant", {"plan": data, "text": work.text} | result_json(report))
+    question = f"Copy into conversation {target_id}?"
+    operate(invocation, "transplant", work, question, is_real=is_real, yes=yes, plan_json=data)
 
 
 @click.command("merge", cls=Command)
@@ -110,17 +90,10 @@ def merge(invocation: Invocation, session_key: str, reviewed: bool, is_real: boo
 
     What a person closed is never merged. Messages are numbered anew from 1; `lcm undo` takes it back.
     """
-    with read_archive(invocation) as archive:
-        Selection(session_key=session_key).need(archive)
-        work = merging.plan_merge(archive, session_key, reviewed=reviewed)
-    report = None
-    if is_real:
-        confirm(f"Merge into conversation {work.split.target_id}?", yes, work.text)
-        with open_for_writing(invocation) as engine:
-            report = merging.apply_merge(
-                engine.archive, work, datetime.now(UTC), backup_maker(engine), reviewed=reviewed
-            )
-    invocation.emit("merge", {"plan": to_json(work), "text": work.text} | result_json(report))
+    with planning(invocation) as engine:
+        ConversationTarget(session_key=session_key).need_id(engine)
+        work = engine.surgery.plan_merge(session_key, reviewed=reviewed)
+    operate(invocation, "merge", work, f"Merge into conversation {work.split.target_id}?", is_real=is_real, yes=yes)
 
 
 @click.command("undo", cls=Command)
@@ -133,15 +106,10 @@ def undo(invocation: Invocation, target: ConversationTarget, is_real: bool, yes:
 
     Again, the one before it. What a fold summarised comes back into the context; its text is kept.
     """
-    with read_archive(invocation) as archive:
-        work = undoing.plan_undo(archive, target.need(archive).id)
-    report = None
-    if is_real:
-        confirm(f"Undo the {work.entry.action}?", yes, work.text)
-        with open_for_writing(invocation) as engine:
-            report = undoing.apply_undo(engine.archive, work, datetime.now(UTC), backup_maker(engine))
+    with planning(invocation) as engine:
+        work = engine.surgery.plan_undo(target.need_id(engine))
     plan = to_json(work) | {"entry": _log_entry_json(work.entry)}
-    invocation.emit("undo", {"plan": plan, "text": work.text} | result_json(report))
+    operate(invocation, "undo", work, f"Undo the {work.entry.action}?", is_real=is_real, yes=yes, plan_json=plan)
 
 
 @click.command("diff", cls=Command)
@@ -155,8 +123,8 @@ def diff(invocation: Invocation, target: ConversationTarget, since: str | None, 
     Without points, by the last change. Messages that were only appended are no changes.
     """
     after, through = _parse_point("--since", since), _parse_point("--until", until)
-    with read_archive(invocation) as archive:
-        found = common.diff_context(archive, target.need(archive).id, after, through)
+    with planning(invocation) as engine:
+        found = engine.surgery.diff(target.need(engine), after, through)
     data = to_json(found) | {"entries": [_log_entry_json(entry) for entry in found.entries], "text": found.text}
     invocation.emit("diff", data)
 
@@ -205,8 +173,8 @@ def focus(
     """
     invocation: Invocation = ctx.obj
     if question is None:
-        with read_archive(invocation) as archive:
-            found = focusing.focus_status(archive, target.need(archive).id)
+        with planning(invocation) as engine:
+            found = engine.surgery.focus_status(target.need_id(engine))
         invocation.emit("focus", {"plan": None, "text": "", "focus": _focus_json(found)})
         return
     _write_focus(ctx, "focus", target, question, named, is_folded=no_compact, dry_run=dry_run)
@@ -231,9 +199,9 @@ def refocus(
 def unfocus(invocation: Invocation, target: ConversationTarget) -> None:
     """Put the active brief away: the summaries that it stood for are shown again."""
     conversation = find_active(invocation, target)
-    with open_for_writing(invocation) as engine:
+    with invocation.engine() as engine:
         report = engine.surgery.unfocus(conversation)
-        found = focusing.focus_status(engine.archive, conversation.id)
+        found = engine.surgery.focus_status(conversation.id)
     invocation.emit("unfocus", {"focus": _focus_json(found)} | result_json(report))
 
 
@@ -251,21 +219,17 @@ def _write_focus(
     asked = settings_with_model(invocation, named)
     conversation = find_active(invocation, target)
     if dry_run:
-        plan = _plan_focus(invocation, conversation, question)
+        with planning(invocation) as engine:
+            plan = engine.surgery.plan_focus(conversation.id, question)
         invocation.emit(command, {"plan": to_json(plan), "text": plan.text, "focus": None})
         return
-    with open_for_writing(invocation, asked=asked) as engine:
+    with invocation.engine(asked) as engine:
         if not is_folded:
             engine.compact(conversation, force=True)
         found = engine.surgery.focus(conversation, question)
     is_written = found is not None and found.brief.status == "active"
     invocation.emit(command, {"plan": None, "text": "", "focus": _focus_json(found)}, ok=is_written)
     ctx.exit(failures.OK if is_written else failures.INTERNAL)
-
-
-def _plan_focus(invocation: Invocation, conversation: Conversation, question: str | None) -> focusing.FocusPlan:
-    with read_archive(invocation) as archive:
-        return focusing.plan_focus(archive, conversation.id, question, invocation.loaded.settings.max_expand_tokens)
 
 
 def _focus_json(found: FocusStatus | None) -> dict[str, Any] | None:

@@ -13,8 +13,9 @@ import click
 from lossless.cli import failures
 from lossless.cli.append import session_of, session_options
 from lossless.cli.commands import Command, Group, id_type
-from lossless.cli.output import json_fields
-from lossless.cli.screen import format_count, plural, styled
+from lossless.cli.output import pick_json, to_json
+from lossless.cli.screen import styled
+from lossless.tui.text import format_count, plural
 
 if TYPE_CHECKING:
     from lossless.cli.commands import Invocation
@@ -56,10 +57,10 @@ def transcripts(context: click.Context) -> None:
 @click.pass_obj
 def list_transcripts(invocation: Invocation, every: bool = False) -> None:
     """List transcripts that are held back or refused, or every decision about transcripts."""
-    with invocation.archive() as archive:
-        transcripts = archive.transcripts
+    with invocation.reader() as engine:
+        transcripts = engine.transcripts
         found = transcripts.decisions() if every else [*transcripts.held(), *transcripts.refused()]
-    invocation.emit("transcripts list", {"items": [json_fields(epoch) for epoch in found], "all": every})
+    invocation.emit("transcripts list", {"items": to_json(found), "all": every})
 
 
 @transcripts.command("accept")
@@ -72,10 +73,10 @@ def accept_transcript(invocation: Invocation, number_: int) -> None:
     """
     with invocation.engine() as engine:
         waiting = [*engine.transcripts.held(), *engine.transcripts.refused()]
-        asked = next((epoch for epoch in engine.archive.transcripts.decisions() if epoch.id == number_), None)
+        asked = next((epoch for epoch in engine.transcripts.decisions() if epoch.id == number_), None)
         again = [epoch.id for epoch in waiting if asked and _place(epoch) == _place(asked)]
         epoch = _held_epoch(waiting, *again[:1] or [number_])
-        report = engine.transcripts.accept(engine.archive.conversations.get(epoch.conversation_id), epoch.path)
+        report = engine.transcripts.accept(engine.browse.get(epoch.conversation_id), epoch.path)
     _emit(invocation, "transcripts accept", report)
 
 
@@ -86,8 +87,8 @@ def refuse_transcript(invocation: Invocation, number_: int) -> None:
     """Keep a transcript that is held back out of every prompt, until it is accepted. Its NUMBER is in the list."""
     with invocation.engine() as engine:
         epoch = _held_epoch(engine.transcripts.held(), number_)
-        engine.transcripts.refuse(engine.archive.conversations.get(epoch.conversation_id), epoch.path)
-    invocation.emit("transcripts refuse", json_fields(replace(epoch, decision="refused", reason="someone refused it")))
+        engine.transcripts.refuse(engine.browse.get(epoch.conversation_id), epoch.path)
+    invocation.emit("transcripts refuse", to_json(replace(epoch, decision="refused", reason="someone refused it")))
 
 
 def _held_epoch(waiting: list[TranscriptDecision], number_: int) -> TranscriptDecision:
@@ -109,7 +110,7 @@ def _place(epoch: TranscriptDecision) -> tuple[int, str]:
 
 
 def _emit(invocation: Invocation, command: str, report: TranscriptReport) -> None:
-    data: dict[str, Any] = json_fields(report)
+    data: dict[str, Any] = to_json(report)
     invocation.emit(command, data, ok=report.status not in ("held", "failed"))
     if report.status in ("held", "failed"):
         raise click.exceptions.Exit(failures.INTERNAL)
@@ -127,8 +128,8 @@ def quarantine(context: click.Context) -> None:
 @click.pass_obj
 def list_quarantine(invocation: Invocation) -> None:
     """List quarantined conversations, and those that were refused."""
-    with invocation.archive() as archive:
-        found = archive.conversations.quarantined()
+    with invocation.reader() as engine:
+        found = engine.transcripts.quarantined()
     invocation.emit("quarantine list", {"items": [_quarantine_json(one) for one in found]})
 
 
@@ -139,7 +140,7 @@ def accept_quarantined(invocation: Invocation, number_: int) -> None:
     """Let a quarantined CONVERSATION be the active one of its session. The one that was it is closed and kept."""
     with invocation.engine() as engine:
         found = engine.transcripts.accept_quarantined(number_)
-    invocation.emit("quarantine accept", json_fields(found))
+    invocation.emit("quarantine accept", to_json(found))
 
 
 @quarantine.command("refuse")
@@ -157,10 +158,7 @@ def _quarantine_json(found: QuarantinedConversation) -> dict[str, Any]:
         "conversationId": found.conversation_id,
         "sessionKey": found.session.key,
         "sessionId": found.session.id,
-        "decision": found.decision,
-        "at": found.at,
-        "messages": found.messages,
-        "beside": found.beside,
+        **pick_json(found, "decision", "at", "messages", "beside"),
     }
 
 

@@ -52,7 +52,7 @@ def tui(
             failures.CONFIG,
             hint="Install it with `pip install 'lossless[tui]'`.",
         )
-    invocation.archive().close()
+    invocation.reader().close()
     if screenshot is None and not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         hint = "Programs read the same with `lcm conversations`, `lcm summaries` and `lcm context`."
         raise failures.fail("no_terminal", "This needs a terminal.", failures.BAD_ARGUMENTS, hint=hint)

@@ -445,10 +445,10 @@ class Summariser:
 
     def readers(self, gate: Gate) -> list[tuple[str, ModelChain]]:
         """Models that answer questions, by name: the one that was named for it, then the one that summarises."""
-        named = ModelChoices(
-            summary_model=self.settings.expansion_model, summary_provider=self.settings.expansion_provider
-        )
-        seconds = self.settings.delegation_timeout_ms / 1000
+        settings = self.settings
+        provider = settings.expansion_provider or settings.summary_provider
+        named = ModelChoices(summary_model=settings.expansion_model, summary_provider=provider)
+        seconds = settings.delegation_timeout_ms / 1000
         orders = [configured_candidates(candidate_order(named)) if self.complete is None else (), self.candidates()]
         return [(order[0].name, ModelChain(order, self._connect, seconds, gate)) for order in orders if order]
 

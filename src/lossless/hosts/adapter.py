@@ -11,18 +11,15 @@ import warnings
 from base64 import b64encode
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lossless.context.render import CARRIED
-from lossless.errors import BadInput, NotFound
-from lossless.model.context import MessageItem
+from lossless.errors import BadInput
 from lossless.model.conversations import Session
-from lossless.model.records import ContextChange
 from lossless.providers.token_limits import (
-    REFUSED_SHARE,
+    PromptLimits,
     conversation_budget,
     parse_too_long,
     recall_result,
@@ -38,7 +35,7 @@ if TYPE_CHECKING:
 
     from lossless.context.run import Assembled
     from lossless.engine import Engine
-    from lossless.model.messages import Message, StoredMessage
+    from lossless.model.messages import Message
     from lossless.recall.tools import Tool
 
 
@@ -124,23 +121,18 @@ class WindowSync:
 
         So many tokens are sent `beside` it: system prompts that are not in it, and tools.
         """
-        there = conversation_budget(self.size, beside=beside)
-        report = self.engine.after_turn(
-            session, window=window, budget=self.size, beside=beside, whole=True, model=model
-        ).append
+        there, limits = conversation_budget(self.size, beside=beside), self._limits(beside, model)
+        report = limits.store(session, window=window, whole=True)
         if report.conversation_id is None or report.blocked is not None:
             return None
         who = report.conversation or session
-        capacity = self.engine.host.history_budget(who, budget=self.size, beside=beside, model=model).tokens
+        capacity = limits.history(who).tokens
         self.sent[session.name] = window_tokens(window)
         if shows_all(self.engine, report, window) and self.sent[session.name] <= capacity:
             warn_over_budget(there.over, there.why_over)
             return None
-        try:
-            made = self.engine.assemble(
-                session, budget=self.size, beside=beside, allow_trailing_assistant=True, model=model, fold=True
-            )
-        except NotFound:
+        made = limits.assemble(session, allow_trailing_assistant=True)
+        if made is None:
             return None
         self.sent[session.name] = made.tokens
         warn_over_budget(there.over + made.receipt.over, there.why_over or made.receipt.why_over)
@@ -151,25 +143,17 @@ class WindowSync:
         model: str | None = None,
     ) -> None:  # fmt: skip
         """Store a window that ends with a reply, learn from what was counted, and see whether it is time to fold."""
-        self.engine.after_turn(
-            session,
-            window=window,
-            budget=self.size,
-            beside=beside,
-            observed_tokens=prompt_tokens,
-            whole=True,
-            model=model,
-            sent=self.sent.pop(session.name, None),
-        )
+        sent = self.sent.pop(session.name, None)
+        self._limits(beside, model).store(session, window=window, whole=True, observed_tokens=prompt_tokens, sent=sent)
 
     def refused(self, session: Session, error: BaseException, beside: int = 0, model: str | None = None) -> None:
         """A request failed: where it was too long by the provider's count, the next one is shorter."""
         found, sent = parse_too_long(str(error)), self.sent.pop(session.name, None)
-        if found is not None and self.engine.archive.conversations.find(session) is not None:
-            counted = found.prompt or int(REFUSED_SHARE * self.size)
-            self.engine.host.refused(
-                session, prompt_tokens=counted, sent=sent, budget=self.size, model=model, beside=beside
-            )
+        if found is not None and self.engine.browse.find(session) is not None:
+            self._limits(beside, model).refused(session, found, sent)
+
+    def _limits(self, beside: int, model: str | None) -> PromptLimits:
+        return PromptLimits(self.engine, self.size, beside, model=model)
 
     @property
     def size(self) -> int:
@@ -186,11 +170,8 @@ class WindowSync:
 
     def _with_references(self, made: Assembled) -> list[Message]:
         """The messages; one that a file stands in does not carry the framework's own, which is as large as ever."""
-        archive = self.engine.archive
         ids = [int(id_.removeprefix(_MESSAGE)) for id_, _ in made.receipt.included if id_.startswith(_MESSAGE)]
-        with archive.reading():
-            filed = archive.messages.many(list(archive.context.recipes(ids)), exact=False)
-        references = {stored.message.content for stored in filed}
+        references = {stored.message.content for stored in self.engine.host.in_files(ids)}
         return [replace(one, body=None) if one.content in references else one for one in made.parts]
 
     def _kept_together(self, messages: Sequence[Message]) -> tuple[Message, ...]:
@@ -294,26 +275,3 @@ def _in_words(value: Any) -> Any:
         return [_in_words(item) for item in value]
     is_plain = value is None or isinstance(value, str | int) or (isinstance(value, float) and isfinite(value))
     return value if is_plain else str(value)
-
-
-def newest_visible(engine: Engine, session: Session) -> StoredMessage | None:
-    """The newest message that is in the view."""
-    archive, found = engine.archive, engine.archive.conversations.find(session)
-    items = archive.context.items(found.id) if found else []
-    last = items[-1] if items else None
-    return archive.messages.get(last.message_id) if isinstance(last, MessageItem) else None
-
-
-def hide_newest(engine: Engine, session: Session, actor: str) -> StoredMessage | None:
-    """Take the newest message out of the view; the archive keeps it."""
-    archive, now = engine.archive, datetime.now(UTC)
-    with archive.writing():
-        stored = newest_visible(engine, session)
-        if stored is None:
-            return None
-        place = stored.conversation_id
-        before = archive.context.tokens(place)
-        archive.context.hide(place, [stored.id], "popped", now)
-        change = ContextChange("hide", actor, "popped", (stored.id,), (), None, before, archive.context.tokens(place))
-        archive.context.log(place, change, now)
-    return stored

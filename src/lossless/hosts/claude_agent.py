@@ -23,12 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lossless.engine import Engine
-    from lossless.model.conversations import Conversation
     from lossless.model.messages import StoredMessage
 
 Raw = dict[str, Any]
-#: So many lines are read at once.
-_PAGE = 500
 
 
 class LosslessSessionStore:
@@ -90,18 +87,12 @@ class LosslessSessionStore:
         self._engine.append(session, kept)
 
     def _kept(self, session: Session) -> Iterator[tuple[StoredMessage, Any]]:
-        found, seq = self._found(session), 0
-        while found is not None and (page := self._engine.archive.messages.in_order(found.id, seq, _PAGE)):
-            yield from ((stored, stored.message.original["line"]) for stored in page)
-            seq = page[-1].seq
+        yield from ((stored, stored.message.original["line"]) for stored in self._engine.host.messages(session))
 
     def _sessions(self, project_key: str) -> list[Raw]:
         mains = [key for _, key in self._kept(_index(project_key)) if not key.get("subpath")]
-        found = [(key["session_id"], self._found(_lines(key))) for key in mains]
+        found = [(key["session_id"], self._engine.browse.find(_lines(key))) for key in mains]
         return [{"session_id": id_, "mtime": int(one.updated_at.timestamp() * 1000)} for id_, one in found if one]
-
-    def _found(self, session: Session) -> Conversation | None:
-        return self._engine.archive.conversations.find(session)
 
 
 def _lines(key: Any) -> Session:

@@ -1,5 +1,5 @@
-"""Codex CLI: its hooks speak like Claude Code's; its MCP server is a table in `config.toml`, edited as text so that
-all other lines stay as they are.
+"""Codex CLI: its hooks speak like Claude Code's; its MCP server is a table in `config.toml`, of which all other lines
+stay as they are.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 _MARK = "# Written by `lcm install codex`; `lcm uninstall codex` takes it away."
 _OURS = rf"""\s*\[\s*(["']?)mcp_servers\1\s*\.\s*(["']?){SERVER_NAME}\2\s*"""
-#: The header of our table; and of those that are kept below it, too.
-_TABLE, _HEADER = re.compile(_OURS + r"\]"), re.compile(_OURS + r"(?:\.[^\]]*)?\]")
+#: The header of our table, and of those that are kept below it.
+_HEADER = re.compile(_OURS + r"(?:\.[^\]]*)?\]")
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
 
 
@@ -36,33 +36,31 @@ def with_table(text: str, command: Sequence[str]) -> str:
     """A config with our table behind everything else."""
     end = line_ending(text)
     gap = "" if not text else end if text.endswith("\n") else end + end
-    keys = (f"{name} = {written}" for name, written in _written(command).items())
+    keys = (f"command = {_quoted(command[0])}", f"args = [{', '.join(map(_quoted, command[1:]))}]")
     return text + gap + end.join((_MARK, f"[mcp_servers.{SERVER_NAME}]", *keys, ""))
 
 
 def with_command(text: str, command: Sequence[str]) -> str | None:
-    """A config in which our table starts this command, and all else is as it was; None when lines cannot do that."""
-    wanted, lines = tomllib.loads(text), _LINES.findall(text)
-    wanted["mcp_servers"][SERVER_NAME] |= {"command": command[0], "args": list(command[1:])}
-    headers = (at for at, line in enumerate(lines) if _TABLE.match(line))
-    made = (_commanded(lines, at + 1, _written(command)) for at in headers)
-    return next((after for after in made if _value(after) == wanted), None)
+    """A config in which our table starts this command, and all else is as it was; None when that cannot be done."""
+    from tomlkit import parse
+    from tomlkit.exceptions import TOMLKitError
 
-
-def _commanded(lines: Sequence[str], place: int, written: Mapping[str, str]) -> str:
-    """A config with other values for these keys in the table whose first line this is."""
-    new = list(lines)
-    while place < len(new) and not new[place].lstrip().startswith("["):
-        end, found = _statement(new, place)
-        for name in written.keys() & found.keys():
-            new[place:end] = ["".join(new[place:end])]
-            new[place], end = _assigned(new[place], name, written[name]), place + 1
-        place = end
-    return "".join(new)
+    wanted, new = tomllib.loads(text), {"command": command[0], "args": list(command[1:])}
+    wanted["mcp_servers"][SERVER_NAME] |= new
+    try:
+        document = parse(text)
+        document["mcp_servers"][SERVER_NAME].update(new)  # type: ignore[index, union-attr]
+        after = document.as_string()
+    except TOMLKitError:
+        return None
+    return after if _value(after) == wanted else None
 
 
 def without_table(text: str) -> str | None:
-    """A config without our tables, all other lines as they are; None when lines alone cannot take them away."""
+    """A config without our tables, all other lines as they are; None when lines alone cannot take them away.
+
+    Lines, as tomlkit counts the remarks behind a table as a part of it, and they are a person's.
+    """
     kept: list[str] = []
     lines = _LINES.findall(text)
     place = 0
@@ -96,33 +94,11 @@ def _is_all_but_ours(before: str, after: str) -> bool:
     return found == wanted
 
 
-def _statement(lines: Sequence[str], start: int) -> tuple[int, Mapping[str, Any]]:
-    """Where what begins at a line ends, and what it sets; a line that begins nothing sets nothing."""
-    for end in range(start + 1, len(lines) + 1):
-        found = _value("".join(lines[start:end]))
-        if found is not None:
-            return end, found
-    return start + 1, {}
-
-
-def _assigned(statement: str, name: str, written: str) -> str:
-    """A statement with another value; a remark behind it and its line end stay."""
-    body = statement.rstrip("\r\n")
-    marks = (found.start() for found in re.finditer(r"[ \t]*#", body))
-    at = next((at for at in marks if (_value(body[:at]) or {}).keys() == {name}), len(body))
-    lead = body[: len(body) - len(body.lstrip())]
-    return f"{lead}{name} = {written}{body[at:]}{statement[len(body) :]}"
-
-
 def _value(text: str) -> dict[str, Any] | None:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError:
         return None
-
-
-def _written(command: Sequence[str]) -> dict[str, str]:
-    return {"command": _quoted(command[0]), "args": f"[{', '.join(map(_quoted, command[1:]))}]"}
 
 
 def _quoted(text: str) -> str:

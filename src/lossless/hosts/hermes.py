@@ -57,7 +57,7 @@ class LosslessEngine(ContextEngine):
     def on_session_reset(self) -> None:
         """Begin afresh; the conversation so far stays in the archive and in search."""
         super().on_session_reset()
-        if self.engine.archive.conversations.find(self._session) is not None:
+        if self.engine.browse.find(self._session) is not None:
             self.engine.reset(self._session, cause="reset")
 
     def on_session_end(self, session_id: str, messages: list[Raw]) -> None:  # noqa: ARG002

@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo
 
 from lossless.formats.synthetic import PINNED_TEXT
-from lossless.ingest.synthetic import identify_synthetic
 from lossless.model.messages import Message
 
 if TYPE_CHECKING:
@@ -33,11 +31,10 @@ _TRIES = 64
 
 def split_joined(engine: Engine, session: Session, window: Iterable[JoinedMessage]) -> list[JoinedMessage]:
     """The window with our own texts, and what was joined to them, as messages of their own."""
-    found = engine.archive.conversations.find(session)
+    found = engine.browse.find(session)
     if found is None:
         return list(window)
-    zone = ZoneInfo(engine.settings.timezone) if engine.settings.timezone else None
-    is_ours = partial(identify_synthetic, engine.archive, found.id, timezone=zone)
+    is_ours = partial(engine.host.identify_synthetic, found)
     return [part for message in window for part in _parts(message, is_ours)]
 
 

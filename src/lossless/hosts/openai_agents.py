@@ -15,17 +15,14 @@ from lossless.hosts.adapter import (
     ANSWER_SHARE,
     check_budget,
     extra,
-    hide_newest,
-    newest_visible,
     required_session,
     warn_over_budget,
 )
 from lossless.providers.token_limits import (
-    conversation_budget,
+    PromptLimits,
     overhead_tokens,
     recall_text,
     recall_tool_tokens,
-    restore_payloads,
     shorten_unstored,
     window_tokens,
 )
@@ -72,8 +69,7 @@ class LosslessSession:
         """Keep new items; when the call returns they are on the disk."""
         if items:
             new: Any = [item_as_json(item) for item in items]
-            known: dict[str, Any] = {"budget": self._size, "beside": self._beside, "model": self._model}
-            await asyncio.to_thread(self.engine.after_turn, self.session, new_messages=new, **known)
+            await asyncio.to_thread(self._limits.store, self.session, new_messages=new)
 
     async def fit(self, data: CallModelData[Any]) -> ModelInputData:
         """For `RunConfig(call_model_input_filter=…)`: each model call of a run, however long, is within the budget."""
@@ -86,12 +82,12 @@ class LosslessSession:
 
     async def pop_item(self) -> TResponseInputItem | None:
         """Take the newest item out of the view and return it."""
-        popped = await asyncio.to_thread(hide_newest, self.engine, self.session, "openai-agents")
+        popped = await asyncio.to_thread(self.engine.host.hide_newest, self.session, "openai-agents")
         return None if popped is None else cast("TResponseInputItem", self._item(popped))
 
     async def clear_session(self) -> None:
         """Begin afresh; the conversation so far stays in the archive and in search."""
-        if self.engine.archive.conversations.find(self.session) is not None:
+        if self.engine.browse.find(self.session) is not None:
             await asyncio.to_thread(self.engine.reset, self.session, cause="cleared")
 
     async def run_compaction(self, args: Any = None) -> None:
@@ -114,7 +110,7 @@ class LosslessSession:
         self._sent = window_tokens(items)
         if self._sent <= budget:
             return items
-        last = newest_visible(self.engine, self.session)
+        last = self.engine.host.newest_visible(self.session)
         stored = None if last is None else self._item(last)
         place = next((n for n in range(len(items), 0, -1) if last and items[n - 1] == stored), 0)
         new = shorten_unstored(items[place:], budget if not place else budget - budget // 4, _FORMAT)
@@ -126,11 +122,11 @@ class LosslessSession:
     @property
     def _room(self) -> int:
         """What the items may take."""
-        if self.engine.archive.conversations.find(self.session) is None:
-            return conversation_budget(self._size, beside=self._beside).budget
-        return self.engine.host.history_budget(
-            self.session, budget=self._size, beside=self._beside, model=self._model
-        ).tokens
+        return self._limits.capacity(self.session)
+
+    @property
+    def _limits(self) -> PromptLimits:
+        return PromptLimits(self.engine, self._size, self._beside, model=self._model)
 
     @property
     def _size(self) -> int:
@@ -144,30 +140,17 @@ class LosslessSession:
     def counted(self, tokens: int) -> None:
         """Learn from a reply whose prompt the provider has counted."""
         sent, self._sent = self._sent, None
-        if sent is not None and tokens > 0 and self.engine.archive.conversations.find(self.session) is not None:
-            self.engine.after_turn(
-                self.session, new_messages=(), budget=self._size, beside=self._beside, model=self._model,
-                observed_tokens=tokens, sent=sent,
-            )  # fmt: skip
+        if sent is not None and tokens > 0 and self.engine.browse.find(self.session) is not None:
+            self._limits.store(self.session, new_messages=(), observed_tokens=tokens, sent=sent)
 
     def _item(self, stored: StoredMessage) -> Any:
         """A stored item as it came, also when what it holds lies in a file."""
-        return (restore_payloads(self.engine, stored) or stored.message).original
+        return self.engine.host.with_payloads(stored).original
 
     def _assembled(self, more: int = 0) -> list[Any]:
         """What fits of the stored items beside so many tokens of others."""
-        if self.engine.archive.conversations.find(self.session) is None:
-            return []
-        made = self.engine.assemble(
-            self.session,
-            budget=self._size,
-            beside=self._beside + more,
-            model=self._model,
-            format=_FORMAT,
-            allow_trailing_assistant=True,
-            fold=True,
-        )
-        return list(made.messages) if made.receipt.included else []
+        made = self._limits.assemble(self.session, more, format=_FORMAT, allow_trailing_assistant=True)
+        return list(made.messages) if made is not None and made.receipt.included else []
 
 
 class _Counting(RunHooks[Any]):

@@ -3,31 +3,44 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from lossless.compaction.summariser import FILES_PER_ROUND
+from lossless.compaction.run import is_debt_due
+from lossless.compaction.summariser import FILES_PER_ROUND, lease_name
+from lossless.errors import BadInput
 from lossless.model.conversations import as_session
+from lossless.model.records import CompactionDebt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
     from datetime import datetime
+    from pathlib import Path
 
     from lossless.compaction.run import CompactionReport
     from lossless.compaction.summariser import DescriptionWorker
     from lossless.files.describe import DescribeReport
+    from lossless.files.references import StubPlan
+    from lossless.files.vault import OrphanFile, Vault
     from lossless.maintenance.backup import Backup
     from lossless.maintenance.doctor import Examination
     from lossless.maintenance.engine_parts import EngineParts
     from lossless.maintenance.forget import ForgetReport, ForgetRequest, ForgetTools
-    from lossless.maintenance.prune import PruneFilter, PrunePlan, PruneReport, SizeReport
+    from lossless.maintenance.prune import PruneFilter, PrunePlan, PruneReport, SizeReport, VacuumReport
+    from lossless.maintenance.repair import CleanPlan, CleanReport, CloseDebtPlan, RebuildPlan, ReindexReport
+    from lossless.maintenance.tool_outputs import StubReport, StubRevertPlan, StubRevertReport
     from lossless.model.budget import HistoryBudget
     from lossless.model.conversations import Conversation, SessionRef
     from lossless.model.messages import StoredFile
-    from lossless.model.records import CompactionDebt, TranscriptDecision
+    from lossless.model.records import TranscriptDecision
     from lossless.settings.event_log import EventLog
     from lossless.store.archive import Archive
+    from lossless.store.bundles.other_programs import ReclaimableTables
     from lossless.store.conversations import Checkpoint
+    from lossless.store.maintenance.integrity import IndexDrift, PendingCompactionRow
     from lossless.store.state import IngestState
+
+DebtState: TypeAlias = Literal["running", "closed", "due", "waiting"]
 
 
 class Admin:
@@ -41,9 +54,13 @@ class Admin:
         """Where this engine writes down what it decided and did; see `lossless.settings.event_log`."""
         return self._parts.log
 
-    def copy(self, label: str) -> Backup:
+    def copy(self, label: str, progress: Callable[[int], None] | None = None, *, with_files: bool = True) -> Backup:
         """A backup beside the archive under a label, as it is made before something is changed; with its payloads."""
-        return self._parts.copy(label)
+        return self._parts.copy(label, progress, with_files=with_files)
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Several calls of the engine as one transaction: all of it is stored when the block ends, or none of it."""
+        return self._parts.archive.writing()
 
     def examine(self, *, ask_models: bool = False) -> Examination:
         """Everything that can be wrong with the archive, each with what helps; reads only."""
@@ -65,17 +82,29 @@ class Admin:
         return prune.plan_prune(self._parts.archive, choice, self._parts.clock())
 
     def prune(
-        self, work: PrunePlan, *, backup: bool = True, progress: Callable[[int], None] | None = None
+        self,
+        work: PrunePlan,
+        *,
+        backup: bool = True,
+        with_files: bool = True,
+        progress: Callable[[int], None] | None = None,
     ) -> PruneReport:
-        """Delete what a plan chose, for good, with its files; by default a backup is made first."""
+        """Delete what a plan chose, for good, with its files (`with_files`); by default a backup is made first."""
         from lossless.maintenance import prune
 
         now = self._parts.clock()
         if backup and work.chosen:
-            self._parts.copy("prune")
-        report = prune.apply_prune(self._parts.archive, self._parts.vault, work, now, progress)
+            self._parts.copy("prune", with_files=with_files)
+        vault = self._parts.vault if with_files else None
+        report = prune.apply_prune(self._parts.archive, vault, work, now, progress)
         self._parts.log.log("prune", conversations=report.conversations, messages=report.messages, files=report.files)
         return report
+
+    def vacuum(self, *, always: bool = False) -> VacuumReport:
+        """Write the file anew without its free pages, when that is worthwhile or asked for."""
+        from lossless.maintenance import prune
+
+        return prune.vacuum_archive(self._parts.archive, always=always)
 
     def forget_plan(
         self,
@@ -124,7 +153,152 @@ class Admin:
             self._parts.archive, self._parts.vault, self._parts.loop.summariser, threshold, now, progress
         )
 
+    # --- repairs ---
+
+    def reindex_plan(self) -> tuple[IndexDrift, tuple[str, ...]]:
+        """Where the search index and the rows disagree, and which full-text tables are damaged."""
+        from lossless.maintenance import repair
+
+        return repair.plan_reindex(self._parts.archive), repair.damaged_indexes(self._parts.archive)
+
+    def reindex(self, *, anew: bool = False, progress: Callable[[int], None] | None = None) -> ReindexReport:
+        """Make the search index again where it is wrong, or all of it (`anew`), from the rows."""
+        from lossless.maintenance import repair
+
+        return repair.apply_reindex(self._parts.archive, progress, anew=anew, vault=self._parts.vault)
+
+    def rebuild_plan(self) -> RebuildPlan:
+        """What is wrong and follows from messages and summaries."""
+        from lossless.maintenance import repair
+
+        return repair.plan_rebuild(self._parts.archive)
+
+    def rebuild(self) -> RebuildPlan:
+        """Make it again, after a backup; returns what was made."""
+        from lossless.maintenance import repair
+
+        return repair.apply_rebuild(self._parts.archive, self._parts.clock(), self._parts.backups())
+
+    def clean_plans(self, filter_id: str | None = None) -> list[CleanPlan]:
+        """Which conversations a filter, or each of them, would delete."""
+        from lossless.maintenance import repair
+
+        archive, now = self._parts.archive, self._parts.clock()
+        if filter_id is None:
+            return repair.plan_all_cleans(archive, now)
+        return [repair.plan_clean(archive, filter_id, now)]
+
+    def clean(self, plan: CleanPlan, *, vacuum: bool = False) -> CleanReport:
+        """Delete what a filter means, after a backup."""
+        from lossless.maintenance import repair
+
+        return repair.apply_clean(self._parts.archive, plan, self._parts.backups(), vacuum=vacuum)
+
+    def open_debts(self) -> list[PendingCompactionRow]:
+        """Sweeps that are pending or said to run, those of closed conversations first."""
+        from lossless.maintenance import repair
+
+        return repair.open_debts(self._parts.archive, self._parts.clock())
+
+    def close_debt_plan(self, conversation_id: int) -> CloseDebtPlan:
+        """Closing the debt of a closed conversation; BadInput for one that will be paid or is none."""
+        from lossless.maintenance import repair
+
+        return repair.plan_close_debt(self._parts.archive, conversation_id, self._parts.clock())
+
+    def close_debt(self, plan: CloseDebtPlan) -> Path | None:
+        """Close a debt unpaid; returns the backup that was made before."""
+        from lossless.maintenance import repair
+
+        return repair.apply_close_debt(self._parts.archive, plan, self._parts.clock(), self._parts.backups())
+
+    def reclaimable(self) -> ReclaimableTables:
+        """The search tables that only lossless-claw reads, and their bytes; see `prune.adopt_archive`."""
+        from lossless.maintenance import prune
+
+        return prune.find_reclaimable(self._parts.archive)
+
+    # --- files ---
+
+    def orphan_files(self) -> list[OrphanFile]:
+        """Files on disk that no row refers to, of this archive and of others in the same folder."""
+        from lossless.maintenance.prune import find_orphans
+
+        return find_orphans(self._parts.archive, self._vault)
+
+    def delete_orphan_files(self, orphans: Sequence[OrphanFile]) -> list[OrphanFile]:
+        """Delete those that still have no row; returns them."""
+        from lossless.maintenance.prune import remove_orphans
+
+        return remove_orphans(self._parts.archive, self._vault, orphans)
+
+    def stub_plan(self, least_bytes: int, conversation_id: int | None = None, limit: int | None = None) -> StubPlan:
+        """Which large answers of tools would get files of their own."""
+        from lossless.maintenance import tool_outputs
+
+        return tool_outputs.plan_backfilled_stubs(
+            self._parts.archive, threshold_bytes=least_bytes, conversation_id=conversation_id, limit=limit
+        )
+
+    def stub(self, plan: StubPlan, progress: Callable[[int], None] | None = None) -> StubReport:
+        """Give them their files; doing it twice changes nothing."""
+        from lossless.maintenance import tool_outputs
+
+        now = self._parts.clock()
+        return tool_outputs.apply_backfilled_stubs(self._parts.archive, self._vault, plan, now, progress)
+
+    def stub_revert_plan(self, conversation_id: int | None = None) -> StubRevertPlan:
+        """Which messages have such a file."""
+        from lossless.maintenance import tool_outputs
+
+        return tool_outputs.plan_stub_revert(self._parts.archive, conversation_id)
+
+    def stub_revert(self, plan: StubRevertPlan) -> StubRevertReport:
+        """Take the marks of a plan away, and the rows that nothing refers to then; their files stay on disk."""
+        from lossless.maintenance import tool_outputs
+
+        return tool_outputs.revert_stubs(self._parts.archive, plan)
+
+    @property
+    def _vault(self) -> Vault:
+        if self._parts.vault is None:
+            raise BadInput("an archive in memory keeps no files: name a folder for them with largeFilesDir")
+        return self._parts.vault
+
     # --- pending work ---
+
+    def set_title(self, conversation_id: int, title: str) -> None:
+        """Give a conversation its title."""
+        with self._parts.archive.writing():
+            self._parts.archive.conversations.give_title(conversation_id, title)
+
+    def catch_up(self, progress: Callable[[int], None] | None = None) -> int:
+        """Index rows that another program wrote; returns how many."""
+        return self._parts.archive.catch_up(progress=progress)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether another program wrote rows, or the whole file, that opening for writing brings up to date."""
+        from lossless.store.maintenance.integrity import DoctorReads
+
+        archive = self._parts.archive
+        return any(archive.index.unindexed(1)) or DoctorReads(archive.database).schema() is None
+
+    def pending(self, *, archived: bool = False) -> list[int]:
+        """The conversations that owe a sweep, the longest waiting first; with `archived` closed ones, too."""
+        return self._parts.archive.debts.pending(archived=archived)
+
+    def debt(self, conversation_id: int) -> tuple[CompactionDebt, DebtState]:
+        """What a conversation owes as it is recorded; `running` while somebody works on it, `closed` when nobody ever
+        will, else `due` or `waiting`.
+        """
+        archive, now = self._parts.archive, self._parts.clock()
+        owed = CompactionDebt(conversation_id, **(archive.debts.get(conversation_id) or {}))
+        if archive.guards.is_leased(lease_name(conversation_id), now):
+            return owed, "running"
+        if not archive.conversations.get(conversation_id).active:
+            return owed, "closed"
+        return owed, "due" if is_debt_due(owed, now) else "waiting"
 
     def pay_later(self, conversation_id: int) -> None:
         """What the background does for a conversation: its debt or what it will owe, then words about its files."""

@@ -10,9 +10,10 @@ from dataclasses import replace
 from datetime import UTC
 from functools import cached_property
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
+from lossless import formats
 from lossless.compaction.compactor import (
     CompactionRequest,
     Compactor,
@@ -23,25 +24,33 @@ from lossless.compaction.compactor import (
 )
 from lossless.compaction.plan import CompactionReason
 from lossless.compaction.summariser import Summariser
-from lossless.errors import BadInput, LosslessError, NotFound
+from lossless.errors import ArchiveError, BadInput, LosslessError, NotFound
 from lossless.files.vault import open_vault
 from lossless.ingest import sessions
-from lossless.ingest.run import PayloadPolicy
+from lossless.ingest.events import mask_bodies
+from lossless.ingest.plan import IngestPlan
+from lossless.ingest.requests import RequestHistory, ResentRequest, StoredHistory, find_resent, matching_sessions
+from lossless.ingest.run import PayloadPolicy, write_plan
+from lossless.ingest.synthetic import identify_synthetic
+from lossless.model.context import MessageItem
 from lossless.model.conversations import Conversation, SessionRef, as_session, matches_any
 from lossless.model.messages import ModelIdentity
+from lossless.model.records import ContextChange
 from lossless.recall.scan import make_redactor
 from lossless.settings.event_log import EventLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
     from pathlib import Path
 
     from lossless.compaction.run import CompactionReport
+    from lossless.ingest.requests import HistoryMatch
     from lossless.llm.completion import Prompt
     from lossless.maintenance.backup import Backup
     from lossless.model.budget import HistoryBudget
     from lossless.model.conversations import Session
+    from lossless.model.messages import Message, StoredMessage
     from lossless.settings import Settings
     from lossless.store.archive import Archive
     from lossless.store.state import CacheObservation, Grant
@@ -138,11 +147,12 @@ class EngineParts:
         )
         return report
 
-    def copy(self, label: str) -> Backup:
+    def copy(self, label: str, progress: Callable[[int], None] | None = None, *, with_files: bool = True) -> Backup:
         """A backup beside the archive under a label, as it is made before something is changed; with its payloads."""
         from lossless.maintenance.backup import make_backup_beside
 
-        return make_backup_beside(self.archive, label, self.clock(), vault=self.vault)
+        vault = self.vault if with_files else None
+        return make_backup_beside(self.archive, label, self.clock(), progress, vault=vault)
 
     def extract_stale(self, conversation_id: int) -> None:
         """Write summaries anew that were extracted from what has changed by now."""
@@ -316,3 +326,111 @@ class HostSupport:
         from lossless.recall.scope import end_child_grants
 
         end_child_grants(self._parts.archive, child, self._parts.clock(), deleted=deleted)
+
+    # --- what is stored of a session ---
+
+    def context_counts(self, conversation_id: int) -> tuple[int, int]:
+        """How many messages and how many summaries a context has."""
+        return self._parts.archive.context.counts(conversation_id)
+
+    def shows_all(self, conversation_id: int, count: int, prompts: int | None) -> bool:
+        """Whether a window of so many messages is all that there is: nothing older, no pins, no focus.
+
+        So many of them are system prompts; without a number, its system prompts have to be all there are, too.
+        """
+        archive = self._parts.archive
+        with archive.reading():
+            if archive.beside.pins(conversation_id) or archive.beside.active_brief(conversation_id) is not None:
+                return False
+            if archive.context.counts(conversation_id) == (count, 0):
+                return True
+            if prompts is None:
+                return False
+            return archive.messages.visible(conversation_id, count - prompts + 1) <= count - prompts
+
+    def has_key(self, session: SessionRef, key: str) -> bool:
+        """Whether a batch with this key was stored in a session."""
+        found = self._parts.find(session)
+        return found is not None and self._parts.archive.ingest.has_key(found.id, key)
+
+    def known_entries(self, session: SessionRef, entry_ids: Sequence[str]) -> set[str]:
+        """Which of these entries of the host are stored in a session."""
+        found = self._parts.find(session)
+        return set() if found is None else set(self._parts.archive.messages.known_entries(found.id, entry_ids))
+
+    def messages(self, session: SessionRef, page: int = 500) -> Iterator[StoredMessage]:
+        """All messages of a session in order, so many read at once."""
+        found, seq = self._parts.find(session), 0
+        while found is not None and (stored := self._parts.archive.messages.in_order(found.id, seq, page)):
+            yield from stored
+            seq = stored[-1].seq
+
+    def newest_visible(self, session: SessionRef) -> StoredMessage | None:
+        """The newest message that is in the context; None when a summary stands there, or nothing."""
+        archive, found = self._parts.archive, self._parts.find(session)
+        items = archive.context.items(found.id) if found else []
+        last = items[-1] if items else None
+        return archive.messages.get(last.message_id) if isinstance(last, MessageItem) else None
+
+    def hide_newest(self, session: SessionRef, actor: str) -> StoredMessage | None:
+        """Take the newest message out of the context; the archive keeps it."""
+        archive, now = self._parts.archive, self._parts.clock()
+        with archive.writing():
+            stored = self.newest_visible(session)
+            if stored is None:
+                return None
+            id_ = stored.conversation_id
+            before = archive.context.tokens(id_)
+            archive.context.hide(id_, [stored.id], "popped", now)
+            change = ContextChange("hide", actor, "popped", (stored.id,), (), None, before, archive.context.tokens(id_))
+            archive.context.log(id_, change, now)
+        return stored
+
+    def abandon(self, conversation: Conversation, message_ids: Sequence[int]) -> None:
+        """Take messages out of the context that the host has gone back from; the archive keeps them."""
+        plan = IngestPlan(abandoned=tuple(message_ids), cause="branch")
+        write_plan(self._parts.archive, conversation, plan, None, self._parts.clock())
+
+    def in_files(self, message_ids: Sequence[int]) -> list[StoredMessage]:
+        """Those of these messages that have references to files where their payloads were."""
+        archive = self._parts.archive
+        with archive.reading():
+            return archive.messages.many(list(archive.files.recipes(message_ids)), exact=False)
+
+    def with_payloads(self, stored: StoredMessage) -> Message:
+        """A message with its payloads put back; as it is stored when it has none, or a file is gone."""
+        from lossless.files.intercept import restore_message
+        from lossless.files.vault import payload_reader
+
+        archive, vault = self._parts.archive, self._parts.vault
+        recipe = archive.files.recipes([stored.id]).get(stored.id)
+        if recipe is None or vault is None:
+            return stored.message
+        try:
+            return restore_message(stored.message, recipe, payload_reader(archive.files, vault), formats.decode)
+        except (NotFound, ArchiveError):
+            return stored.message
+
+    def identify_synthetic(self, conversation: Conversation, message: Message) -> str | None:
+        """What a message is that we wrote into a prompt ourselves; None for all others."""
+        return identify_synthetic(self._parts.archive, conversation.id, message, timezone=self._parts.timezone)
+
+    # --- which conversation a request belongs to ---
+
+    def request_history(self, window: Sequence[dict[str, Any]]) -> RequestHistory:
+        """What a request shows of its history, without what must not be kept."""
+        return RequestHistory(mask_bodies(self._parts.archive, window))
+
+    def stored_history(self, session: SessionRef) -> StoredHistory | None:
+        """What a session's conversation shows now, to be compared with requests; None when there is none."""
+        found = self._parts.find(session)
+        return None if found is None else StoredHistory(self._parts.archive, found.id)
+
+    def matching_sessions(self, request: RequestHistory, prefix: str) -> list[tuple[HistoryMatch, Session]]:
+        """Sessions with this prefix that were in use lately and that a request belongs to, newest first."""
+        return matching_sessions(self._parts.archive, request, prefix)
+
+    def find_resent(self, session: SessionRef, window: Sequence[dict[str, Any]]) -> ResentRequest:
+        """What of a request with new messages is stored already, because it was sent before."""
+        found = self._parts.find(session)
+        return ResentRequest() if found is None else find_resent(self._parts.archive, found.id, window)

@@ -13,7 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lossless.errors import BadInput, LosslessError
+from lossless.errors import ArchiveCorrupt, BadInput, LosslessError
 from lossless.files.vault import OrphanFile, delete_orphans
 from lossless.maintenance import backup
 from lossless.model.conversations import matches_any
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.files.vault import Vault
+    from lossless.model.records import ArchiveCounts
+    from lossless.store.bundles.other_programs import ReclaimableTables
     from lossless.store.maintenance.deletion import ConversationSize, PayloadLocation
 
 
@@ -56,6 +58,17 @@ def files_of_other_archives(archive: Archive, vault: Vault) -> frozenset[str]:
                 "if it is gone, name those that are left with `lcm files gc --used-by PATH`"
             ) from error
     return frozenset(found)
+
+
+def find_orphans(archive: Archive, vault: Vault) -> list[OrphanFile]:
+    """Files on disk that no row of any archive refers to; those younger than an hour do not count."""
+    return vault.orphans(archive.files.ids() | files_of_other_archives(archive, vault))
+
+
+def remove_orphans(archive: Archive, vault: Vault, orphans: Sequence[OrphanFile]) -> list[OrphanFile]:
+    """Delete those that still have no row; returns them."""
+    with archive.writing():
+        return delete_orphans(archive.files, vault, orphans, files_of_other_archives(archive, vault))
 
 
 BATCH = 100
@@ -307,6 +320,48 @@ def vacuum_archive(archive: Archive, *, always: bool = False) -> VacuumReport:
         return VacuumReport(size, size, False, "too little is free to be worthwhile")
     reason = ConversationRemover(archive.database).give_back()
     return VacuumReport(size, archive.care.size()[0], reason is None, reason)
+
+
+#: Whoever holds the file longer than this counts as using it.
+_PATIENCE_MS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptReport:
+    """What dropping the search tables that only lossless-claw reads came to."""
+
+    size_before: int
+    size_after: int
+    backup: Path
+    counts: ArchiveCounts
+
+
+def find_reclaimable(archive: Archive) -> ReclaimableTables:
+    """The search tables that only lossless-claw reads, and their bytes."""
+    return other_programs.find_reclaimable(archive.database)
+
+
+def adopt_archive(path: str, now: datetime, progress: Callable[[int], None] | None = None) -> AdoptReport:
+    """Drop the search tables that only lossless-claw reads, after a backup; all is counted again afterwards.
+
+    Everything is in our own index before. Raises `ArchiveLocked` while another process has the file open.
+    """
+    with Archive.open(path, busy_timeout_ms=_PATIENCE_MS) as archive:
+        archive.catch_up(progress=progress)
+        with other_programs.exclusive_access(archive.database):
+            before, (size, _) = archive.care.counts(), archive.care.size()
+            copy = backup.make_backup_beside(archive, "adopt", now, vault=None).path
+            with Archive.open(copy, read_only=True) as copied:
+                _check_unchanged(before, copied.care.counts(), f"the backup {str(copy)!r}")
+            other_programs.drop_upstream_search(archive.database)
+            after = archive.care.counts()
+            _check_unchanged(before, after, f"archive {archive.path!r} (its backup is {str(copy)!r})")
+            return AdoptReport(size, archive.care.size()[0], copy, after)
+
+
+def _check_unchanged(before: ArchiveCounts, after: ArchiveCounts, what: str) -> None:
+    if before != after:
+        raise ArchiveCorrupt(f"{what} does not hold what it should: {after} instead of {before}")
 
 
 #: Rows of the report and the tables that they count, in the order in which they are shown.

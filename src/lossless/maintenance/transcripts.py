@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from lossless.errors import LosslessError, NotFound
-from lossless.ingest.transcripts.following import TranscriptReport, find_quarantine
+from lossless.ingest.transcripts.following import TranscriptReport, find_quarantine, survey_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lossless.compaction.run import CompactionReport
     from lossless.compaction.summarise import WrittenSummary
     from lossless.ingest.transcripts.entries import BadLine, TranscriptEntry
+    from lossless.ingest.transcripts.following import PathSurvey
     from lossless.ingest.transcripts.reading import Transcript
     from lossless.maintenance.engine_parts import EngineParts
     from lossless.model.conversations import Conversation, Session, SessionRef
@@ -235,6 +236,23 @@ class HostTranscripts:
         found = self._parts.find(session)
         point = None if found is None else self._parts.archive.transcripts.checkpoint(found.id)
         return None if point is None else point.cursor
+
+    def seen(self, path: str | os.PathLike[str]) -> dict[int, tuple[int, int]]:
+        """The conversations that have read a file, with its size and its time in milliseconds then."""
+        return self._parts.archive.transcripts.seen(os.fspath(path))
+
+    def survey(self, session: SessionRef, transcript: Transcript) -> PathSurvey:
+        """How many messages the main path of a transcript has, and how many of them are stored in a session."""
+        found = self._parts.find(session)
+        return survey_path(self._parts.archive, 0 if found is None else found.id, transcript.path())
+
+    def decisions(self) -> list[TranscriptDecision]:
+        """Every decision about transcripts."""
+        return self._parts.archive.transcripts.decisions()
+
+    def followed(self, conversation_id: int) -> Checkpoint | None:
+        """Which transcript a conversation follows, and how far it was read."""
+        return self._parts.archive.transcripts.checkpoint(conversation_id)
 
     def held(self) -> list[TranscriptDecision]:
         """Transcripts that wait for a decision: `accept` or `refuse`."""

@@ -20,11 +20,10 @@ from lossless.context.render import (
     shorten_text,
     without_carried,
 )
-from lossless.errors import ArchiveError, NotFound
-from lossless.files.intercept import restore_message
-from lossless.files.vault import payload_reader
+from lossless.errors import NotFound
 from lossless.formats.reading import is_blob
 from lossless.ingest.window import count_system_head
+from lossless.maintenance.engine_parts import model_name
 from lossless.model.budget import budget_tokens
 from lossless.model.context import framed_tokens
 from lossless.model.tokens import estimate_tokens
@@ -33,10 +32,12 @@ from lossless.recall.tools import TOOLS, openai_tools
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from lossless.context.run import Assembled
     from lossless.engine import Engine
     from lossless.ingest.run import AppendReport
-    from lossless.model.conversations import Session
-    from lossless.model.messages import Message, StoredMessage
+    from lossless.model.budget import HistoryBudget
+    from lossless.model.conversations import Session, SessionRef
+    from lossless.model.messages import ModelIdentity
     from lossless.providers.api import Raw
     from lossless.recall.calls import ToolCallResult
 
@@ -112,7 +113,7 @@ def parse_too_long(answer: str, status: int | None = None) -> TooLongError | Non
     """What a refusal says when it is about the length of the prompt; else None. A status may be known, or not.
 
     >>> parse_too_long("prompt is too long: 210,431 tokens > 200,000 maximum", 400)
-    TooLong(prompt=210431, window=200000)
+    TooLongError(prompt=210431, window=200000)
     """
     answer = answer[:_MOST_CHARS]
     if (status is not None and status not in _STATUSES) or not _SIGNS.search(answer):
@@ -230,41 +231,65 @@ def _text_tokens(role: str, content: str) -> int:
     return _dense_tokens(message, item_tokens(message, item_json(message)))
 
 
+@dataclass(frozen=True, slots=True)
+class PromptLimits:
+    """A model's window, and what is sent in it besides a conversation: stores turns, fits prompts, hears refusals."""
+
+    engine: Engine
+    #: Tokens that a prompt may have, with its reply.
+    size: int
+    beside: int = 0
+    #: What is kept for the reply; None for what it was last.
+    reply: int | None = None
+    model: ModelIdentity | str | None = None
+
+    def history(self, who: SessionRef) -> HistoryBudget:
+        """What of the window is the conversation's; NotFound when nothing is stored of it yet."""
+        return self.engine.host.history_budget(
+            who, budget=self.size, beside=self.beside, reply=self.reply, model=self.model
+        )
+
+    def capacity(self, who: SessionRef) -> int:
+        """The tokens that messages of a session may take."""
+        if self.engine.browse.find(who) is None:
+            return conversation_budget(self.size, self.reply or 0, self.beside).budget
+        return self.history(who).tokens
+
+    def store(self, session: Session, **turn: Any) -> AppendReport:
+        """Store a turn, with what `Engine.after_turn` takes besides the sizes, and fold when it is time."""
+        known: dict[str, Any] = {"budget": self.size, "beside": self.beside, "reply": self.reply}
+        return self.engine.after_turn(session, model=model_name(self.model), **(known | turn)).append
+
+    def assemble(self, session: Session, more: int = 0, **how: Any) -> Assembled | None:
+        """The prompt that fits beside so many tokens more; None when nothing is stored to make it of."""
+        known: dict[str, Any] = {"budget": self.size, "beside": self.beside + more, "reply": self.reply}
+        try:
+            return self.engine.assemble(session, model=self.model, fold=True, **(known | how))
+        except NotFound:
+            return None
+
+    def refused(self, session: Session, found: TooLongError, sent: int | None) -> None:
+        """Learn that a provider refused a prompt, of so many tokens by our estimate, as too long."""
+        counted = found.prompt or int(self.size * REFUSED_SHARE)
+        self.engine.host.refused(
+            session, prompt_tokens=counted, sent=sent, budget=self.size, model=self.model, beside=self.beside
+        )
+
+
 def shows_all(engine: Engine, report: AppendReport, window: Sequence[Raw], *, prompts: bool = False) -> bool:
     """Whether a window that was just stored is all that there is: nothing older, no pins, no focus.
 
     With `prompts`, its system prompts have to be all there are, too.
     """
-    archive, id_ = engine.archive, report.conversation_id
-    if id_ is None:
+    if report.conversation_id is None:
         return True
-    said = len(window) - len(report.skipped)
-    with archive.reading():
-        if archive.beside.pins(id_) or archive.beside.active_brief(id_) is not None:
-            return False
-        if archive.context.counts(id_) == (said, 0):
-            return True
-        if prompts:
-            return False
-        said -= count_system_head(window)
-        return archive.messages.visible(id_, said + 1) <= said
+    said, head = len(window) - len(report.skipped), None if prompts else count_system_head(window)
+    return engine.host.shows_all(report.conversation_id, said, head)
 
 
 def holds_payload(window: Iterable[Raw], threshold: int) -> bool:
     """Whether a message is so large that the archive has a reference where the window has the words."""
     return any(2 * _characters(message) >= threshold <= message_tokens(message) for message in window)
-
-
-def restore_payloads(engine: Engine, stored: StoredMessage) -> Message | None:
-    """A message with its payloads put back; None when it has none, or a file is gone."""
-    archive = engine.archive
-    recipe = archive.context.recipes([stored.id]).get(stored.id)
-    if recipe is None or engine.vault is None:
-        return None
-    try:
-        return restore_message(stored.message, recipe, payload_reader(archive.files, engine.vault), formats.decode)
-    except (NotFound, ArchiveError):
-        return None
 
 
 def shorten_unstored(items: Sequence[Raw], most: int, format: str) -> list[Raw]:

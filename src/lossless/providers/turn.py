@@ -10,19 +10,15 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless.context.render import RECALL_POLICY
-from lossless.errors import BadInput, BadMessage, NotFound
+from lossless.errors import BadInput, BadMessage
 from lossless.ingest import events as incoming
-from lossless.ingest.events import mask_items
-from lossless.ingest.match import overlap
-from lossless.ingest.plan import IngestPlan
-from lossless.ingest.run import write_plan
+from lossless.ingest.requests import cut_off_key
 from lossless.ingest.window import count_system_head
-from lossless.maintenance.engine_parts import model_name
 from lossless.model.messages import ModelIdentity
 from lossless.providers.api import Raw, dicts_in, text_of
 from lossless.providers.token_limits import (
-    REFUSED_SHARE,
     ConversationBudget,
+    PromptLimits,
     conversation_budget,
     holds_payload,
     known_window,
@@ -35,30 +31,17 @@ from lossless.providers.token_limits import (
 from lossless.recall.tools import TOOLS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from lossless.context.run import Assembled
     from lossless.engine import Engine
-    from lossless.ingest.events import Event
     from lossless.ingest.run import AppendReport
     from lossless.model.budget import HistoryBudget
     from lossless.model.conversations import Conversation, Session
-    from lossless.model.records import TailRow
     from lossless.providers.api import ProviderAPI, ReplyEvents, RequestedCall
-    from lossless.store.archive import Archive
 
 #: What the messages of a request are: all that the model shall know of, or what is new.
 History: TypeAlias = Literal["window", "append"]
-#: A reply has not more rows than this.
-_REPLY_ROWS = 64
-
-
-@dataclass(frozen=True, slots=True)
-class AlreadyStored:
-    """How many messages of a request are stored already, and the rows of the reply to them that nobody has got."""
-
-    count: int = 0
-    lost: tuple[int, ...] = ()
 
 
 def append_new(engine: Engine, session: Session, window: Sequence[Raw]) -> AppendReport:
@@ -68,63 +51,21 @@ def append_new(engine: Engine, session: Session, window: Sequence[Raw]) -> Appen
     """
     head = count_system_head(window)
     prompts, said = window[:head], window[head:]
-    events, _ = incoming.read_events(said)
-    if not events:
+    if not incoming.read_events(said)[0]:
         raise BadInput("the request has no new message, and with the history `append` that is what it is for")
-    archive = engine.archive
-    with archive.writing():
+    with engine.admin.transaction():
         if prompts:
             engine.sync(session, prompts)
-        found = archive.conversations.find(session)
-        if found is not None:
-            events, _ = incoming.read_events(mask_items(archive, found.id, said))
-        known = AlreadyStored() if found is None else find_already_stored(archive, found.id, events)
-        start = events[known.count - 1].index + 1 if known.count else 0
-        report = engine.append(session, said[start:])
+        known = engine.host.find_resent(session, said)
+        report = engine.append(session, said[known.count :])
         if known.lost and report.conversation is not None:
-            taken_back = IngestPlan(abandoned=known.lost, cause="branch")
-            write_plan(archive, report.conversation, taken_back, None, engine.loop.clock())
+            engine.host.abandon(report.conversation, known.lost)
     return report
 
 
 def mark_cut_off(engine: Engine, session: Session, message_id: int) -> None:
     """Remember that nobody got to the end of the reply that begins with this message."""
-    engine.append(session, (), key=_cut_off(message_id))
-
-
-def find_already_stored(archive: Archive, conversation_id: int, events: Sequence[Event]) -> AlreadyStored:
-    """What of a request is stored: as many messages as it begins with and the conversation ends with.
-
-    A reply may stand behind them if it was cut off, or if they hold the result of a tool: no call is answered twice.
-    """
-    rows = archive.messages.tail(conversation_id, len(events) + _REPLY_ROWS)
-    if count := _overlap(rows, events):
-        return AlreadyStored(count)
-    for place in range(len(rows) - 1, 0, -1):
-        if rows[place].role != "assistant":
-            break
-        count = _overlap(rows[:place], events)
-        lost = tuple(row.id for row in rows[place:])
-        is_cut_off = bool(count) and archive.ingest.has_key(conversation_id, _cut_off(lost[0]))
-        if is_cut_off or (count and _is_answered(archive, events[:count], lost)):
-            return AlreadyStored(count, lost)
-    return AlreadyStored()
-
-
-def _overlap(rows: Sequence[TailRow], events: Sequence[Event]) -> int:
-    """The most messages that these rows end with and a request begins with."""
-    return overlap([event.fingerprint for event in events], [row.fingerprint for row in rows])[0]
-
-
-def _is_answered(archive: Archive, events: Iterable[Event], reply: Sequence[int]) -> bool:
-    """Whether there are results of tools among some messages, for calls that the reply to them does not make anew."""
-    results = {part.call_id for event in events for part in event.message.tool_results} - {None}
-    again = {part.id for stored in archive.messages.many(reply) for part in stored.message.tool_calls}
-    return bool(results) and results.isdisjoint(again)
-
-
-def _cut_off(message_id: int) -> str:
-    return f"cut off: {message_id}"
+    engine.append(session, (), key=cut_off_key(message_id))
 
 
 #: When a model gets the recall tools from us: whenever its prompt does not show everything, in every request, never.
@@ -288,7 +229,7 @@ class Turn:
             return
         self._show(made)
         id_ = report.conversation_id
-        self.is_partial = not appends or id_ is None or not _is_complete(made, engine.archive.context.counts(id_))
+        self.is_partial = not appends or id_ is None or not _is_complete(made, engine.host.context_counts(id_))
 
     def _show(self, made: Assembled) -> None:
         """Send this prompt instead of the client's own messages."""
@@ -335,13 +276,9 @@ class Turn:
             return False
         self._was_refused = True
         window = min(found.window or self._window_size, self._window_size)
-        counted = found.prompt or int(window * REFUSED_SHARE)
-        engine, session = self.keeping.engine, self.keeping.session
         sent = window_tokens(self.keeping.dialect.window(self._bare))
-        engine.host.refused(
-            session, prompt_tokens=counted, sent=sent, budget=window, model=self._identity(), beside=self._beside
-        )
         self._window_size = window
+        self._limits.refused(self.keeping.session, found, sent)
         self._store()
         made = self._assemble()
         if made is None or window_tokens(made.messages) >= sent:
@@ -388,18 +325,9 @@ class Turn:
         appends = keeping.history == "append"
         report = append_new(engine, session, window) if appends else engine.sync(session, window, whole=True)
         id_ = report.conversation_id
-        if id_ is not None and engine.archive.context_budget(id_) > self._capacity(session):  # fold before, not after
+        if id_ is not None and engine.browse.context_budget(id_) > self._capacity(session):  # fold before, not after
             new, shown = ((), None) if appends else (None, window)
-            engine.after_turn(
-                session,
-                new_messages=new,
-                window=shown,
-                whole=not appends,
-                budget=self._window_size,
-                beside=self._beside,
-                reply=self._reply,
-                model=model_name(self._identity()),
-            )
+            self._limits.store(session, new_messages=new, window=shown, whole=not appends)
         return report
 
     def _has_room(self, report: AppendReport) -> bool:
@@ -413,9 +341,11 @@ class Turn:
         return self._history(who).tokens
 
     def _history(self, who: Session | Conversation) -> HistoryBudget:
-        return self.keeping.engine.host.history_budget(
-            who, budget=self._window_size, model=self._identity(), beside=self._beside, reply=self._reply
-        )
+        return self._limits.history(who)
+
+    @property
+    def _limits(self) -> PromptLimits:
+        return PromptLimits(self.keeping.engine, self._window_size, self._beside, self._reply, self._identity())
 
     def _holds_payload(self) -> bool:
         threshold = self.keeping.engine.settings.large_file_threshold_tokens
@@ -423,25 +353,15 @@ class Turn:
 
     def _assemble(self, more: int = 0) -> Assembled | None:
         """The prompt with room for so many tokens more."""
-        try:
-            return self._put_together(more)
-        except NotFound:
-            return None
-
-    def _put_together(self, more: int) -> Assembled:
         keeping, last = self.keeping, self.window[-1] if self.window else {}
         user = next((m for m in reversed(self.window) if m.get("role") == "user"), {})
-        return keeping.engine.assemble(
+        return self._limits.assemble(
             keeping.session,
-            budget=self._window_size,
-            beside=self._beside + more,
-            reply=self._reply,
+            more,
             recall=self._may_recall or bool(_OURS & keeping.dialect.tool_names(self._asked)),
             prompt=text_of(user.get("content")) or None,
             format=keeping.dialect.format,
-            model=self._identity(),
             allow_trailing_assistant=last.get("role") == "assistant",
-            fold=True,
         )
 
     def _identity(self) -> ModelIdentity:
@@ -481,24 +401,21 @@ class Turn:
         keeping, dialect = self.keeping, self.keeping.dialect
         if self.not_kept is not None or self._whole is None:
             return
-        said, usage, identity = dialect.said(self._whole), dialect.usage(reply), self._identity()
+        said, usage = dialect.said(self._whole), dialect.usage(reply)
         prompt = usage.prompt if not self.rounds else 0
         counted = {"prompt_tokens": prompt, "cached_tokens": usage.cached} if prompt > 0 else {}
         counted["output_tokens"] = usage.output
         is_added = keeping.history == "append" or dialect.knows_history(self.body)
-        report = keeping.engine.after_turn(
+        report = self._limits.store(
             keeping.session,
             new_messages=said if is_added else None,
             window=None if is_added else [*self.window, *said],
             whole=not is_added,
-            budget=self._window_size,
             beside=self._overhead,
-            reply=self._reply,
             usage=counted if self._is_counted else None,
             observed_tokens=prompt if prompt > 0 and not self._is_counted else None,
-            model=model_name(identity),
         )
-        self._kept = report.append.message_ids
+        self._kept = report.message_ids
 
 
 def _why_not(report: AppendReport) -> str | None:

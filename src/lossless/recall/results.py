@@ -75,22 +75,31 @@ _BAD = "the cursor cannot be used; take one from an earlier result, whole, or be
 _MAX_CHARS = 8_000
 
 
+def pack_cursor(fields: dict[str, Any]) -> str:
+    """The word for a place that some fields describe."""
+    return base64.urlsafe_b64encode(json.dumps(fields, separators=(",", ":")).encode()).decode().rstrip("=")
+
+
+def unpack_cursor(word: str) -> dict[str, Any] | None:
+    """The fields behind a word; None when it is no cursor."""
+    if len(word) > _MAX_CHARS:
+        return None
+    try:
+        fields = json.loads(base64.b64decode(word + "=" * (-len(word) % 4), altchars=b"-_", validate=True))
+    except (ValueError, binascii.Error, RecursionError):
+        return None
+    return fields if isinstance(fields, dict) else None
+
+
 def encode_cursor(resource: str, fields: dict[str, Any]) -> str:
     """The word for a place."""
-    body = json.dumps({"v": _VERSION, "r": resource} | fields, separators=(",", ":"))
-    return base64.urlsafe_b64encode(body.encode()).decode().rstrip("=")
+    return pack_cursor({"v": _VERSION, "r": resource} | fields)
 
 
 def decode_cursor(resource: str, word: str, kinds: dict[str, type]) -> dict[str, Any]:
     """The fields of a cursor, each of the kind that it should be; `BadInput` when it is none of this resource's."""
-    word = word.strip()
-    if len(word) > _MAX_CHARS:
-        raise BadInput(_BAD)
-    try:
-        fields = json.loads(base64.b64decode(word + "=" * (-len(word) % 4), altchars=b"-_", validate=True))
-    except (ValueError, binascii.Error, RecursionError):
-        raise BadInput(_BAD) from None
-    if not isinstance(fields, dict) or fields.get("v") != _VERSION or fields.get("r") != resource:
+    fields = unpack_cursor(word.strip())
+    if fields is None or fields.get("v") != _VERSION or fields.get("r") != resource:
         raise BadInput(_BAD)
     if any(type(fields.get(name)) is not kind for name, kind in kinds.items()):
         raise BadInput(_BAD)

@@ -26,8 +26,7 @@ def open_existing(path: str, settings: Settings) -> Engine:
 
     `NoArchive` when nothing was ever stored there, an empty file included.
     """
-    from lossless.engine import Engine, open_engine
-    from lossless.store.archive import Archive
+    from lossless.engine import open_engine
 
     try:
         found = expand_path(path).stat()
@@ -40,7 +39,7 @@ def open_existing(path: str, settings: Settings) -> Engine:
     try:
         return open_engine(path, settings, background=False)
     except ArchiveDenied:
-        return Engine(Archive.open(path, read_only=True), settings, background=False)
+        return open_engine(path, settings, read_only=True)
 
 
 class ArchiveTools:
@@ -61,12 +60,12 @@ class ArchiveTools:
         """
         with self._lock:
             engine = self._open() if self._engine is None else self._engine
-            if not engine.archive.read_only:
+            if not engine.browse.read_only:
                 self._engine = engine
         try:
             yield engine
         finally:
-            if engine.archive.read_only:
+            if engine.browse.read_only:
                 engine.close()
 
     @property

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
     from mcp.server.context import ServerRequestContext
 
+    from lossless.maintenance.browse import Browse
     from lossless.model.records import SummaryRow
     from lossless.recall.calls import ToolCallResult
     from lossless.recall.tools import Tool
     from lossless.serve.archive_tools import ArchiveTools
-    from lossless.store.archive import Archive
 
 RESOURCE_TEMPLATES = {
     "summary": "A summary by its id (sum_…), with what it was made of.",
@@ -73,16 +73,16 @@ def resource_page(room: ArchiveTools, cursor: str | None = None) -> ResourcePage
     start = None if cursor is None else _place(cursor)
     try:
         with room.engine() as engine:
-            return _shelf(engine.archive, room.session_key, start)
+            return _shelf(engine.browse, room.session_key, start)
     except NoArchive:
         return ResourcePage((), None)
 
 
-def _shelf(archive: Archive, session_key: str | None, start: PageStart | None) -> ResourcePage:
-    conversation = None if session_key is None else archive.conversations.find(Session(key=session_key))
+def _shelf(browse: Browse, session_key: str | None, start: PageStart | None) -> ResourcePage:
+    conversation = None if session_key is None else browse.find(Session(key=session_key))
     if session_key is not None and conversation is None:
         return ResourcePage((), None)
-    page = archive.listings.summaries(_PAGE, start, conversation_id=None if conversation is None else conversation.id)
+    page = browse.summaries(_PAGE, start, conversation_id=None if conversation is None else conversation.id)
     following = None if page.next is None else f"{page.next.at}|{page.next.id}"
     return ResourcePage(tuple(_listed(row) for row in page.rows), following)
 

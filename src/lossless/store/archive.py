@@ -18,7 +18,7 @@ from lossless.store.context import ContextItems, Summaries
 from lossless.store.conversations import ConversationHistories, Conversations, Pins, TranscriptRecords
 from lossless.store.database import Database, load_queries
 from lossless.store.files import LargeFileRows
-from lossless.store.graph import SummaryLineage
+from lossless.store.graph import SummaryLineage, SummaryOutline
 from lossless.store.maintenance.integrity import VerifyReads
 from lossless.store.messages import MARK_STEP, Messages, SearchIndex
 from lossless.store.rows import RowDigests, digest_triggers
@@ -62,6 +62,7 @@ class Archive:
         self.debts = PendingCompactions(database)
         self.guards = Guards(database)
         self.lineage = SummaryLineage(database)
+        self.outline = SummaryOutline(database)
         self.grants = Grants(database)
         self.care = ArchiveStatistics(database)
         self.checks = VerifyReads(database)

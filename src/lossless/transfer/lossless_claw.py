@@ -38,6 +38,11 @@ class ImportOptions:
     progress: Callable[[int], None] | None = None
 
 
+def check_lossless_claw(source: str) -> None:
+    """Raise what is wrong with a file that should be a lossless-claw database; reads only."""
+    open_claw(source).close()
+
+
 def import_lossless_claw(
     source: str | Path, archive: Archive, vault: Vault | None, options: ImportOptions | None = None
 ) -> ImportReport:

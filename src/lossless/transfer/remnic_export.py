@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from lossless.errors import ArchiveCorrupt
 from lossless.model.times import parse_time, state_time
 from lossless.store.bundles import Bundle, BundleReader
-from lossless.store.bundles.other_programs import RemnicFile, explain_bad_text
+from lossless.store.bundles.other_programs import RemnicFile, explain_bad_text, open_claw
 from lossless.transfer import remnic_format
 from lossless.transfer.files import check_apart, resolve_target, writing_file
 from lossless.transfer.lossless_claw import session_names, unknown_session_warnings
@@ -50,6 +50,12 @@ class RemnicOptions:
     #: Do as Remnic's own importer does, with its counters and its losses.
     compat: bool = False
     progress: Callable[[int], None] | None = None
+
+
+def export_claw_to_remnic(source: str, place: Path, options: RemnicOptions) -> RemnicReport:
+    """Add the conversations of a lossless-claw database to Remnic's; see `export_remnic`."""
+    with open_claw(source) as theirs:
+        return export_remnic(theirs, None, place, options)
 
 
 def export_remnic(

@@ -82,6 +82,11 @@ def find_database(source: str | Path) -> Path:
     return inside if place.is_dir() and inside.exists() else place
 
 
+def check_remnic_source(source: str) -> None:
+    """Raise what is wrong with what should be a Remnic database, or a memory folder with one; reads only."""
+    check_remnic(find_database(source))
+
+
 def import_remnic(source: str | Path, archive: Archive, vault: Vault | None, options: ImportOptions) -> ImportReport:
     """Copy the sessions of a Remnic database into this archive. The source is read only; twice adds nothing.
 

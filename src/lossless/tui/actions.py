@@ -12,20 +12,12 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from lossless.errors import BadInput
 from lossless.ingest.sessions import transcript_session
 from lossless.ingest.transcripts import open_transcript
-from lossless.ingest.transcripts.following import survey_path
-from lossless.maintenance.surgery import dissolve as dissolving
-from lossless.maintenance.surgery import focus
-from lossless.maintenance.surgery import merge as transplanting
-from lossless.maintenance.surgery import rewriting as rewrite_run
-from lossless.maintenance.surgery import undo as undoing
-from lossless.maintenance.surgery.common import preview_items
+from lossless.maintenance.surgery.rewriting import INTERRUPTED, DraftingStopped
 from lossless.model.summaries import EXTRACTIVE_MODEL
-from lossless.store.conversations import BriefRows
 from lossless.tui.text import format_bytes, format_count, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime
     from pathlib import Path
 
     from lossless.engine import Engine
@@ -33,7 +25,6 @@ if TYPE_CHECKING:
     from lossless.maintenance.surgery.common import OperationReport
     from lossless.maintenance.surgery.focus import FocusDraft, FocusPlan
     from lossless.maintenance.surgery.rewriting import DraftedPlan, RewritePlan, SummaryDraft
-    from lossless.store.archive import Archive
     from lossless.tui.archive import ArchiveAccess
 
 #: So many reasons why a draft was of no use are told.
@@ -107,77 +98,63 @@ class DraftDecisions:
 
     def _go_on(self) -> None:
         if self._is_over:
-            raise rewrite_run.DraftingStopped
+            raise DraftingStopped
 
 
 # --- plans ---------------------------------------------------------------------------------------------------
 
 
-def plan_dissolve(archive: Archive, summary_id: str, *, purge: bool) -> PlannedChange:
+def plan_dissolve(engine: Engine, summary_id: str, *, purge: bool) -> PlannedChange:
     """What a summary was made of goes back into the context."""
-    plan = dissolving.plan_dissolve(archive, summary_id, purge=purge)
+    plan = engine.surgery.plan_dissolve(summary_id, purge=purge)
     return PlannedChange(
         f"Dissolve {summary_id}",
         plan.text,
         "Put them back into the context?",
-        lambda engine: describe_operation(
-            dissolving.apply_dissolve(engine.archive, plan, engine_time(engine), _backup_maker(engine))
-        ),
+        lambda engine: describe_operation(engine.surgery.apply(plan)),
     )
 
 
-def plan_transplant(archive: Archive, source_id: int, target_id: int) -> PlannedChange:
+def plan_transplant(engine: Engine, source_id: int, target_id: int) -> PlannedChange:
     """The summaries of a context, with all below them, are copied to the head of another one."""
-    plan = transplanting.plan_transplant(archive, source_id, target_id)
+    plan = engine.surgery.plan_transplant(source_id, target_id)
     return PlannedChange(
         f"Transplant conversation {source_id} → {target_id}",
         plan.text,
         f"Copy them to conversation {target_id}?",
-        lambda engine: describe_operation(
-            transplanting.apply_transplant(
-                engine.archive, engine.vault, plan, engine_time(engine), _backup_maker(engine)
-            )
-        ),
+        lambda engine: describe_operation(engine.surgery.apply(plan)),
     )
 
 
-def plan_undo(archive: Archive, conversation_id: int) -> PlannedChange:
+def plan_undo(engine: Engine, conversation_id: int) -> PlannedChange:
     """The last fold, surgery or focus is taken back."""
-    plan = undoing.plan_undo(archive, conversation_id)
+    plan = engine.surgery.plan_undo(conversation_id)
     return PlannedChange(
         f"Undo {plan.entry.action}",
         plan.text,
         f"Take the {plan.entry.action} back?",
-        lambda engine: describe_operation(
-            undoing.apply_undo(engine.archive, plan, engine_time(engine), _backup_maker(engine))
-        ),
+        lambda engine: describe_operation(engine.surgery.apply(plan)),
     )
 
 
 def plan_rewrite(room: ArchiveAccess, summary_id: str, conversation_id: int, *, subtree: bool) -> PlannedRewrite:
     """One summary, or all below it as well, from its sources."""
-    from lossless.maintenance.surgery import rewriting
-
     one, all_below = (None, summary_id) if subtree else (summary_id, None)
     by = next(iter(_model_names(room)), EXTRACTIVE_MODEL)
-    plan = rewriting.plan_rewrite(room.archive, conversation_id, summary_id=one, subtree=all_below, by=by)
+    plan = room.engine.surgery.plan_rewrite(conversation_id, summary_id=one, subtree=all_below, by=by)
     title = f"Rewrite {summary_id}{' and all below it' if subtree else ''}"
     return PlannedRewrite(title, plan, writer_names(room))
 
 
 def plan_repair(room: ArchiveAccess, conversation_id: int) -> PlannedRewrite:
     """The broken summaries of a conversation."""
-    from lossless.maintenance import repair as repairing
-
-    found = repairing.plan_repair(room.archive, conversation_id, room.settings.default_token_budget)
+    found = room.engine.surgery.plan_repair(conversation_id)
     return PlannedRewrite(f"Repair conversation {conversation_id}", found.plan, writer_names(room), found.blocked)
 
 
 def previous_context(room: ArchiveAccess, summary_id: str) -> str:
     """What a summary's writer is told about what came before."""
-    from lossless.maintenance.surgery.rewriting import summary_source
-
-    return summary_source(room.archive, room.engine.loop.summariser, summary_id, {}).previous_context
+    return room.engine.surgery.summary_source(summary_id).previous_context
 
 
 # --- deeds ---------------------------------------------------------------------------------------------------
@@ -197,15 +174,15 @@ def write_drafts(room: ArchiveAccess, work: PlannedRewrite, decisions: DraftDeci
     However it ends, what was accepted and goes together is kept, and the same work again goes on with the rest.
     """
     with room.working() as engine:
-        made = rewrite_run.write_drafts(engine.surgery.writer, work.plan, decisions.accept, decisions.heard)
-        done = rewrite_run.place_drafts(engine.surgery.writer, made, _backup_maker(engine))
+        made = engine.surgery.write_drafts(work.plan, decisions.accept, decisions.heard)
+        done = engine.surgery.place_drafts(made)
     room.refresh()
     return ActionResult(_describe_drafts(made, done), is_changed=done is not None)
 
 
 def _describe_drafts(made: DraftedPlan, done: OperationReport | None) -> str:
     """What drafts came to, and what is left to do."""
-    nothing = "Nothing was changed." if made.stop == rewrite_run.INTERRUPTED else "Nothing was written."
+    nothing = "Nothing was changed." if made.stop == INTERRUPTED else "Nothing was written."
     lines = [nothing if done is None else describe_operation(done)]
     lines += [f"{draft.summary_id}: {draft.refusal}" for draft in made.refused[:_REASONS]]
     more = len(made.refused) - _REASONS
@@ -239,22 +216,6 @@ def _model_names(room: ArchiveAccess) -> list[str]:
     return [candidate.name for candidate in Summariser(room.work_settings, hosts).candidates()]
 
 
-def engine_time(engine: Engine) -> datetime:
-    """What an engine's clock says."""
-    return engine.surgery.writer.clock()
-
-
-def _backup_maker(engine: Engine) -> Callable[[str], Path]:
-    return lambda label: engine.admin.copy(label).path
-
-
-def plan_focus(room: ArchiveAccess, conversation_id: int, question: str | None) -> FocusPlan:
-    """What a brief for a question would cover; without one, the active brief is brought up to date."""
-    settings = room.settings
-    seconds = settings.delegation_timeout_ms / 1000
-    return focus.plan_focus(room.archive, conversation_id, question, settings.max_expand_tokens, seconds)
-
-
 def focus_preview(room: ArchiveAccess, plan: FocusPlan) -> str:
     """A plan for a person's eyes, and who would be asked."""
     return f"written by: {writer_names(room)}\n{plan.text}"
@@ -263,12 +224,9 @@ def focus_preview(room: ArchiveAccess, plan: FocusPlan) -> str:
 def write_brief(room: ArchiveAccess, plan: FocusPlan) -> FocusDraft:
     """Write the brief; nothing is in use yet. One that cannot be written is recorded, and its reason is BadInput."""
     with room.working() as engine:
-        summariser = engine.loop.summariser
-        gate = summariser.gate(engine.archive, plan.conversation_id, engine.surgery.writer.clock)
-        chain = summariser.chain(gate) if summariser.has_model else None
-        made = focus.write_focus(engine.archive, plan, summariser, engine_time(engine), chain)
+        made = engine.surgery.write_focus(plan)
         if made.error:
-            focus.apply_focus(engine.archive, plan, made, engine_time(engine))
+            engine.surgery.apply_focus(plan, made)
     room.refresh()
     if made.error:
         raise BadInput(f"the brief could not be written: {made.error}")
@@ -285,26 +243,20 @@ def plan_brief_use(plan: FocusPlan, made: FocusDraft) -> PlannedChange:
         f"Focus: {plan.prompt}",
         f"{head}{warnings}\n\n{made.content}",
         "Let it stand in prompts?",
-        lambda engine: _describe_focus(
-            focus.apply_focus(engine.archive, plan, made, engine_time(engine)), "The brief stands in prompts"
-        ),
+        lambda engine: _describe_focus(engine.surgery.apply_focus(plan, made), "The brief stands in prompts"),
     )
 
 
-def plan_unfocus(archive: Archive, conversation_id: int) -> PlannedChange:
+def plan_unfocus(engine: Engine, conversation_id: int) -> PlannedChange:
     """The summaries that the active brief stands for are shown again."""
-    with archive.reading():
-        active = archive.beside.active_brief(conversation_id)
-        if active is None:
-            raise BadInput(f"conversation {conversation_id} has no active focus")
-        covered = preview_items(archive, BriefRows(archive.database).sources(active.id).get("active_input", ()))
+    active, covered = engine.surgery.plan_unfocus(conversation_id)
     back = [f"+ {summary}" for summary in covered]
     return PlannedChange(
         "Put the focus away",
         "\n".join([f"- {active.id}, {format_count(active.tokens)} tokens: {active.prompt}", *back]),
         "Show the summaries again?",
         lambda engine: _describe_focus(
-            focus.unfocus(engine.archive, conversation_id, engine_time(engine)), "The brief is put away"
+            engine.surgery.unfocus(engine.browse.get(conversation_id)), "The brief is put away"
         ),
     )
 
@@ -318,8 +270,7 @@ def plan_import(room: ArchiveAccess, path: Path) -> PlannedChange:
     place = path.absolute()
     transcript = open_transcript(place)
     session = transcript_session(transcript.kind, place, transcript.header.id, transcript.header.cwd)
-    found = room.archive.conversations.find(session)
-    looked = survey_path(room.archive, 0 if found is None else found.id, transcript.path())
+    found, looked = room.browse.find(session), room.engine.transcripts.survey(session, transcript)
     new, bad, lanes = looked.messages - looked.known, transcript.bad_lines, transcript.lanes()
     if not new:
         reason = "all of it is stored" if looked.messages else "nothing was said in it"

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from lossless.errors import ArchiveDenied
-from lossless.store.archive import Archive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 
     from lossless.engine import Engine
     from lossless.llm.completion import Prompt
+    from lossless.maintenance.browse import Browse
     from lossless.settings import Settings
 
 #: A reader waits no longer than this for a writer that keeps everybody out.
@@ -46,23 +46,31 @@ class ArchiveAccess:
     ) -> None:
         self.settings, self.folders, self.read_only, self.clock = settings, folders, read_only, clock
         self.codex, self._complete = codex, complete
-        self.archive = Archive.open(path, read_only=True, busy_timeout_ms=_PATIENCE_MS)
-        self._former: list[Archive] = []
-        self._engine: tuple[Archive, Engine] | None = None
+        self._former: list[Engine] = []
+        self.engine = self._open(path)
+
+    def _open(self, path: str | Path) -> Engine:
+        """An engine that only reads."""
+        from lossless.engine import open_engine
+
+        return open_engine(
+            path,
+            self.settings,
+            self._complete,
+            clock=self.clock,
+            background=False,
+            read_only=True,
+            busy_timeout_ms=_PATIENCE_MS,
+        )
 
     @property
     def path(self) -> str:
-        return self.archive.path
+        return self.browse.path
 
     @property
-    def engine(self) -> Engine:
-        """An engine that only reads."""
-        from lossless.engine import Engine
-
-        if self._engine is None or self._engine[0] is not self.archive:
-            engine = Engine(self.archive, self.settings, self._complete, clock=self.clock, background=False)
-            self._engine = (self.archive, engine)
-        return self._engine[1]
+    def browse(self) -> Browse:
+        """What can be looked at."""
+        return self.engine.browse
 
     @property
     def work_settings(self) -> Settings:
@@ -78,12 +86,11 @@ class ArchiveAccess:
     @contextmanager
     def working(self) -> Iterator[Engine]:
         """An engine that writes, for one piece of work; ArchiveDenied when the archive is only to be looked at."""
-        from lossless.engine import Engine
+        from lossless.engine import open_engine
 
         if self.read_only:
             raise ArchiveDenied(f"archive {self.path!r}: it was opened to be looked at; start without --read-only")
-        archive = Archive.open(self.path)
-        with Engine(archive, self.work_settings, self._complete, clock=self.clock, background=False) as engine:
+        with open_engine(self.path, self.work_settings, self._complete, clock=self.clock, background=False) as engine:
             yield engine
 
     @property
@@ -93,14 +100,14 @@ class ArchiveAccess:
 
     def refresh(self) -> None:
         """After work: what stood in for tables that a file of an older shape lacked is no longer needed."""
-        if self.archive.database.prepare:
-            self._former.append(self.archive)
-            self.archive = Archive.open(self.path, read_only=True, busy_timeout_ms=_PATIENCE_MS)
+        if self.browse.is_of_older_shape:
+            self._former.append(self.engine)
+            self.engine = self._open(self.path)
 
     def close(self) -> None:
         """Let go of the file."""
-        for archive in (*self._former, self.archive):
-            archive.close()
+        for engine in (*self._former, self.engine):
+            engine.close()
 
 
 def _stamp(name: str) -> tuple[int, int]:

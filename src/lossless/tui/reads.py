@@ -12,9 +12,9 @@ from lossless.tui.text import format_count, plural
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from lossless.maintenance.browse import Browse
     from lossless.model.messages import Part
     from lossless.model.records import MessageRow
-    from lossless.store.archive import Archive
     from lossless.tui.text import LocalTimes
 
 _FIRST = -(2**62)
@@ -38,54 +38,54 @@ class DetailView:
     text: str = ""
 
 
-def newest_messages(archive: Archive, conversation_id: int, size: int) -> MessageWindow:
+def newest_messages(browse: Browse, conversation_id: int, size: int) -> MessageWindow:
     """The last messages of a conversation."""
-    return older_messages(archive, conversation_id, 2**62, size)
+    return older_messages(browse, conversation_id, 2**62, size)
 
 
-def oldest_messages(archive: Archive, conversation_id: int, size: int) -> MessageWindow:
+def oldest_messages(browse: Browse, conversation_id: int, size: int) -> MessageWindow:
     """The first messages of a conversation."""
-    return newer_messages(archive, conversation_id, _FIRST, size)
+    return newer_messages(browse, conversation_id, _FIRST, size)
 
 
-def older_messages(archive: Archive, conversation_id: int, seq: int, size: int) -> MessageWindow:
+def older_messages(browse: Browse, conversation_id: int, seq: int, size: int) -> MessageWindow:
     """The messages just before a place; where there are too few to fill a window, the first ones."""
-    with archive.reading():
-        ids = archive.lineage.before(conversation_id, seq, size + 1)
+    with browse.reading():
+        ids = browse.messages_before(conversation_id, seq, size + 1)
         if len(ids) < size:
-            return oldest_messages(archive, conversation_id, size)
-        rows = archive.listings.messages_by_id(ids[-size:], whole=False)
-        is_newer = bool(archive.lineage.after(conversation_id, seq - 1))
+            return oldest_messages(browse, conversation_id, size)
+        rows = browse.messages_by_id(ids[-size:], whole=False)
+        is_newer = bool(browse.messages_after(conversation_id, seq - 1))
     return MessageWindow(tuple(rows), len(ids) > size, is_newer)
 
 
-def newer_messages(archive: Archive, conversation_id: int, seq: int, size: int) -> MessageWindow:
+def newer_messages(browse: Browse, conversation_id: int, seq: int, size: int) -> MessageWindow:
     """The messages just after a place."""
-    with archive.reading():
-        ids = archive.lineage.after(conversation_id, seq, size + 1)
-        rows = archive.listings.messages_by_id(ids[:size], whole=False)
-        is_older = bool(archive.lineage.before(conversation_id, seq + 1))
+    with browse.reading():
+        ids = browse.messages_after(conversation_id, seq, size + 1)
+        rows = browse.messages_by_id(ids[:size], whole=False)
+        is_older = bool(browse.messages_before(conversation_id, seq + 1))
     return MessageWindow(tuple(rows), is_older, len(ids) > size)
 
 
-def messages_around(archive: Archive, conversation_id: int, message_id: int, size: int) -> MessageWindow:
+def messages_around(browse: Browse, conversation_id: int, message_id: int, size: int) -> MessageWindow:
     """A message with its neighbours; the newest ones when it is not there."""
-    with archive.reading():
-        conversation, seq = archive.lineage.places([message_id]).get(message_id, (None, 0))
+    with browse.reading():
+        conversation, seq = browse.message_places([message_id]).get(message_id, (None, 0))
         if conversation != conversation_id:
-            return newest_messages(archive, conversation_id, size)
-        before = archive.lineage.before(conversation_id, seq, size // 2) if size > 1 else []
-        first = archive.lineage.places(before[:1])[before[0]][1] if before else seq
-        return newer_messages(archive, conversation_id, first - 1, size)
+            return newest_messages(browse, conversation_id, size)
+        before = browse.messages_before(conversation_id, seq, size // 2) if size > 1 else []
+        first = browse.message_places(before[:1])[before[0]][1] if before else seq
+        return newer_messages(browse, conversation_id, first - 1, size)
 
 
-def message_detail(archive: Archive, message_id: int, times: LocalTimes) -> DetailView:
+def message_detail(browse: Browse, message_id: int, times: LocalTimes) -> DetailView:
     """A message, whole."""
-    with archive.reading():
-        stored = archive.messages.many([message_id], exact=False)
+    with browse.reading():
+        stored = browse.stored_messages([message_id])
         if not stored:
             return DetailView(f"msg#{message_id}", text="It is no longer in the archive.")
-        standing = archive.details.standing(message_id)
+        standing = browse.message_status(message_id)
     found, said = stored[0], stored[0].message
     if standing.ordinal is not None:
         place = f"in the context, at {standing.ordinal}"
@@ -127,13 +127,13 @@ def _part_text(part: Part) -> str:
             return f"({part.type})"
 
 
-def summary_detail(archive: Archive, summary_id: str, times: LocalTimes) -> DetailView:
+def summary_detail(browse: Browse, summary_id: str, times: LocalTimes) -> DetailView:
     """A summary, whole, with its relatives."""
-    with archive.reading():
-        found = archive.listings.summaries_by_id([summary_id])
+    with browse.reading():
+        found = browse.summaries_by_id([summary_id])
         if not found:
             return DetailView(summary_id, text="It is no longer in the archive.")
-        sources, users = archive.details.sources(summary_id), archive.details.used_in(summary_id)
+        sources, users = browse.sources(summary_id), browse.used_in(summary_id)
     row = found[0]
     made_of = f"{', '.join(sources)}" if sources else plural(row.source_message_count, "message")
     facts = (

@@ -16,7 +16,7 @@ from lossless.model.conversations import Session
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from lossless.store.archive import Archive
+    from lossless.maintenance.browse import Browse
     from lossless.tui.archive import ArchiveAccess
 
 _SUFFIX = ".jsonl"
@@ -66,18 +66,18 @@ def list_agents(folders: Sequence[Path]) -> list[AgentFolder]:
     return [AgentFolder(_name(folder), folder, len(_session_entries(folder))) for folder in folders]
 
 
-def list_session_files(archive: Archive, folder: Path, limit: int, offset: int = 0) -> tuple[list[SessionFile], int]:
+def list_session_files(browse: Browse, folder: Path, limit: int, offset: int = 0) -> tuple[list[SessionFile], int]:
     """Session files, the last changed first, each with its conversation; and how many there are."""
     found = sorted(_session_entries(folder), key=lambda entry: (-entry[1].st_mtime_ns, entry[0]))
     chosen = [
         SessionFile(Path(path), stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC))
         for path, stat in found[offset : offset + limit]
     ]
-    return [_with_conversation(archive, file) for file in chosen], len(found)
+    return [_with_conversation(browse, file) for file in chosen], len(found)
 
 
-def _with_conversation(archive: Archive, file: SessionFile) -> SessionFile:
-    family = archive.conversations.family(Session(id=file.session_id)) if file.session_id.strip() else []
+def _with_conversation(browse: Browse, file: SessionFile) -> SessionFile:
+    family = browse.family(Session(id=file.session_id)) if file.session_id.strip() else []
     return SessionFile(file.path, file.size, file.changed_at, family[0].id if family else None)
 
 
@@ -108,9 +108,9 @@ _MOST_BYTES = 64 << 20
 
 def find_transcript(room: ArchiveAccess, conversation_id: int) -> Path | None:
     """The file that a stored conversation was said in; None when there is none on this machine."""
-    with room.archive.reading():
-        found = room.archive.conversations.get(conversation_id)
-        point = room.archive.transcripts.checkpoint(conversation_id)
+    with room.browse.reading():
+        found = room.browse.get(conversation_id)
+        point = room.engine.transcripts.followed(conversation_id)
     beside = [folder / f"{found.session_id}.jsonl" for folder in room.folders]
     read = [Path(point.path)] if point is not None and point.path else []
     ids = [found.session_id, *rollouts_in_index(room.folders, found.session_key, found.session_id)]

@@ -1,5 +1,6 @@
-"""Text for the terminal interface: control characters made visible, long texts clipped, numbers, sizes and times
-formatted.
+"""Text for terminals: control characters made visible, long texts clipped, numbers, sizes and times formatted.
+
+`lcm` starts without rich, so it is imported where it is used.
 """
 
 from __future__ import annotations
@@ -7,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from rich.text import Text
-
 if TYPE_CHECKING:
     from datetime import datetime
+
+    from rich.text import Text
 
 #: The most characters of one text that are drawn at once, and of one line in a list.
 MAX_CHARS = 20_000
@@ -75,6 +76,8 @@ def split_text(text: str, most: int = MAX_CHARS) -> list[str]:
 
 def text_cell(text: str, style: str = "") -> Text:
     """A text for a table or a tree; brackets in it are brackets."""
+    from rich.text import Text
+
     return Text(one_line(text), style, no_wrap=True, end="")
 
 
@@ -90,6 +93,8 @@ def format_count(value: int) -> str:
 
 def right_cell(value: int | str, width: int) -> Text:
     """A number at the right edge of a column."""
+    from rich.text import Text
+
     return Text((format_count(value) if isinstance(value, int) else value).rjust(width), end="")
 
 
@@ -99,6 +104,8 @@ def share_bar(share: float, width: int, style: str = "cyan") -> Text:
     >>> share_bar(0.5, 4).plain, share_bar(0.001, 4).plain
     ('██░░', '█░░░')
     """
+    from rich.text import Text
+
     full = min(width, max(1 if share > 0 else 0, round(width * share)))
     return Text.assemble(("█" * full, style), ("░" * (width - full), "dim"), end="")
 

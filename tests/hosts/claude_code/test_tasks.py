@@ -118,7 +118,7 @@ def test_the_newest_call_says_which_list_counts() -> None:
             engine.append(session, [{"role": "assistant", "content": [call]}])
             result = {"type": "tool_result", "tool_use_id": f"t{answer}", "content": answer}
             engine.append(session, [{"role": "user", "content": [result]}])
-            work = open_work(engine.archive, 1)
+            work = open_work(engine.browse, 1)
             return None if work is None else work.text
 
         todo = {"content": "Read", "status": "pending"}

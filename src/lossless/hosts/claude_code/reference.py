@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import datetime
 
+    from lossless.maintenance.browse import Browse
     from lossless.model.messages import Json, Message, StoredMessage, ToolCall, ToolResult
     from lossless.model.records import MessageRow
-    from lossless.store.archive import Archive
 
 #: Shares of the room: the newest request, then open work, pins, the last answer, earlier requests; summaries get the
 #: rest.
@@ -225,22 +225,22 @@ _WORDS = ("content", "step", "description", "title")
 _MAX_TASK_CALLS = 1_000
 
 
-def open_work(archive: Archive, conversation_id: int) -> Quotation | None:
+def open_work(browse: Browse, conversation_id: int) -> Quotation | None:
     """What the newest list says is still to be done, from the messages themselves; None when nothing is.
 
     A list is told whole by one call, or task by task by many: the newest call says which of both counts.
     """
-    newest = archive.listings.tool_calls(conversation_id, sorted(_LISTING | TASK_TOOLS), 1)
+    newest = browse.tool_calls(conversation_id, sorted(_LISTING | TASK_TOOLS), 1)
     if not newest:
         return None
-    stored = archive.messages.get(newest[0])
+    stored = browse.message(newest[0])
     call = next((call for call in reversed(stored.message.tool_calls) if call.name in _LISTING | TASK_TOOLS), None)
     if call is not None and call.name in _LISTING:
         return _quote_work(
             stored, [f"- [{status}] {words}" for status, words in listed_work(call) if status not in DONE_STATUSES]
         )
-    ids = archive.listings.tool_calls(conversation_id, sorted(TASK_TOOLS), _MAX_TASK_CALLS)
-    said = (found.message for found in archive.messages.many(ids, exact=False))
+    ids = browse.tool_calls(conversation_id, sorted(TASK_TOOLS), _MAX_TASK_CALLS)
+    said = (found.message for found in browse.stored_messages(ids))
     return _quote_work(stored, [task.line for task in tasks_after(said) if task.is_open])
 
 
@@ -274,19 +274,19 @@ _NOT_SAID = re.compile(
 )
 
 
-def read_state(archive: Archive, conversation_id: int) -> ConversationState:
+def read_state(browse: Browse, conversation_id: int) -> ConversationState:
     """What was asked and answered last, what is still to be done, what is pinned, and what summaries there are."""
-    with archive.reading():
-        page = archive.listings.messages(conversation_id, _LOOKED_AT, roles=("user",), whole=True)
+    with browse.reading():
+        page = browse.messages(conversation_id, _LOOKED_AT, roles=("user",), whole=True)
         requests = [row for row in page.rows if is_spoken(row)][:_REQUESTS]
-        spoken = archive.listings.messages(conversation_id, _LOOKED_AT, roles=("assistant",), whole=True)
+        spoken = browse.messages(conversation_id, _LOOKED_AT, roles=("assistant",), whole=True)
         answer = next((row for row in spoken.rows if is_spoken(row)), None)
-        items = archive.context.items(conversation_id)
+        items = browse.context_items(conversation_id)
         ids = [item.summary_id for item in items if isinstance(item, SummaryItem)][-_SUMMARIES:]
-        summaries = archive.summaries.many(ids)
-        pins = archive.beside.pins(conversation_id)
-        count, _ = archive.listings.message_totals(conversation_id)
-        work = open_work(archive, conversation_id)
+        summaries = browse.summaries_whole(ids)
+        pins = browse.pins(conversation_id)
+        count, _ = browse.message_totals(conversation_id)
+        work = open_work(browse, conversation_id)
     return ConversationState(
         conversation_id,
         count,
@@ -303,9 +303,9 @@ def is_spoken(row: MessageRow) -> bool:
     return not row.tools and bool(row.content.strip()) and _NOT_SAID.match(row.content) is None
 
 
-def spoken_names(archive: Archive, conversation_id: int) -> dict[str, str]:
+def spoken_names(browse: Browse, conversation_id: int) -> dict[str, str]:
     """Identifiers and paths that were spoken of, with the messages that open them; the newest are kept."""
-    page = archive.listings.messages(conversation_id, _NAMED, roles=("user", "assistant"))
+    page = browse.messages(conversation_id, _NAMED, roles=("user", "assistant"))
     found: defaultdict[str, list[int]] = defaultdict(list)
     for row in page.rows:
         for name in cue_terms(row.content, limit=_NAMES_A_MESSAGE):

@@ -280,13 +280,12 @@ def check_archive(path: str) -> SetupCheck:
         return SetupCheck(
             "archive", ok, f"{place} is made with the first turn", "" if ok else f"{parent} is not writable."
         )
+    from lossless.engine import open_engine
     from lossless.errors import LosslessError
-    from lossless.store.archive import Archive
 
     try:
-        with Archive.open(place, read_only=True) as archive:
-            counts = archive.care.counts()
-            last = archive.care.liveness().last_stored_at
+        with open_engine(place, background=False, read_only=True) as engine:
+            counts, last = engine.browse.counts(), engine.browse.health().last_stored_at
     except LosslessError as error:
         return SetupCheck("archive", False, str(error))
     ok = os.access(place, os.W_OK)

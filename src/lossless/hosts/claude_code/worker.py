@@ -153,11 +153,11 @@ def reference_entry(engine: Engine, conversation_id: int) -> dict[str, object]:
     from lossless.hosts.claude_code.reference import read_state, reference_text, spoken_names
 
     return {
-        "reference": reference_text(read_state(engine.archive, conversation_id), REFERENCE_TOKENS),
+        "reference": reference_text(read_state(engine.browse, conversation_id), REFERENCE_TOKENS),
         "referenceAt": time.time(),
-        "names": spoken_names(engine.archive, conversation_id),
-        "archive": engine.archive.path,
-        "through": engine.archive.messages.newest_id(conversation_id),
+        "names": spoken_names(engine.browse, conversation_id),
+        "archive": engine.browse.path,
+        "through": engine.browse.newest_message_id(conversation_id),
     }
 
 
@@ -181,7 +181,7 @@ def sync(engine: Engine, event: dict[str, Any], path: Path) -> SyncResult:
 
 def _sync_main(engine: Engine, session: Session, transcript: Transcript) -> TranscriptReport:
     """Go on with a transcript that is known; one in which nothing was said yet makes no conversation."""
-    if engine.archive.conversations.find(session) is not None:
+    if engine.browse.find(session) is not None:
         return engine.bootstrap(session, transcript.state.path, fold=False)
     if has_no_messages(transcript):
         return TranscriptReport(None, "up to date")
@@ -190,7 +190,7 @@ def _sync_main(engine: Engine, session: Session, transcript: Transcript) -> Tran
 
 def _sync_agent(engine: Engine, session: Session, file: Path, agent: str) -> int:
     """Store what a sub-agent's file adds; in other hosts than Claude Code it is a transcript like all others."""
-    seen = engine.archive.transcripts.seen(str(file))
+    seen = engine.transcripts.seen(file)
     state = file_state(file)
     if seen and all(known == (state.size, state.mtime_ms) for known in seen.values()):
         return 0
@@ -215,7 +215,7 @@ def fold(engine: Engine, synced: SyncResult, path: Path, *, forgets: bool) -> bo
     from lossless.compaction.compactor import CompactionRequest
 
     assert synced.conversation_id is not None
-    conversation = engine.archive.conversations.get(synced.conversation_id)
+    conversation = engine.browse.get(synced.conversation_id)
     if forgets or synced.stored > _IMPORT:
         report = engine.transcripts.fold_import(conversation)
     else:

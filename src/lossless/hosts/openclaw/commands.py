@@ -5,7 +5,6 @@ answered with a text.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput, LosslessError
@@ -14,11 +13,9 @@ from lossless.hosts.openclaw.context_engine import reason_text
 from lossless.hosts.openclaw.rpc import MARGIN_SECONDS
 from lossless.hosts.openclaw.status import status_text
 from lossless.maintenance import repair
-from lossless.maintenance.surgery import merge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from lossless.hosts.openclaw.bridge import Bridge
     from lossless.hosts.openclaw.rpc import PluginCall
@@ -95,12 +92,9 @@ def _compact(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> s
 
 
 def _focus(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> str:
-    from lossless.maintenance.surgery import focus
-
-    conversation = bridge.engine.archive.conversations.find(session)
+    conversation = bridge.engine.browse.find(session)
     if not rest:
-        found = None if conversation is None else focus.focus_status(bridge.engine.archive, conversation.id)
-        return _told(found)
+        return _told(None if conversation is None else bridge.engine.surgery.focus_status(conversation.id))
     bridge.engine.compact(session, force=True, progress=lambda *_: call.check())
     return _told(bridge.engine.surgery.focus(session, rest))
 
@@ -182,12 +176,12 @@ def run_doctor(bridge: Bridge, session: Session, words: list[str]) -> str:
         case ["apply", number] if number.isdigit():
             return _repaired_other(bridge, int(number), is_sure=is_sure)
         case ["clean"]:
-            return "\n".join(plan.text for plan in repair.plan_all_cleans(bridge.engine.archive))
+            return "\n".join(plan.text for plan in bridge.engine.admin.clean_plans())
         case ["clean", "apply", *which] if len(which) <= 1 or which[1:] == ["vacuum"]:
             filter_id = next((word for word in which if word != "vacuum"), repair.ALL_FILTERS)
             return _cleaned(bridge, filter_id, vacuum="vacuum" in which)
         case ["rollover-splits"]:
-            return "\n".join(split.text for split in merge.find_splits(bridge.engine.archive)) or "No session is split."
+            return "\n".join(split.text for split in bridge.engine.surgery.splits()) or "No session is split."
         case ["apply", "rollover-splits"]:
             return _merged(bridge, is_sure=is_sure)
         case ["maintenance"]:
@@ -197,10 +191,6 @@ def run_doctor(bridge: Bridge, session: Session, words: list[str]) -> str:
     raise BadInput(
         "doctor takes nothing, or: apply, clean, clean apply [FILTER] [vacuum], rollover-splits, maintenance"
     )
-
-
-def _backup_copy(bridge: Bridge, label: str) -> Path:
-    return bridge.engine.admin.copy(label).path
 
 
 def _examined(bridge: Bridge) -> str:
@@ -222,33 +212,31 @@ def _repaired(bridge: Bridge, session: Session, *, is_sure: bool) -> str:
 
 
 def _repaired_other(bridge: Bridge, number: int, *, is_sure: bool) -> str:
-    return _repaired(bridge, bridge.engine.archive.conversations.get(number).session, is_sure=is_sure)
+    return _repaired(bridge, bridge.engine.browse.get(number).session, is_sure=is_sure)
 
 
 def _cleaned(bridge: Bridge, filter_id: str, *, vacuum: bool) -> str:
-    archive = bridge.engine.archive
-    done = repair.apply_clean(
-        archive, repair.plan_clean(archive, filter_id), lambda label: _backup_copy(bridge, label), vacuum=vacuum
-    )
+    (plan,) = bridge.engine.admin.clean_plans(filter_id)
+    done = bridge.engine.admin.clean(plan, vacuum=vacuum)
     backup = f" Backup: {done.backup}." if done.backup else ""
     room = " The room was given back." if done.vacuumed else f" {done.refusal}." if done.refusal else ""
     return f"{done.conversations} conversations with {done.messages} messages deleted.{backup}{room}"
 
 
 def _merged(bridge: Bridge, *, is_sure: bool) -> str:
-    archive = bridge.engine.archive
-    plans = [merge.plan_merge(archive, split.session_key) for split in merge.find_splits(archive) if not split.review]
+    surgery = bridge.engine.surgery
+    plans = [surgery.plan_merge(split.session_key) for split in surgery.splits() if not split.review]
     if not plans:
         return "No session is split, or a person has to look first (`/lossless doctor rollover-splits`)."
     if not is_sure:
         return "\n".join([*(plan.text for plan in plans), "Add `confirm` to merge them."])
     for plan in plans:
-        merge.apply_merge(archive, plan, datetime.now(UTC), lambda label: _backup_copy(bridge, label))
+        surgery.apply(plan)
     return f"{len(plans)} sessions merged."
 
 
 def _debts(bridge: Bridge) -> str:
-    found = repair.open_debts(bridge.engine.archive, datetime.now(UTC))
+    found = bridge.engine.admin.open_debts()
     rows = [
         f"conversation {debt.conversation_id}: {debt.reason}{' (stuck)' if repair.is_stuck(debt) else ''}"
         for debt in found
@@ -257,9 +245,7 @@ def _debts(bridge: Bridge) -> str:
 
 
 def _closed(bridge: Bridge, number: int, *, is_sure: bool) -> str:
-    archive, now = bridge.engine.archive, datetime.now(UTC)
-    work = repair.plan_close_debt(archive, number, now)
+    work = bridge.engine.admin.close_debt_plan(number)
     if not is_sure:
         return f"{work.text}. Add `confirm-inactive` to close it."
-    copy = repair.apply_close_debt(archive, work, now, lambda label: _backup_copy(bridge, label))
-    return f"Closed. Backup: {copy}."
+    return f"Closed. Backup: {bridge.engine.admin.close_debt(work)}."

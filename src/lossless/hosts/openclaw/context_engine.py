@@ -172,8 +172,7 @@ def commit_turn(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     if key is None:
         raise BadInput("advancementKey must be a text")
     messages = messages_param(params)
-    found = engine.archive.conversations.find(session)
-    if found is not None and engine.archive.ingest.has_key(found.id, key):
+    if engine.host.has_key(session, key):
         return {"status": "duplicate"}
     if transcript_target(params) and not _is_heartbeat(call):
         with suppress(LosslessError, OSError, HostError):  # the turn itself is at hand
@@ -209,11 +208,8 @@ def _counted(bridge: Bridge, session: Session, messages: Sequence[dict[str, Any]
 
 def _has_entries(bridge: Bridge, session: Session, entry_ids: Sequence[str | None]) -> bool:
     """Whether all of these entries of the transcript are stored."""
-    found = bridge.engine.archive.conversations.find(session)
     wanted = {entry_id for entry_id in entry_ids if entry_id}
-    if found is None or len(wanted) != len({*entry_ids}):
-        return False
-    return wanted <= bridge.engine.archive.messages.known_entries(found.id, sorted(wanted)).keys()
+    return wanted == {*entry_ids} and wanted <= bridge.engine.host.known_entries(session, sorted(wanted))
 
 
 def _with_ends(
@@ -297,7 +293,7 @@ def compact(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     budget = int_param(params, "tokenBudget")
     if budget is None:
         return {"ok": False, "compacted": False, "reason": "missing token budget in compact params"}
-    if engine.archive.conversations.find(session) is None:
+    if engine.browse.find(session) is None:
         read_transcript(engine, bridge.peer, session, params)
     is_forced, is_of_prompt = params.get("force") is True, text_param(params, "trigger") != _OF_TRANSCRIPT
     has_target = is_forced and params.get("compactionTarget") == "budget" and params.get("manual") is not True
@@ -364,7 +360,7 @@ def maintain(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     """Between turns: pay what is owed if the host allows it, and look after its transcript."""
     params, engine, session = call.params, bridge.engine, session_param(call.params)
     nothing: dict[str, Any] = {"changed": False, "bytesFreed": 0, "rewrittenEntries": 0}
-    conversation = None if is_ignored(engine.settings, session) else engine.archive.conversations.find(session)
+    conversation = None if is_ignored(engine.settings, session) else engine.browse.find(session)
     if conversation is None:
         return nothing
     allowed = params.get("allowDeferredCompactionExecution") is True

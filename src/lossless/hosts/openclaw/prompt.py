@@ -176,8 +176,8 @@ def assemble(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     window, budget = messages_param(params), bridge.budgets.of(session, int_param(params, "tokenBudget"))
     all_there_is = (budget.window or engine.settings.default_token_budget) - (budget.beside or 0)
     offset = max(0, (int_param(params, "messageCount") or len(window)) - len(window))
-    conversation = None if is_ignored(engine.settings, session) else engine.archive.conversations.find(session)
-    if conversation is None or engine.archive.messages.newest_id(conversation.id) is None:
+    conversation = None if is_ignored(engine.settings, session) else engine.browse.find(session)
+    if conversation is None or engine.browse.newest_message_id(conversation.id) is None:
         return _live(window, offset, all_there_is)
     made = _made(bridge, conversation, params, budget)
     start = first_unknown(window, made.messages)

@@ -129,7 +129,7 @@ class Service:
             "protocol": PROTOCOL,
             "version": __version__,
             "python": platform.python_version(),
-            "databasePath": self._bridge.engine.archive.path,
+            "databasePath": self._bridge.engine.browse.path,
             "enabled": settings.enabled,
             "policy": RECALL_POLICY,
             "warnings": [str(notice) for notice in loaded.warnings],

@@ -24,16 +24,15 @@ _RECENT = timedelta(days=1)
 
 def status_text(bridge: Bridge, session: Session) -> str:
     """The archive in a few lines, then the conversation."""
-    archive = bridge.engine.archive
-    with archive.reading():
-        size, _ = archive.care.size()
-        totals, live = archive.care.totals(), archive.care.liveness()
-        found = archive.conversations.find(session)
-        row = None if found is None else archive.listings.conversation(found.id)
+    browse = bridge.engine.browse
+    with browse.reading():
+        size, _ = browse.size()
+        totals, live = browse.totals(), browse.health()
+        row = _row(bridge, session)
     counts = totals.counts
     lines = [
         f"lossless {__version__} on OpenClaw {bridge.host.version or '(version unknown)'}",
-        f"Archive: {archive.path}, {size:,} bytes",
+        f"Archive: {browse.path}, {size:,} bytes",
         f"Kept: {_many(counts.conversations, 'conversation')}, {_many(counts.messages, 'message')}, "
         f"{_many(counts.summaries, 'summary', 'summaries')}",
         f"Last stored: {_at(live.last_stored_at)}; last compacted: {_at(live.last_compacted_at)}",
@@ -44,6 +43,11 @@ def status_text(bridge: Bridge, session: Session) -> str:
     lines += [f"Quarantined: conversation {id_}; see `lcm quarantine`" for id_ in live.quarantined]
     owed = f"{totals.pending} pending, {totals.running} running" if totals.pending + totals.running else "none"
     return "\n".join([*lines, f"Debt: {owed}", *_conversation_lines(bridge, row)])
+
+
+def _row(bridge: Bridge, session: Session) -> ConversationRow | None:
+    found = bridge.engine.browse.find(session)
+    return None if found is None else bridge.engine.browse.conversation(found.id)
 
 
 def _at(moment: datetime | None) -> str:
@@ -57,19 +61,17 @@ def _many(count: int, noun: str, nouns: str = "") -> str:
 def _conversation_lines(bridge: Bridge, row: ConversationRow | None) -> list[str]:
     if row is None:
         return ["This conversation: nothing is stored of it yet."]
-    from lossless.maintenance.surgery.focus import focus_status
-
     ratio = f", 1:{round(row.message_tokens / row.context_tokens)}" if row.context_tokens else ""
     debt = bridge.engine.loop.debt(row.conversation_id)
-    focus = focus_status(bridge.engine.archive, row.conversation_id)
+    focus = bridge.engine.surgery.focus_status(row.conversation_id)
     lines = [
         f"This conversation: {row.conversation_id} ({row.session_key or row.session_id})",
         f"  {_many(row.message_count, 'message')}, {row.message_tokens:,} tokens; "
         f"{_many(row.summary_count, 'summary', 'summaries')}",
         f"  context: {_many(row.context_items, 'item')}, {row.context_tokens:,} tokens{ratio}",
     ]
-    if (kept := bridge.engine.archive.guards.history(row.conversation_id)) is not None:
-        lines.append(f"  history budget: {kept.budget}")
+    if (budget := bridge.engine.browse.history_budget(row.conversation_id)) is not None:
+        lines.append(f"  history budget: {budget}")
     if debt.pending:
         lines.append(f"  a sweep is owed: {debt.reason or 'over the threshold'}")
     lines += _failure_lines(debt) if debt.pending and debt.last_failure_summary else _model_lines(bridge, debt)
@@ -87,7 +89,7 @@ def _failure_lines(debt: CompactionDebt) -> list[str]:
 def _model_lines(bridge: Bridge, debt: CompactionDebt) -> list[str]:
     """That the model could not be asked the last time, and what helps; nothing once it has answered again."""
     scope, since = compaction_scope(str(debt.conversation_id)), datetime.now(UTC) - _RECENT
-    calls = [row for row in bridge.engine.archive.guards.ledger(scope, since) if row.kind == "call"]
+    calls = [row for row in bridge.engine.browse.calls(scope, since) if row.kind == "call"]
     if not calls or calls[-1].result not in ("failed", "auth"):
         return []
     told = f"the model could not be asked at {calls[-1].at:%H:%M} UTC; since then nothing was written by a model"
@@ -98,8 +100,7 @@ def control(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     """The session action `lcm-control`: figures and yes or no, never a path or a word that was said."""
     action = text_param(call.params, "action") or "status"
     session, engine = session_param(call.params), bridge.engine
-    found = engine.archive.conversations.find(session)
-    row = None if found is None else engine.archive.listings.conversation(found.id)
+    row = _row(bridge, session)
     if action == "status":
         return {"active": row is not None, "messageCount": 0 if row is None else row.message_count}
     if action == "doctor":

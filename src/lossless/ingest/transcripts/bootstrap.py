@@ -506,7 +506,7 @@ def _store_page(
     elif is_empty:
         read_first(work, 0)
     else:
-        read_whole(work, accept=accept)
+        read_whole(work, accept=page.accept)
     return work.report
 
 

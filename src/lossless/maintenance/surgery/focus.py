@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from lossless.model.summaries import Summary
     from lossless.recall.evidence import Evidence
     from lossless.store.archive import Archive
+    from lossless.store.conversations import ActiveBrief
 
 #: What every brief has, in this order.
 BRIEF_SECTIONS = (
@@ -366,6 +367,16 @@ def apply_focus(archive: Archive, work: FocusPlan, made: FocusDraft, now: dateti
             "failed focus" if made.error else "focus", "focus", None, (), (), None, tokens, tokens, detail
         )
         return replace(step.log(work.conversation_id, change, (brief.id,)), action="focus")
+
+
+def plan_unfocus(archive: Archive, conversation_id: int) -> tuple[ActiveBrief, tuple[PreviewItem, ...]]:
+    """The active brief, and the summaries that are shown again without it; BadInput when there is none."""
+    with archive.reading():
+        active = archive.beside.active_brief(conversation_id)
+        if active is None:
+            raise BadInput(f"conversation {conversation_id} has no active focus")
+        covered = BriefRows(archive.database).sources(active.id).get("active_input", ())
+        return active, preview_items(archive, covered)
 
 
 def unfocus(archive: Archive, conversation_id: int, now: datetime) -> OperationReport:

@@ -4,17 +4,26 @@ undoable.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
+    from lossless.compaction.summarise import SummaryPrompt, SummarySource
     from lossless.maintenance.engine_parts import EngineParts
-    from lossless.maintenance.surgery.common import BackupMaker, ContextDiff, OperationReport
-    from lossless.maintenance.surgery.focus import FocusStatus
-    from lossless.maintenance.surgery.rewriting import DraftWriter, RewritePlan, SummaryDraft
+    from lossless.maintenance.repair import RepairPlan
+    from lossless.maintenance.surgery.common import BackupMaker, ContextDiff, OperationReport, PreviewItem
+    from lossless.maintenance.surgery.dissolve import DissolvePlan
+    from lossless.maintenance.surgery.focus import FocusDraft, FocusPlan, FocusStatus
+    from lossless.maintenance.surgery.merge import MergePlan, SplitSession, TransplantPlan
+    from lossless.maintenance.surgery.rewriting import DraftedPlan, DraftWriter, RewritePlan, SummaryDraft
+    from lossless.maintenance.surgery.undo import UndoPlan
     from lossless.model.conversations import SessionRef
+    from lossless.store.conversations import ActiveBrief
+
+    #: What `Surgery.apply` carries out.
+    OperationPlan: TypeAlias = DissolvePlan | TransplantPlan | MergePlan | UndoPlan
 
 
 class Surgery:
@@ -36,10 +45,7 @@ class Surgery:
 
     def dissolve(self, summary_id: str, *, purge: bool = False) -> OperationReport:
         """Put what a summary was made of back into the context, at its place; `purge` deletes the summary."""
-        from lossless.maintenance.surgery import dissolve
-
-        work = dissolve.plan_dissolve(self._parts.archive, summary_id, purge=purge)
-        return dissolve.apply_dissolve(self._parts.archive, work, self._parts.clock(), self._parts.backups())
+        return self.apply(self.plan_dissolve(summary_id, purge=purge))
 
     def rewrite(
         self,
@@ -58,10 +64,7 @@ class Surgery:
         With `upward` those above that would no longer be smaller than their sources are written anew as well.
         Interrupted, it keeps what goes together of what was written, and then passes the interrupt on.
         """
-        from lossless.maintenance.surgery import rewriting
-
-        work = rewriting.plan_rewrite(
-            self._parts.archive,
+        work = self.plan_rewrite(
             self._parts.conversation(session).id,
             summary_id=summary_id,
             subtree=subtree,
@@ -77,51 +80,31 @@ class Surgery:
     ) -> tuple[OperationReport | None, list[SummaryDraft]]:
         """Write broken summaries anew; what speaks against it is BadInput unless `confirm` overrules it."""
         from lossless.errors import BadInput
-        from lossless.maintenance import repair
 
-        budget = self._parts.settings.default_token_budget
-        found = repair.plan_repair(
-            self._parts.archive, self._parts.conversation(session).id, budget, summary_ids=summary_ids
-        )
+        found = self.plan_repair(self._parts.conversation(session).id, summary_ids=summary_ids)
         if found.blocked and not confirm:
             raise BadInput(f"the repair wants your word first: {'; '.join(found.blocked)}")
         return self._rewritten(found.plan, None)
 
     def transplant(self, source: SessionRef, target: SessionRef) -> OperationReport:
         """Copy a conversation's summaries, with all that is below them, to the head of another one's context."""
-        from lossless.maintenance.surgery import merge
-
-        work = merge.plan_transplant(
-            self._parts.archive, self._parts.conversation(source).id, self._parts.conversation(target).id
-        )
-        return merge.apply_transplant(
-            self._parts.archive, self._parts.vault, work, self._parts.clock(), self._parts.backups()
+        return self.apply(
+            self.plan_transplant(self._parts.conversation(source).id, self._parts.conversation(target).id)
         )
 
     def merge(self, session_key: str, *, reviewed: bool = False) -> OperationReport:
         """Put conversations that a rollover split back together, in the active one."""
-        from lossless.maintenance.surgery import merge
-
-        work = merge.plan_merge(self._parts.archive, session_key, reviewed=reviewed)
-        return merge.apply_merge(
-            self._parts.archive, work, self._parts.clock(), self._parts.backups(), reviewed=reviewed
-        )
+        return self.apply(self.plan_merge(session_key, reviewed=reviewed))
 
     def focus(self, session: SessionRef, prompt: str | None = None) -> FocusStatus | None:
         """Write a brief for a question that stands for older summaries; without one, bring the active one up to date.
 
         A brief that cannot be written is recorded as failed, and the one before stays in use.
         """
-        from lossless.maintenance.surgery import focus
-
-        id_, summariser = self._parts.conversation(session).id, self._parts.loop.summariser
-        seconds = self._parts.settings.delegation_timeout_ms / 1000
-        work = focus.plan_focus(self._parts.archive, id_, prompt, self._parts.settings.max_expand_tokens, seconds)
-        gate = summariser.gate(self._parts.archive, id_, self._parts.clock)
-        chain = summariser.chain(gate) if summariser.has_model else None
-        made = focus.write_focus(self._parts.archive, work, summariser, self._parts.clock(), chain)
-        focus.apply_focus(self._parts.archive, work, made, self._parts.clock())
-        return focus.focus_status(self._parts.archive, id_)
+        id_ = self._parts.conversation(session).id
+        work = self.plan_focus(id_, prompt)
+        self.apply_focus(work, self.write_focus(work))
+        return self.focus_status(id_)
 
     def unfocus(self, session: SessionRef) -> OperationReport:
         """Put the active brief away: the summaries that it stood for are shown again."""
@@ -143,10 +126,148 @@ class Surgery:
     def _rewritten(
         self, work: RewritePlan, accept: Callable[[SummaryDraft], bool] | None
     ) -> tuple[OperationReport | None, list[SummaryDraft]]:
-        from lossless.maintenance.surgery import rewriting as rewrite_run
+        from lossless.maintenance.surgery import rewriting
 
-        made = rewrite_run.write_drafts(self.writer, work, accept)
-        done = rewrite_run.place_drafts(self.writer, made, self._parts.backups())
-        if made.stop == rewrite_run.INTERRUPTED:
+        made = self.write_drafts(work, accept)
+        done = self.place_drafts(made)
+        if made.stop == rewriting.INTERRUPTED:
             raise KeyboardInterrupt
         return done, made.drafts
+
+    # --- plans, to be shown first; planning changes nothing ---
+
+    def plan_dissolve(self, summary_id: str, *, purge: bool = False) -> DissolvePlan:
+        """What dissolving a summary would do."""
+        from lossless.maintenance.surgery import dissolve
+
+        return dissolve.plan_dissolve(self._parts.archive, summary_id, purge=purge)
+
+    def plan_transplant(self, source_id: int, target_id: int, summary_ids: Sequence[str] = ()) -> TransplantPlan:
+        """What copying a conversation's summaries, or some of them, to another one would do."""
+        from lossless.maintenance.surgery import merge
+
+        return merge.plan_transplant(self._parts.archive, source_id, target_id, summary_ids)
+
+    def earlier_transplant(self, source_id: int, target_id: int) -> tuple[str, ...] | None:
+        """The summaries of one conversation that were copied to another one before; None when none were."""
+        from lossless.maintenance.surgery import merge
+
+        return merge.earlier_transplant(self._parts.archive, source_id, target_id)
+
+    def plan_merge(self, session_key: str, *, reviewed: bool = False) -> MergePlan:
+        """What merging a split session would do; BadInput when it is not split, or needs a person's look first."""
+        from lossless.maintenance.surgery import merge
+
+        return merge.plan_merge(self._parts.archive, session_key, reviewed=reviewed)
+
+    def splits(self) -> list[SplitSession]:
+        """Sessions whose history a rollover split."""
+        from lossless.maintenance.surgery import merge
+
+        return merge.find_splits(self._parts.archive)
+
+    def plan_undo(self, conversation_id: int) -> UndoPlan:
+        """What taking back the last fold, surgery or focus would do."""
+        from lossless.maintenance.surgery import undo
+
+        return undo.plan_undo(self._parts.archive, conversation_id)
+
+    def plan_rewrite(self, conversation_id: int, **rule: Any) -> RewritePlan:
+        """Which summaries a rewrite would write anew; rules as for `rewriting.plan_rewrite`."""
+        from lossless.maintenance.surgery import rewriting
+
+        return rewriting.plan_rewrite(self._parts.archive, conversation_id, **rule)
+
+    def plan_repair(
+        self, conversation_id: int, budget: int | None = None, *, summary_ids: Sequence[str] = ()
+    ) -> RepairPlan:
+        """Which broken summaries would be written anew, and what speaks against it."""
+        from lossless.maintenance import repair
+
+        most = budget or self._parts.settings.default_token_budget
+        return repair.plan_repair(self._parts.archive, conversation_id, most, summary_ids=summary_ids)
+
+    def broken_conversations(self) -> list[int]:
+        """Conversations with broken summaries."""
+        from lossless.maintenance import repair
+
+        return sorted({one.conversation_id for one in repair.find_broken(self._parts.archive)})
+
+    def plan_focus(self, conversation_id: int, prompt: str | None = None) -> FocusPlan:
+        """What a brief for a question would cover; without one, the active brief is brought up to date."""
+        from lossless.maintenance.surgery import focus
+
+        settings = self._parts.settings
+        seconds = settings.delegation_timeout_ms / 1000
+        return focus.plan_focus(self._parts.archive, conversation_id, prompt, settings.max_expand_tokens, seconds)
+
+    def plan_unfocus(self, conversation_id: int) -> tuple[ActiveBrief, tuple[PreviewItem, ...]]:
+        """The active brief, and the summaries that are shown again without it; BadInput when there is none."""
+        from lossless.maintenance.surgery import focus
+
+        return focus.plan_unfocus(self._parts.archive, conversation_id)
+
+    def focus_status(self, conversation_id: int) -> FocusStatus | None:
+        """The newest brief of a conversation, and what was said since."""
+        from lossless.maintenance.surgery import focus
+
+        return focus.focus_status(self._parts.archive, conversation_id)
+
+    def summary_source(self, summary_id: str) -> SummarySource:
+        """What a summary is made of, in words."""
+        from lossless.maintenance.surgery import rewriting
+
+        return rewriting.summary_source(self._parts.archive, self._parts.loop.summariser, summary_id, {})
+
+    def preview_prompt(self, source: SummarySource) -> SummaryPrompt:
+        """The first prompt for a summary of a source, as a model would get it."""
+        from lossless.maintenance.surgery import rewriting
+
+        return rewriting.preview_prompt(self._parts.loop.summariser, source)
+
+    # --- carrying plans out ---
+
+    def apply(self, plan: OperationPlan, backup: BackupMaker = None) -> OperationReport:
+        """Carry a plan out, after a backup and in one transaction; `Stale` when it no longer holds."""
+        from lossless.maintenance.surgery import dissolve, merge, undo
+
+        archive, now, copy = self._parts.archive, self._parts.clock(), backup or self._parts.backups()
+        if isinstance(plan, dissolve.DissolvePlan):
+            return dissolve.apply_dissolve(archive, plan, now, copy)
+        if isinstance(plan, merge.TransplantPlan):
+            return merge.apply_transplant(archive, self._parts.vault, plan, now, copy)
+        if isinstance(plan, merge.MergePlan):
+            return merge.apply_merge(archive, plan, now, copy, reviewed=plan.split.review is not None)
+        return undo.apply_undo(archive, plan, now, copy)
+
+    def write_focus(self, plan: FocusPlan) -> FocusDraft:
+        """Write the brief that was planned; nothing is in use yet, and `.error` says why it could not be written."""
+        from lossless.maintenance.surgery import focus
+
+        parts, summariser = self._parts, self._parts.loop.summariser
+        gate = summariser.gate(parts.archive, plan.conversation_id, parts.clock)
+        chain = summariser.chain(gate) if summariser.has_model else None
+        return focus.write_focus(parts.archive, plan, summariser, parts.clock(), chain)
+
+    def apply_focus(self, plan: FocusPlan, made: FocusDraft) -> OperationReport:
+        """Put a brief in use, in place of the one before; one with an error is only recorded."""
+        from lossless.maintenance.surgery import focus
+
+        return focus.apply_focus(self._parts.archive, plan, made, self._parts.clock())
+
+    def write_drafts(
+        self,
+        plan: RewritePlan,
+        accept: Callable[[SummaryDraft], bool] | None = None,
+        heard: Callable[[SummaryDraft], None] | None = None,
+    ) -> DraftedPlan:
+        """Write a plan's summaries anew, without putting them in place; see `rewriting.write_drafts`."""
+        from lossless.maintenance.surgery import rewriting
+
+        return rewriting.write_drafts(self.writer, plan, accept, heard)
+
+    def place_drafts(self, made: DraftedPlan, backup: BackupMaker = None) -> OperationReport | None:
+        """Put the usable drafts in place, after a backup, all or nothing; None when there are none."""
+        from lossless.maintenance.surgery import rewriting
+
+        return rewriting.place_drafts(self.writer, made, backup or self._parts.backups())

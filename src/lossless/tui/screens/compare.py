@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from textual.binding import BindingType
 
+    from lossless.maintenance.browse import Browse
     from lossless.model.records import MessageRow
-    from lossless.store.archive import Archive
     from lossless.tui.screens.transcript import SessionFileMessage, TranscriptReader
 
 #: So many messages that only the archive has are shown in one place; the others are counted.
@@ -90,39 +90,39 @@ class _RisingChain:
 
 
 def compare_window(
-    archive: Archive, conversation_id: int, scroll: TranscriptReader, first: int, count: int
+    browse: Browse, conversation_id: int, scroll: TranscriptReader, first: int, count: int
 ) -> TranscriptComparison:
     """Lay a window of a transcript over the archive: by the host's ids, else by what was said, in order."""
     lead = scroll.window(max(0, first - _LEAD), min(_LEAD, first))
     said = scroll.window(first, count)
-    with archive.reading():
-        matches = _match_messages(archive, conversation_id, [*lead, *said])
+    with browse.reading():
+        matches = _match_messages(browse, conversation_id, [*lead, *said])
         before = max((matches[one.place].seq for one in lead if one.place in matches), default=0)
         if not before and first:  # what only the archive has before this window cannot be told
             before = min((match.seq for match in matches.values()), default=_END) - 1
         is_last = first + len(said) >= len(scroll)
         return TranscriptComparison(
-            first, tuple(_pair_messages(archive, conversation_id, said, matches, before, is_last=is_last))
+            first, tuple(_pair_messages(browse, conversation_id, said, matches, before, is_last=is_last))
         )
 
 
 def next_difference(
-    archive: Archive, conversation_id: int, scroll: TranscriptReader, first: int, count: int
+    browse: Browse, conversation_id: int, scroll: TranscriptReader, first: int, count: int
 ) -> TranscriptComparison | None:
     """The first window from a place on in which the two are not the same; None when there is none."""
     for place in range(first, len(scroll), count):
-        found = compare_window(archive, conversation_id, scroll, place, count)
+        found = compare_window(browse, conversation_id, scroll, place, count)
         if not found.is_same:
             return found
     return None
 
 
 def _match_messages(
-    archive: Archive, conversation_id: int, said: Iterable[SessionFileMessage]
+    browse: Browse, conversation_id: int, said: Iterable[SessionFileMessage]
 ) -> dict[int, _ArchiveMatch]:
     """Which message of the archive each one is, by its place."""
     all_of_them = list(said)
-    known = archive.messages.known_entries(conversation_id, [one.id for one in all_of_them if one.id is not None])
+    known = browse.entries(conversation_id, [one.id for one in all_of_them if one.id is not None])
     found = {
         one.place: _ArchiveMatch(known[one.id].seq, known[one.id].fingerprint == one.fingerprint)
         for one in all_of_them
@@ -134,7 +134,7 @@ def _match_messages(
         if one.place in found:
             choices[one.place] = [found[one.place].seq]
         elif one.message is not None:
-            seqs = archive.messages.seqs_of_identity(conversation_id, one.identity, _PLACES)
+            seqs = browse.seqs_of_identity(conversation_id, one.identity, _PLACES)
             choices[one.place] = [seq for seq in seqs if seq not in used]
     return {place: _ArchiveMatch(seq) for place, seq in longest_rising(choices).items()} | found
 
@@ -160,7 +160,7 @@ def longest_rising(choices: Mapping[int, Sequence[int]]) -> dict[int, int]:
 
 
 def _pair_messages(
-    archive: Archive,
+    browse: Browse,
     conversation_id: int,
     said: list[SessionFileMessage],
     matches: dict[int, _ArchiveMatch],
@@ -169,31 +169,31 @@ def _pair_messages(
     is_last: bool,
 ) -> Iterator[MessagePair]:
     used = {match.seq for match in matches.values()}
-    ids = [id_ for seq in used for id_ in archive.lineage.after(conversation_id, seq - 1, 1)]
-    rows = {row.seq: row for row in archive.listings.messages_by_id(ids, whole=False)}
+    ids = [id_ for seq in used for id_ in browse.messages_after(conversation_id, seq - 1, 1)]
+    rows = {row.seq: row for row in browse.messages_by_id(ids, whole=False)}
     for one in said:
         match = matches.get(one.place)
         if match is None:
             yield MessagePair("·" if one.message is None else "+", one)
             continue
         if match.seq > before + 1:
-            yield from _archive_only(archive, conversation_id, before, match.seq, used)
+            yield from _archive_only(browse, conversation_id, before, match.seq, used)
         before = max(before, match.seq)
         yield MessagePair("=" if match.is_same else "~", one, rows.get(match.seq))
     if is_last:
-        yield from _archive_only(archive, conversation_id, before, _END, used)
+        yield from _archive_only(browse, conversation_id, before, _END, used)
 
 
 def _archive_only(
-    archive: Archive, conversation_id: int, after: int, until: int, used: set[int]
+    browse: Browse, conversation_id: int, after: int, until: int, used: set[int]
 ) -> Iterator[MessagePair]:
     """Messages between two places that only the archive has."""
-    ids = archive.lineage.after(conversation_id, after, GAP + len(used))
-    rows = [row for row in archive.listings.messages_by_id(ids, whole=False) if row.seq < until and row.seq not in used]
+    ids = browse.messages_after(conversation_id, after, GAP + len(used))
+    rows = [row for row in browse.messages_by_id(ids, whole=False) if row.seq < until and row.seq not in used]
     yield from (MessagePair("-", row=row) for row in rows[:GAP])
     if len(rows) > GAP:
-        newest = archive.lineage.before(conversation_id, until, 1)
-        last = archive.lineage.places(newest)[newest[0]][1]
+        newest = browse.messages_before(conversation_id, until, 1)
+        last = browse.message_places(newest)[newest[0]][1]
         yield MessagePair("-", seqs=(rows[GAP].seq, last))
 
 
@@ -219,7 +219,7 @@ class CompareScreen(TranscriptWindowScreen["TranscriptComparison"]):
         self._pairs: dict[str, MessagePair] = {}
 
     def read_window(self, scroll: TranscriptReader, first: int, size: int) -> TranscriptComparison:
-        return compare_window(self.room.archive, self.conversation_id, scroll, first, size)
+        return compare_window(self.room.browse, self.conversation_id, scroll, first, size)
 
     def show_window(self, found: TranscriptComparison, choose: str | None) -> None:
         self._pairs = {pair.key: pair for pair in found.pairs}
@@ -253,11 +253,11 @@ class CompareScreen(TranscriptWindowScreen["TranscriptComparison"]):
         )
 
     def highlighted(self, key: str) -> None:
-        pair, archive, times = self._pairs[key], self.room.archive, self.lcm.times
+        pair, browse, times = self._pairs[key], self.room.browse, self.lcm.times
         if pair.row is not None and pair.mark != "=":
             id_, said = pair.row.message_id, pair.said
             beside = f"\n\n--- in the transcript, line {said.line} ---\n\n{said.detail(times).text}" if said else ""
-            self.open_detail(lambda: _with_note(reads.message_detail(archive, id_, times), pair, beside))
+            self.open_detail(lambda: _with_note(reads.message_detail(browse, id_, times), pair, beside))
         elif pair.said is not None:
             self.pane.show(_with_note(pair.said.detail(times), pair))
         else:
@@ -280,9 +280,9 @@ class CompareScreen(TranscriptWindowScreen["TranscriptComparison"]):
         if later:
             self.rows.choose(keys.index(later[0]))
         elif self._scroll is not None and self._first is not None:
-            archive, id_, scroll = self.room.archive, self.conversation_id, self._scroll
+            browse, id_, scroll = self.room.browse, self.conversation_id, self._scroll
             start, size = self._first + self._most, self._most
-            self.fetch(lambda: next_difference(archive, id_, scroll, start, size), self._go, "plan")
+            self.fetch(lambda: next_difference(browse, id_, scroll, start, size), self._go, "plan")
 
     def _go(self, found: TranscriptComparison | None) -> None:
         if found is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
@@ -11,6 +10,7 @@ from rich.text import Text
 from textual.binding import Binding
 
 from lossless.context.choose import SHARE_TARGETS
+from lossless.model.records import SummaryRow
 from lossless.tui import reads
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.dialogs import ConfirmDialog, InputDialog, TextDialog, diff_text
@@ -23,119 +23,28 @@ if TYPE_CHECKING:
 
     from textual.binding import BindingType
 
-    from lossless.context.run import Receipt
     from lossless.engine import Engine
+    from lossless.maintenance.browse import PromptItem, PromptReport
     from lossless.maintenance.surgery.common import ContextDiff
     from lossless.maintenance.surgery.focus import FocusDraft, FocusPlan, FocusStatus
     from lossless.model.records import StoredBrief
-    from lossless.store.archive import Archive
 
 #: What a receipt calls the pins and the focus brief.
 PINS_AND_FOCUS = "pins and focus"
 
 
-@dataclass(frozen=True, slots=True)
-class PromptItem:
-    """One item of the prompt: a message or a summary, in its form, or what stands beside them."""
-
-    id: str
-    form: str
-    #: A role, or `depth 1`.
-    what: str
-    tokens: int
-    at: datetime | None
-    text: str
-
-    @property
-    def is_summary(self) -> bool:
-        return self.id.startswith("sum_")
-
-
-@dataclass(frozen=True, slots=True)
-class LaneShare:
-    """A lane's share of what there was to give, and what it aims at."""
-
-    name: str
-    share: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, slots=True)
-class PromptView:
-    """The next prompt of a conversation."""
-
-    tokens: int
-    capacity: int
-    fits: bool
-    #: Tokens of everything that stands in the context, and those from which on it is folded.
-    stored_tokens: int
-    threshold: int
-    items: tuple[PromptItem, ...]
-    lanes: tuple[LaneShare, ...]
-    #: Why items stay out, and how many for that reason.
-    left_out: tuple[tuple[str, int], ...]
-
-
-def read_prompt(engine: Engine, conversation_id: int) -> PromptView:
+def read_prompt(engine: Engine, conversation_id: int) -> PromptReport:
     """What the model would see now; reads only."""
-    from lossless.compaction.compactor import CompactionRequest
-
-    archive = engine.archive
-    with archive.reading():
-        conversation = archive.conversations.get(conversation_id)
-        receipt = engine.assemble(conversation).receipt
-        decision = engine.loop.evaluate(CompactionRequest(conversation, engine.settings.default_token_budget))
-        items = [*_pins_and_focus(archive, conversation_id, receipt), *_items(archive, receipt)]
-        stored = archive.details.context_count(conversation_id)
-    known = len(receipt.included) + sum(not id_.startswith("pin_") for id_, _ in receipt.left_out)
-    reasons = Counter(reason for _, reason in receipt.left_out)
-    if stored > known:
-        reasons["older than anything that fits"] += stored - known
-    lanes = [LaneShare(name, share, *SHARE_TARGETS.get(name, (0.0, 0.0))) for name, share in receipt.shares.items()]
-    return PromptView(
-        receipt.tokens,
-        receipt.capacity,
-        receipt.fits,
-        decision.stored_tokens,
-        decision.target_tokens,
-        tuple(items),
-        tuple(lanes),
-        tuple(reasons.most_common()),
-    )
+    with engine.browse.reading():
+        conversation = engine.browse.get(conversation_id)
+        return engine.browse.prompt_report(conversation, engine.assemble(conversation).receipt)
 
 
-def _pins_and_focus(archive: Archive, conversation_id: int, receipt: Receipt) -> list[PromptItem]:
+def _beside_text(found: PromptReport) -> str:
     """Pins and the focus brief, which stand before everything else."""
-    tokens = receipt.tokens_by_kind.get(PINS_AND_FOCUS, 0)
-    if not tokens:
-        return []
-    brief, pins = archive.beside.active_brief(conversation_id), archive.beside.pins(conversation_id)
+    brief = found.brief
     pieces = [f"focus: {brief.prompt}\n\n{brief.content}"] if brief is not None else []
-    pieces += [f"pinned: {pin.content or f'msg#{pin.message_id}'}" for pin in pins]
-    return [
-        PromptItem(
-            PINS_AND_FOCUS, "verbatim", PINS_AND_FOCUS, tokens, brief.created_at if brief else None, "\n\n".join(pieces)
-        )
-    ]
-
-
-def _items(archive: Archive, receipt: Receipt) -> list[PromptItem]:
-    included = receipt.included
-    numbers = [int(id_.removeprefix("msg#")) for id_, _ in included if id_.startswith("msg#")]
-    names = [id_ for id_, _ in included if not id_.startswith("msg#")]
-    found: dict[str, PromptItem] = {}
-    for row in archive.listings.messages_by_id(numbers, whole=False):
-        id_, text = f"msg#{row.message_id}", row.content or ", ".join(row.tools)
-        found[id_] = PromptItem(id_, "", row.role, row.token_count, row.created_at, text)
-    for summary in archive.listings.summaries_by_id(names, whole=False):
-        id_, what = summary.summary_id, f"depth {summary.depth}"
-        found[id_] = PromptItem(id_, "", what, summary.token_count, summary.earliest_at, summary.content)
-    items = []
-    for (id_, form), tokens in zip(included, receipt.sizes, strict=True):
-        item = found.get(id_) or PromptItem(id_, "", "", 0, None, "")
-        items.append(PromptItem(id_, form, item.what, tokens, item.at, item.text))
-    return items
+    return "\n\n".join([*pieces, *(f"pinned: {pin.content or f'msg#{pin.message_id}'}" for pin in found.pins)])
 
 
 _BAR = 20
@@ -162,34 +71,46 @@ class ContextScreen(TableScreen, SurgeryScreen):
         room, id_ = self.room, self.conversation_id
         self.reading(lambda: read_prompt(room.engine, id_), self._show)
 
-    def _show(self, found: PromptView) -> None:
-        count = sum(item.id != PINS_AND_FOCUS for item in found.items)
-        self.where(f"Context of conversation {self.conversation_id}", plural(count, "item"))
+    def _show(self, found: PromptReport) -> None:
+        self.where(f"Context of conversation {self.conversation_id}", plural(len(found.items), "item"))
         self.about(_figures(found))
-        self._beside = "".join(item.text for item in found.items if item.id == PINS_AND_FOCUS)
-        most = max((item.tokens for item in found.items), default=1) or 1
-        self.rows.fill([(item.id, self._cells(item, most)) for item in found.items])
+        self._beside, tokens = _beside_text(found), found.receipt.tokens_by_kind.get(PINS_AND_FOCUS, 0)
+        most = max([tokens, *(item.tokens for item in found.items)]) or 1
+        rows = [(item.id, self._item_cells(item, most)) for item in found.items]
+        if tokens:
+            at = None if found.brief is None else found.brief.created_at
+            what = text_cell("beside", "magenta")
+            rows.insert(0, (PINS_AND_FOCUS, self._cells(what, tokens, most, at, self._beside)))
+        self.rows.fill(rows)
 
-    def _cells(self, item: PromptItem, most: int) -> tuple[Text, ...]:
-        form = "" if item.form == "verbatim" else f"({item.form}) "
-        what = text_cell("beside", "magenta") if item.id == PINS_AND_FOCUS else role_cell(item.what)
-        what = text_cell(item.what, "blue") if item.is_summary else what
+    def _item_cells(self, item: PromptItem, most: int) -> tuple[Text, ...]:
+        row, form = item.row, "" if item.form == "verbatim" else f"({item.form}) "
+        if isinstance(row, SummaryRow):
+            what = text_cell(f"depth {row.depth}", "blue")
+            return self._cells(what, item.tokens, most, row.earliest_at, f"{form}{row.content}", "blue")
+        said = "" if row is None else row.content or ", ".join(row.tools)
+        at, role = (None, "") if row is None else (row.created_at, row.role)
+        return self._cells(role_cell(role), item.tokens, most, at, f"{form}{said}")
+
+    def _cells(
+        self, what: Text, tokens: int, most: int, at: datetime | None, text: str, colour: str = "cyan"
+    ) -> tuple[Text, ...]:
         return (
             what,
-            right_cell(item.tokens, 6),
-            share_bar(item.tokens / most, _ITEM_BAR, "blue" if item.is_summary else "cyan"),
-            text_cell(self.lcm.times.short(item.at), "dim"),
-            text_cell(f"{form}{item.text}"),
+            right_cell(tokens, 6),
+            share_bar(tokens / most, _ITEM_BAR, colour),
+            text_cell(self.lcm.times.short(at), "dim"),
+            text_cell(text),
         )
 
     def highlighted(self, key: str) -> None:
-        archive, times = self.room.archive, self.lcm.times
+        browse, times = self.room.browse, self.lcm.times
         if key.startswith("msg#"):
-            self.open_detail(lambda: reads.message_detail(archive, int(key.removeprefix("msg#")), times))
+            self.open_detail(lambda: reads.message_detail(browse, int(key.removeprefix("msg#")), times))
         elif key == PINS_AND_FOCUS:
             self.pane.show(reads.DetailView("Pins and focus", text=self._beside))
         else:
-            self.open_detail(lambda: reads.summary_detail(archive, key, times))
+            self.open_detail(lambda: reads.summary_detail(browse, key, times))
 
     def selected(self, key: str) -> None:
         from lossless.tui.screens.conversations import ConversationScreen
@@ -211,36 +132,39 @@ class ContextScreen(TableScreen, SurgeryScreen):
         self.propose_undo(self.conversation_id)
 
     def action_last_change(self) -> None:
-        from lossless.maintenance.surgery import common
-
-        archive, id_ = self.room.archive, self.conversation_id
-        self.fetch(lambda: common.diff_context(archive, id_), self._show_change, "plan")
+        engine, id_ = self.room.engine, self.conversation_id
+        self.fetch(lambda: engine.surgery.diff(engine.browse.get(id_)), self._show_change, "plan")
 
     def _show_change(self, found: ContextDiff) -> None:
         text = diff_text(found.text) if found.entries else Text("This context was never folded or operated on.")
         self.app.push_screen(TextDialog("What the last change did", text))
 
 
-def _figures(found: PromptView) -> Text:
+def _figures(found: PromptReport) -> Text:
     """The prompt against its room, the context against its threshold, and the lanes."""
-    full, kept = found.tokens / max(1, found.capacity), found.stored_tokens / max(1, found.threshold)
-    over = "" if found.fits else ": too much"
+    receipt, stored, threshold = found.receipt, found.decision.stored_tokens, found.decision.target_tokens
+    full, kept = receipt.tokens / max(1, receipt.capacity), stored / max(1, threshold)
+    over = "" if receipt.fits else ": too much"
     text = Text.assemble(
         "prompt   ",
-        share_bar(full, _BAR, "cyan" if found.fits else "red"),
-        f" {full:6.1%}  {format_count(found.tokens)} of {format_count(found.capacity)} tokens{over}\n",
+        share_bar(full, _BAR, "cyan" if receipt.fits else "red"),
+        f" {full:6.1%}  {format_count(receipt.tokens)} of {format_count(receipt.capacity)} tokens{over}\n",
         "context  ",
         share_bar(kept, _BAR, NOTICE if kept >= 1 else "cyan"),
-        f" {kept:6.1%}  {format_count(found.stored_tokens)} of {format_count(found.threshold)} until a fold",
+        f" {kept:6.1%}  {format_count(stored)} of {format_count(threshold)} until a fold",
     )
-    lanes = "   ".join(f"{lane.name} {lane.share:.0%}{_aim(lane.low, lane.high)}" for lane in found.lanes)
+    lanes = "   ".join(f"{name} {share:.0%}{_aim(name)}" for name, share in receipt.shares.items())
     text.append(f"\n{lanes}", "dim")
-    for reason, count in found.left_out[:_REASONS]:
+    reasons = Counter(reason for _, reason in receipt.left_out)
+    if found.not_read:
+        reasons["older than anything that fits"] += found.not_read
+    for reason, count in reasons.most_common(_REASONS):
         text.append(f"\n{plural(count, 'item')} left out: ", NOTICE).append(text_cell(reason))
     return text
 
 
-def _aim(low: float, high: float) -> str:
+def _aim(lane: str) -> str:
+    low, high = SHARE_TARGETS.get(lane, (0.0, 0.0))
     return f" (aims at {low:.0%}–{high:.0%})" if high else ""
 
 
@@ -265,8 +189,8 @@ class FocusScreen(TableScreen, SurgeryScreen):
         self._status: FocusStatus | None = None
 
     def load(self) -> None:
-        archive, id_ = self.room.archive, self.conversation_id
-        self.reading(lambda: _read_briefs(archive, id_), self._show)
+        engine, id_ = self.room.engine, self.conversation_id
+        self.reading(lambda: _read_briefs(engine, id_), self._show)
 
     def _show(self, read: tuple[list[StoredBrief], FocusStatus | None]) -> None:
         briefs, self._status = read
@@ -324,7 +248,7 @@ class FocusScreen(TableScreen, SurgeryScreen):
         room, id_ = self.room, self.conversation_id
 
         def planned() -> tuple[FocusPlan, str]:
-            plan = actions.plan_focus(room, id_, question)
+            plan = room.engine.surgery.plan_focus(id_, question)
             return plan, actions.focus_preview(room, plan)
 
         def ask(found: tuple[FocusPlan, str]) -> None:
@@ -348,17 +272,14 @@ class FocusScreen(TableScreen, SurgeryScreen):
     def action_unfocus(self) -> None:
         from lossless.tui import actions
 
-        archive, id_ = self.room.archive, self.conversation_id
-        self.propose(lambda: actions.plan_unfocus(archive, id_))
+        engine, id_ = self.room.engine, self.conversation_id
+        self.propose(lambda: actions.plan_unfocus(engine, id_))
 
     def action_undo(self) -> None:
         self.propose_undo(self.conversation_id)
 
 
-def _read_briefs(archive: Archive, conversation_id: int) -> tuple[list[StoredBrief], FocusStatus | None]:
-    from lossless.maintenance.surgery import focus
-    from lossless.store.conversations import BriefRows
-
-    with archive.reading():
-        briefs = BriefRows(archive.database).newest(conversation_id, _MOST)
-        return briefs, focus.focus_status(archive, conversation_id) if briefs else None
+def _read_briefs(engine: Engine, conversation_id: int) -> tuple[list[StoredBrief], FocusStatus | None]:
+    with engine.browse.reading():
+        briefs = engine.browse.briefs(conversation_id, _MOST)
+        return briefs, engine.surgery.focus_status(conversation_id) if briefs else None

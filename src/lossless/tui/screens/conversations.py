@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from rich.text import Text
     from textual.binding import BindingType
 
+    from lossless.maintenance.browse import Browse
     from lossless.model.records import ConversationRow, MessageRow, Page, PageStart
-    from lossless.store.archive import Archive
     from lossless.tui.reads import MessageWindow
 
 
@@ -87,8 +87,8 @@ class SessionsScreen(TranscriptKeysScreen):
 
     def load(self) -> None:
         """The first batch: what changes comes to the top."""
-        archive = self.room.archive
-        self.reading(lambda: archive.listings.conversations(BATCH), self._show_first)
+        browse = self.room.browse
+        self.reading(lambda: browse.conversations(BATCH), self._show_first)
 
     def action_reload(self) -> None:
         self._is_anew = True
@@ -142,8 +142,8 @@ class SessionsScreen(TranscriptKeysScreen):
         title = f"Conversation {row.conversation_id}  {row.title or ''}"
         self.pane.show(DetailView(title, tuple(fact for fact in facts if fact[1])))
         if self._next is not None and self.rows.is_at_end:
-            archive, place = self.room.archive, self._next
-            self.reading(lambda: archive.listings.conversations(BATCH, place), self._show_more)
+            browse, place = self.room.browse, self._next
+            self.reading(lambda: browse.conversations(BATCH, place), self._show_more)
 
     def selected(self, key: str) -> None:
 
@@ -195,21 +195,21 @@ class ConversationScreen(TranscriptKeysScreen):
     def load(self) -> None:
         id_, size, aim = self.conversation_id, self._window_size, self._aim
         if aim is not None:
-            self._turn(lambda archive: reads.messages_around(archive, id_, aim, size), choose=f"{aim}")
+            self._turn(lambda browse: reads.messages_around(browse, id_, aim, size), choose=f"{aim}")
             self._aim = None
         elif not self._window.rows:
-            self._turn(lambda archive: reads.newest_messages(archive, id_, size), choose="last")
+            self._turn(lambda browse: reads.newest_messages(browse, id_, size), choose="last")
         elif not self._window.has_newer:
             follows = self.rows.is_at_end
-            self._turn(lambda archive: reads.newest_messages(archive, id_, size), choose="last" if follows else None)
+            self._turn(lambda browse: reads.newest_messages(browse, id_, size), choose="last" if follows else None)
         else:
             seq = self._window.rows[0].seq
-            self._turn(lambda archive: reads.newer_messages(archive, id_, seq - 1, size), choose=None)
+            self._turn(lambda browse: reads.newer_messages(browse, id_, seq - 1, size), choose=None)
 
-    def _turn(self, read: Callable[[Archive], MessageWindow], choose: str | None) -> None:
+    def _turn(self, read: Callable[[Browse], MessageWindow], choose: str | None) -> None:
         """Show another window; `choose` is a key, `first`, `last`, `before 7`, or None for the row that was chosen."""
-        archive = self.room.archive
-        self.reading(lambda: read(archive), lambda window: self._show(window, choose))
+        browse = self.room.browse
+        self.reading(lambda: read(browse), lambda window: self._show(window, choose))
 
     def _show(self, window: MessageWindow, choose: str | None) -> None:
         was, self._window = self._window, window
@@ -224,7 +224,7 @@ class ConversationScreen(TranscriptKeysScreen):
             if window.rows
             else "no messages"
         )
-        self.where(f"ConversationScreen {self.conversation_id}", f"{older}{span}{newer}")
+        self.where(f"Conversation {self.conversation_id}", f"{older}{span}{newer}")
 
     def _cells(self, row: MessageRow) -> tuple[Text, ...]:
         tools = f"⚙ {', '.join(row.tools)} " if row.tools else ""
@@ -237,26 +237,26 @@ class ConversationScreen(TranscriptKeysScreen):
         )
 
     def highlighted(self, key: str) -> None:
-        archive, times = self.room.archive, self.lcm.times
-        self.open_detail(lambda: reads.message_detail(archive, int(key), times))
+        browse, times = self.room.browse, self.lcm.times
+        self.open_detail(lambda: reads.message_detail(browse, int(key), times))
 
     # --- keys ---
 
     def action_older(self) -> None:
         if self._window.has_older:
             id_, size, seq = self.conversation_id, self._window_size, self._window.rows[0].seq
-            self._turn(lambda archive: reads.older_messages(archive, id_, seq, size), choose=f"before {seq}")
+            self._turn(lambda browse: reads.older_messages(browse, id_, seq, size), choose=f"before {seq}")
 
     def action_newer(self) -> None:
         if self._window.has_newer:
             id_, size, seq = self.conversation_id, self._window_size, self._window.rows[-1].seq
-            self._turn(lambda archive: reads.newer_messages(archive, id_, seq, size), choose="first")
+            self._turn(lambda browse: reads.newer_messages(browse, id_, seq, size), choose="first")
 
     def action_top(self) -> None:
         """The first row; from there, the first message."""
         id_, size = self.conversation_id, self._window_size
         if self.rows.cursor_row == 0 and self._window.has_older:
-            self._turn(lambda archive: reads.oldest_messages(archive, id_, size), choose="first")
+            self._turn(lambda browse: reads.oldest_messages(browse, id_, size), choose="first")
         else:
             self.rows.choose(0)
 
@@ -264,7 +264,7 @@ class ConversationScreen(TranscriptKeysScreen):
         """The last row; from there, the last message."""
         id_, size = self.conversation_id, self._window_size
         if self.rows.is_at_end and self._window.has_newer:
-            self._turn(lambda archive: reads.newest_messages(archive, id_, size), choose="last")
+            self._turn(lambda browse: reads.newest_messages(browse, id_, size), choose="last")
         else:
             self.rows.choose(-1)
 

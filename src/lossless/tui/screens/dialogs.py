@@ -183,8 +183,8 @@ class ConversationDialog(Dialog[int | None]):
         return RowTable("id", "session", "messages", "title")
 
     def on_mount(self) -> None:
-        archive = self.room.archive
-        self.fetch(lambda: archive.listings.conversations(_MOST_CONVERSATIONS).rows, self._fill)
+        browse = self.room.browse
+        self.fetch(lambda: browse.conversations(_MOST_CONVERSATIONS).rows, self._fill)
 
     def _fill(self, found: tuple[ConversationRow, ...]) -> None:
         rows = [

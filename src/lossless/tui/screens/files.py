@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lossless.store.search import SearchScope
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.dialogs import DetailDialog
 from lossless.tui.screens.page import TableScreen
@@ -33,11 +32,11 @@ class LargeFilesScreen(TableScreen):
         self._found: dict[str, StoredFile] = {}
 
     def load(self) -> None:
-        archive, where, count = self.room.archive, SearchScope((self.conversation_id,)), self._wanted
-        self.reading(lambda: (archive.files.page(where, count), archive.files.totals(where)), self._show)
+        browse, id_, count = self.room.browse, self.conversation_id, self._wanted
+        self.reading(lambda: browse.files(count, conversation_id=id_), self._show)
 
-    def _show(self, read: tuple[Page[StoredFile], tuple[int, int]]) -> None:
-        page, (count, total) = read
+    def _show(self, read: tuple[Page[StoredFile], int, int]) -> None:
+        page, count, total = read
         self._found, self._has_more = {file.id: file for file in page.rows}, page.next is not None
         self.where(
             f"Large files of conversation {self.conversation_id}", f"{plural(count, 'file')}, {format_bytes(total)}"
@@ -78,25 +77,15 @@ class LargeFilesScreen(TableScreen):
 
 def _read_file(room: ArchiveAccess, file: StoredFile, times: LocalTimes) -> DetailView:
     """What is known of a file, and the beginning of its content."""
-    from lossless.files.vault import open_vault
-    from lossless.recall.describe import DescribeRequest, describe, vault_opener
-    from lossless.recall.scope import whole_archive
-
-    vault = open_vault(room.path, room.settings.large_files_dir)
-    opener = vault_opener(vault) if vault else None
-    found = describe(
-        room.archive, file.id, whole_archive(), room.clock(), DescribeRequest(max_bytes=_BEGINNING), opener
-    )
+    found = room.browse.describe_file(file.id, _BEGINNING)
     return DetailView(f"{file.id}  {file.name or ''}", _facts(file, times), str(found))
 
 
 def _read_whole_file(room: ArchiveAccess, file: StoredFile, times: LocalTimes) -> DetailView:
     """A file's own text, without what is known about it; of bytes that are no text, only that."""
-    from lossless.files.vault import open_vault
     from lossless.recall.describe import is_binary
 
-    vault = open_vault(room.path, room.settings.large_files_dir)
-    piece = None if vault is None else vault.read_text(file, 0, _MOST)
+    piece = room.browse.file_text(file, _MOST)
     if piece is None or is_binary(piece.data[:_BEGINNING]):
         return _read_file(room, file, times)
     rest = f"\n\n… the rest of {format_bytes(file.byte_size)} is in the file" if piece.is_cut else ""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
 
     from lossless.recall.results import SearchHit, SearchResult
+    from lossless.recall.scope import GrepMode
     from lossless.tui.archive import ArchiveAccess
 
 _LIMIT = 100
@@ -95,11 +96,11 @@ class SearchScreen(TableScreen):
         )
 
     def highlighted(self, key: str) -> None:
-        archive, times, hit = self.room.archive, self.lcm.times, self._found[key]
+        browse, times, hit = self.room.browse, self.lcm.times, self._found[key]
         if hit.kind == "message":
-            self.open_detail(lambda: reads.message_detail(archive, int(hit.id), times))
+            self.open_detail(lambda: reads.message_detail(browse, int(hit.id), times))
         elif hit.kind == "summary":
-            self.open_detail(lambda: reads.summary_detail(archive, str(hit.id), times))
+            self.open_detail(lambda: reads.summary_detail(browse, str(hit.id), times))
         else:
             self.pane.show(reads.DetailView(f"{hit.id}  {hit.name or ''}", (("line", str(hit.line)),), hit.snippet))
 
@@ -146,13 +147,5 @@ def _one_line(text: str) -> str:
 
 
 def _find(room: ArchiveAccess, pattern: str, conversation_id: int | None, *, is_regex: bool) -> SearchResult:
-    from lossless.files.vault import open_vault
-    from lossless.recall.scope import GrepRequest, Scope, whole_archive
-    from lossless.recall.search import SearchLimits, grep
-
-    settings = room.settings
-    vault = open_vault(room.path, settings.large_files_dir)
-    means = SearchLimits(settings.regex_timeout_ms / 1000, settings.trigram_index, settings.regex_engine, vault)
-    scope = whole_archive() if conversation_id is None else Scope("conversation", (conversation_id,))
-    request = GrepRequest(pattern, "regex" if is_regex else "full_text", "both", limit=_LIMIT)
-    return grep(room.archive, scope, request, room.clock(), means=means)
+    mode: GrepMode = "regex" if is_regex else "full_text"
+    return room.engine.grep(pattern, mode=mode, conversation_id=conversation_id, limit=_LIMIT)

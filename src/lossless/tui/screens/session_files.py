@@ -71,8 +71,8 @@ class SessionFilesScreen(TableScreen, SurgeryScreen):
         self._found: dict[str, SessionFile] = {}
 
     def load(self) -> None:
-        archive, folder, count = self.room.archive, self._folder, self._wanted
-        self.reading(lambda: session_files.list_session_files(archive, folder, count), self._show)
+        browse, folder, count = self.room.browse, self._folder, self._wanted
+        self.reading(lambda: session_files.list_session_files(browse, folder, count), self._show)
 
     def _show(self, read: tuple[list[SessionFile], int]) -> None:
         found, self._total = read

@@ -11,7 +11,6 @@ from rich.text import Text
 from textual.binding import Binding
 from textual.widgets import Tree
 
-from lossless.store.graph import SummaryOutline
 from lossless.tui import actions, reads
 from lossless.tui.screens.dialogs import TextDialog
 from lossless.tui.screens.surgery import SurgeryScreen
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
     from textual.widgets.tree import TreeNode
 
+    from lossless.maintenance.browse import Browse
     from lossless.model.records import MessageRow, SummaryRow
-    from lossless.store.archive import Archive
     from lossless.tui.text import LocalTimes
 
 #: So many summaries stand side by side, or messages below a leaf, before a row offers more.
@@ -99,9 +98,9 @@ class SummariesScreen(SurgeryScreen):
     # --- the top ---
 
     def load(self) -> None:
-        archive, id_ = self.room.archive, self.conversation_id
+        browse, id_ = self.room.browse, self.conversation_id
         count = max(BATCH, len(self._tops()))
-        self.reading(lambda: read_top(archive, id_, count), self._show)
+        self.reading(lambda: read_top(browse, id_, count), self._show)
 
     def _tops(self) -> dict[str, TreeNode[SummaryNode]]:
         nodes = [(node.data, node) for node in self.summaries.root.children]
@@ -127,8 +126,8 @@ class SummariesScreen(SurgeryScreen):
         if not branch.summaries:
             self.pane.show(reads.DetailView("Nothing of this conversation was summarised yet."))
         elif self._aim is not None:
-            archive, aim, self._aim = self.room.archive, self._aim, None
-            self.fetch(lambda: path_to(archive, aim, wanted), self._follow, "path")
+            browse, aim, self._aim = self.room.browse, self._aim, None
+            self.fetch(lambda: path_to(browse, aim, wanted), self._follow, "path")
         elif self.summaries.cursor_line < 0:
             self.summaries.cursor_line = 0
 
@@ -156,8 +155,8 @@ class SummariesScreen(SurgeryScreen):
     def on_tree_node_expanded(self, event: SummaryTree.NodeExpanded[SummaryNode]) -> None:
         node = event.node
         if node.data is not None and node.data.summary_id is not None and not node.children:
-            archive, id_, name = self.room.archive, self.conversation_id, node.data.summary_id
-            self.fetch(lambda: read_below(archive, id_, name), partial(self._grow, node), f"below {name}")
+            browse, id_, name = self.room.browse, self.conversation_id, node.data.summary_id
+            self.fetch(lambda: read_below(browse, id_, name), partial(self._grow, node), f"below {name}")
 
     def _grow(self, node: TreeNode[SummaryNode], branch: SummaryBranch) -> None:
         for row in branch.summaries:
@@ -178,11 +177,11 @@ class SummariesScreen(SurgeryScreen):
         if parent is None:
             return
         node.remove()
-        archive, id_, name = self.room.archive, self.conversation_id, parent.data.summary_id if parent.data else None
+        browse, id_, name = self.room.browse, self.conversation_id, parent.data.summary_id if parent.data else None
         if name is None:
-            self.fetch(lambda: read_top(archive, id_, BATCH, offset), partial(self._grow, parent), "more")
+            self.fetch(lambda: read_top(browse, id_, BATCH, offset), partial(self._grow, parent), "more")
         else:
-            self.fetch(lambda: read_below(archive, id_, name, offset), partial(self._grow, parent), "more")
+            self.fetch(lambda: read_below(browse, id_, name, offset), partial(self._grow, parent), "more")
 
     def _label(self, row: SummaryRow, in_context: frozenset[str]) -> Text:
         stands = row.summary_id in in_context
@@ -204,11 +203,11 @@ class SummariesScreen(SurgeryScreen):
             self._detail(event.node.data)
 
     def _detail(self, node: SummaryNode) -> None:
-        archive, times, name, number_ = self.room.archive, self.lcm.times, node.summary_id, node.message_id
+        browse, times, name, number_ = self.room.browse, self.lcm.times, node.summary_id, node.message_id
         if name is not None:
-            self.open_detail(lambda: reads.summary_detail(archive, name, times))
+            self.open_detail(lambda: reads.summary_detail(browse, name, times))
         elif number_ is not None:
-            self.open_detail(lambda: reads.message_detail(archive, number_, times))
+            self.open_detail(lambda: reads.message_detail(browse, number_, times))
 
     # --- keys ---
 
@@ -295,33 +294,33 @@ class SummariesScreen(SurgeryScreen):
         super().changed()
 
 
-def read_top(archive: Archive, conversation_id: int, count: int, offset: int = 0) -> SummaryBranch:
+def read_top(browse: Browse, conversation_id: int, count: int, offset: int = 0) -> SummaryBranch:
     """Summaries in the context, and those that nothing was made of."""
-    with archive.reading():
-        tops = SummaryOutline(archive.database).tops(conversation_id, count, offset)
-        rows = archive.listings.summaries_by_id(tops.ids, whole=False)
+    with browse.reading():
+        tops = browse.top_summaries(conversation_id, count, offset)
+        rows = browse.summaries_by_id(tops.ids, whole=False)
     return SummaryBranch(tuple(rows), (), tops.in_context, tops.total, offset)
 
 
-def path_to(archive: Archive, summary_id: str, tops: set[str]) -> list[str]:
+def path_to(browse: Browse, summary_id: str, tops: set[str]) -> list[str]:
     """The summaries from one at the top down to one that was folded into it."""
     path = [summary_id]
-    with archive.reading():
-        while path[0] not in tops and (users := archive.details.used_in(path[0])) and users[0] not in path:
+    with browse.reading():
+        while path[0] not in tops and (users := browse.used_in(path[0])) and users[0] not in path:
             path.insert(0, users[0])
     return path
 
 
-def read_below(archive: Archive, conversation_id: int, summary_id: str, offset: int = 0) -> SummaryBranch:
+def read_below(browse: Browse, conversation_id: int, summary_id: str, offset: int = 0) -> SummaryBranch:
     """What a summary was made of."""
-    with archive.reading():
-        sources = archive.details.sources(summary_id)
+    with browse.reading():
+        sources = browse.sources(summary_id)
         if sources:
-            rows = archive.listings.summaries_by_id(sources[offset : offset + BATCH], whole=False)
-            standing = SummaryOutline(archive.database).in_context(conversation_id, sources)
+            rows = browse.summaries_by_id(sources[offset : offset + BATCH], whole=False)
+            standing = browse.summaries_in_context(conversation_id, sources)
             return SummaryBranch(tuple(rows), (), standing, len(sources), offset)
-        ids = archive.details.source_messages(summary_id)
-        messages = archive.listings.messages_by_id(ids[offset : offset + BATCH], whole=False)
+        ids = browse.source_messages(summary_id)
+        messages = browse.messages_by_id(ids[offset : offset + BATCH], whole=False)
     return SummaryBranch((), tuple(messages), frozenset(), len(ids), offset)
 
 

@@ -188,24 +188,24 @@ class SurgeryScreen(PaneScreen):
             self.changed()
 
     def propose_dissolving(self, summary_id: str, *, purge: bool = False) -> None:
-        archive = self.room.archive
+        engine = self.room.engine
         again = partial(self.propose_dissolving, summary_id, purge=not purge)
         label = "keep the summary" if purge else "delete the summary, too"
-        self.propose(lambda: actions.plan_dissolve(archive, summary_id, purge=purge), (label, again))
+        self.propose(lambda: actions.plan_dissolve(engine, summary_id, purge=purge), (label, again))
 
     def propose_transplant(self, source_id: int) -> None:
         def chosen(target_id: int | None) -> None:
             if target_id is not None:
-                archive = self.room.archive
-                self.propose(lambda: actions.plan_transplant(archive, source_id, target_id))
+                engine = self.room.engine
+                self.propose(lambda: actions.plan_transplant(engine, source_id, target_id))
 
         self.app.push_screen(
             ConversationDialog(f"Copy the summaries of conversation {source_id} to", source_id), chosen
         )
 
     def propose_undo(self, conversation_id: int) -> None:
-        archive = self.room.archive
-        self.propose(lambda: actions.plan_undo(archive, conversation_id))
+        engine = self.room.engine
+        self.propose(lambda: actions.plan_undo(engine, conversation_id))
 
     # --- writing anew ---
 

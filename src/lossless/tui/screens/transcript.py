@@ -288,7 +288,7 @@ class TranscriptScreen(TranscriptWindowScreen["tuple[list[SessionFileMessage], i
 
         header = scroll.transcript.header
         session = transcript_session(scroll.transcript.kind, scroll.path.absolute(), header.id, header.cwd)
-        stored = None if self._given is not None else self.room.archive.conversations.find(session)
+        stored = None if self._given is not None else self.room.browse.find(session)
         return scroll.window(first, size), self._given if stored is None else stored.id
 
     def show_window(self, found: tuple[list[SessionFileMessage], int | None], choose: str | None) -> None:

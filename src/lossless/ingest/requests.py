@@ -1,0 +1,335 @@
+"""Which stored messages a request shows again: the conversation that it goes on from, and a request sent twice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from lossless import formats
+from lossless.errors import BadMessage
+from lossless.ingest import events as incoming
+from lossless.ingest.likeness import is_short, score_likeness
+from lossless.ingest.match import ALIKE, SURE, overlap
+from lossless.ingest.window import count_system_head, in_context_order, plan_aligned, split_prints, window_prints
+from lossless.model.conversations import Session
+from lossless.model.identity import fingerprint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lossless.ingest.events import Event
+    from lossless.ingest.plan import IngestPlan
+    from lossless.model.messages import Message
+    from lossless.model.records import TailRow, WindowMark
+    from lossless.store.archive import Archive
+
+_PRINT = 8
+#: Who replies, by role, or by the kind of an item that has none.
+_REPLIES = frozenset(("assistant", "function_call", "custom_tool_call"))
+#: A window does not begin with more system prompts than this.
+_MOST_PROMPTS = 8
+#: Nor with more notices, of what a client has left out.
+_MOST_NOTICES = 2
+#: How many more rows than the last window had are read.
+_MARGIN = 64
+#: So many conversations that were in use last are compared by the prints of their last window, so many of these
+#: closely; and no more windows than this are looked at, whoever they belong to.
+_RECENT, _CLOSER, _WINDOWS = 64, 8, 512
+
+#: How a request belongs to a conversation: it goes on from its newest reply, goes back to an earlier message, or has
+#: something else instead of its newest exchange: that was written anew, or was asked beside the chat.
+Continuation: TypeAlias = Literal["on", "back", "instead"]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryMatch:
+    """How a request belongs to a conversation, and how sure that is."""
+
+    how: Continuation
+    #: How many of its messages are those of the conversation.
+    known: int
+    #: Whether these are all that the conversation shows.
+    is_all: bool = False
+
+
+class RequestHistory:
+    """What a request shows of its history, but for its system prompts."""
+
+    def __init__(self, window: Sequence[dict[str, Any]]) -> None:
+        self.said = list(window[count_system_head(window) :])
+        roles = [str(message.get("role") or message.get("type")) for message in self.said]
+        talk = next((n for n, role in enumerate(roles) if role not in _REPLIES), len(roles))
+        replies = [n for n, role in enumerate(roles) if role in _REPLIES]
+        #: How many messages there are up to the last reply; a greeting that nobody asked for is none.
+        self.replied = replies[-1] + 1 if replies and replies[-1] > talk else 0
+        self.replies = frozenset(replies)
+
+    @property
+    def has_reply(self) -> bool:
+        """Whether anything was answered before."""
+        return self.replied > 0
+
+    @cached_property
+    def first(self) -> str:
+        """What stands for the first message."""
+        found = next((one for one in map(_decoded, self.said) if one is not None), None)
+        return "empty" if found is None else fingerprint(found).hex()
+
+    @cached_property
+    def prints(self) -> list[bytes]:
+        """The messages as they came, in short."""
+        return split_prints(window_prints(self.said))
+
+    @cached_property
+    def marks(self) -> list[bytes]:
+        """The messages by what they say."""
+        return [fingerprint(one) for one in map(_decoded, self.said) if one is not None]
+
+    @cached_property
+    def events(self) -> list[Event]:
+        """The messages as the archive reads them; none when one of them is no message."""
+        try:
+            return incoming.read_events(self.said)[0]
+        except BadMessage:
+            return []
+
+
+class StoredHistory:
+    """What a conversation shows now: as the last window came, and as it is stored."""
+
+    def __init__(self, archive: Archive, conversation_id: int) -> None:
+        self._archive, self._id = archive, conversation_id
+
+    def __len__(self) -> int:
+        return len(self.prints) or len(self.marks)
+
+    @cached_property
+    def prints(self) -> list[bytes]:
+        """The messages of the last window, with its reply, as they came; its system prompts may be among them."""
+        mark = self._archive.ingest.window(self._id)
+        return [] if mark is None or len(mark.chain) != _PRINT * mark.length else split_prints(mark.chain)
+
+    def after_prompts(self, first: bytes) -> list[bytes]:
+        """The last window from the message on that a request begins with; nothing when it began in another way."""
+        head = next((n for n, one in enumerate(self.prints[: _MOST_PROMPTS + 1]) if one == first), None)
+        return [] if head is None else self.prints[head:]
+
+    @cached_property
+    def marks(self) -> list[bytes]:
+        """The newest messages by what they say, in order: all that the last window had, and some more."""
+        most = len(self.prints) + _MARGIN
+        rows = self._archive.messages.tail(self._id, most)
+        return [row.fingerprint for row in in_context_order(rows, self._archive.context.ordinals(self._id, len(rows)))]
+
+    @property
+    def first(self) -> str | None:
+        """What stands for the message that the last window began with."""
+        mark = self._archive.ingest.window(self._id)
+        if mark is None or mark.first_id is None:
+            return None
+        return fingerprint(self._archive.messages.get(mark.first_id).message).hex()
+
+    @property
+    def newest(self) -> Message | None:
+        """The newest message."""
+        rows = self._archive.messages.tail(self._id, 1)
+        return self._archive.messages.get(rows[-1].id).message if rows else None
+
+    def match(self, request: RequestHistory) -> HistoryMatch | None:
+        """How a request belongs to the conversation by the matcher; None when it does not, or when that is in doubt."""
+        return match_history(self._archive, self._id, request)
+
+
+def goes_on(request: RequestHistory, stored: StoredHistory) -> int:
+    """How many messages the conversation shows, when a request begins with them all; else 0.
+
+    Its newest reply may have come back in another form.
+    """
+    before = stored.after_prompts(request.prints[0]) if request.prints else []
+    return len(before) if _is_beginning(before, request.prints, request, stored) else 0
+
+
+def goes_back(request: RequestHistory, stored: StoredHistory) -> bool:
+    """Whether a request is the beginning of what the conversation shows: its last reply is asked for anew, or more."""
+    size = len(request.said)
+    return bool(request.prints) and stored.after_prompts(request.prints[0])[:size] == request.prints
+
+
+def matching_sessions(archive: Archive, request: RequestHistory, prefix: str) -> list[tuple[HistoryMatch, Session]]:
+    """Sessions of a prefix that were in use lately and that the matcher says a request belongs to, newest first."""
+    asked = set(request.prints)
+    recent = archive.ingest.recent_windows(prefix, _RECENT, _WINDOWS)
+    close = sorted(recent, key=lambda one: -len(asked.intersection(split_prints(one.chain))))[:_CLOSER]
+    fits = [(match_history(archive, one.conversation_id, request), Session(key=one.session_key)) for one in close]
+    return [(how, session) for how, session in fits if how is not None]
+
+
+def match_history(archive: Archive, conversation_id: int, request: RequestHistory) -> HistoryMatch | None:
+    """See `StoredHistory.match`."""
+    mark = archive.ingest.window(conversation_id)
+    if mark is None or not mark.rows or not request.events:
+        return None
+    laid = _AlignedRequest(request, mark, plan_aligned(archive, conversation_id, request.events, mark))
+    if not laid.known or 2 * len(laid.known) < len(laid.before):
+        return None
+    if laid.newest is not None:
+        return HistoryMatch("on", len(laid.known), laid.is_all) if laid.sure or (laid.equal and laid.is_all) else None
+    if not request.has_reply:
+        return None
+    if not laid.new and len(laid.equal) == len(laid.before):
+        return HistoryMatch("back", len(laid.known))
+    if not _has_given(archive, conversation_id, laid):
+        return None
+    behind = archive.messages.tail_rows(conversation_id, laid.behind)
+    if laid.new and not laid.returns and sum(row.role == "user" for row in behind) > 1:
+        return None
+    return HistoryMatch("instead" if laid.new else "back", len(laid.known))
+
+
+class _AlignedRequest:
+    """A request that is laid over the last window of a conversation. System messages come and go, and count nothing."""
+
+    def __init__(self, request: RequestHistory, mark: WindowMark, plan: IngestPlan) -> None:
+        self.mark, self.events, self.places = mark, request.events, plan.places
+        self.shown = list(dict.fromkeys(row for row in mark.rows or () if row > 0))
+        said = [n for n, event in enumerate(self.events) if event.message.role != "system"]
+        other = {event.index for _, event in (*plan.versions, *plan.cuts)}
+        #: The messages that are rows; those of them in the same words; and of these the replies that say enough.
+        self.known = [n for n in said if self.places[n] is not None]
+        self.equal = [n for n in self.known if self.events[n].index not in other]
+        self.sure = [n for n in self.equal if self.is_reply(n) and not is_short(self.events[n].message)]
+        end = max(self.known, default=-1)
+        #: The messages up to the last that is known, and those behind it.
+        self.before = [n for n in said if n <= end]
+        self.new = [n for n in said if n > end]
+        newest = self.shown[-1] if self.shown else None
+        #: The message that is the conversation's newest, with nothing known behind it.
+        self.newest = end if end >= 0 and self.places[end] == newest else None
+        #: Whether it has a reply that the conversation had left.
+        self.returns = any(self.places[n] in plan.revived for n in self.equal if self.is_reply(n))
+        rows = {self.places[n] for n in self.known}
+        self.is_all = rows.issuperset(self.shown)
+        last = max((k for k, row in enumerate(self.shown) if row in rows), default=-1)
+        #: What the conversation shows behind the last message that the request has of it.
+        self.behind = self.shown[last + 1 :]
+
+    def is_reply(self, n: int) -> bool:
+        return self.events[n].message.role == "assistant"
+
+
+def _has_given(archive: Archive, conversation_id: int, laid: _AlignedRequest) -> bool:
+    """Whether a request has a reply that was given in a conversation, so that it is of this chat.
+
+    Examples that a client begins all its chats with are no such reply.
+    """
+    is_beginning = len(laid.equal) == len(laid.before)
+    replies = [n for n in laid.equal if laid.is_reply(n)] if is_beginning else laid.sure
+    ids = [id_ for n in replies if (id_ := laid.places[n]) is not None]
+    began = laid.mark.began
+    return began is not None and any(row.seq > began for row in archive.messages.tail_rows(conversation_id, ids))
+
+
+def shares_history(request: RequestHistory, stored: StoredHistory) -> bool:
+    """Whether a request and a conversation have their history in common: its beginning, or its end.
+
+    A client that drops its oldest messages begins in the midst of it, perhaps with a notice that it does.
+    """
+    if not len(stored) or not request.said or request.first == stored.first:
+        return True
+    return _is_within(request, request.prints, stored.prints) or _is_within(request, request.marks, stored.marks)
+
+
+def _is_within(request: RequestHistory, asked: Sequence[bytes], there: Sequence[bytes]) -> bool:
+    """Whether a history, up to its last reply or all of what is there, is a run of what is there."""
+    for head in range(min(_MOST_NOTICES + 1, len(asked))):
+        for place in (n for n, one in enumerate(there) if one == asked[head]):
+            size = min(len(there) - place, request.replied - head)
+            is_run = size > 0 and there[place : place + size] == asked[head : head + size]
+            if is_run and (size >= SURE or (not head and request.replies.intersection(range(size)))):
+                return True
+    return False
+
+
+def _is_beginning(
+    before: Sequence[bytes], asked: Sequence[bytes], request: RequestHistory, stored: StoredHistory
+) -> bool:
+    same = _common(before, asked)
+    return same == len(before) or (same == len(before) - 1 and _is_newest(request, same, stored))
+
+
+def _is_newest(request: RequestHistory, place: int, stored: StoredHistory) -> bool:
+    """Whether a message of the request is the conversation's newest reply in another form."""
+    if place >= len(request.said) or place not in request.replies:
+        return False
+    copy, newest = _decoded(request.said[place]), stored.newest
+    return (
+        copy is not None and newest is not None and newest.role == "assistant" and score_likeness(newest, copy) >= ALIKE
+    )
+
+
+def _common(one: Sequence[bytes], other: Sequence[bytes]) -> int:
+    """How many messages two histories begin with alike."""
+    size = min(len(one), len(other))
+    return next((n for n in range(size) if one[n] != other[n]), size)
+
+
+def _decoded(message: dict[str, Any]) -> Message | None:
+    try:
+        return formats.decode(message)
+    except BadMessage:
+        return None
+
+
+#: A reply has not more rows than this.
+_REPLY_ROWS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class ResentRequest:
+    """How many messages of a request are stored already, and the rows of the reply to them that nobody has got."""
+
+    count: int = 0
+    lost: tuple[int, ...] = ()
+
+
+def find_resent(archive: Archive, conversation_id: int, window: Sequence[dict[str, Any]]) -> ResentRequest:
+    """What of a request is stored: as many messages as it begins with and the conversation ends with.
+
+    A reply may stand behind them if it was cut off, or if they hold the result of a tool: no call is answered twice.
+    """
+    events, _ = incoming.read_events(incoming.mask_items(archive, conversation_id, window))
+    known, lost = _resent_events(archive, conversation_id, events)
+    return ResentRequest(events[known - 1].index + 1 if known else 0, lost)
+
+
+def _resent_events(archive: Archive, conversation_id: int, events: Sequence[Event]) -> tuple[int, tuple[int, ...]]:
+    rows = archive.messages.tail(conversation_id, len(events) + _REPLY_ROWS)
+    if count := _overlap(rows, events):
+        return count, ()
+    for place in range(len(rows) - 1, 0, -1):
+        if rows[place].role != "assistant":
+            break
+        count = _overlap(rows[:place], events)
+        lost = tuple(row.id for row in rows[place:])
+        is_cut_off = bool(count) and archive.ingest.has_key(conversation_id, cut_off_key(lost[0]))
+        if is_cut_off or (count and _is_answered(archive, events[:count], lost)):
+            return count, lost
+    return 0, ()
+
+
+def _overlap(rows: Sequence[TailRow], events: Sequence[Event]) -> int:
+    """The most messages that these rows end with and a request begins with."""
+    return overlap([event.fingerprint for event in events], [row.fingerprint for row in rows])[0]
+
+
+def _is_answered(archive: Archive, events: Iterable[Event], reply: Sequence[int]) -> bool:
+    """Whether there are results of tools among some messages, for calls that the reply to them does not make anew."""
+    results = {part.call_id for event in events for part in event.message.tool_results} - {None}
+    again = {part.id for stored in archive.messages.many(reply) for part in stored.message.tool_calls}
+    return bool(results) and results.isdisjoint(again)
+
+
+def cut_off_key(message_id: int) -> str:
+    """The key that says that nobody got to the end of the reply that begins with this message."""
+    return f"cut off: {message_id}"

@@ -1,0 +1,436 @@
+"""`engine.browse`: reads for people. Lists in pages, single records with all about them, totals, sizes and costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lossless.compaction.compactor import CompactionRequest
+from lossless.model.conversations import Conversation, as_session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from contextlib import AbstractContextManager
+    from datetime import datetime
+
+    from lossless.compaction.plan import CompactionDecision
+    from lossless.context.run import Receipt
+    from lossless.files.vault import FilePiece
+    from lossless.maintenance.engine_parts import EngineParts
+    from lossless.model.budget import HistoryBudget
+    from lossless.model.context import ContextItem, MessageItem
+    from lossless.model.conversations import SessionRef
+    from lossless.model.messages import StoredFile, StoredMessage
+    from lossless.model.records import (
+        ArchiveCounts,
+        ConversationRow,
+        DailyCalls,
+        DailyFolds,
+        DepthSizes,
+        IngestHealth,
+        MessageRow,
+        ModelSpend,
+        Page,
+        PageStart,
+        StoredBrief,
+        SummaryRow,
+        SummaryShape,
+        TailRow,
+        TimeRange,
+        TokensSaved,
+    )
+    from lossless.model.summaries import Summary
+    from lossless.recall.describe import Description
+    from lossless.store.conversations import ActiveBrief, PinRow
+    from lossless.store.graph import ContextSize, TopSummaries
+    from lossless.store.state import IngestState, LedgerRow
+    from lossless.store.versions import Version
+    from lossless.store.views import ArchiveTotals, ConversationDetails, MessageStatus
+
+
+@dataclass(frozen=True, slots=True)
+class PromptItem:
+    """One message or summary of a prompt: its form, its tokens there, and its row (None when that is gone)."""
+
+    id: str
+    form: str
+    tokens: int
+    row: MessageRow | SummaryRow | None
+
+
+@dataclass(frozen=True, slots=True)
+class PromptReport:
+    """The next prompt of a conversation, item by item."""
+
+    receipt: Receipt
+    #: Whether the context is over its threshold, and by how much.
+    decision: CompactionDecision
+    #: How many items the context has, and how many of them were not even looked at.
+    stored_items: int
+    not_read: int
+    items: tuple[PromptItem, ...]
+    #: What stands before them: pins, and the focus brief when it stands for a summary.
+    pins: tuple[PinRow, ...]
+    brief: ActiveBrief | None
+
+
+class Browse:
+    """`engine.browse`: what the archive holds, for people to look at. Nothing here writes."""
+
+    def __init__(self, parts: EngineParts) -> None:
+        self._parts, self._archive = parts, parts.archive
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Several reads of one state of the archive."""
+        return self._archive.reading()
+
+    @property
+    def path(self) -> str:
+        """The file of the archive."""
+        return self._archive.path
+
+    @property
+    def read_only(self) -> bool:
+        """Whether the archive was opened for reading only."""
+        return self._archive.read_only
+
+    # --- conversations ---
+
+    def conversations(self, limit: int, start: PageStart | None = None) -> Page[ConversationRow]:
+        """A page of conversations with their counts, the last changed first."""
+        return self._archive.listings.conversations(limit, start)
+
+    def conversation(self, conversation_id: int) -> ConversationRow | None:
+        """One conversation with its counts."""
+        return self._archive.listings.conversation(conversation_id)
+
+    def conversation_id(self, conversation_id: int | None = None, session_key: str | None = None) -> int | None:
+        """The id of a conversation that is there: by its id, or the active, else the newest of a session key."""
+        return self._archive.listings.find(conversation_id, session_key)
+
+    def get(self, conversation_id: int) -> Conversation:
+        """A conversation by its id; NotFound when there is none."""
+        return self._archive.conversations.get(conversation_id)
+
+    def find(self, session: SessionRef) -> Conversation | None:
+        """The active conversation of a session."""
+        return self._parts.find(session)
+
+    def family(self, session: SessionRef) -> list[Conversation]:
+        """All conversations of a session, the active one first, then the newest."""
+        return self._archive.conversations.family(as_session(session))
+
+    def active_ids(self) -> list[int]:
+        """The conversations that are not closed."""
+        return self._archive.conversations.active_ids()
+
+    def conversation_ids(self) -> list[int]:
+        """All conversations."""
+        return self._archive.checks.conversation_ids()
+
+    def details(self, conversation_id: int) -> ConversationDetails:
+        """What is recorded about a conversation besides its messages and summaries."""
+        return self._archive.details.conversation(conversation_id)
+
+    def history_budget(self, conversation_id: int) -> HistoryBudget | None:
+        """How much of the window was the conversation's as of its last turn; None before there was one."""
+        kept = self._archive.guards.history(conversation_id)
+        return None if kept is None else kept.budget
+
+    def ingest_state(self, conversation_id: int) -> IngestState:
+        """What came in for a conversation: seen, stored, replayed, skipped; blocked since when and why."""
+        return self._archive.ingest.state(conversation_id)
+
+    # --- messages ---
+
+    def messages(
+        self,
+        conversation_id: int,
+        limit: int,
+        start: PageStart | None = None,
+        *,
+        roles: Sequence[str] = (),
+        span: TimeRange | None = None,
+        whole: bool = False,
+    ) -> Page[MessageRow]:
+        """A page of messages of one conversation, the last said first; with `whole` their whole texts."""
+        return self._archive.listings.messages(conversation_id, limit, start, roles=roles, span=span, whole=whole)
+
+    def messages_by_id(self, ids: Sequence[int], *, whole: bool = True) -> list[MessageRow]:
+        """Messages in the order asked for; unknown ids are left out."""
+        return self._archive.listings.messages_by_id(ids, whole=whole)
+
+    def message(self, message_id: int) -> StoredMessage:
+        """One message as it came in; NotFound when there is none."""
+        return self._archive.messages.get(message_id)
+
+    def message_totals(self, conversation_id: int) -> tuple[int, int]:
+        """How many messages a conversation has, and their tokens."""
+        return self._archive.listings.message_totals(conversation_id)
+
+    def message_status(self, message_id: int) -> MessageStatus:
+        """Where a message is now: in the context, below a leaf, or hidden with a cause."""
+        return self._archive.details.standing(message_id)
+
+    def versions(self, message_id: int) -> tuple[Version, ...]:
+        """What a message said before it was revised."""
+        return self._archive.versions.of(message_id)
+
+    def tails(self, ids: Sequence[int], count: int, max_tokens: int | None = None) -> dict[int, list[MessageItem]]:
+        """The fresh tails of some conversations, in order."""
+        return self._archive.listings.tails(ids, count, max_tokens)
+
+    def message_places(self, message_ids: Iterable[int]) -> dict[int, tuple[int, int]]:
+        """Conversation and seq of messages; unknown ids are left out."""
+        return self._archive.lineage.places(message_ids)
+
+    def messages_before(self, conversation_id: int, seq: int, limit: int = 1) -> list[int]:
+        """Ids of the messages just before a place, oldest first."""
+        return self._archive.lineage.before(conversation_id, seq, limit)
+
+    def messages_after(self, conversation_id: int, seq: int, limit: int = 1) -> list[int]:
+        """Ids of the messages just after a place, oldest first."""
+        return self._archive.lineage.after(conversation_id, seq, limit)
+
+    # --- summaries ---
+
+    def summaries(
+        self,
+        limit: int,
+        start: PageStart | None = None,
+        *,
+        conversation_id: int | None = None,
+        depth: int | None = None,
+        kind: str | None = None,
+        span: TimeRange | None = None,
+        whole: bool = False,
+    ) -> Page[SummaryRow]:
+        """A page of summaries of one conversation or of all, newest first; with `whole` their whole texts."""
+        return self._archive.listings.summaries(
+            limit, start, conversation_id=conversation_id, depth=depth, kind=kind, span=span, whole=whole
+        )
+
+    def summaries_by_id(self, ids: Sequence[str], *, whole: bool = True) -> list[SummaryRow]:
+        """Summaries in the order asked for; unknown ids are left out."""
+        return self._archive.listings.summaries_by_id(ids, whole=whole)
+
+    def summary(self, summary_id: str) -> Summary:
+        """One summary; NotFound when there is none."""
+        return self._archive.summaries.get(summary_id)
+
+    def sources(self, summary_id: str) -> list[str]:
+        """The summaries that a summary was made of, in order."""
+        return self._archive.details.sources(summary_id)
+
+    def used_in(self, summary_id: str) -> list[str]:
+        """The summaries that were made of a summary."""
+        return self._archive.details.used_in(summary_id)
+
+    def source_messages(self, summary_id: str) -> list[int]:
+        """The messages that a leaf was made of, in order."""
+        return self._archive.details.source_messages(summary_id)
+
+    def depths(self, conversation_id: int | None = None) -> list[DepthSizes]:
+        """The summaries of one conversation, or of all, by depth."""
+        return self._archive.details.depths(conversation_id)
+
+    def top_summaries(self, conversation_id: int, limit: int, offset: int = 0) -> TopSummaries:
+        """The summaries that stand in the context, or that nothing was made of; oldest first."""
+        return self._archive.outline.tops(conversation_id, limit, offset)
+
+    def summaries_in_context(self, conversation_id: int, summary_ids: Iterable[str]) -> frozenset[str]:
+        """Which of some summaries stand in the context."""
+        return self._archive.outline.in_context(conversation_id, summary_ids)
+
+    def graph(self, conversation_id: int) -> tuple[list[SummaryShape], list[tuple[str, str]], dict[str, str]]:
+        """All summaries without their texts, pairs of a summary and one of its sources, and the first words of each."""
+        outline = self._archive.outline
+        return outline.shapes(conversation_id), outline.edges(conversation_id), outline.beginnings(conversation_id)
+
+    # --- files ---
+
+    def files(
+        self,
+        limit: int,
+        start: PageStart | None = None,
+        *,
+        conversation_id: int | None = None,
+        since: datetime | None = None,
+        before: datetime | None = None,
+    ) -> tuple[Page[StoredFile], int, int]:
+        """A page of stored files, newest first, of one conversation or of all; how many there are, and their bytes."""
+        from lossless.store.search import SearchScope
+
+        first, end = (None if moment is None else round(moment.timestamp() * 1000) for moment in (since, before))
+        where = SearchScope(None if conversation_id is None else (conversation_id,), first, end)
+        return self._archive.files.page(where, limit, start), *self._archive.files.totals(where)
+
+    def file(self, file_id: str) -> StoredFile:
+        """One stored file; NotFound when there is none."""
+        return self._archive.files.get(file_id)
+
+    def files_by_id(self, file_ids: Iterable[str]) -> dict[str, StoredFile]:
+        """Stored files by id; unknown ids are left out."""
+        return self._archive.files.many(file_ids)
+
+    def undescribed_files(self, conversation_id: int | None = None) -> int:
+        """How many stored files of prose no model has described yet."""
+        return self._archive.files.count_plain(conversation_id)
+
+    # --- contexts ---
+
+    def context_items(self, conversation_id: int) -> list[ContextItem]:
+        """What a context holds, in order."""
+        return self._archive.context.items(conversation_id)
+
+    def context_count(self, conversation_id: int) -> int:
+        """How many items a context has."""
+        return self._archive.details.context_count(conversation_id)
+
+    def context_tokens(self, conversation_id: int) -> int:
+        """The tokens of a context."""
+        return self._archive.context_tokens(conversation_id)
+
+    def context_budget(self, conversation_id: int) -> int:
+        """The tokens of a context by the estimates for budgets."""
+        return self._archive.context_budget(conversation_id)
+
+    def context_sizes(self, conversation_id: int, limit: int) -> list[ContextSize]:
+        """How a context's size changed, oldest first; at most the newest `limit` changes."""
+        return self._archive.outline.sizes(conversation_id, limit)
+
+    def pins(self, conversation_id: int) -> list[PinRow]:
+        """What is pinned in a conversation."""
+        return self._archive.beside.pins(conversation_id)
+
+    def active_brief(self, conversation_id: int) -> ActiveBrief | None:
+        """The focus brief that is in use, with its text."""
+        return self._archive.beside.active_brief(conversation_id)
+
+    # --- the archive as a whole ---
+
+    def counts(self) -> ArchiveCounts:
+        """How many conversations, messages, summaries and files there are."""
+        return self._archive.care.counts()
+
+    def totals(self) -> ArchiveTotals:
+        """Counts, tokens and times of everything; reads the whole archive once."""
+        return self._archive.care.totals()
+
+    def health(self) -> IngestHealth:
+        """Whether anything is lost on the way: seen versus stored, last stored, blocked and why."""
+        return self._archive.care.liveness()
+
+    def size(self) -> tuple[int, int]:
+        """Bytes of the database, and how many of them are free."""
+        return self._archive.care.size()
+
+    def bytes_by_kind(self) -> dict[str, int]:
+        """Bytes by kind of thing; reads every page."""
+        return self._archive.care.room()
+
+    def newest_history_budgets(self, limit: int) -> list[tuple[int, HistoryBudget]]:
+        """The history budgets that changed last, with their conversations."""
+        return self._archive.guards.newest_histories(limit)
+
+    # --- costs ---
+
+    def spent(self, since: datetime, conversation_id: int | None = None) -> list[ModelSpend]:
+        """Model calls by model and purpose, of one conversation or of all."""
+        return self._archive.guards.spent(since, conversation_id)
+
+    def saved(self, since: datetime, conversation_id: int | None = None) -> list[TokensSaved]:
+        """What folds took out of contexts, by conversation and model."""
+        return self._archive.context.saved(since, conversation_id)
+
+    def calls_by_day(self, since: datetime, conversation_id: int | None = None) -> list[DailyCalls]:
+        """Model calls by day, of one conversation or of all."""
+        return self._archive.outline.calls_by_day(since, conversation_id)
+
+    def folds_by_day(self, since: datetime, conversation_id: int | None = None) -> list[DailyFolds]:
+        """Folds by day, of one conversation or of all."""
+        return self._archive.outline.folds_by_day(since, conversation_id)
+
+    # --- for screens and hosts ---
+
+    @property
+    def is_of_older_shape(self) -> bool:
+        """Whether an archive that is only read lacks tables of today, so that empty ones stand in for them."""
+        return self.read_only and bool(self._archive.database.prepare)
+
+    def stored_messages(self, ids: Sequence[int]) -> list[StoredMessage]:
+        """Messages with their parts, in the order asked for; unknown ids are left out."""
+        return self._archive.messages.many(ids, exact=False)
+
+    def tool_calls(self, conversation_id: int, names: Sequence[str], limit: int) -> list[int]:
+        """The newest messages that call one of these tools."""
+        return self._archive.listings.tool_calls(conversation_id, names, limit)
+
+    def entries(self, conversation_id: int, entry_ids: Sequence[str]) -> dict[str, TailRow]:
+        """Which of a host's entry ids are stored, and where."""
+        return self._archive.messages.known_entries(conversation_id, entry_ids)
+
+    def seqs_of_identity(self, conversation_id: int, identity: str, limit: int) -> list[int]:
+        """Where messages with this identity stand, newest first."""
+        return self._archive.messages.seqs_of_identity(conversation_id, identity, limit)
+
+    def newest_message_id(self, conversation_id: int) -> int | None:
+        """The last message of a conversation; None when it has none."""
+        return self._archive.messages.newest_id(conversation_id)
+
+    def summaries_whole(self, ids: Sequence[str]) -> list[Summary]:
+        """Summaries with all that is recorded of them, in the order asked for; unknown ids are left out."""
+        return self._archive.summaries.many(ids)
+
+    def briefs(self, conversation_id: int, limit: int) -> list[StoredBrief]:
+        """The focus briefs of a conversation, whatever became of them, newest first."""
+        from lossless.store.conversations import BriefRows
+
+        return BriefRows(self._archive.database).newest(conversation_id, limit)
+
+    def calls(self, scope: str, since: datetime) -> list[LedgerRow]:
+        """What is recorded of the model calls of a scope."""
+        return self._archive.guards.ledger(scope, since)
+
+    def describe_file(self, file_id: str, max_bytes: int) -> Description:
+        """What is known of a stored file, and its beginning."""
+        from lossless.recall.describe import DescribeRequest, describe, vault_opener
+        from lossless.recall.scope import whole_archive
+
+        vault = self._parts.vault
+        request, opener = DescribeRequest(max_bytes=max_bytes), vault_opener(vault) if vault else None
+        return describe(self._archive, file_id, whole_archive(), self._parts.clock(), request, opener)
+
+    def file_text(self, file: StoredFile, max_bytes: int) -> FilePiece | None:
+        """The beginning of a stored file; None where no files are kept."""
+        return None if self._parts.vault is None else self._parts.vault.read_text(file, 0, max_bytes)
+
+    def prompt_report(self, conversation: Conversation, receipt: Receipt, budget: int | None = None) -> PromptReport:
+        """What a prompt that was put together consists of, and how far the context is from its next fold."""
+        archive, included = self._archive, [id_ for id_, _ in receipt.included]
+        with archive.reading():
+            situation = CompactionRequest(conversation, budget or self._parts.settings.default_token_budget)
+            decision = self._parts.loop.evaluate(situation)
+            rows = self.messages_by_id([int(id_[4:]) for id_ in included if id_.startswith("msg#")], whole=False)
+            sums = self.summaries_by_id([id_ for id_ in included if not id_.startswith("msg#")], whole=False)
+            stored, pins, brief = (
+                self.context_count(conversation.id),
+                self.pins(conversation.id),
+                self.active_brief(conversation.id),
+            )
+        known: dict[str, MessageRow | SummaryRow] = {f"msg#{row.message_id}": row for row in rows}
+        known |= {row.summary_id: row for row in sums}
+        dropped = dict(receipt.left_out)
+        read = len(included) + sum(not id_.startswith("pin_") for id_, _ in receipt.left_out)
+        return PromptReport(
+            receipt,
+            decision,
+            stored,
+            max(0, stored - read),
+            tuple(
+                PromptItem(id_, form, tokens, known.get(id_))
+                for (id_, form), tokens in zip(receipt.included, receipt.sizes, strict=True)
+            ),
+            tuple(pin for pin in pins if f"pin_{pin.id}" not in dropped),
+            brief if brief is not None and f"covered by {brief.id}" in dropped.values() else None,
+        )
