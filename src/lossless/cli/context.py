@@ -84,7 +84,9 @@ def context(
     with invocation.archive() as archive, archive.reading():
         engine = Engine(archive, invocation.loaded.settings, background=False)
         conversation = target.need(archive)
-        prompted = engine.assemble(conversation, budget=budget, prompt=prompt, format=payload or PAYLOADS[0])
+        prompted = engine.assemble(
+            conversation, budget=budget, prompt=prompt, format=payload or PAYLOADS[0], record=False
+        )
         data = {} if payload else _context_json(engine, conversation, prompted, budget, every_item=items)
     if payload:
         write_json(provider_request(prompted, payload), pretty=invocation.pretty or not invocation.as_json)

@@ -16,6 +16,7 @@ from lossless.store.maintenance.deletion import Tombstones
 from lossless.store.maintenance.digests import RowDigests, digest_triggers
 from lossless.store.maintenance.integrity import VerifyReads
 from lossless.store.messages import LargeFileRows, Messages
+from lossless.store.prompts import Prompts
 from lossless.store.search.find import WRITE_ERRORS, FullTextSearch
 from lossless.store.search.index import MARK_STEP, SearchIndex
 from lossless.store.sqlite import SqliteDatabase
@@ -56,6 +57,7 @@ class Archive:
         self.search = FullTextSearch(database)
         self.versions = Versions(database, self.index, self.search)
         self.beside = Pins(database)
+        self.prompts = Prompts(database)
         self.debts = PendingCompactions(database)
         self.guards = Guards(database)
         self.lineage = SummaryLineage(database)

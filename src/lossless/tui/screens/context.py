@@ -84,7 +84,7 @@ def read_prompt(engine: Engine, conversation_id: int) -> PromptView:
     archive = engine.archive
     with archive.reading():
         conversation = archive.conversations.get(conversation_id)
-        receipt = engine.assemble(conversation).receipt
+        receipt = engine.assemble(conversation, record=False).receipt
         decision = engine.loop.evaluate(CompactionRequest(conversation, engine.settings.default_token_budget))
         items = [*_pins_and_focus(archive, conversation_id, receipt), *_items(archive, receipt)]
         stored = archive.details.context_count(conversation_id)
