@@ -450,17 +450,21 @@ class PromptBuilder:
     def with_evidence(
         self, policy: SelectionPolicy, source: EvidenceSource | None
     ) -> tuple[_BuiltPrompt, tuple[EvidenceBlock, ...]]:
-        """What fits, and the evidence that there is room for beside it: nothing else goes for its sake."""
+        """What fits, and the evidence that there is room for beside it: nothing else goes for its sake.
+
+        Where it is more than there is room for, all of it leaves at once; and nothing is chosen for words while a share
+        of the budget as large as all evidence may be is not free. So it leaves at most once before the next fold.
+        """
         prompt = self.fitting_prompt(policy)
         if source is None:
             return prompt, ()
-        room = min(int(EVIDENCE_SHARE * policy.capacity), policy.capacity - prompt.tokens)
+        cap, room = int(EVIDENCE_SHARE * policy.capacity), policy.capacity - prompt.tokens
         places = {item.message_id for item in _messages_in(prompt.chosen) if self._may_precede(item)}
         known = [block for block in source.known if block.quotes and (block.message_id or 0) in {0, *places}]
-        known = self._newest_fitting(known, room)
-        need = self._need(prompt.chosen, min(self.request.evidence_tokens, room))
+        known = known if self.evidence_tokens(known) <= min(cap, room) else []
+        need = self._need(prompt.chosen, min(self.request.evidence_tokens, cap)) if room >= cap else None
         if need is not None and need.message_id not in {block.message_id for block in source.known}:
-            staying = self._newest_fitting(known, room - need.most)
+            staying = self._newest_fitting(known, cap - need.most)
             quoted = {quote.message_id for block in staying for quote in block.quotes}
             new = source.choose(replace(need, shown=need.shown | quoted))
             if new is not None and self.evidence_tokens([new]) <= need.most:
@@ -494,7 +498,7 @@ class PromptBuilder:
         if self.evidence_tokens(blocks) <= most:
             return list(blocks)
         sizes = accumulate(self.evidence_tokens([block]) for block in reversed(blocks))
-        fitting = sum(size <= (most if n == 0 else most // 2) for n, size in enumerate(sizes))
+        fitting = sum(size <= most // 2 for size in sizes)
         return list(blocks[len(blocks) - fitting :])
 
     def evidence_tokens(self, blocks: Sequence[EvidenceBlock]) -> int:

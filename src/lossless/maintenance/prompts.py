@@ -5,6 +5,7 @@ Evidence is found by `recall` and shown by `context`; here it goes from one to t
 
 from __future__ import annotations
 
+import json
 import re
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,8 +15,10 @@ from typing import TYPE_CHECKING, Any
 from lossless.context.run import looks_secret
 from lossless.errors import ArchiveError, GrantError
 from lossless.formats.synthetic import EVIDENCE_CLOSE, EVIDENCE_OPEN, quoted_line
+from lossless.model.budget import budget_tokens
 from lossless.model.context import EvidenceBlock
 from lossless.model.records import EvidenceRow
+from lossless.model.tokens import estimate_tokens
 from lossless.recall.evidence import quotation_place, quoted_again, unasked_evidence
 from lossless.recall.scope import Caller, resolve_scope
 
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
     from lossless.recall.evidence import Evidence
 
 _DIGEST = 12
+#: What stands around the text of a message once it is sent, in the widest format.
+_FRAME_TOKENS = 24
 #: So many ids that were left out are kept of a prompt.
 _MOST_LEFT_OUT = 50
 _MESSAGE_ID = re.compile(r"msg#(\d+)")
@@ -94,6 +99,8 @@ class EvidenceMemory:
             archive, scope, need.words, need.most, now, leave_out=need.shown | asking,
             is_fit=lambda text: not looks_secret(text),
         )  # fmt: skip
+        while found and _block_tokens(render_evidence(found)) > need.most:
+            found = found[:-1]
         if found:
             quotes = tuple(item.span for item in found if item.span is not None)
             self._chosen = EvidenceBlock(need.message_id, render_evidence(found), quotes)
@@ -117,8 +124,13 @@ class EvidenceMemory:
         newest = self.parts.archive.messages.newest_users([self.conversation.id]).get(self.conversation.id, 0)
         digest = None if chosen is None else _digest(chosen.content)
         asked = _digest(need.words) if need.message_id is None else None
-        tokens = 0 if chosen is None else len(chosen.content) // 4
+        tokens = 0 if chosen is None else _block_tokens(chosen.content)
         return EvidenceRow(0, need.message_id, newest, asked, quotes, tokens, digest)
+
+
+def _block_tokens(content: str) -> int:
+    """What a block takes as it is sent, in any format."""
+    return max(estimate_tokens(json.dumps(content, ensure_ascii=False)), budget_tokens(content)) + _FRAME_TOKENS
 
 
 def _digest(text: str) -> bytes:

@@ -310,12 +310,13 @@ def _note(question: str, spoken: MentionedTime | None) -> str:
 #: Of words longer than this, as of a pasted log, only the beginning and the end are looked up, and less is quoted.
 _LONG_CHARS, _END_CHARS, _LONG_SHARE = 2_000, 400, 3
 #: Among so many of the best messages is the one that decides; so many candidates are weighed.
-_DECIDING, _PROMPT_POOL = 20, 200
+_DECIDING, _PROMPT_POOL = 20, 100
 #: What the rare words that one message shares with a question must weigh together; with other words, and how many.
 _LEAST_FOR_QUESTION, _LEAST_FOR_WORDS, _LEAST_WORDS = 1.0, 7.0, 2
 #: Messages below this part of the best score are not quoted.
-_LEAST_SHARE = 0.2
-_FRAME_TOKENS = 48
+_LEAST_SHARE = 0.1
+_AT_A_TIME = 40
+_FRAME_TOKENS = 64
 
 _ASKS = re.compile(
     r"\s*(?:what|when|where|who|whom|whose|which|how|why|did|does|do|is|are|was|were|has|have|had|would|could|can"
@@ -451,14 +452,13 @@ class _Quoting:
 
     def quoted(self, hits: Sequence[Hit], is_fit: Callable[[str], bool]) -> tuple[Evidence, ...]:
         """Quotations, best first."""
-        by_id = {hit.id: hit for hit in hits}
         kept: list[Evidence] = []
         room = self.most - _FRAME_TOKENS
-        for text in self.archive.search.texts.messages(hit.id for hit in hits if isinstance(hit.id, int)):
+        for hit, text in self._texts(hits):
             whole = " ".join(text.content.split())
             if not whole or text.role == "system":
                 continue
-            span = self._span(text.id, whole, by_id[text.id], BEST_CHARS if len(kept) < _BEST else PIECE_CHARS)
+            span = self._span(text.id, whole, hit, BEST_CHARS if len(kept) < _BEST else PIECE_CHARS)
             item = _quotation(text, whole, span, self.now)
             cost = _line_tokens(item)
             if cost <= room and is_fit(item.text):
@@ -467,6 +467,13 @@ class _Quoting:
             if room < _LEAST_TOKENS:
                 break
         return tuple(kept)
+
+    def _texts(self, hits: Sequence[Hit]) -> Iterator[tuple[Hit, MessageText]]:
+        """The messages of hits in their order, read as many at a time as usually fit."""
+        for start in range(0, len(hits), _AT_A_TIME):
+            some = {hit.id: hit for hit in hits[start : start + _AT_A_TIME]}
+            for text in self.archive.search.texts.messages(id_ for id_ in some if isinstance(id_, int)):
+                yield some[text.id], text
 
     def _span(self, id_: int, whole: str, hit: Hit, size: int) -> QuoteSpan:
         start, end = 0, len(whole)
