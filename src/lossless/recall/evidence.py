@@ -341,7 +341,7 @@ _SMALL_TALK = frozenset(
     fine finally flies forget friday fun funny glad good goodbye goodnight gotta grab great guess guys ha haha
     hahaha happen happened happens happy hear heard hello help hey hi hilarious hiya hmm hold hooray hope hot hungry
     idea interesting joke keep kidding kind know late lately later laugh left like liked likes little lol long look
-    looks lot love lovely luck matter mean means meh mention mentioned mind moment monday morning 
+    looks lot love lovely luck matter mean means meh mention mentioned mind moment monday morning
     need needed needs new next nice night nope oh ok okay old omg oops outside part people perfect person place plan
     plans pleasure point possible pretty probably problem proceed question quick rain raining ready remember remind
     right saturday saying second see seems sense show sleep sleepy slept snowing soon sorry sound sounds start starving
