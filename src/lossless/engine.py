@@ -277,9 +277,9 @@ class Engine:
 
         A model that is only named chooses the rules that hold; one with an identity gets no other model's thinking.
         Of the budget, `beside` tokens are sent beside the messages and `reply` tokens are kept for the answer; what
-        is not given is as it was last, or 0. Without `recall` tools, no text says to call one. With `fold`, history that
-        would be left out with nothing standing for it is folded first, without a model. What was quoted as evidence,
-        and the receipt, are recorded, unless `record` says that this prompt is only looked at.
+        is not given is as it was last, or 0. Without `recall` tools, no text says to call one. With `fold`, history
+        that would be left out with nothing standing for it is folded first, without a model. What was quoted as
+        evidence, and the receipt, are recorded, unless `record` says that this prompt is only looked at.
         """
         situation = self._parts.request(session, budget, model=model_name(model), context_window=context_window)
         situation = replace(situation, beside=beside, reply=reply)

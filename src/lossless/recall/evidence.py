@@ -332,29 +332,28 @@ _ASKS_PAST = re.compile(
 )
 _ASKS_THE_MODEL = re.compile(r"\b(?:you|your|u|du|dir|dich|dein\w*|tu|toi|vous|votre|tú|usted|tus?)\b", re.IGNORECASE)
 #: Words of greetings, thanks, feelings and requests, which say nothing about a topic.
-_SMALL_TALK = frozenset(
-    """
-    absolutely afternoon agree ahead alright amaze amazing appreciate appreciated argh ask asking awesome back bad
-    beautiful best bet better big bit bless bored bother break brb brilliant busy bye care catch check cheers
-    cold congrats congratulations continue cool correct course crazy cute dear definitely describe
-    disagree early enjoy entertain evening exactly excellent excited explain fair fantastic feel feeling
-    fine finally flies forget friday fun funny glad good goodbye goodnight gotta grab great guess guys ha haha
-    hahaha happen happened happens happy hear heard hello help hey hi hilarious hiya hmm hold hooray hope hot hungry
-    idea interesting joke keep kidding kind know late lately later laugh left like liked likes little lol long look
-    looks lot love lovely luck matter mean means meh mention mentioned mind moment monday morning
-    need needed needs new next nice night nope oh ok okay old omg oops outside part people perfect person place plan
-    plans pleasure point possible pretty probably problem proceed question quick rain raining ready remember remind
-    right saturday saying second see seems sense show sleep sleepy slept snowing soon sorry sound sounds start starving
-    stay stop stuff suggest sun sunday super sure sweet take talk talking tell thank thanks think thought
-    thursday thx time times tired today tomorrow tonight true try tuesday ty ugh understand understood usual wait want
-    wanted way weather wednesday week weekend welcome whats wonder wonderful woohoo word words work working worries
-    worry wow yay yeah yep yesterday yo year years day days
-    hallo danke bitte guten tag abend nacht super genau klar weiter gut gerne tschuss morgen heute
-    bonjour salut merci bonsoir oui non suite bien super hola gracias buenos buenas dias noches sigue bueno adios
-    ciao grazie buongiorno buonasera prego avanti ola obrigado obrigada bom boa hoi dank goedemorgen doorgaan
-    привет спасибо пожалуйста хорошо здравствуйте пока дальше продолжай
-    """.split()
-)
+_SMALL_TALK_WORDS = """
+absolutely afternoon agree ahead alright amaze amazing appreciate appreciated argh ask asking awesome back bad
+beautiful best bet better big bit bless bored bother break brb brilliant busy bye care catch check cheers
+cold congrats congratulations continue cool correct course crazy cute dear definitely describe
+disagree early enjoy entertain evening exactly excellent excited explain fair fantastic feel feeling
+fine finally flies forget friday fun funny glad good goodbye goodnight gotta grab great guess guys ha haha
+hahaha happen happened happens happy hear heard hello help hey hi hilarious hiya hmm hold hooray hope hot hungry
+idea interesting joke keep kidding kind know late lately later laugh left like liked likes little lol long look
+looks lot love lovely luck matter mean means meh mention mentioned mind moment monday morning
+need needed needs new next nice night nope oh ok okay old omg oops outside part people perfect person place plan
+plans pleasure point possible pretty probably problem proceed question quick rain raining ready remember remind
+right saturday saying second see seems sense show sleep sleepy slept snowing soon sorry sound sounds start starving
+stay stop stuff suggest sun sunday super sure sweet take talk talking tell thank thanks think thought
+thursday thx time times tired today tomorrow tonight true try tuesday ty ugh understand understood usual wait want
+wanted way weather wednesday week weekend welcome whats wonder wonderful woohoo word words work working worries
+worry wow yay yeah yep yesterday yo year years day days
+hallo danke bitte guten tag abend nacht super genau klar weiter gut gerne tschuss morgen heute
+bonjour salut merci bonsoir oui non suite bien super hola gracias buenos buenas dias noches sigue bueno adios
+ciao grazie buongiorno buonasera prego avanti ola obrigado obrigada bom boa hoi dank goedemorgen doorgaan
+привет спасибо пожалуйста хорошо здравствуйте пока дальше продолжай
+"""
+_SMALL_TALK = frozenset(_SMALL_TALK_WORDS.split())
 
 
 def looked_up(words: str) -> str:
