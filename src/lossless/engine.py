@@ -22,6 +22,7 @@ from lossless.ingest.sync import sync
 from lossless.maintenance.admin import Admin
 from lossless.maintenance.browse import Browse
 from lossless.maintenance.engine_parts import BackgroundWorker, EngineParts, HostSupport, model_name
+from lossless.maintenance.prompts import EvidenceMemory, record_prompt
 from lossless.maintenance.rotation import Rotation
 from lossless.maintenance.surgery.group import Surgery
 from lossless.maintenance.transcripts import HostTranscripts
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from lossless.maintenance.rotate import RotateReport
     from lossless.maintenance.surgery.common import OperationReport
     from lossless.model.conversations import Session
+    from lossless.model.records import PromptRecord
     from lossless.recall.calls import ToolCallResult
     from lossless.recall.describe import Description
     from lossless.recall.evidence import RecallResult
@@ -272,13 +274,15 @@ class Engine:
         allow_trailing_assistant: bool = False,
         recall: bool = True,
         fold: bool = False,
+        record: bool = True,
     ) -> Assembled:
         """The messages for the next turn, within the budget, in a form that strict providers take.
 
         A model that is only named chooses the rules that hold; one with an identity gets no other model's thinking.
         Of the budget, `beside` tokens are sent beside the messages and `reply` tokens are kept for the answer; what
-        is not given is as it was last, or 0. Without `recall` tools, no text says to call one. Nothing is written, but
-        with `fold`: then history that would be left out with nothing standing for it is folded first, without a model.
+        is not given is as it was last, or 0. Without `recall` tools, no text says to call one. With `fold`, history
+        that would be left out with nothing standing for it is folded first, without a model. What was quoted as
+        evidence, and the receipt, are recorded, unless `record` says that this prompt is only looked at.
         """
         situation = self._parts.request(session, budget, model=model_name(model), context_window=context_window)
         situation = replace(situation, beside=beside, reply=reply)
@@ -297,15 +301,31 @@ class Engine:
             allow_trailing_assistant=allow_trailing_assistant,
             recall=recall,
             history=history,
+            evidence_tokens=self.settings.evidence_tokens,
         )
-        search = self._quotes(conversation.id)
-        made = assembly.assemble(self.archive, conversation.id, request, search, self.vault)
+        made, evidence = self._assembled(conversation, request)
         if fold and made.receipt.unstated and not self._parts.no_writes(session):
             report = self._parts.logged("assemble", conversation.id, self.loop.make_room(situation))
             if report.compacted:
-                made = assembly.assemble(self.archive, conversation.id, request, search, self.vault)
+                made, evidence = self._assembled(conversation, request)
         self._parts.sent[conversation.id] = made.tokens
+        if record and not self.archive.read_only and not self._parts.no_writes(session):
+            record_prompt(self._parts, conversation, made, evidence)
         return made
+
+    def _assembled(
+        self, conversation: Conversation, request: assembly.AssembleRequest
+    ) -> tuple[Assembled, EvidenceMemory | None]:
+        """A prompt, with evidence where that is wanted."""
+        evidence = EvidenceMemory(self._parts, conversation, request.prompt) if self.settings.evidence else None
+        search = self._quotes(conversation.id)
+        return assembly.assemble(self.archive, conversation.id, request, search, self.vault, evidence), evidence
+
+    def receipts(self, session: SessionRef, *, limit: int = 100) -> list[PromptRecord]:
+        """How the last prompts of a session were put together, oldest first: sizes, ids and reasons, never text."""
+        if limit < 1:
+            raise BadInput(f"a limit must be a positive number, not {limit!r}")
+        return self.archive.prompts.receipts(self._parts.conversation(session).id, limit)
 
     def _quotes(self, conversation_id: int) -> Callable[[str], list[tuple[str, str]]]:
         """A search for the recall cue: what users and assistants said about a term, oldest first."""

@@ -64,6 +64,7 @@ class _ContextCommand(Command):
 @budget_option
 @click.option("--prompt", type=text_type, help="What the user is about to say: shows what would be quoted for it.")
 @click.option("--items", is_flag=True, help="List every message; without it, neighbours are counted together.")
+@click.option("--history", is_flag=True, help="Show how the last prompts were put together, and what each kind took.")
 @click.option("--as", "payload", type=click.Choice(PAYLOADS), help="Print the payload itself; --format NAME does too.")
 @click.pass_context
 def context(
@@ -72,6 +73,7 @@ def context(
     budget: int | None,
     prompt: str | None,
     items: bool,
+    history: bool,
     payload: str | None,
 ) -> None:
     """Show what the model sees now: which messages and summaries, how many tokens, how the budget is shared.
@@ -81,14 +83,42 @@ def context(
     """
     invocation: Invocation = ctx.obj
     payload = payload or ctx.meta.get(_ASKED)
+    if history:
+        if payload or prompt is not None or items:
+            raise usage_error("--history shows past prompts; leave out --prompt, --items and --as.")
+        with invocation.reader() as engine:
+            invocation.emit("context-history", _history_json(engine, target.need(engine)))
+        return
     with invocation.reader() as engine, engine.browse.reading():
         conversation = target.need(engine)
-        prompted = engine.assemble(conversation, budget=budget, prompt=prompt, format=payload or PAYLOADS[0])
+        shape = payload or PAYLOADS[0]
+        prompted = engine.assemble(conversation, budget=budget, prompt=prompt, format=shape, record=False)
         data = {} if payload else _context_json(engine, conversation, prompted, budget, every_item=items)
     if payload:
         write_json(provider_request(prompted, payload), pretty=invocation.pretty or not invocation.as_json)
         return
     invocation.emit("context", data)
+
+
+def _history_json(engine: Engine, conversation: Conversation) -> dict[str, Any]:
+    """How the last prompts were put together."""
+    return {
+        "conversationId": conversation.id,
+        "sessionKey": conversation.session_key,
+        "sessionId": conversation.session_id,
+        "items": [
+            {
+                "at": one.at,
+                "tokens": one.tokens,
+                "capacity": one.capacity,
+                "tokensByKind": one.tokens_by_kind,
+                "included": [{"id": id_, "form": form} for id_, form in one.included],
+                "leftOut": [{"id": id_, "reason": reason} for id_, reason in one.left_out],
+                "evidence": [{"id": id_, "why": why} for id_, why in one.evidence],
+            }
+            for one in engine.receipts(conversation, limit=_CHANGES)
+        ],
+    }
 
 
 def provider_request(prompted: Assembled, format: str) -> dict[str, Any]:
@@ -344,6 +374,29 @@ def print_context(screen: Screen, data: Data) -> None:
     for repair in data["repairs"]:
         screen.line(styled(f"  repaired: {repair['what']} ({repair['count']})", "dim"))
     print_context_history(screen, data["history"])
+
+
+def print_prompt_history(screen: Screen, data: Data) -> None:
+    items = data["items"]
+    screen.title(f"Prompts of conversation {data['conversationId']}", data["sessionKey"] or data["sessionId"])
+    screen.gap()
+    if not items:
+        screen.line(styled("No prompt was assembled yet.", "dim"))
+        return
+    kinds = list(dict.fromkeys(kind for item in items for kind in item["tokensByKind"]))
+    screen.table(
+        ("when", ("tokens", "right"), ("full", "right"), *((kind, "right") for kind in kinds), ("left out", "right")),
+        [
+            (
+                screen.time(item["at"]),
+                format_count(item["tokens"]),
+                _percent(item["tokens"] / max(1, item["capacity"])).strip(),
+                *(format_count(item["tokensByKind"].get(kind, 0)) for kind in kinds),
+                format_count(len(item["leftOut"])),
+            )
+            for item in items
+        ],
+    )
 
 
 def _join(left: Text, right: str) -> Text:

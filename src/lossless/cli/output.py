@@ -51,6 +51,7 @@ VIEWS = {
     "verify absent": "lossless.cli.retention:print_absent",
     "rotate": "lossless.cli.retention:print_rotate",
     "context": "lossless.cli.context:print_context",
+    "context-history": "lossless.cli.context:print_prompt_history",
     "compact": "lossless.cli.context:print_compaction",
     "worker": "lossless.cli.context:print_worker",
     "debt": "lossless.cli.context:print_pending",

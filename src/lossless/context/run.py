@@ -7,8 +7,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from datetime import UTC
-from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from itertools import accumulate, takewhile
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lossless import formats
 from lossless.context import render
@@ -20,7 +20,6 @@ from lossless.context.render import (
     EncodedForModel,
     clean_text,
     encode_for_model,
-    escape_markup,
     estimated_tokens,
     limit_cache_marks,
     newest_user,
@@ -28,8 +27,8 @@ from lossless.context.render import (
     tokens_as_sent,
 )
 from lossless.context.repair import make_valid, provider_rules
-from lossless.formats.synthetic import CUE_CLOSE, CUE_OPEN
-from lossless.model.context import MessageItem, SummaryItem, fresh_tail_start
+from lossless.formats.synthetic import CUE_CLOSE, CUE_OPEN, quoted_line
+from lossless.model.context import EvidenceNeed, MessageItem, SummaryItem, fresh_tail_start
 from lossless.model.messages import Message
 from lossless.model.search_text import unspaced_runs
 
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from lossless.context.repair import MessageRepair
     from lossless.files.vault import Vault
     from lossless.model.budget import HistoryBudget
-    from lossless.model.context import ContextItem
+    from lossless.model.context import ContextItem, EvidenceBlock
     from lossless.model.messages import ModelIdentity
     from lossless.store.archive import Archive
 
@@ -72,10 +71,12 @@ class AssembleRequest:
     recall: bool = True
     #: What the budget was computed from.
     history: HistoryBudget | None = None
+    #: What may be quoted before one user's words, in tokens; 0 for nothing.
+    evidence_tokens: int = 0
 
 
 #: What stands in a prompt beside the context, and how many of its pieces are named when it is too large.
-_EXTRAS = ("pins and focus", "cue")
+_EXTRAS = ("pins and focus", "cue", "evidence")
 _NAMED = 3
 
 
@@ -104,6 +105,8 @@ class Receipt:
     unread: int = 0
     #: Summaries that are followed by a line about what changed below them since they were written.
     corrected: tuple[str, ...] = ()
+    #: Messages that are quoted from the past before a user's words, and why.
+    evidence: tuple[tuple[str, str], ...] = ()
 
     @property
     def history_budget(self) -> int:
@@ -152,6 +155,7 @@ class Receipt:
         lines += [f"  left out {self.unread:,} older messages: over budget"] if self.unread else []
         lines += [f"  shown in part {id}" for id in self.shortened]
         lines += [f"  corrected {id}" for id in self.corrected]
+        lines += [f"  quoted {id}: {why}" for id, why in self.evidence]
         lines += [f"  left out {id}: {reason}" for id, reason in self.left_out]
         lines += [f"  repaired: {repair.what} ({repair.count})" for repair in self.repairs]
         return "\n".join(lines)
@@ -295,7 +299,7 @@ def cue_message(snippets: Iterable[tuple[str, str]], shown: str = "") -> Message
     lines: dict[str, str] = {}
     for where, sentence in snippets:
         if sentence not in shown and sentence not in lines and len(lines) < MAX_CUE_SNIPPETS:
-            lines[sentence] = f"- [{where}] {escape_markup(' '.join(sentence.split()))}"
+            lines[sentence] = quoted_line(where, sentence)
     if not lines:
         return None
     body = "\n".join(lines.values())
@@ -317,6 +321,9 @@ def place_cue(messages: Sequence[Message], cue: Message) -> tuple[Message, ...]:
     return (*messages[:at], cue, *messages[at:])
 
 
+#: All evidence together takes at most this share of the history budget; for less than so many tokens none is chosen.
+EVIDENCE_SHARE = 0.2
+_LEAST_EVIDENCE = 120
 #: How often a prompt that turns out larger than was reckoned is chosen anew, by what has been measured.
 _MAX_REMEASURES = 3
 #: A smaller prompt has no room for a line about what it leaves out.
@@ -336,6 +343,17 @@ class Assembled:
     system: str = ""
     #: The same messages as values, before encoding.
     parts: tuple[Message, ...] = ()
+    #: What stands in it from the past, oldest first.
+    evidence: tuple[EvidenceBlock, ...] = ()
+
+
+class EvidenceSource(Protocol):
+    """Where evidence comes from: what was chosen since the last fold, and what fits the newest words."""
+
+    @property
+    def known(self) -> Sequence[EvidenceBlock]: ...
+
+    def choose(self, need: EvidenceNeed, /) -> EvidenceBlock | None: ...
 
 
 def assemble(
@@ -344,11 +362,13 @@ def assemble(
     request: AssembleRequest,
     search: Callable[[str], Sequence[tuple[str, str]]] | None = None,
     vault: Vault | None = None,
+    evidence: EvidenceSource | None = None,
 ) -> Assembled:
     """The prompt for the next turn: `[system] [pins] summaries … fresh tail`, within the budget.
 
     `search` finds (where, text) pairs for a term; without it there is no recall cue. From `vault` the newest turn
-    gets its payloads back.
+    gets its payloads back. `evidence` is quoted where the words stand that it was chosen for, as far as there is room
+    that nothing else takes.
     """
     with archive.reading():
         material = read_snapshot(archive, conversation_id, request, vault)
@@ -368,31 +388,29 @@ def assemble(
         notice_tokens=NOTICE_TOKENS if is_capped and request.budget >= _LEAST_FOR_NOTICE else 0,
     )
     desk = PromptBuilder(material, request, items, rendered, beside)
-    prompt, mending = desk.prompt(policy), 0
-    while prompt.tokens > policy.capacity and prompt.mending > mending:
-        mending = prompt.mending
-        prompt = desk.prompt(replace(policy, reserved=beside_tokens + mending))
-    final, cue_tokens = _add_cue(prompt.messages, policy.capacity - prompt.tokens, request, search)
+    prompt, quoted = desk.with_evidence(policy, evidence)
+    cues = search if not quoted else None
+    final, cue_tokens = _add_cue(prompt.messages, policy.capacity - prompt.tokens, request, cues)
     wire = desk.wire(final) if cue_tokens else prompt.wire
     left_out = [(pin.id, "no room among the pins") for pin in dropped_pins]
     left_out += [(summary_id, f"covered by {material.brief.id}") for summary_id in covered if material.brief]
-    extras = {"pins and focus": beside_tokens, "cue": cue_tokens}
     made = make_receipt(
         prompt.chosen,
         policy,
-        extras=extras,
+        extras={"pins and focus": beside_tokens, "cue": cue_tokens, "evidence": desk.evidence_tokens(quoted)},
         left_out=left_out,
         repairs=prompt.repairs,
         history=request.history,
         unread=material.unread,
         corrected=tuple(material.changes),
     )
-    made = replace(made, tokens=prompt.tokens + cue_tokens)
+    whys = tuple((f"msg#{quote.message_id}", quote.why) for block in quoted for quote in block.quotes)
+    made = replace(made, tokens=prompt.tokens + cue_tokens, evidence=whys)
     apart = [clean_text(message.content) for message in takewhile(lambda message: message.role == "system", final)]
     if not apart or not provider_rules(request.format).system_apart:
-        return Assembled(wire, made.tokens, made, parts=final)
+        return Assembled(wire, made.tokens, made, parts=final, evidence=quoted)
     talk = [message for message in wire if message.get("role") != "system"]
-    return Assembled(talk, made.tokens, made, system="\n\n".join(apart), parts=final)
+    return Assembled(talk, made.tokens, made, system="\n\n".join(apart), parts=final, evidence=quoted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,6 +424,9 @@ class _BuiltPrompt:
     tokens: int
     #: Tokens that repairs have added.
     mending: int
+    #: What was chosen, as messages, and the line about what was not.
+    kept: Sequence[Message]
+    notice: Message | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,24 +444,128 @@ class PromptBuilder:
     estimates: dict[int, int] = field(default_factory=dict)
     #: Items in shorter forms, by ordinal, form and size.
     formed: dict[tuple[int, str, int], Message] = field(default_factory=dict)
+    #: Evidence as messages, by its text.
+    blocks: dict[str, Message] = field(default_factory=dict)
+
+    def with_evidence(
+        self, policy: SelectionPolicy, source: EvidenceSource | None
+    ) -> tuple[_BuiltPrompt, tuple[EvidenceBlock, ...]]:
+        """What fits, and the evidence that there is room for beside it: nothing else goes for its sake.
+
+        Where it is more than there is room for, all of it leaves at once; and nothing is chosen for words while a share
+        of the budget as large as all evidence may be is not free. So it leaves at most once before the next fold.
+        """
+        prompt = self.fitting_prompt(policy)
+        if source is None:
+            return prompt, ()
+        cap, room = int(EVIDENCE_SHARE * policy.capacity), policy.capacity - prompt.tokens
+        places = {item.message_id for item in _messages_in(prompt.chosen) if self._may_precede(item)}
+        known = [block for block in source.known if block.quotes and (block.message_id or 0) in {0, *places}]
+        known = known if self.evidence_tokens(known) <= min(cap, room) else []
+        need = self._need(prompt.chosen, min(self.request.evidence_tokens, cap)) if room >= cap else None
+        if need is not None and need.message_id not in {block.message_id for block in source.known}:
+            staying = self._newest_fitting(known, cap - need.most)
+            quoted = {quote.message_id for block in staying for quote in block.quotes}
+            new = source.choose(replace(need, shown=need.shown | quoted))
+            if new is not None and self.evidence_tokens([new]) <= need.most:
+                known = [*staying, new]
+        if not known:
+            return prompt, ()
+        made = self._mended(prompt.chosen, prompt.kept, prompt.notice, known)
+        return (made, tuple(known)) if made.tokens <= policy.capacity else (prompt, ())
+
+    def _need(self, chosen: PromptSelection, most: int) -> EvidenceNeed | None:
+        """What evidence is wanted for: the newest words of a user, stored or about to be; None without any."""
+        items = _messages_in(chosen)
+        newest = next((item for item in reversed(items) if item.role == "user"), None)
+        words, coming = "" if newest is None else self.rendered[newest.ordinal].content, self.request.prompt or ""
+        id_ = None if newest is None else newest.message_id
+        if coming and " ".join(coming.split()) not in " ".join(words.split()):
+            id_, words = None, coming
+        elif newest is None or not self._may_precede(newest):
+            return None
+        if not words.strip() or most < _LEAST_EVIDENCE:
+            return None
+        is_folded = len(items) < len(self.items) or bool(self.material.unread)
+        return EvidenceNeed(id_, words, frozenset(item.message_id for item in items), most, is_folded)
+
+    def _may_precede(self, item: MessageItem) -> bool:
+        """Whether something may stand before a message: not between calls and their results."""
+        return item.role == "user" and not self.rendered[item.ordinal].tool_results
+
+    def _newest_fitting(self, blocks: Sequence[EvidenceBlock], most: int) -> list[EvidenceBlock]:
+        """All blocks, or, when they are too much together, the newest that fit into half of it, in one step."""
+        if self.evidence_tokens(blocks) <= most:
+            return list(blocks)
+        sizes = accumulate(self.evidence_tokens([block]) for block in reversed(blocks))
+        fitting = sum(size <= most // 2 for size in sizes)
+        return list(blocks[len(blocks) - fitting :])
+
+    def evidence_tokens(self, blocks: Sequence[EvidenceBlock]) -> int:
+        """What evidence takes as it is sent."""
+        return sum(self._size(self._block(block)) for block in blocks if block.quotes)
+
+    def _block(self, block: EvidenceBlock) -> Message:
+        if block.content not in self.blocks:
+            self.blocks[block.content] = Message(role="user", content=block.content)
+        return self.blocks[block.content]
+
+    def fitting_prompt(self, policy: SelectionPolicy) -> _BuiltPrompt:
+        """What fits, with room for what repairs add."""
+        prompt, mending = self.prompt(policy), 0
+        while prompt.tokens > policy.capacity and prompt.mending > mending:
+            mending = prompt.mending
+            prompt = self.prompt(replace(policy, reserved=policy.reserved + mending))
+        return prompt
 
     def prompt(self, policy: SelectionPolicy) -> _BuiltPrompt:
         """What fits, mended and measured."""
         chosen, kept, tokens = self._fitting(policy)
         notice = self._notice(chosen, policy.limit - tokens) if policy.notice_tokens else None
-        if notice is not None:
-            kept = _insert_notice(chosen, kept, notice)
-            tokens += self._size(notice)
+        return self._mended(chosen, kept, notice)
+
+    def _mended(
+        self,
+        chosen: PromptSelection,
+        kept: Sequence[Message],
+        notice: Message | None,
+        evidence: Sequence[EvidenceBlock] = (),
+    ) -> _BuiltPrompt:
+        """A choice with what stands beside it, as a strict provider takes it."""
+        beside = [*self.beside, *([] if notice is None else [notice]), *(self._block(block) for block in evidence)]
         valid = make_valid(
-            _in_prompt_order(kept, self.beside),
+            _in_prompt_order(self._inserted(chosen, kept, notice, evidence), self.beside),
             self.request.format,
             model=self.request.model,
             allow_trailing_assistant=self.request.allow_trailing_assistant,
             answered_elsewhere=self.material.answered,
         )
         whole = sum([self._size(message) for message in valid.messages])
-        meant = tokens + sum(self._size(message) for message in self.beside)
-        return _BuiltPrompt(chosen, valid.messages, valid.repairs, self.wire(valid.messages), whole, whole - meant)
+        meant = sum([self._size(message) for message in (*kept, *beside)])
+        wire = self.wire(valid.messages)
+        return _BuiltPrompt(chosen, valid.messages, valid.repairs, wire, whole, whole - meant, kept, notice)
+
+    def _inserted(
+        self,
+        chosen: PromptSelection,
+        kept: Sequence[Message],
+        notice: Message | None,
+        evidence: Sequence[EvidenceBlock],
+    ) -> list[Message]:
+        """With the line about what is left out before the first message that is shown for itself, and with evidence
+        directly before the words that it was chosen for; at the end where they are still to come.
+        """
+        blocks = {block.message_id: self._block(block) for block in evidence}
+        found: list[Message] = []
+        for one, message in zip(chosen.kept, kept, strict=True):
+            item = one.candidate.item
+            if isinstance(item, MessageItem) and item.role != "system":
+                found += [] if notice is None else [notice]
+                found += [blocks[item.message_id]] if item.message_id in blocks else []
+                notice = None
+            found.append(message)
+        found += [] if notice is None else [notice]
+        return [*found, blocks[None]] if None in blocks else found
 
     def _notice(self, chosen: PromptSelection, room: int) -> Message | None:
         """The line that says what is left out with nothing standing for it, if something is and there is room."""
@@ -533,12 +658,10 @@ def _pins_and_brief(
     return beside, dropped
 
 
-def _insert_notice(chosen: PromptSelection, kept: list[Message], notice: Message) -> list[Message]:
-    """With the line before the first message that is shown for itself."""
-    items = [one.candidate.item for one in chosen.kept]
-    said = (n for n, item in enumerate(items) if isinstance(item, MessageItem) and item.role != "system")
-    place = next(said, len(kept))
-    return [*kept[:place], notice, *kept[place:]]
+def _messages_in(chosen: PromptSelection) -> list[MessageItem]:
+    """The messages of a choice that stand for themselves."""
+    items = (kept.candidate.item for kept in chosen.kept)
+    return [item for item in items if isinstance(item, MessageItem)]
 
 
 def _in_prompt_order(kept: Sequence[Message], beside: Sequence[Message]) -> tuple[Message, ...]:

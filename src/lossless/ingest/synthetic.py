@@ -26,7 +26,7 @@ _MARKS = ("<", "[", synthetic.PINNED_TEXT[:6])
 
 
 def identify_synthetic(archive: Archive, conversation_id: int, message: Message, timezone: tzinfo | None) -> str | None:
-    """What this message of a window is, when we made it: a summary, a cue, a stub, pins; else None.
+    """What this message of a window is, when we made it: a summary, a cue, evidence, a stub, pins; else None.
 
     A pasted text that only looks like ours names an id that is not there, or says something else.
     """
@@ -43,7 +43,8 @@ def identify_synthetic(archive: Archive, conversation_id: int, message: Message,
         is_ours = _is_summary(archive, conversation_id, summary_id, text, timezone)
         return "a summary of ours" if is_ours else None
     if (quotes := synthetic.cue_quotes(text)) is not None:
-        return "a recall cue of ours" if _are_quoted(archive, quotes) else None
+        what = "evidence of ours" if text.startswith(synthetic.EVIDENCE_OPEN) else "a recall cue of ours"
+        return what if _are_quoted(archive, quotes) else None
     if (pins := synthetic.pinned_texts(text)) is not None:
         known = {pin.id: pin.content for pin in archive.beside.pins(conversation_id)}
         return "pins of ours" if all(known.get(id_) == pinned for id_, pinned in pins) else None
@@ -105,11 +106,18 @@ def _is_part_of(archive: Archive, conversation_id: int, short: synthetic.Shorten
 
 
 def _are_quoted(archive: Archive, quotes: list[tuple[int, str]]) -> bool:
-    """Whether each quoted sentence stands in the message that is named for it, white space aside."""
+    """Whether each quoted sentence stands or stood in the message that is named for it, white space aside."""
     texts = {
         stored.id: stored.message.content for stored in archive.messages.many([id_ for id_, _ in quotes], exact=False)
     }
-    return all(sentence in " ".join(texts.get(id_, "").split()) for id_, sentence in quotes)
+
+    def is_quoted(id_: int, sentence: str) -> bool:
+        words = sentence.strip("…")
+        if id_ not in texts or words in " ".join(texts[id_].split()):
+            return id_ in texts
+        return any(words in " ".join(version.message.content.split()) for version in archive.versions.of(id_))
+
+    return all(is_quoted(id_, sentence) for id_, sentence in quotes)
 
 
 _REFERENCE = re.compile(

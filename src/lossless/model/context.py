@@ -167,3 +167,49 @@ def _last_step_index(context: Sequence[ContextItem]) -> int:
 
 def _is_assistant(item: ContextItem) -> bool | None:
     return item.role == "assistant" if isinstance(item, MessageItem) else None
+
+
+@dataclass(frozen=True, slots=True)
+class QuoteSpan:
+    """A piece of a message, with its white space counted once each, and why it was chosen."""
+
+    message_id: int
+    start: int
+    end: int
+    #: How well it fits the words that it was chosen for; about 1 when it has each of them once.
+    score: float = 0.0
+    #: How many of those words it has itself; 0 when only messages beside it have them.
+    words: int = 0
+
+    @property
+    def why(self) -> str:
+        """Why it stands in a prompt."""
+        what = f"has {self.words} of its words" if self.words else "stands beside what has its words"
+        return f"fits the newest words by {self.score:.2f}: {what}"
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceBlock:
+    """Quotations from the past that stand directly before the words of a user."""
+
+    #: The message with those words; None while they are not stored: then it stands at the end.
+    message_id: int | None
+    content: str
+    quotes: tuple[QuoteSpan, ...]
+    #: Where it is recorded; None for one that was chosen just now.
+    row_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceNeed:
+    """What evidence is to be chosen for."""
+
+    #: The message with the newest words of a user; None while they are not stored.
+    message_id: int | None
+    words: str
+    #: Messages that stand in the prompt already.
+    shown: frozenset[int]
+    #: How many tokens it may take.
+    most: int
+    #: Whether anything of the conversation is not in the prompt word for word.
+    is_folded: bool

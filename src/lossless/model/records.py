@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Generic, Literal, NamedTuple, TypeAlias, TypeV
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from lossless.model.context import QuoteSpan
     from lossless.model.conversations import Session
 
 T = TypeVar("T")
@@ -364,3 +365,33 @@ class CompactionDebt:
     resolved_at: datetime | None = None
     maintenance_revision: int = 0
     updated_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceRow:
+    """What was chosen for the words of a user; without quotes, nothing was, or it has left the prompt."""
+
+    id: int
+    message_id: int | None
+    #: The newest message of a user before those words, and their digest while they are not stored.
+    after_id: int
+    asked: bytes | None
+    quotes: tuple[QuoteSpan, ...]
+    tokens: int
+    digest: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class PromptRecord:
+    """How one prompt was put together: sizes, ids and reasons, never text."""
+
+    id: int
+    at: datetime
+    tokens: int
+    capacity: int
+    tokens_by_kind: dict[str, int]
+    #: Ids with the form in which they stood; neighbouring messages of one form as `msg#1…msg#9`.
+    included: tuple[tuple[str, str], ...]
+    left_out: tuple[tuple[str, str], ...]
+    #: Quoted messages, and why each one was.
+    evidence: tuple[tuple[str, str], ...]

@@ -6,22 +6,26 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from lossless.model.budget import budget_tokens
+from lossless.model.context import QuoteSpan
 from lossless.model.messages import sender_name
+from lossless.model.search_text import WORD, fold_text, stop_words
 from lossless.model.times import from_epoch
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 from lossless.recall import rank
-from lossless.recall.query import find_times, narrowest_time
+from lossless.recall.query import find_times, narrowest_time, parse_query
 from lossless.recall.rank import ECHO_LIMIT, ELLIPSIS, RankTimeSpan, best_window
 from lossless.recall.scope import GrepRequest
 from lossless.recall.search import MAX_PATTERN_CHARS, grep
 from lossless.store.search import SearchScope
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from lossless.model.conversations import Session
     from lossless.recall.query import MentionedTime, TermFinder
+    from lossless.recall.rank import Hit
     from lossless.recall.results import SearchResult
     from lossless.recall.scope import Grep, Scope
     from lossless.store.archive import Archive
@@ -56,6 +60,8 @@ class Evidence:
     sender: str = ""
     #: What words such as "last Friday" in it meant on the day it was said.
     days: str = ""
+    #: Where the text stands in the message.
+    span: QuoteSpan | None = None
 
     @property
     def reference(self) -> str:
@@ -297,3 +303,185 @@ def _note(question: str, spoken: MentionedTime | None) -> str:
         return ""
     words = " ".join(question[spoken.start : spoken.end].split())
     return f'"{words}" was read as {spoken.since:%Y-%m-%d} up to, without, {spoken.before:%Y-%m-%d}.'
+
+
+# --- evidence that nobody asked for -----------------------------------------------------------------
+
+#: Of words longer than this, as of a pasted log, only the beginning and the end are looked up, and less is quoted.
+_LONG_CHARS, _END_CHARS, _LONG_SHARE = 2_000, 400, 3
+#: Among so many of the best messages is the one that decides; so many candidates are weighed.
+_DECIDING, _PROMPT_POOL = 20, 100
+#: What the rare words that one message shares with a question must weigh together; with other words, and how many.
+_LEAST_FOR_QUESTION, _LEAST_FOR_WORDS, _LEAST_WORDS = 1.0, 7.0, 2
+#: Messages below this part of the best score are not quoted.
+_LEAST_SHARE = 0.1
+_AT_A_TIME = 40
+_FRAME_TOKENS = 64
+
+_ASKS = re.compile(
+    r"\s*(?:what|when|where|who|whom|whose|which|how|why|did|does|do|is|are|was|were|has|have|had|would|could|can"
+    r"|(?:in|on|for|with|at|by|from) (?:which|what|how|whom)|wann|wo|wer|wen|wem|welche\w*|wie|warum|was|hat|haben"
+    r"|quand|où|qui|quel\w*|comment|pourquoi|cuándo|dónde|quién|qué|cuál\w*|cómo)\b",
+    re.IGNORECASE,
+)
+_ASKS_PAST = re.compile(
+    r"\b(?:remember|remind|recall|earlier|before|last time|told|tell you|said|mention\w*|discuss\w*|decided?|agreed"
+    r"|previous\w*|back then|did (?:i|we)|what (?:was|were)|used to|erinner\w*|vorhin|damals|gesagt|besprochen"
+    r"|rappel\w*|souvien\w*|dit|recuerd\w*|dije|dijiste)\b",
+    re.IGNORECASE,
+)
+_ASKS_THE_MODEL = re.compile(r"\b(?:you|your|u|du|dir|dich|dein\w*|tu|toi|vous|votre|tú|usted|tus?)\b", re.IGNORECASE)
+#: Words of greetings, thanks, feelings and requests, which say nothing about a topic.
+_SMALL_TALK_WORDS = """
+absolutely afternoon agree ahead alright amaze amazing appreciate appreciated argh ask asking awesome back bad
+beautiful best bet better big bit bless bored bother break brb brilliant busy bye care catch check cheers
+cold congrats congratulations continue cool correct course crazy cute dear definitely describe
+disagree early enjoy entertain evening exactly excellent excited explain fair fantastic feel feeling
+fine finally flies forget friday fun funny glad good goodbye goodnight gotta grab great guess guys ha haha
+hahaha happen happened happens happy hear heard hello help hey hi hilarious hiya hmm hold hooray hope hot hungry
+idea interesting joke keep kidding kind know late lately later laugh left like liked likes little lol long look
+looks lot love lovely luck matter mean means meh mention mentioned mind moment monday morning
+need needed needs new next nice night nope oh ok okay old omg oops outside part people perfect person place plan
+plans pleasure point possible pretty probably problem proceed question quick rain raining ready remember remind
+right saturday saying second see seems sense show sleep sleepy slept snowing soon sorry sound sounds start starving
+stay stop stuff suggest sun sunday super sure sweet take talk talking tell thank thanks think thought
+thursday thx time times tired today tomorrow tonight true try tuesday ty ugh understand understood usual wait want
+wanted way weather wednesday week weekend welcome whats wonder wonderful woohoo word words work working worries
+worry wow yay yeah yep yesterday yo year years day days
+hallo danke bitte guten tag abend nacht super genau klar weiter gut gerne tschuss morgen heute
+bonjour salut merci bonsoir oui non suite bien super hola gracias buenos buenas dias noches sigue bueno adios
+ciao grazie buongiorno buonasera prego avanti ola obrigado obrigada bom boa hoi dank goedemorgen doorgaan
+привет спасибо пожалуйста хорошо здравствуйте пока дальше продолжай
+"""
+_SMALL_TALK = frozenset(_SMALL_TALK_WORDS.split())
+
+
+def looked_up(words: str) -> str:
+    """What of a user's words is looked up: all of them, or both ends of what is long.
+
+    >>> len(looked_up("x" * 50_000))
+    801
+    """
+    return words if len(words) <= _LONG_CHARS else f"{words[:_END_CHARS]}\n{words[-_END_CHARS:]}"
+
+
+def unasked_evidence(
+    archive: Archive,
+    scope: Scope,
+    words: str,
+    most: int,
+    now: datetime,
+    *,
+    leave_out: Collection[int],
+    is_fit: Callable[[str], bool],
+) -> tuple[Evidence, ...]:
+    """What was said about what the newest words of a user are about, best first, within so many tokens.
+
+    Nothing when no message is about it for certain: small talk brings nothing. Messages to `leave_out` are in the
+    prompt, or ask; a text that is not `is_fit` is not quoted.
+    """
+    question = looked_up(words)
+    if not (topics := _topics(question)):
+        return ()
+    spoken = narrowest_time(question, now)
+    span = None if spoken is None else RankTimeSpan(spoken.since.timestamp(), spoken.before.timestamp())
+    search = rank.word_search(archive, question, SearchScope(scope.conversation_ids), "messages")
+    found = rank.ranked_hits(search, _PROMPT_POOL, "relevance", now.timestamp(), span)
+    hits = [hit for hit in found.hits if isinstance(hit.id, int) and hit.tier < ECHO_LIMIT and hit.id not in leave_out]
+    gone = archive.prompts.hidden([hit.id for hit in hits if isinstance(hit.id, int)])
+    hits = [hit for hit in hits if hit.id not in gone]
+    weights = {
+        term.text: weight for term, weight in zip(search.query.terms, found.weights, strict=True) if term.text in topics
+    }
+    if not _is_about(question, weights, hits[:_DECIDING], is_dated=spoken is not None):
+        return ()
+    packed = _Quoting(archive, search.finder, found.weights, most if question == words else most // _LONG_SHARE, now)
+    least = _LEAST_SHARE * max(hit.score for hit in hits)
+    return packed.quoted([hit for hit in hits if hit.score >= least], is_fit)
+
+
+def _topics(question: str) -> frozenset[str]:
+    """The words of a text that may say what it is about."""
+    stop = stop_words(WORD.findall(fold_text(question))) | _SMALL_TALK
+    return frozenset(term.text for term in parse_query(question).asked if fold_text(term.text) not in stop)
+
+
+def _is_about(question: str, weights: Mapping[str, float], hits: Sequence[Hit], *, is_dated: bool) -> bool:
+    """Whether one of the messages shares enough rare words with what was said; a question needs less."""
+    shared = [[weight for word in set(hit.matched) if (weight := weights.get(word, 0.0)) > 0] for hit in hits]
+    most = max(shared, key=sum, default=[])
+    asks = "?" in question or _ASKS.match(question) is not None
+    if _ASKS_PAST.search(question) or (asks and not _ASKS_THE_MODEL.search(question)):
+        return bool(most) and (is_dated or sum(most) >= _LEAST_FOR_QUESTION)
+    return len(most) >= _LEAST_WORDS and sum(most) >= _LEAST_FOR_WORDS
+
+
+def quoted_again(archive: Archive, spans: Sequence[QuoteSpan], now: datetime) -> tuple[Evidence, ...]:
+    """Quotations that were chosen before, from what their messages say now; what is gone is left out."""
+    texts = {text.id: text for text in archive.search.texts.messages([span.message_id for span in spans])}
+    found = ((texts[span.message_id], span) for span in spans if span.message_id in texts)
+    return tuple(_quotation(text, " ".join(text.content.split()), span, now) for text, span in found)
+
+
+def _quotation(text: MessageText, whole: str, span: QuoteSpan, now: datetime) -> Evidence:
+    before, after = ELLIPSIS if span.start > 0 else "", ELLIPSIS if span.end < len(whole) else ""
+    quote = f"{before}{whole[span.start : span.end].strip()}{after}"
+    said_at = from_epoch(text.at / 1000).astimezone(now.tzinfo)
+    days, sender = mentioned_days(quote, said_at), sender_name(text.sender)
+    return Evidence(
+        text.id, text.conversation_id, text.seq, span.score, text.role, said_at, quote, None, sender, days, span
+    )
+
+
+def quotation_place(item: Evidence) -> str:
+    """Where a quotation is from: its message, its speaker, its day, and the days that it speaks of."""
+    who = f"{item.role} {item.sender}" if item.sender else item.role
+    return ", ".join(filter(None, (item.reference, who, f"{item.created_at:%Y-%m-%d}", item.days)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Quoting:
+    """Quotes the best messages, as many as there is room for."""
+
+    archive: Archive
+    finder: TermFinder
+    weights: Sequence[float]
+    most: int
+    now: datetime
+
+    def quoted(self, hits: Sequence[Hit], is_fit: Callable[[str], bool]) -> tuple[Evidence, ...]:
+        """Quotations, best first."""
+        kept: list[Evidence] = []
+        room = self.most - _FRAME_TOKENS
+        for hit, text in self._texts(hits):
+            whole = " ".join(text.content.split())
+            if not whole or text.role == "system":
+                continue
+            span = self._span(text.id, whole, hit, BEST_CHARS if len(kept) < _BEST else PIECE_CHARS)
+            item = _quotation(text, whole, span, self.now)
+            cost = _line_tokens(item)
+            if cost <= room and is_fit(item.text):
+                kept.append(item)
+                room -= cost
+            if room < _LEAST_TOKENS:
+                break
+        return tuple(kept)
+
+    def _texts(self, hits: Sequence[Hit]) -> Iterator[tuple[Hit, MessageText]]:
+        """The messages of hits in their order, read as many at a time as usually fit."""
+        for start in range(0, len(hits), _AT_A_TIME):
+            some = {hit.id: hit for hit in hits[start : start + _AT_A_TIME]}
+            for text in self.archive.search.texts.messages(id_ for id_ in some if isinstance(id_, int)):
+                yield some[text.id], text
+
+    def _span(self, id_: int, whole: str, hit: Hit, size: int) -> QuoteSpan:
+        start, end = 0, len(whole)
+        if end > max(size, WHOLE_MESSAGE_CHARS):
+            window = best_window(whole, self.finder, size, self.weights)
+            start, end = window.start, window.end
+        return QuoteSpan(id_, start, end, round(hit.score, 3), len(hit.matched))
+
+
+def _line_tokens(item: Evidence) -> int:
+    line = f"- [{quotation_place(item)}] {item.text}\n"
+    return max(estimate_tokens(line), budget_tokens(line))

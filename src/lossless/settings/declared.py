@@ -158,6 +158,20 @@ class Settings:
         "Over budget, keep what is close to the prompt instead of what is newest; costs prompt-cache hits.",
         env="LCM_PROMPT_AWARE_EVICTION_ENABLED",
     )
+    evidence: bool = tail(
+        "evidence",
+        True,
+        ON,
+        "Once history is folded, quote before the user's newest words what was said about the same earlier.",
+        ours=True,
+    )
+    evidence_tokens: int = tail(
+        "evidenceTokens",
+        1_500,
+        WholeNumber(200),
+        "The most tokens that are quoted before one message; all quotations take at most 20 % of the history budget.",
+        ours=True,
+    )
     stub_large_tool_payloads: bool = tail(
         "stubLargeToolPayloads", False, OFF, "Show stored tool results as openable stubs."
     )

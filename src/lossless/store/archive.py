@@ -21,6 +21,7 @@ from lossless.store.files import LargeFileRows
 from lossless.store.graph import SummaryLineage, SummaryOutline
 from lossless.store.maintenance.integrity import VerifyReads
 from lossless.store.messages import MARK_STEP, Messages, SearchIndex
+from lossless.store.prompts import Prompts
 from lossless.store.rows import RowDigests, digest_triggers
 from lossless.store.search import WRITE_ERRORS, FullTextSearch
 from lossless.store.state import Grants, Guards, IngestMemory, PendingCompactions, Tombstones
@@ -59,6 +60,7 @@ class Archive:
         self.search = FullTextSearch(database)
         self.versions = Versions(database, self.index, self.search)
         self.beside = Pins(database)
+        self.prompts = Prompts(database)
         self.debts = PendingCompactions(database)
         self.guards = Guards(database)
         self.lineage = SummaryLineage(database)

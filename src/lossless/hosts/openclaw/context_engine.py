@@ -328,6 +328,7 @@ def _fits(bridge: Bridge, session: Session, budget: TurnBudget, model: str | Non
         format="openclaw",
         model=model,
         allow_trailing_assistant=True,
+        record=False,
     )
     return made.receipt.fits
 

@@ -35,7 +35,14 @@ if TYPE_CHECKING:
 _ANCHORS = 8
 #: How many before them are compared to tell equal places apart.
 _DEPTH = 32
-_OURS = ('<summary id="sum_', "<focus_brief id=", synthetic.CUE_OPEN, synthetic.PINNED_TEXT, synthetic.OPENING_TEXT)
+_OURS = (
+    '<summary id="sum_',
+    "<focus_brief id=",
+    synthetic.CUE_OPEN,
+    synthetic.EVIDENCE_OPEN,
+    synthetic.PINNED_TEXT,
+    synthetic.OPENING_TEXT,
+)
 #: What stands in the archive's prompts for a message that is a file there, and how long that is.
 _REFERENCE = re.compile(r"\[LCM (?:Raw Payload|Tool Output): file_[^\]\n]*\| ([\d,]+) bytes\]")
 #: By so many bytes, or a tenth, a host's text may differ: it puts times before words.

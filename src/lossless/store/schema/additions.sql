@@ -302,3 +302,29 @@ CREATE TABLE IF NOT EXISTS tombstones (
     conversation_id INTEGER NOT NULL DEFAULT 0,  -- where a whole message is forgotten; 0 for everywhere
     PRIMARY KEY (round, digest, conversation_id)
 ) WITHOUT ROWID;
+
+-- What is quoted from the past before the words of users, chosen once for each: ids and places, never text.
+CREATE TABLE IF NOT EXISTS prompt_evidence (
+    evidence_id     INTEGER PRIMARY KEY AUTOINCREMENT,
+    conversation_id INTEGER NOT NULL REFERENCES conversations (conversation_id) ON DELETE CASCADE,
+    message_id      INTEGER REFERENCES messages (message_id) ON DELETE CASCADE,  -- whose words; NULL until they are stored
+    after_id        INTEGER NOT NULL,  -- the newest message of a user before those words
+    asked           BLOB,              -- digest of words that are not stored yet
+    fold            INTEGER NOT NULL,  -- the newest fold when it was chosen; after another one it is not shown again
+    quotes          TEXT NOT NULL,     -- JSON: message id, first and last character, score, words that were found
+    tokens          INTEGER NOT NULL,
+    digest          BLOB,              -- of the block as it is shown; NULL without quotes
+    at              TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS prompt_evidence_conv_idx ON prompt_evidence (conversation_id, evidence_id);
+
+-- How prompts were put together, the newest of each conversation: sizes, ids and reasons, never text.
+CREATE TABLE IF NOT EXISTS prompt_receipts (
+    receipt_id      INTEGER PRIMARY KEY AUTOINCREMENT,
+    conversation_id INTEGER NOT NULL REFERENCES conversations (conversation_id) ON DELETE CASCADE,
+    at              TEXT NOT NULL,
+    tokens          INTEGER NOT NULL,
+    capacity        INTEGER NOT NULL,
+    detail          TEXT NOT NULL      -- JSON: tokens by kind, ids with their forms, what was left out, quotes
+);
+CREATE INDEX IF NOT EXISTS prompt_receipts_conv_idx ON prompt_receipts (conversation_id, receipt_id);

@@ -37,7 +37,7 @@ def read_prompt(engine: Engine, conversation_id: int) -> PromptReport:
     """What the model would see now; reads only."""
     with engine.browse.reading():
         conversation = engine.browse.get(conversation_id)
-        return engine.browse.prompt_report(conversation, engine.assemble(conversation).receipt)
+        return engine.browse.prompt_report(conversation, engine.assemble(conversation, record=False).receipt)
 
 
 def _beside_text(found: PromptReport) -> str:

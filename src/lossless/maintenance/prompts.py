@@ -1,0 +1,180 @@
+"""What is kept about prompts: the evidence that was chosen for a user's words, and a receipt for each prompt.
+
+Evidence is found by `recall` and shown by `context`; here it goes from one to the other, and into the archive.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import suppress
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from lossless.context.run import looks_secret
+from lossless.errors import ArchiveError, GrantError
+from lossless.formats.synthetic import EVIDENCE_CLOSE, EVIDENCE_OPEN, quoted_line
+from lossless.model.budget import budget_tokens
+from lossless.model.context import EvidenceBlock
+from lossless.model.records import EvidenceRow
+from lossless.model.tokens import estimate_tokens
+from lossless.recall.evidence import quotation_place, quoted_again, unasked_evidence
+from lossless.recall.scope import Caller, resolve_scope
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lossless.context.run import Assembled, Receipt
+    from lossless.maintenance.engine_parts import EngineParts
+    from lossless.model.context import EvidenceNeed, QuoteSpan
+    from lossless.model.conversations import Conversation
+    from lossless.recall.evidence import Evidence
+
+_DIGEST = 12
+#: What stands around the text of a message once it is sent, in the widest format.
+_FRAME_TOKENS = 24
+#: So many ids that were left out are kept of a prompt.
+_MOST_LEFT_OUT = 50
+_MESSAGE_ID = re.compile(r"msg#(\d+)")
+
+
+def render_evidence(found: Sequence[Evidence]) -> str:
+    """The block that is shown: one line for each quotation, in the order in which they were said."""
+    said = sorted(found, key=lambda item: (item.created_at, item.conversation_id, item.seq))
+    return EVIDENCE_OPEN + "\n".join(quoted_line(quotation_place(item), item.text) for item in said) + EVIDENCE_CLOSE
+
+
+@dataclass(slots=True)
+class EvidenceMemory:
+    """The evidence of one conversation while one prompt is put together: what is known, and what is chosen now."""
+
+    parts: EngineParts
+    conversation: Conversation
+    prompt: str | None = None
+    fold: int = field(init=False)
+    known: list[EvidenceBlock] = field(init=False)
+    _need: EvidenceNeed | None = None
+    _chosen: EvidenceBlock | None = None
+    #: Rows whose words are stored by now, with their messages.
+    _bound: dict[int, int] = field(default_factory=dict)
+    #: Rows whose quotations say something else by now.
+    _changed: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        prompts = self.parts.archive.prompts
+        self.fold = prompts.newest_fold(self.conversation.id)
+        rows = prompts.evidence(self.conversation.id, self.fold)
+        self.known = [block for row in rows if (block := self._block(row)) is not None]
+
+    def _block(self, row: EvidenceRow) -> EvidenceBlock | None:
+        """What was recorded, as it was shown; without quotes when one of them says something else by now."""
+        message_id = row.message_id
+        if message_id is None:
+            message_id = self.parts.archive.prompts.user_after(self.conversation.id, row.after_id)
+            if message_id is None and row.asked != _digest(self.prompt or ""):
+                return None
+            if message_id is not None:
+                self._bound[row.id] = message_id
+        if not row.quotes:
+            return EvidenceBlock(message_id, "", (), row.id)
+        content = render_evidence(quoted_again(self.parts.archive, row.quotes, self.parts.here()))
+        if _digest(content) != row.digest:
+            self._changed.add(row.id)
+            return EvidenceBlock(message_id, "", (), row.id)
+        return EvidenceBlock(message_id, content, row.quotes, row.id)
+
+    def choose(self, need: EvidenceNeed, /) -> EvidenceBlock | None:
+        """Evidence for the newest words of a user; None when nothing in the session's family is about them."""
+        archive, now = self.parts.archive, self.parts.here()
+        try:
+            scope = resolve_scope(archive, Caller(self.conversation.session), now)
+        except GrantError:
+            return None
+        if not need.is_folded and scope.is_single:
+            return None
+        self._need = need
+        asking = {need.message_id} if need.message_id is not None else set()
+        found = unasked_evidence(
+            archive, scope, need.words, need.most, now, leave_out=need.shown | asking,
+            is_fit=lambda text: not looks_secret(text),
+        )  # fmt: skip
+        while found and _block_tokens(render_evidence(found)) > need.most:
+            found = found[:-1]
+        if found:
+            quotes = tuple(item.span for item in found if item.span is not None)
+            self._chosen = EvidenceBlock(need.message_id, render_evidence(found), quotes)
+        return self._chosen
+
+    def save(self, shown: Sequence[EvidenceBlock]) -> None:
+        """Record what was chosen, and what left the prompt; inside a transaction."""
+        prompts, now = self.parts.archive.prompts, self.parts.clock()
+        for row_id, message_id in self._bound.items():
+            prompts.bind_evidence(row_id, message_id)
+        there = {block.row_id for block in shown}
+        gone = {block.row_id for block in self.known if block.quotes and block.row_id is not None} - there
+        if gone or self._changed:
+            prompts.empty_evidence({id_ for id_ in gone | self._changed if id_ is not None})
+        if self._need is not None:
+            prompts.add_evidence(self.conversation.id, self.fold, self._row(self._need, shown), now)
+
+    def _row(self, need: EvidenceNeed, shown: Sequence[EvidenceBlock]) -> EvidenceRow:
+        chosen = self._chosen if self._chosen in shown else None
+        quotes: tuple[QuoteSpan, ...] = () if chosen is None else chosen.quotes
+        newest = self.parts.archive.messages.newest_users([self.conversation.id]).get(self.conversation.id, 0)
+        digest = None if chosen is None else _digest(chosen.content)
+        asked = _digest(need.words) if need.message_id is None else None
+        tokens = 0 if chosen is None else _block_tokens(chosen.content)
+        return EvidenceRow(0, need.message_id, newest, asked, quotes, tokens, digest)
+
+
+def _block_tokens(content: str) -> int:
+    """What a block takes as it is sent, in any format."""
+    return max(estimate_tokens(json.dumps(content, ensure_ascii=False)), budget_tokens(content)) + _FRAME_TOKENS
+
+
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_DIGEST).digest()
+
+
+def record_prompt(
+    parts: EngineParts, conversation: Conversation, made: Assembled, evidence: EvidenceMemory | None
+) -> None:
+    """Keep what was chosen for a prompt, and its receipt; a prompt is made whether or not this can be written."""
+    receipt = made.receipt
+    with suppress(ArchiveError), parts.archive.writing():
+        if evidence is not None:
+            evidence.save(made.evidence)
+        parts.archive.prompts.add_receipt(
+            conversation.id, made.tokens, receipt.capacity, receipt_detail(receipt), parts.clock()
+        )
+
+
+def receipt_detail(receipt: Receipt) -> dict[str, Any]:
+    """What is kept of a receipt: ids, sizes and reasons."""
+    left_out = receipt.left_out[:_MOST_LEFT_OUT]
+    return {
+        "kinds": dict(receipt.tokens_by_kind),
+        "included": _in_runs(receipt.included),
+        "left_out": [list(pair) for pair in left_out],
+        "evidence": [list(pair) for pair in receipt.evidence],
+    }
+
+
+def _in_runs(included: Sequence[tuple[str, str]]) -> list[list[str]]:
+    """Ids with their forms, messages that follow each other in one form together.
+
+    >>> _in_runs([("sum_1", "verbatim"), ("msg#4", "verbatim"), ("msg#5", "verbatim"), ("msg#6", "stub")])
+    [['sum_1', 'verbatim'], ['msg#4…msg#5', 'verbatim'], ['msg#6', 'stub']]
+    """
+    runs: list[list[str]] = []
+    last: tuple[int, str] | None = None
+    for id_, form in included:
+        found = _MESSAGE_ID.fullmatch(id_)
+        number = int(found[1]) if found else 0
+        if found and last == (number - 1, form):
+            runs[-1][0] = f"{runs[-1][0].partition('…')[0]}…{id_}"
+        else:
+            runs.append([id_, form])
+        last = (number, form) if found else None
+    return runs
