@@ -171,3 +171,18 @@ def test_gap_marks_and_short_messages() -> None:
     assert not is_gap_mark(message("I omitted a word"))
     assert is_short(message("thanks"))
     assert not is_short(calling("ok"))
+
+
+def test_a_phrase_of_a_script_without_spaces_weighs_as_its_words_do() -> None:
+    phrase = "日本語のテスト 한국어 ไทย"
+    one = f"Remove daemon binary without carbon oasis under balcony near thread {phrase} because of whisper 131 charter"
+    other = f"Move diesel carbon after cable river after {phrase} cinema magnet instead of 3de balcony."
+    assert score_likeness(message(one), message(other)) < ALIKE
+    assert score_likeness(message("请把数据库迁移到新的服务器上"), message("请把数据库迁移到旧的服务器上")) >= ALIKE
+
+
+def test_what_calls_a_tool_is_no_translation_of_what_calls_none() -> None:
+    said = [message("Which wharf is free for the ferry?"), message("The third wharf is free today.", "assistant")]
+    other = [message("Welcher Kai ist frei für die Fähre?"), message("Der dritte Kai ist heute frei.", "assistant")]
+    assert are_rewritten(list(zip(said, other, strict=True)))
+    assert not are_rewritten([(said[0], other[0]), (said[1], calling("Der dritte Kai ist heute frei."))])

@@ -310,3 +310,27 @@ def test_the_overlap_of_repeats_is_the_longest(data: st.DataObject, before: list
     assert in_doubt <= size
     if len(borders) > 1:
         assert in_doubt >= size - borders[0]
+
+
+@pytest.mark.parametrize("has_left", [False, True])
+def test_a_word_behind_a_message_of_another_branch_belongs_to_that_branch(has_left: bool) -> None:
+    """The word stands as far behind what is certain in both branches."""
+    stored = ["u: one way home", "a: hm", "u: ok"]
+    shown = ["u: two roads there", "a: so", "u: ok", "a: and on from here"]
+    found = match(
+        [ShownMessage(text.encode(), ROLES[text[0]], is_short=len(text) < 12) for text in shown],
+        [StoredMark(text.encode(), ROLES[text[0]]) for text in stored],
+        Lines(shown, stored),
+        last=range(3),
+        follows=True,
+        has_left=lambda n: has_left and n == 0,
+    )
+    assert found.rows[2] == (None if has_left else 2)
+
+
+def test_a_result_behind_an_edited_message_is_no_version_of_the_one_before() -> None:
+    stored = ["u: look into the first folder", "a: ls", "t: nothing"]
+    edited = "u: look into the second folder"
+    assert lay([edited, "a: ls", "t: nothing"], stored, follows=True).rows == (0, 1, 2)
+    found = lay([edited, "a: ls", "t: three files"], stored, follows=True)
+    assert (found.rows[2], found.ambiguous) == (None, 1)
