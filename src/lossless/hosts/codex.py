@@ -49,7 +49,7 @@ def with_command(text: str, command: Sequence[str]) -> str | None:
     wanted["mcp_servers"][SERVER_NAME] |= new
     try:
         document = parse(text)
-        document["mcp_servers"][SERVER_NAME].update(new)  # type: ignore[index, union-attr]
+        document["mcp_servers"][SERVER_NAME].update(new)
         after = document.as_string()
     except TOMLKitError:
         return None
