@@ -251,10 +251,8 @@ class Engine:
         paid = self.loop.after_turn(situation)
         if paid.report is not None:
             self._parts.logged("turn", situation.conversation.id, paid.report)
-        has_work = paid.owes or paid.prepares
-        if self._background is not None and (
-            has_work or (self._describes and self._describing.has_work(situation.conversation.id))
-        ):
+        describes = self._describes and self._describing.has_work(situation.conversation.id)
+        if self._background is not None and (paid.owes or paid.prepares or describes):
             self._background.owe(situation.conversation.id)
         return TurnReport(report, paid, read)
 
