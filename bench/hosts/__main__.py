@@ -107,7 +107,7 @@ def drive(kind: type[Host], folder: Path, given: argparse.Namespace) -> Run:
     """All turns of one host, with a restart in the middle."""
     folder.mkdir(parents=True)
     budget = given.budget or (kind.quick_budget if given.quick else kind.default_budget)
-    count = given.turns or (12 if given.quick else kind.default_turns)
+    count = given.turns or (kind.quick_turns if given.quick else kind.default_turns)
     script = turns(count, budget, folder / "outputs", given.seed)
     answers, errors, asked = [], [], []
     with ScriptedModel(budget, kind.refuses and kind.fits, kind.shell) as model:
@@ -117,7 +117,7 @@ def drive(kind: type[Host], folder: Path, given: argparse.Namespace) -> Run:
         host.start()
         try:
             for turn in script:
-                if FIRST <= turn.number < count - 1 and spent > SECONDS:
+                if FIRST <= turn.number < count - 1 and spent > SECONDS and not given.quick:
                     continue
                 if turn.number == count // 2:
                     host.restart()

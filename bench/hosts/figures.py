@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 #: What must hold in every run.
 SUMMARY_SHARE, PREFIX_SHARE = 0.98, 0.80
+#: How a host ends a result that it has cut.
+CUT = re.compile(r"\[\.\.\. \d+ more characters truncated; [^\]]*\]\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +56,13 @@ class Run:
     seconds: float
     #: For the picture: tokens, whether a summary and evidence are there, whether something is left out.
     points: list[tuple[int, bool, bool, bool]]
+    #: Lines that the model was shown in a turn and that the host cut out of its own transcript: no plugin gets them.
+    cut: int = 0
 
     def row(self) -> dict[str, object]:
         """A line of the table."""
         archive = "whole" if not self.lost + self.doubled else f"{self.lost} lost, {self.doubled} twice"
+        archive += f", {self.cut} lines cut by the host" if self.cut else ""
         return {
             "host": self.host,
             "budget": self.budget,
@@ -106,9 +112,12 @@ def measured(
     """The figures of a host that has ended."""
     seen = model.seen
     left_out = [one for one in seen if one.missing]
-    texts = expected(host, model, asked)
+    outputs = printed(model, asked)
+    texts = expected(host, model, asked, outputs)
     stored = Archive(host.archive)
-    lost = [text for text in texts if not stored.has(text)]
+    missing = {text for text in texts if not stored.has(text)}
+    cut = cut_by_host(missing, outputs, host.kept_results()) if missing else set()
+    lost = sorted(missing - cut)
     if lost:
         (host.folder / "lost.json").write_text(json.dumps(lost, indent=1), encoding="utf-8")
     return Run(
@@ -132,6 +141,7 @@ def measured(
         answered=bool(answers) and SECRET in answers[-1],
         seconds=round(seconds, 1),
         points=[(one.tokens, bool(one.summaries), one.evidence, one.missing > 0) for one in seen],
+        cut=len(cut),
     )
 
 
@@ -150,12 +160,24 @@ def prefix_share(seen: Sequence[Seen]) -> float | None:
     return sum(one.same for one in pairs) / sent if sent else None
 
 
-def expected(host: Host, model: ScriptedModel, asked: Iterable[Turn]) -> set[str]:
+def printed(model: ScriptedModel, asked: Iterable[Turn]) -> list[str]:
+    """What the commands printed that the model ran."""
+    said = set(model.said)
+    return [text for turn in asked for command, text in turn.outputs.items() if command in said]
+
+
+def expected(host: Host, model: ScriptedModel, asked: Iterable[Turn], outputs: Iterable[str]) -> set[str]:
     """Every text that must be in the archive: users', the model's, and each line of what tools said."""
-    asked, said = list(asked), set(model.said)
-    outputs = [text for turn in asked for command, text in turn.outputs.items() if command in said]
     lines = {line for text in outputs for line in text.splitlines()}
-    return {turn.text for turn in asked} | said | (lines if host.shows_all else lines & model.shown)
+    return {turn.text for turn in asked} | set(model.said) | (lines if host.shows_all else lines & model.shown)
+
+
+def cut_by_host(missing: set[str], outputs: Iterable[str], kept: Sequence[str]) -> set[str]:
+    """Lines that the host's own transcript lacks too, of outputs that it has there with its mark of a cut."""
+    marked = [text for text in kept if CUT.search(text)]
+    lines = [text.splitlines() for text in outputs]
+    cut = {line for some in lines if any(some[0].strip() in text for text in marked) for line in some}
+    return {line for line in missing & cut if not any(line in text for text in kept)}
 
 
 class Archive:

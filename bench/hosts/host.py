@@ -35,6 +35,8 @@ class Host(ABC):
     quick_budget: ClassVar[int] = 32_000
     #: As many as three minutes are enough for.
     default_turns: ClassVar[int] = 60
+    #: As few as something is left out after; all of them are played, however slow the machine is.
+    quick_turns: ClassVar[int] = 9
     refuses: ClassVar[bool] = True
     #: Whether lossless decides what is sent; if not, the host folds its own history, at about the budget.
     fits: ClassVar[bool] = True
@@ -74,6 +76,10 @@ class Host(ABC):
                 process.wait()
         self.running.clear()
         wait_for_workers(self.folder)
+
+    def kept_results(self) -> list[str]:
+        """What tools said, as the host's own transcript has it, if it may have less than its model was shown."""
+        return []
 
     @property
     def archive(self) -> Path:

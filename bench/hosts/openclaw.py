@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+from pathlib import Path
 from typing import Any, ClassVar
 
 from bench.hosts.host import Host
@@ -33,6 +36,7 @@ class OpenClaw(Host):
     tool_search: ClassVar[bool] = True
     quick_budget: ClassVar[int] = 48_000
     default_turns: ClassVar[int] = 40
+    quick_turns: ClassVar[int] = 7
 
     def __post_init__(self) -> None:
         self.gateway = _Plain(self.version, self.folder / "state", f"{self.url}/v1")
@@ -58,6 +62,15 @@ class OpenClaw(Host):
     def stop(self) -> None:
         self.gateway.stop()
         self.gateway.output.close()
+
+    def kept_results(self) -> list[str]:
+        """It cuts long results twice: one way for the running turn, another for its transcript, which plugins read."""
+        place = self.gateway.state / "agents" / "main" / "agent" / "openclaw-agent.sqlite"
+        if not place.exists():  # older versions have files
+            return []
+        command = [str(self.gateway.node / "node"), str(Path(__file__).with_name("transcript.mjs")), str(place)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+        return [json.loads(line) for line in done.stdout.splitlines()]
 
     @property
     def archive(self) -> Any:

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.hosts import wire
-from bench.hosts.figures import Archive, Run, prefix_share
+from bench.hosts.figures import Archive, Run, cut_by_host, prefix_share
 from bench.hosts.host import wait_for_workers
 from bench.hosts.model import Seen
 from bench.hosts.picture import draw
@@ -81,6 +81,22 @@ def test_the_archive_is_read_as_it_is(tmp_path: Path) -> None:
     database.close()
     assert Archive(tmp_path / "lcm.db").doubled() == 1
     assert not Archive(tmp_path / "missing.db").has("[T001] two")
+
+
+def test_only_what_the_host_itself_cut_is_not_counted_as_lost() -> None:
+    outputs = ["  a1\na2\na3\na4\n", "b1\nb2\n", "c1\nc2\n"]
+    mark = "[... 20 more characters truncated; rerun with narrower args if needed]"
+    kept = [f"a1\na4{mark}", f"b1\nb2{mark}", "c1"]
+    # a2: cut; a4 and b2: the host has them; c2: the host has no mark there; "said": no line of an output
+    assert cut_by_host({"a2", "a4", "b2", "c2", "said"}, outputs, kept) == {"a2"}
+    assert cut_by_host({"a2"}, outputs, [*kept, "a1\na2\na3\na4"]) == set()
+    assert cut_by_host({"a2"}, outputs, []) == set()
+
+
+def test_the_table_says_what_the_host_cut() -> None:
+    assert "cut" not in str(GOOD.row()["archive"])
+    assert replace(GOOD, cut=7).row()["archive"] == "whole, 7 lines cut by the host"
+    assert replace(GOOD, cut=7).faults() == []
 
 
 REQUESTS: dict[str, dict[str, Any]] = {

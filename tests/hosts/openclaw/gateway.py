@@ -208,7 +208,7 @@ class Gateway:
         found = []
         for place in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
-                is_bridge = b"lossless.hosts.openclaw.main" in (place / "cmdline").read_bytes()
+                is_bridge = b"lossless.hosts.openclaw.service" in (place / "cmdline").read_bytes()
                 if is_bridge and str(self.state).encode() in (place / "environ").read_bytes():
                     found.append(int(place.name))
         return found
